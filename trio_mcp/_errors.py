@@ -1,0 +1,139 @@
+"""The exceptions of trio_mcp. Nothing else lives here, and nothing here imports anything of ours but `ABSENT`.
+
+    McpError
+    ├── ProtocolError
+    │   ├── LocalProtocolError     our caller asked for what the protocol forbids now; nothing was sent
+    │   └── RemoteProtocolError    the peer broke the specification
+    ├── RequestError               the answer to a request was an error: code, message, data
+    ├── ToolError                  a tool failed in a way its caller should read
+    └── ConnectionLost             the connection is gone, and why
+
+Timeouts are Trio's own: `trio.TooSlowError`. Use after closing is Trio's own: `trio.ClosedResourceError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, final
+
+from ._absent import ABSENT, Absent
+
+__all__ = [
+    "CANCELLED_BY_DEADLINE",
+    "HEADER_MISMATCH",
+    "INTERNAL_ERROR",
+    "INVALID_PARAMS",
+    "INVALID_REQUEST",
+    "METHOD_NOT_FOUND",
+    "MISSING_REQUIRED_CLIENT_CAPABILITY",
+    "MODERN_ERRORS",
+    "PARSE_ERROR",
+    "UNSUPPORTED_PROTOCOL_VERSION",
+    "ConnectionLost",
+    "LocalProtocolError",
+    "McpError",
+    "ProtocolError",
+    "RemoteProtocolError",
+    "RequestError",
+    "ToolError",
+]
+
+# JSON-RPC 2.0, section 5.1.
+PARSE_ERROR: Final = -32700
+INVALID_REQUEST: Final = -32600
+METHOD_NOT_FOUND: Final = -32601
+INVALID_PARAMS: Final = -32602
+INTERNAL_ERROR: Final = -32603
+
+# 2026-07-28, basic, "Error Codes".
+HEADER_MISMATCH: Final = -32020
+MISSING_REQUIRED_CLIENT_CAPABILITY: Final = -32021
+UNSUPPORTED_PROTOCOL_VERSION: Final = -32022
+MODERN_ERRORS: Final = frozenset(
+    {HEADER_MISMATCH, MISSING_REQUIRED_CLIENT_CAPABILITY, UNSUPPORTED_PROTOCOL_VERSION}
+)
+"""The codes by which a server shows that it speaks the modern era (2026-07-28, basic/versioning)."""
+
+CANCELLED_BY_DEADLINE: Final = -31001
+"""Ours: the handler was cancelled because the time its caller had granted was over.
+
+Outside the range that JSON-RPC and MCP reserve, as 2026-07-28 asks of new codes.
+"""
+
+
+class McpError(Exception):
+    """Anything that goes wrong in MCP. Catch this to catch all of it."""
+
+
+class ProtocolError(McpError):
+    """The protocol was broken, or would have been."""
+
+
+@final
+class LocalProtocolError(ProtocolError):
+    """This side asked for something the protocol forbids now. Nothing was sent."""
+
+
+@final
+class RemoteProtocolError(ProtocolError):
+    """The other side broke the specification. What it sent could not be used."""
+
+
+class RequestError(McpError):
+    """The answer to a request was an error. Raise it in a handler to answer with exactly this error.
+
+    Attributes:
+        code: A JSON-RPC or MCP error code.
+        message: One sentence for people.
+        data: Whatever the sender added, or `ABSENT`.
+    """
+
+    def __init__(self, code: int, message: str, data: object | Absent = ABSENT) -> None:
+        super().__init__(code, message, data)
+        self.code = code
+        self.message = message
+        self.data = data
+
+    def __str__(self) -> str:
+        extra = "" if self.data is ABSENT else f" {self.data!r}"
+        return f"{self.message} [{self.code}]{extra}"
+
+
+class ToolError(McpError):
+    """Raise it in a tool to tell the model what went wrong, in words it can act on.
+
+    The message is sent as a result with `isError`. Every other exception is logged in full on the server and
+    reaches the client as one masked sentence, because what it says was not written for strangers.
+    """
+
+
+class ConnectionLost(McpError):
+    """The connection ended before the work was done.
+
+    Attributes:
+        reason: Why, in one sentence.
+        exit_status: The server process's exit status, negative for a signal; `None` if there is no process or
+            it is still running.
+        stderr: The last lines the server process wrote to its standard error, oldest first.
+    """
+
+    def __init__(self, reason: str, *, exit_status: int | None = None, stderr: Sequence[str] = ()) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.exit_status = exit_status
+        self.stderr = tuple(stderr)
+
+    def __str__(self) -> str:
+        if not self.stderr:
+            return self.reason
+        tail = "\n".join(f"    {line}" for line in self.stderr)
+        return f"{self.reason}; the last of its standard error:\n{tail}"
+
+    def renewed(self) -> ConnectionLost:
+        """Return an equal error without traceback.
+
+        One loss fails many waiting tasks. Each raises an error of its own, so that their tracebacks stay apart.
+        """
+        again = ConnectionLost(self.reason, exit_status=self.exit_status, stderr=self.stderr)
+        again.__cause__ = self.__cause__
+        return again

@@ -1,0 +1,160 @@
+"""The five revisions of the protocol as data: which methods each has, who may send them, what they need.
+
+No code here decides anything; the protocol core reads these tables. Which *fields* a revision has is written
+beside each field, in `trio_mcp.types`.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, final
+
+import attrs
+
+__all__ = [
+    "BATCH_REVISION",
+    "CLIENT_CAPABILITIES_KEY",
+    "CLIENT_INFO_KEY",
+    "LATEST",
+    "LATEST_LEGACY",
+    "LEGACY",
+    "LOG_LEVEL_KEY",
+    "METHODS",
+    "MODERN",
+    "PROGRESS_TOKEN_KEY",
+    "PROTOCOL_VERSION_KEY",
+    "SERVER_INFO_KEY",
+    "SUBSCRIPTION_ID_KEY",
+    "TIMEOUT_KEY",
+    "MethodRule",
+    "Revision",
+    "Side",
+]
+
+
+@final
+class Revision(enum.StrEnum):
+    """A released revision of the specification. Compares by date, as text and as a revision."""
+
+    V2024_11_05 = "2024-11-05"
+    V2025_03_26 = "2025-03-26"
+    V2025_06_18 = "2025-06-18"
+    V2025_11_25 = "2025-11-25"
+    V2026_07_28 = "2026-07-28"
+
+    @property
+    def is_modern(self) -> bool:
+        """Whether each request carries its revision (2026-07-28 on), instead of a handshake before them all."""
+        return self >= Revision.V2026_07_28
+
+
+MODERN: Final = tuple(r for r in Revision if r.is_modern)
+LEGACY: Final = tuple(r for r in Revision if not r.is_modern)
+LATEST: Final = MODERN[-1]
+LATEST_LEGACY: Final = LEGACY[-1]
+BATCH_REVISION: Final = Revision.V2025_03_26
+"""The only revision with JSON-RPC batches (2025-03-26, basic, "Batching"; gone in 2025-06-18)."""
+
+# Reserved keys of `_meta` (2026-07-28, basic, "_meta").
+PROGRESS_TOKEN_KEY: Final = "progressToken"
+PROTOCOL_VERSION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
+CLIENT_INFO_KEY: Final = "io.modelcontextprotocol/clientInfo"
+CLIENT_CAPABILITIES_KEY: Final = "io.modelcontextprotocol/clientCapabilities"
+LOG_LEVEL_KEY: Final = "io.modelcontextprotocol/logLevel"
+SUBSCRIPTION_ID_KEY: Final = "io.modelcontextprotocol/subscriptionId"
+SERVER_INFO_KEY: Final = "io.modelcontextprotocol/serverInfo"
+TIMEOUT_KEY: Final = "trio-mcp/timeoutMs"
+"""Ours: how many milliseconds the caller of a request will still wait. Peers that do not know it ignore it."""
+
+
+@final
+class Side(enum.Flag):
+    """Who may send a method."""
+
+    CLIENT = enum.auto()
+    SERVER = enum.auto()
+    EITHER = CLIENT | SERVER
+
+
+@final
+@attrs.frozen
+class MethodRule:
+    """What a revision must be, and who must send, for a method to exist.
+
+    Attributes:
+        senders: The side or sides that may send it, in the legacy era.
+        since: The first revision that has it.
+        until: The last revision that has it, or `None`.
+        capability: What its receiver (for a request) or its sender (for a notification) must have declared.
+        modern_senders: The side that may send it in the modern era, where that differs.
+    """
+
+    senders: Side
+    since: Revision = Revision.V2024_11_05
+    until: Revision | None = None
+    capability: str | None = None
+    modern_senders: Side | None = None
+
+    def allows(self, sender: Side, revision: Revision) -> bool:
+        """Whether `sender` may send this method to a peer of `revision`."""
+        if revision < self.since or (self.until is not None and revision > self.until):
+            return False
+        senders = self.senders
+        if revision.is_modern and self.modern_senders is not None:
+            senders = self.modern_senders
+        return bool(sender & senders)
+
+
+_V06: Final = Revision.V2025_06_18
+_V11: Final = Revision.V2025_11_25
+_V07: Final = Revision.V2026_07_28
+_C: Final = Side.CLIENT
+_S: Final = Side.SERVER
+_E: Final = Side.EITHER
+
+METHODS: Final[Mapping[str, MethodRule]] = MappingProxyType(
+    {
+        # Lifecycle
+        "initialize": MethodRule(_C, until=_V11),
+        "notifications/initialized": MethodRule(_C, until=_V11),
+        "server/discover": MethodRule(_C, since=_V07),
+        "ping": MethodRule(_E, until=_V11),
+        # A modern server sends it for one purpose only: to end a subscription (basic/patterns/cancellation).
+        "notifications/cancelled": MethodRule(_E),
+        "notifications/progress": MethodRule(_E, modern_senders=_S),
+        # Server features
+        "tools/list": MethodRule(_C, capability="tools"),
+        "tools/call": MethodRule(_C, capability="tools"),
+        "notifications/tools/list_changed": MethodRule(_S, capability="tools.listChanged"),
+        "resources/list": MethodRule(_C, capability="resources"),
+        "resources/templates/list": MethodRule(_C, capability="resources"),
+        "resources/read": MethodRule(_C, capability="resources"),
+        "resources/subscribe": MethodRule(_C, until=_V11, capability="resources.subscribe"),
+        "resources/unsubscribe": MethodRule(_C, until=_V11, capability="resources.subscribe"),
+        "notifications/resources/list_changed": MethodRule(_S, capability="resources.listChanged"),
+        "notifications/resources/updated": MethodRule(_S, capability="resources.subscribe"),
+        "prompts/list": MethodRule(_C, capability="prompts"),
+        "prompts/get": MethodRule(_C, capability="prompts"),
+        "notifications/prompts/list_changed": MethodRule(_S, capability="prompts.listChanged"),
+        "completion/complete": MethodRule(_C, capability="completions"),
+        "logging/setLevel": MethodRule(_C, until=_V11, capability="logging"),
+        "notifications/message": MethodRule(_S, capability="logging"),
+        "subscriptions/listen": MethodRule(_C, since=_V07),
+        "notifications/subscriptions/acknowledged": MethodRule(_S, since=_V07),
+        # Client features. In the modern era they travel inside an InputRequiredResult, not as requests.
+        "roots/list": MethodRule(_S, until=_V11, capability="roots"),
+        "notifications/roots/list_changed": MethodRule(_C, until=_V11, capability="roots.listChanged"),
+        "sampling/createMessage": MethodRule(_S, until=_V11, capability="sampling"),
+        "elicitation/create": MethodRule(_S, since=_V06, until=_V11, capability="elicitation"),
+        "notifications/elicitation/complete": MethodRule(_S, since=_V11, until=_V11),
+        # Tasks, experimental in one revision; an extension since.
+        "tasks/get": MethodRule(_E, since=_V11, until=_V11, capability="tasks"),
+        "tasks/result": MethodRule(_E, since=_V11, until=_V11, capability="tasks"),
+        "tasks/list": MethodRule(_E, since=_V11, until=_V11, capability="tasks.list"),
+        "tasks/cancel": MethodRule(_E, since=_V11, until=_V11, capability="tasks.cancel"),
+        "notifications/tasks/status": MethodRule(_E, since=_V11, until=_V11, capability="tasks"),
+    }
+)
+"""Every method of the core protocol. A method that is not here is the user's or an extension's own."""
