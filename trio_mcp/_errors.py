@@ -1,4 +1,4 @@
-"""The exceptions of trio_mcp. Nothing else lives here, and nothing here imports anything of ours but `ABSENT`.
+"""The exceptions of trio_mcp and the error codes of the wire. Nothing else lives here.
 
     McpError
     ├── ProtocolError
@@ -132,7 +132,7 @@ class ConnectionLost(McpError):
     def renewed(self) -> ConnectionLost:
         """Return an equal error without traceback.
 
-        One loss fails many waiting tasks. Each raises an error of its own, so that their tracebacks stay apart.
+        One loss fails many waiting tasks. Each raises an error of its own, so that tracebacks stay apart.
         """
         again = ConnectionLost(self.reason, exit_status=self.exit_status, stderr=self.stderr)
         again.__cause__ = self.__cause__

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Final, final
+from typing import Any, Final, final
 
 import attrs
 
@@ -13,20 +13,30 @@ KIB: Final = 1024
 MIB: Final = 1024 * KIB
 
 
-def _positive(instance: object, attribute: attrs.Attribute[float], value: float) -> None:
+def _above_zero(_instance: object, attribute: attrs.Attribute[Any], value: float) -> None:
     if not value > 0:
         raise ValueError(f"{attribute.name} must be greater than 0, not {value!r}")
 
 
-def _not_negative(instance: object, attribute: attrs.Attribute[float], value: float) -> None:
+def _zero_or_more(_instance: object, attribute: attrs.Attribute[Any], value: float) -> None:
     if math.isnan(value) or value < 0:
         raise ValueError(f"{attribute.name} must be at least 0, not {value!r}")
+
+
+def _size(default: int) -> int:
+    size: int = attrs.field(default=default, validator=_above_zero)
+    return size
+
+
+def _seconds(default: float) -> float:
+    seconds: float = attrs.field(default=default, validator=_zero_or_more)
+    return seconds
 
 
 @final
 @attrs.frozen(kw_only=True)
 class Limits:
-    """What one connection may cost. Every queue, buffer, table and wait of the library is bounded by one of these.
+    """What one connection may cost. Every queue, buffer, table and wait is bounded by one of these.
 
     Sizes are bytes, durations are seconds; ``math.inf`` means "never" for a duration.
 
@@ -52,17 +62,17 @@ class Limits:
         max_threads: Tools written as plain functions that run at once, per server.
     """
 
-    max_message_bytes: int = attrs.field(default=16 * MIB, validator=_positive)
-    max_inbound_requests: int = attrs.field(default=100, validator=_positive)
-    max_inbound_bytes: int = attrs.field(default=64 * MIB, validator=_positive)
-    max_waiting_bytes: int = attrs.field(default=4 * MIB, validator=_positive)
-    max_outbound_requests: int = attrs.field(default=1_000, validator=_positive)
-    max_outbox_bytes: int = attrs.field(default=1 * MIB, validator=_positive)
-    max_notifications: int = attrs.field(default=1_000, validator=_positive)
-    slow_consumer_timeout: float = attrs.field(default=1.0, validator=_not_negative)
-    connect_timeout: float = attrs.field(default=30.0, validator=_positive)
-    discover_timeout: float = attrs.field(default=5.0, validator=_positive)
-    goodbye_timeout: float = attrs.field(default=2.0, validator=_not_negative)
-    drain_timeout: float = attrs.field(default=5.0, validator=_not_negative)
-    terminate_timeout: float = attrs.field(default=2.0, validator=_not_negative)
-    max_threads: int = attrs.field(default=40, validator=_positive)
+    max_message_bytes: int = _size(16 * MIB)
+    max_inbound_requests: int = _size(100)
+    max_inbound_bytes: int = _size(64 * MIB)
+    max_waiting_bytes: int = _size(4 * MIB)
+    max_outbound_requests: int = _size(1_000)
+    max_outbox_bytes: int = _size(1 * MIB)
+    max_notifications: int = _size(1_000)
+    slow_consumer_timeout: float = _seconds(1.0)
+    connect_timeout: float = _seconds(30.0)
+    discover_timeout: float = _seconds(5.0)
+    goodbye_timeout: float = _seconds(2.0)
+    drain_timeout: float = _seconds(5.0)
+    terminate_timeout: float = _seconds(2.0)
+    max_threads: int = _size(40)

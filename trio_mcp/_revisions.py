@@ -46,7 +46,7 @@ class Revision(enum.StrEnum):
 
     @property
     def is_modern(self) -> bool:
-        """Whether each request carries its revision (2026-07-28 on), instead of a handshake before them all."""
+        """Whether each request carries its revision (2026-07-28 on), instead of a handshake."""
         return self >= Revision.V2026_07_28
 
 
@@ -66,7 +66,7 @@ LOG_LEVEL_KEY: Final = "io.modelcontextprotocol/logLevel"
 SUBSCRIPTION_ID_KEY: Final = "io.modelcontextprotocol/subscriptionId"
 SERVER_INFO_KEY: Final = "io.modelcontextprotocol/serverInfo"
 TIMEOUT_KEY: Final = "trio-mcp/timeoutMs"
-"""Ours: how many milliseconds the caller of a request will still wait. Peers that do not know it ignore it."""
+"""Ours: how many milliseconds the caller will still wait. Peers that do not know it ignore it."""
 
 
 @final
