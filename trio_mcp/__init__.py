@@ -1,1 +1,59 @@
-"""The Model Context Protocol for Trio."""
+"""The Model Context Protocol for Trio: structured concurrency all the way to the wire.
+
+Imports point down only. The floors, lowest first:
+
+    _absent, _version, _errors, _limits, _revisions, _groups
+    types                    what is on the wire, one class per concept
+    _codec                   bytes, JSON-RPC messages, wire types
+    _core                    the rules of the protocol, without I/O
+    _channel                 what a transport must give
+    _bindings                the transports
+    _peer                    one end of one connection
+    _schema                  from Python signatures to JSON Schema and back
+    _client, _server         what users touch; neither knows the other
+    this module
+"""
+
+from __future__ import annotations
+
+from . import types as types
+from ._absent import ABSENT as ABSENT
+from ._absent import Absent as Absent
+from ._bindings._memory import MemoryChannel as MemoryChannel
+from ._bindings._memory import memory_channel_pair as memory_channel_pair
+from ._bindings._parameters import StdioServerParameters as StdioServerParameters
+from ._bindings._stream import StreamChannel as StreamChannel
+from ._channel import Channel as Channel
+from ._channel import Incoming as Incoming
+from ._channel import Origin as Origin
+from ._channel import Outgoing as Outgoing
+from ._channel import Received as Received
+from ._channel import TooLarge as TooLarge
+from ._client._client import Client as Client
+from ._client._open import ClientOptions as ClientOptions
+from ._client._open import open_client as open_client
+from ._client._open import run_client as run_client
+from ._client._pages import Pages as Pages
+from ._codec._jsonrpc import Encoded as Encoded
+from ._codec._jsonrpc import RequestId as RequestId
+from ._core._restart import RestartPolicy as RestartPolicy
+from ._errors import ConnectionLost as ConnectionLost
+from ._errors import LocalProtocolError as LocalProtocolError
+from ._errors import McpError as McpError
+from ._errors import ProtocolError as ProtocolError
+from ._errors import RemoteProtocolError as RemoteProtocolError
+from ._errors import RequestError as RequestError
+from ._errors import ToolError as ToolError
+from ._limits import Limits as Limits
+from ._peer._exchange import Progress as Progress
+from ._peer._peer import PeerStatistics as PeerStatistics
+from ._peer._silence import SilenceScope as SilenceScope
+from ._peer._silence import fail_after_silence as fail_after_silence
+from ._revisions import Revision as Revision
+from ._schema import Field as Field
+from ._server._context import Context as Context
+from ._server._context import ProgressReporter as ProgressReporter
+from ._server._serve import serve_stdio as serve_stdio
+from ._server._server import Server as Server
+from ._server._shutdown import Shutdown as Shutdown
+from ._version import __version__ as __version__

@@ -28,6 +28,7 @@ __all__ = [
     "MISSING_REQUIRED_CLIENT_CAPABILITY",
     "MODERN_ERRORS",
     "PARSE_ERROR",
+    "SERVER_BUSY",
     "UNSUPPORTED_PROTOCOL_VERSION",
     "ConnectionLost",
     "LocalProtocolError",
@@ -59,6 +60,10 @@ CANCELLED_BY_DEADLINE: Final = -31001
 
 Outside the range that JSON-RPC and MCP reserve, as 2026-07-28 asks of new codes.
 """
+
+
+SERVER_BUSY: Final = -31002
+"""Ours: the request was not even started, because too much waits already or serving is about to end."""
 
 
 class McpError(Exception):

@@ -51,7 +51,8 @@ class Limits:
         max_outbox_bytes: What may lie ready to be written before senders wait.
         max_notifications: Notifications received and not yet handled.
         slow_consumer_timeout: How long a full notification queue holds up reading before the oldest of what
-            can be merged or dropped goes.
+            can be merged or dropped goes; and how long a stuck sink holds up reading a server's standard error
+            before lines are dropped.
         connect_timeout: From opening the transport until both sides have agreed on a revision.
         discover_timeout: How long a server may be silent about ``server/discover`` before it counts as one of
             the legacy era. It is part of `connect_timeout`.

@@ -1,0 +1,124 @@
+"""What a transport must give, and nothing about who uses it.
+
+A `Channel` is one end of a connection that carries JSON-RPC messages. It frames and delivers them, says how a
+request is given up on its wire, and what it knows about where a message came from. It looks at no method and no
+parameter, and it never starts a handler.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Sequence
+from typing import Protocol, TypeAlias, final
+
+import attrs
+
+from ._codec._jsonrpc import Notification, RequestId
+
+__all__ = ["Channel", "Incoming", "Origin", "Outgoing", "Received", "TooLarge"]
+
+
+class Origin(Protocol):
+    """Where a message came from, as far as the transport knows.
+
+    On a pipe there is one origin. Over HTTP each POST is one, and what belongs to its request goes back there.
+    """
+
+    @property
+    def principal(self) -> str | None:
+        """Who sent it, if the transport authenticates; equal strings are equal senders."""
+        ...
+
+
+@final
+@attrs.define
+class Incoming:
+    """A message as it came, or a batch of them."""
+
+    data: bytes
+    origin: Origin | None = None
+
+
+@final
+@attrs.define
+class TooLarge:
+    """A message that was larger than allowed and is gone, except for its ends."""
+
+    size: int
+    head: bytes
+    tail: bytes
+    origin: Origin | None = None
+
+
+Received: TypeAlias = Incoming | TooLarge
+
+
+@final
+@attrs.define(eq=False)
+class Outgoing:
+    """A message on its way out, encoded, or a batch of them.
+
+    Attributes:
+        data: Its bytes, without framing.
+        request_ids: The ids of the requests in it; none for anything else.
+        answers: The ids of the requests it answers.
+        origin: The origin of the request it belongs to, if it belongs to one.
+    """
+
+    data: bytes
+    request_ids: tuple[RequestId, ...] = ()
+    answers: tuple[RequestId, ...] = ()
+    origin: Origin | None = None
+
+
+class Channel(abc.ABC):
+    """One end of a connection that carries JSON-RPC messages.
+
+    One task calls `receive` and one calls `send`. `give_up` never waits. Subclass it to carry MCP over something
+    new, and hand the object to `open_client` or `serve_channel`.
+    """
+
+    @property
+    def description(self) -> str:
+        """What this is, for errors and logs, such as ``stdio server 'python weather.py' (pid 4711)``."""
+        return type(self).__name__
+
+    @abc.abstractmethod
+    async def receive(self) -> Sequence[Received]:
+        """Wait for the next message or messages, in wire order.
+
+        Cancellation loses nothing: what was not returned comes with the next call.
+
+        Raises:
+            trio.EndOfChannel: The other side has ended its half in an orderly way.
+            ConnectionLost: The connection failed, and why.
+            trio.ClosedResourceError: `aclose` was called here.
+        """
+
+    @abc.abstractmethod
+    async def send(self, messages: Sequence[Outgoing]) -> None:
+        """Hand messages to the wire, in order, and wait until it has taken them.
+
+        Cancelling this may tear a message in two, so only a task that ends the connection may be cancelled here.
+
+        Raises:
+            ConnectionLost: The connection failed, and why.
+            trio.ClosedResourceError: `aclose` was called here.
+        """
+
+    def give_up(self, request_id: RequestId, reason: str | None) -> Notification | None:
+        """Signal that nobody waits for the answer to a request that was sent.
+
+        Does what the binding does to cancel a request, without waiting for anything, or returns the notification
+        that does it, which then follows the request on the wire. The default is ``notifications/cancelled``.
+
+        Spec: 2026-07-28, basic/patterns/cancellation, "Transport-Specific Cancellation".
+        """
+        params: dict[str, object] = {"requestId": request_id}
+        if reason is not None:
+            params["reason"] = reason
+        return Notification("notifications/cancelled", params)
+
+    @abc.abstractmethod
+    async def aclose(self) -> None:
+        """Release everything. May be cancelled, and even then releases everything; closing again does nothing."""

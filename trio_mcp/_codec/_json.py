@@ -1,0 +1,109 @@
+"""Bytes to plain JSON values and back: the one place that names a JSON library.
+
+Plain values are `dict`, `list`, `str`, `int`, `float`, `bool` and `None`. msgspec does the work; where it has
+no wheel the standard library does, held to the same rules, and every test of this module runs over both.
+
+The rules where JSON libraries differ: NaN and infinities are not JSON (read: refused, written: `null`);
+numbers too large for a float are refused, integers of any size are kept; half a surrogate pair, which
+JavaScript programs do send, becomes U+FFFD in either direction rather than costing the message.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NoReturn, TypeGuard, cast
+
+__all__ = ["decode", "encode", "is_array", "is_object", "stdlib_decode", "stdlib_encode"]
+
+
+def is_object(value: object) -> TypeGuard[dict[str, Any]]:
+    """Whether a plain value is a JSON object."""
+    return type(value) is dict
+
+
+def is_array(value: object) -> TypeGuard[list[Any]]:
+    """Whether a plain value is a JSON array."""
+    return type(value) is list
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _parse_float(digits: str) -> float:
+    value = float(digits)
+    if math.isinf(value):
+        raise ValueError(f"number out of range: {digits[:40]}")
+    return value
+
+
+_STDLIB: Final = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_parse_float)
+
+
+def stdlib_decode(data: bytes) -> Any:
+    """Do what `decode` does with the standard library alone."""
+    text = data.decode("utf-8")
+    value: Any = _STDLIB.decode(text)
+    if "\\ud" in text or "\\uD" in text:
+        value = _cleaned(value)
+    return value
+
+
+def stdlib_encode(value: object) -> bytes:
+    """Do what `encode` does with the standard library alone."""
+    try:
+        return _dumps(value)
+    except ValueError:
+        return _dumps(_cleaned(value))
+
+
+def _dumps(value: object) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode("utf-8")
+
+
+def _cleaned(value: Any) -> Any:
+    """Return a copy of a plain value without lone surrogates, NaN and infinities."""
+    if isinstance(value, str):
+        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if is_object(value):
+        return {_cleaned(name): _cleaned(member) for name, member in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_cleaned(item) for item in cast("Sequence[Any]", value)]
+    return value
+
+
+def _fastest_codec() -> tuple[Callable[[bytes], Any], Callable[[object], bytes]]:
+    try:
+        import msgspec
+    except ModuleNotFoundError:
+        return stdlib_decode, stdlib_encode
+    fast_decode = msgspec.json.Decoder().decode
+    fast_encode = msgspec.json.Encoder().encode
+
+    def decode(data: bytes) -> Any:
+        try:
+            return fast_decode(data)
+        except msgspec.DecodeError:
+            if b"\\ud" in data or b"\\uD" in data:
+                return stdlib_decode(data)
+            raise
+
+    def encode(value: object) -> bytes:
+        try:
+            return fast_encode(value)
+        except UnicodeEncodeError:
+            return fast_encode(_cleaned(value))
+
+    return decode, encode
+
+
+decode, encode = _fastest_codec()
+"""`decode` turns UTF-8 JSON text into plain values; `encode` turns plain values into text without newlines.
+
+`decode` raises `ValueError` for what is not JSON, not UTF-8 or not a finite number; `encode` raises
+`TypeError` for what is not a plain value. Both raise `RecursionError` about a thousand levels deep.
+"""

@@ -1,0 +1,274 @@
+"""The message shapes of JSON-RPC 2.0 as MCP uses them, from plain objects and to bytes.
+
+Looks at the envelope only; what `params` and `result` hold is read elsewhere. No I/O, no Trio, no methods.
+
+A message is told apart by its members: `method` with `id` is a request, `method` alone a notification,
+`result` or `error` without `method` a response. Everything else is invalid, and an `InvalidMessage` says
+whether an error may be sent for it: never for something that looks like a response, or two peers could answer
+each other's errors for ever.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypeAlias, final
+
+import attrs
+
+from .._absent import ABSENT
+from .._errors import INVALID_REQUEST, RequestError
+from . import _json
+from ._json import is_object
+
+__all__ = [
+    "Encoded",
+    "ErrorResponse",
+    "InvalidMessage",
+    "Message",
+    "Notification",
+    "Request",
+    "RequestId",
+    "Response",
+    "encode_batch",
+    "encode_error",
+    "encode_notification",
+    "encode_request",
+    "encode_response",
+    "id_of_fragment",
+    "parse_message",
+]
+
+RequestId: TypeAlias = str | int
+"""A string or an integer; `1` and `"1"` are two ids. Never a `bool`."""
+
+
+@final
+class Encoded(bytes):
+    """A JSON object that is already encoded, to be sent as `params` or `result` without another look."""
+
+    __slots__ = ()
+
+
+@final
+@attrs.define
+class Request:
+    """A request: it has an id and wants an answer."""
+
+    id: RequestId
+    method: str
+    params: dict[str, Any] | None = None
+
+
+@final
+@attrs.define
+class Notification:
+    """A notification: nobody answers it."""
+
+    method: str
+    params: dict[str, Any] | None = None
+
+
+@final
+@attrs.define
+class Response:
+    """A successful answer."""
+
+    id: RequestId
+    result: dict[str, Any]
+
+
+@final
+@attrs.define
+class ErrorResponse:
+    """An answer that is an error; `id` is `None` where the sender could not read the request's."""
+
+    id: RequestId | None
+    error: RequestError
+
+
+Message: TypeAlias = Request | Notification | Response | ErrorResponse
+
+
+@final
+class InvalidMessage(ValueError):
+    """JSON, but not a message.
+
+    Attributes:
+        reason: What is wrong, naming the member.
+        id: The message's id where it can be read, else `None`.
+        answerable: Whether an error may be sent for it.
+    """
+
+    def __init__(self, reason: str, *, id: RequestId | None = None, answerable: bool = True) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.id = id
+        self.answerable = answerable
+
+
+def parse_message(value: Any) -> Message:
+    """Read the envelope of one message.
+
+    Args:
+        value: A decoded JSON value. A batch is the caller's to take apart.
+
+    Raises:
+        InvalidMessage: It is none of the four shapes.
+    """
+    if not is_object(value):
+        raise InvalidMessage(f"a message must be an object, not {_kind(value)}")
+    identifier = _read_id(value.get("id"))
+    method = value.get("method", ABSENT)
+    if method is ABSENT and ("result" in value or "error" in value):
+        return _parse_response(value, identifier)
+    if value.get("jsonrpc") != "2.0":
+        raise InvalidMessage('jsonrpc must be "2.0"', id=identifier)
+    if not isinstance(method, str):
+        problem = "is missing" if method is ABSENT else f"must be a string, not {_kind(method)}"
+        raise InvalidMessage(f"method {problem}", id=identifier)
+    params = value.get("params")
+    if params is not None and not is_object(params):
+        raise InvalidMessage(f"params must be an object, not {_kind(params)}", id=identifier)
+    if "id" not in value:
+        return Notification(method, params)
+    if identifier is None:
+        raise InvalidMessage(f"id must be a string or an integer, not {_kind(value['id'])}")
+    return Request(identifier, method, params)
+
+
+def _parse_response(message: dict[str, Any], identifier: RequestId | None) -> Response | ErrorResponse:
+    def invalid(reason: str) -> InvalidMessage:
+        return InvalidMessage(reason, id=identifier, answerable=False)
+
+    if message.get("jsonrpc") != "2.0":
+        raise invalid('jsonrpc must be "2.0"')
+    if "error" not in message:
+        result = message["result"]
+        if identifier is None:
+            raise invalid("a response needs the id of its request")
+        if not is_object(result):
+            raise invalid(f"result must be an object, not {_kind(result)}")
+        return Response(identifier, result)
+    if "result" in message:
+        raise invalid("a response has either a result or an error, not both")
+    if identifier is None and message.get("id") is not None:
+        raise invalid(f"id must be a string or an integer, not {_kind(message['id'])}")
+    error = message["error"]
+    if not is_object(error):
+        raise invalid(f"error must be an object, not {_kind(error)}")
+    code = _read_id(error.get("code"))
+    if not isinstance(code, int):
+        raise invalid("error.code must be an integer")
+    text = error.get("message", "")
+    if not isinstance(text, str):
+        raise invalid(f"error.message must be a string, not {_kind(text)}")
+    return ErrorResponse(identifier, RequestError(code, text, error.get("data", ABSENT)))
+
+
+def _read_id(value: Any) -> RequestId | None:
+    """Return an id as it is to be compared and echoed, or `None` for what cannot be one.
+
+    JSON has one number type: 1.0 is the integer 1. `true` is not.
+    """
+    if type(value) is int or type(value) is str:
+        return value
+    return int(value) if isinstance(value, float) and value.is_integer() else None
+
+
+def _kind(value: object) -> str:
+    """Name the JSON type of a plain value, with its article."""
+    names: dict[type, str] = {
+        dict: "an object",
+        list: "an array",
+        str: "a string",
+        bool: "a boolean",
+        type(None): "null",
+    }
+    return names.get(type(value), "a number")
+
+
+_FRAGMENT_ID: Final = re.compile(rb'"id"\s*:\s*(-?\d{1,18}(?![\d.eE])|"(?:[^"\\]|\\.){0,256}")')
+
+
+def id_of_fragment(head: bytes, tail: bytes) -> RequestId | None:
+    """Guess the id of a message of which only both ends are known, because the whole was too large.
+
+    Writers put the id first or last. A guess that is wrong names a request that is not pending, or one more
+    request fails that was sent to a peer which breaks the limit anyway.
+
+    Args:
+        head: How the message begins.
+        tail: How it ends.
+    """
+    for fragment, opening in ((head, (b'"params"', b'"result"', b'"error"')), (tail, ())):
+        end = min((i for i in map(fragment.find, opening) if i >= 0), default=len(fragment))
+        found = list(_FRAGMENT_ID.finditer(fragment, 0, end))
+        if found:
+            value = _json.decode(found[0 if opening else -1][1])
+            return value if isinstance(value, (int, str)) else None
+    return None
+
+
+def encode_request(id: RequestId, method: str, params: Mapping[str, Any] | Encoded | None) -> bytes:
+    """Return the bytes of a request.
+
+    Raises:
+        TypeError: `params` holds something that is not plain JSON.
+    """
+    if params is None:
+        return _json.encode({"jsonrpc": "2.0", "id": id, "method": method})
+    if isinstance(params, Encoded):
+        head = _json.encode({"jsonrpc": "2.0", "id": id, "method": method})
+        return b'%b,"params":%b}' % (head[:-1], params)
+    return _json.encode({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+
+
+def encode_notification(method: str, params: Mapping[str, Any] | Encoded | None) -> bytes:
+    """Return the bytes of a notification.
+
+    Raises:
+        TypeError: `params` holds something that is not plain JSON.
+    """
+    if params is None:
+        return _json.encode({"jsonrpc": "2.0", "method": method})
+    if isinstance(params, Encoded):
+        return b'%b,"params":%b}' % (_json.encode({"jsonrpc": "2.0", "method": method})[:-1], params)
+    return _json.encode({"jsonrpc": "2.0", "method": method, "params": params})
+
+
+def encode_response(id: RequestId, result: Mapping[str, Any] | Encoded) -> bytes:
+    """Return the bytes of a successful response.
+
+    Raises:
+        TypeError: `result` holds something that is not plain JSON.
+    """
+    if isinstance(result, Encoded):
+        return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (_json.encode(id), result)
+    return _json.encode({"jsonrpc": "2.0", "id": id, "result": result})
+
+
+def encode_error(id: RequestId | None, error: RequestError) -> bytes:
+    """Return the bytes of an error response; without an `id` member where there is none to name.
+
+    Raises:
+        TypeError: `error.data` is not plain JSON.
+    """
+    members: dict[str, Any] = {"code": error.code, "message": error.message}
+    if error.data is not ABSENT:
+        members["data"] = error.data
+    envelope: dict[str, Any] = {"jsonrpc": "2.0"}
+    if id is not None:
+        envelope["id"] = id
+    envelope["error"] = members
+    return _json.encode(envelope)
+
+
+def encode_batch(messages: Sequence[bytes]) -> bytes:
+    """Return the bytes of a batch of encoded messages (2025-03-26, basic, "Batching")."""
+    return b"[%b]" % b",".join(messages)
+
+
+def invalid_request(reason: str) -> RequestError:
+    """Return the error for a message that is not a valid request."""
+    return RequestError(INVALID_REQUEST, f"invalid request: {reason}")

@@ -1,0 +1,127 @@
+"""The requests of the other side: which run, which wait, which must be refused.
+
+Decisions only: no I/O, no Trio, no clock. The peer starts and cancels tasks; this table says when.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import OrderedDict
+from typing import Final, Generic, TypeVar, final
+
+from .._codec._jsonrpc import RequestId
+
+__all__ = ["Admission", "InboundTable"]
+
+WAITING_OVERHEAD: Final = 256
+"""Bytes that a waiting request costs beside its own: its entry, its id, the object around its bytes."""
+
+_R = TypeVar("_R")  # what the owner keeps for a running request
+_W = TypeVar("_W")  # what the owner keeps for a waiting request
+
+
+@final
+class Admission(enum.Enum):
+    """What is to be done with a request that has come."""
+
+    RUN = "start it now"
+    WAIT = "keep it: as many as may run are running"
+    DUPLICATE = "refuse it: a request with this id is not answered yet"
+
+
+@final
+class InboundTable(Generic[_R, _W]):
+    """The requests of the other side that are not answered yet.
+
+    A request runs at once unless `max_running` requests run already, or those that run weigh
+    `max_running_bytes`. Then it waits, in order of arrival. Responses, cancellations and pings never come here,
+    so they get through.
+
+    Args:
+        max_running: How many may run at once.
+        max_running_bytes: What the running ones may weigh together, as they came.
+        max_waiting_bytes: What the waiting ones may weigh together before `is_overfull` asks to stop reading.
+    """
+
+    def __init__(self, *, max_running: int, max_running_bytes: int, max_waiting_bytes: int) -> None:
+        self._max_running = max_running
+        self._max_running_bytes = max_running_bytes
+        self._max_waiting_bytes = max_waiting_bytes
+        self._running: dict[RequestId, tuple[_R, int]] = {}
+        self._running_bytes = 0
+        self._waiting: OrderedDict[RequestId, tuple[_W, int]] = OrderedDict()
+        self._waiting_bytes = 0
+
+    @property
+    def running(self) -> int:
+        """How many requests run."""
+        return len(self._running)
+
+    @property
+    def waiting(self) -> int:
+        """How many requests wait for a place."""
+        return len(self._waiting)
+
+    @property
+    def is_overfull(self) -> bool:
+        """Whether so much waits that no more should be read."""
+        return self._waiting_bytes > self._max_waiting_bytes
+
+    def admit(self, id: RequestId) -> Admission:
+        """Decide about a request that has come. Follow with `run` or `wait`, with no checkpoint between."""
+        if id in self._running or id in self._waiting:
+            return Admission.DUPLICATE
+        return Admission.RUN if self._has_room and not self._waiting else Admission.WAIT
+
+    @property
+    def _has_room(self) -> bool:
+        return len(self._running) < self._max_running and self._running_bytes < self._max_running_bytes
+
+    def run(self, id: RequestId, request: _R, size: int) -> None:
+        """Enter a request as running."""
+        self._running[id] = request, size
+        self._running_bytes += size
+
+    def wait(self, id: RequestId, request: _W, size: int) -> None:
+        """Enter a request as waiting."""
+        size += WAITING_OVERHEAD
+        self._waiting[id] = request, size
+        self._waiting_bytes += size
+
+    def finish(self, id: RequestId) -> None:
+        """Take a running request out: it is answered, or never will be."""
+        _, size = self._running.pop(id)
+        self._running_bytes -= size
+
+    def next_waiting(self) -> _W | None:
+        """Take out the request that has waited longest, if there is one and room to run it."""
+        if not self._waiting or not self._has_room:
+            return None
+        _, (request, size) = self._waiting.popitem(last=False)
+        self._waiting_bytes -= size
+        return request
+
+    def cancel_waiting(self, id: RequestId) -> _W | None:
+        """Take out a request that has not been started, because the other side gave it up."""
+        found = self._waiting.pop(id, None)
+        if found is None:
+            return None
+        request, size = found
+        self._waiting_bytes -= size
+        return request
+
+    def get_running(self, id: RequestId) -> _R | None:
+        """Return the running request with this id."""
+        found = self._running.get(id)
+        return None if found is None else found[0]
+
+    def all_running(self) -> tuple[_R, ...]:
+        """Return the requests that run, oldest first."""
+        return tuple(request for request, _ in self._running.values())
+
+    def forget_waiting(self) -> tuple[tuple[RequestId, _W], ...]:
+        """Take out everything that has not been started, oldest first, with its ids."""
+        forgotten = tuple((id, request) for id, (request, _) in self._waiting.items())
+        self._waiting.clear()
+        self._waiting_bytes = 0
+        return forgotten

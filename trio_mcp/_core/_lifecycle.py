@@ -1,0 +1,169 @@
+"""What a server and the client at the other end of one connection have agreed on, request by request.
+
+A modern request brings everything with it; a legacy request stands on the `initialize` handshake before it. Both
+may come over one connection, and here it is decided which a request is. No I/O, no Trio; nothing is served.
+
+Spec: 2026-07-28, basic/versioning; 2025-11-25, basic/lifecycle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, final
+
+import attrs
+
+from .._codec._json import is_object
+from .._codec._jsonrpc import Request
+from .._errors import (
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    UNSUPPORTED_PROTOCOL_VERSION,
+    RequestError,
+)
+from .._revisions import (
+    CLIENT_CAPABILITIES_KEY,
+    CLIENT_INFO_KEY,
+    LATEST_LEGACY,
+    LOG_LEVEL_KEY,
+    METHODS,
+    PROTOCOL_VERSION_KEY,
+    Revision,
+    Side,
+)
+
+__all__ = ["Agreement", "ServerLifecycle"]
+
+
+@final
+@attrs.frozen
+class Agreement:
+    """What holds for one request.
+
+    Attributes:
+        revision: The revision it is served by.
+        client_capabilities: What the client can do, as it said it.
+        client_info: What the client is, as it said it; display and logs only.
+        log_level: The least severe log messages the client wants for this request; `None` for none at all.
+    """
+
+    revision: Revision
+    client_capabilities: Mapping[str, Any]
+    client_info: Mapping[str, Any] | None
+    log_level: str | None
+
+
+DEFAULT_LOG_LEVEL: Final = "info"
+"""What a legacy client gets that has not set a level; the specification leaves the choice to the server."""
+
+
+@final
+class ServerLifecycle:
+    """The server's view of one connection.
+
+    Args:
+        supported: The revisions the server speaks.
+    """
+
+    def __init__(self, supported: Sequence[Revision] = tuple(Revision)) -> None:
+        self._supported = tuple(supported)
+        self._session: Agreement | None = None
+
+    @property
+    def session(self) -> Agreement | None:
+        """What the handshake agreed on, once there was one."""
+        return self._session
+
+    @property
+    def supported_versions(self) -> list[str]:
+        """The revisions the server speaks, newest first."""
+        return [str(revision) for revision in sorted(self._supported, reverse=True)]
+
+    def initialize(self, request: Request) -> Agreement:
+        """Decide a handshake.
+
+        Returns:
+            What is agreed on from now on. Its revision is the client's if we speak it, else our newest of that
+            era.
+
+        Raises:
+            RequestError: The parameters are not its, there was a handshake before, or we speak no such revision.
+        """
+        params = request.params or {}
+        version = _expect(params, "protocolVersion", str, "a string")
+        capabilities = _expect(params, "capabilities", dict, "an object")
+        client_info = _expect(params, "clientInfo", dict, "an object")
+        if self._session is not None:
+            raise RequestError(INVALID_REQUEST, "invalid request: this connection is initialized already")
+        legacy = [revision for revision in self._supported if not revision.is_modern]
+        if not legacy:
+            # A legacy client shows people this message and nothing else (basic/versioning).
+            raise RequestError(
+                UNSUPPORTED_PROTOCOL_VERSION,
+                f"this server speaks {', '.join(self.supported_versions)}, which has no initialize handshake",
+                {"supported": self.supported_versions, "requested": version},
+            )
+        revision = next((revision for revision in legacy if revision == version), max(legacy))
+        self._session = Agreement(revision, capabilities, client_info, DEFAULT_LOG_LEVEL)
+        return self._session
+
+    def set_log_level(self, level: str) -> None:
+        """Remember the level of the session (2025-11-25, server/utilities/logging)."""
+        if self._session is not None:
+            self._session = attrs.evolve(self._session, log_level=level)
+
+    def agree(self, request: Request) -> Agreement:
+        """Decide by what a request is to be served.
+
+        Raises:
+            RequestError: It is served by nothing we speak, or its method does not exist there.
+        """
+        meta = (request.params or {}).get("_meta")
+        if is_object(meta) and (PROTOCOL_VERSION_KEY in meta or CLIENT_CAPABILITIES_KEY in meta):
+            agreement = self._agree_modern(meta)
+        else:
+            agreement = self._agree_legacy(request)
+        rule = METHODS.get(request.method)
+        if rule is not None and not rule.allows(Side.CLIENT, agreement.revision):
+            raise RequestError(METHOD_NOT_FOUND, f"{agreement.revision} has no method {request.method}")
+        return agreement
+
+    def _agree_modern(self, meta: Mapping[str, Any]) -> Agreement:
+        version = _expect(meta, PROTOCOL_VERSION_KEY, str, "a string", "_meta")
+        revision = next((one for one in self._supported if one == version and one.is_modern), None)
+        if revision is None:
+            supported = [one for one in self.supported_versions if one != version]
+            raise RequestError(
+                UNSUPPORTED_PROTOCOL_VERSION,
+                f"unsupported protocol version {version[:40]!r}",
+                {"supported": supported, "requested": version},
+            )
+        capabilities = _expect(meta, CLIENT_CAPABILITIES_KEY, dict, "an object", "_meta")
+        client_info = meta.get(CLIENT_INFO_KEY)
+        level = meta.get(LOG_LEVEL_KEY)
+        return Agreement(
+            revision,
+            capabilities,
+            client_info if is_object(client_info) else None,
+            level if isinstance(level, str) else None,
+        )
+
+    def _agree_legacy(self, request: Request) -> Agreement:
+        if self._session is not None:
+            return self._session
+        if request.method in {"initialize", "ping"}:
+            # The handshake itself, and what is allowed at any time (2025-11-25, basic/lifecycle).
+            return Agreement(LATEST_LEGACY, {}, None, None)
+        raise RequestError(
+            INVALID_PARAMS,
+            f"params._meta lacks {PROTOCOL_VERSION_KEY}, and no initialize handshake came before",
+        )
+
+
+def _expect(members: Mapping[str, Any], name: str, kind: type, called: str, where: str = "params") -> Any:
+    value = members.get(name)
+    if not isinstance(value, kind):
+        problem = "is missing" if value is None else f"must be {called}"
+        raise RequestError(INVALID_PARAMS, f"{where}: {name} {problem}")
+    return value

@@ -1,0 +1,103 @@
+"""Newline framing: bytes in, lines out (2026-07-28, basic/transports/stdio).
+
+Costs time linear in what is fed and memory bounded by the limit, however the bytes are cut: nothing that was
+searched is searched again. No I/O; what a line holds is not looked at.
+"""
+
+from __future__ import annotations
+
+import codecs
+from typing import Final, final
+
+import attrs
+
+__all__ = ["LineReader", "OversizedLine"]
+
+KEPT_ENDS: Final = 1024
+"""Bytes kept of either end of a line that is too long: enough to read the id of the message in it."""
+
+
+@final
+@attrs.frozen
+class OversizedLine:
+    """A line that was longer than allowed and is gone but for its ends.
+
+    Attributes:
+        size: How long it was, in bytes.
+        head: Its first bytes.
+        tail: Its last bytes.
+    """
+
+    size: int
+    head: bytes
+    tail: bytes
+
+
+@final
+class LineReader:
+    """Cuts a stream of bytes into lines.
+
+    Blank lines are left out, a byte order mark at the very beginning too. A carriage return before the
+    newline stays: it is white space to JSON.
+
+    Args:
+        max_line: The longest line that is kept, in bytes, without its newline.
+    """
+
+    def __init__(self, max_line: int) -> None:
+        self._max_line = max_line
+        self._at_start = True
+        # Of the line that has no end yet: its bytes, or only its ends once it is too long, and its size.
+        self._pieces: list[bytes] = []
+        self._ends: tuple[bytes, bytes] | None = None
+        self._size = 0
+
+    def feed(self, data: bytes) -> list[bytes | OversizedLine]:
+        """Take the next bytes of the stream and return the lines that are complete now."""
+        if self._at_start and data:
+            self._at_start = False
+            data = data.removeprefix(codecs.BOM_UTF8)
+        lines: list[bytes | OversizedLine] = []
+        *ended, begun = data.split(b"\n")
+        for piece in ended:
+            if self._size or len(piece) > self._max_line:
+                self._keep(piece)
+                self._end_line(lines)
+            elif piece and not piece.isspace():
+                lines.append(piece)
+        self._keep(begun)
+        return lines
+
+    def finish(self) -> list[bytes | OversizedLine]:
+        """Return the last line if the stream ended without a newline after it."""
+        lines: list[bytes | OversizedLine] = []
+        self._end_line(lines)
+        return lines
+
+    def _keep(self, piece: bytes) -> None:
+        if not piece:
+            return
+        self._size += len(piece)
+        if self._ends is not None:
+            head, tail = self._ends
+            self._ends = head, (tail + piece[-KEPT_ENDS:])[-KEPT_ENDS:]
+        elif self._size <= self._max_line:
+            self._pieces.append(piece)
+        else:
+            kept = b"".join(self._pieces)
+            self._pieces.clear()
+            self._ends = (
+                (kept[:KEPT_ENDS] + piece[:KEPT_ENDS])[:KEPT_ENDS],
+                (kept[-KEPT_ENDS:] + piece[-KEPT_ENDS:])[-KEPT_ENDS:],
+            )
+
+    def _end_line(self, lines: list[bytes | OversizedLine]) -> None:
+        if self._ends is not None:
+            lines.append(OversizedLine(self._size, *self._ends))
+        elif self._pieces:
+            line = b"".join(self._pieces)
+            if not line.isspace():
+                lines.append(line)
+        self._pieces.clear()
+        self._ends = None
+        self._size = 0

@@ -1,0 +1,59 @@
+"""How often, and after what pause, something that died is started again. Time is an argument."""
+
+from __future__ import annotations
+
+from typing import final
+
+import attrs
+
+__all__ = ["Backoff", "RestartPolicy"]
+
+
+@final
+@attrs.frozen(kw_only=True)
+class RestartPolicy:
+    """When a server that died is started again.
+
+    Each restart waits twice as long as the one before. A connection that lasted counts as a fresh start.
+
+    Attributes:
+        max_restarts: How many restarts in a row may fail to bring a lasting connection.
+        first_delay: Seconds before the first restart.
+        max_delay: The longest pause, in seconds.
+        lasting: Seconds after which a connection counts as lasting.
+    """
+
+    max_restarts: int = attrs.field(default=5, validator=attrs.validators.ge(1))
+    first_delay: float = attrs.field(default=0.1, validator=attrs.validators.ge(0))
+    max_delay: float = attrs.field(default=10.0, validator=attrs.validators.ge(0))
+    lasting: float = attrs.field(default=30.0, validator=attrs.validators.ge(0))
+
+
+@final
+class Backoff:
+    """Counts restarts by a policy.
+
+    Args:
+        policy: The policy.
+    """
+
+    def __init__(self, policy: RestartPolicy) -> None:
+        self._policy = policy
+        self._restarts = 0
+
+    def next_delay(self, lasted: float) -> float | None:
+        """Decide about the next restart.
+
+        Args:
+            lasted: How many seconds the connection that ended had been there; 0 if it never was.
+
+        Returns:
+            How many seconds to wait before it, or `None` if there were enough.
+        """
+        if lasted >= self._policy.lasting:
+            self._restarts = 0
+        if self._restarts >= self._policy.max_restarts:
+            return None
+        delay = self._policy.first_delay * 2.0**self._restarts
+        self._restarts += 1
+        return min(delay, self._policy.max_delay)

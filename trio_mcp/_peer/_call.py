@@ -1,0 +1,97 @@
+"""A task that waits for the answer to one request, and runs the request's progress callbacks while it does."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Sequence
+from typing import final
+
+import attrs
+import trio
+
+from .._core._outbound import OutboundRequest
+from ._exchange import OnProgress, Progress
+from ._outbox import OutboxEntry
+from ._silence import SilenceScope
+
+__all__ = ["Call"]
+
+
+@final
+@attrs.define(eq=False)
+class Call:
+    """The waiting side of an `OutboundRequest`.
+
+    Progress callbacks run here, in the caller's task: what they raise comes out of the call, its deadline covers
+    them, and when the call is over none of them is left. The connection hands progress over one by one and waits
+    until it is taken, so that callbacks of one connection never overlap.
+
+    Attributes:
+        request: What is waited for.
+        entry: Where it lies in the outbox until it is written, perhaps with others as a batch.
+        on_progress: Called for each progress notification, if the caller wants them.
+        silence: The innermost `fail_after_silence` around the caller.
+        undelivered: Progress notifications received and not handled yet.
+    """
+
+    request: OutboundRequest
+    entry: OutboxEntry | None = None
+    on_progress: OnProgress | None = None
+    silence: SilenceScope | None = None
+    undelivered: int = 0
+    _handed: deque[Progress] = attrs.field(factory=deque[Progress])
+    _wake: trio.lowlevel.ParkingLot = attrs.field(factory=trio.lowlevel.ParkingLot)
+    _taken: trio.lowlevel.ParkingLot = attrs.field(factory=trio.lowlevel.ParkingLot)
+    _ended: bool = False
+
+    @property
+    def wants_progress(self) -> bool:
+        """Whether anybody would notice progress."""
+        return self.on_progress is not None or self.silence is not None
+
+    def wake(self) -> None:
+        """Let the caller look again whether it can go on."""
+        self._wake.unpark()
+
+    async def wait(self) -> None:
+        """Wait until the request is settled and every progress notification before its answer was handled.
+
+        Does not checkpoint if that is so already.
+        """
+        while True:
+            while self._handed:
+                await self._run_callback(self._handed.popleft())
+                self.undelivered -= 1
+            self._taken.unpark_all()
+            if self.request.is_settled and self.undelivered <= 0:
+                return
+            await self._wake.park()
+
+    async def _run_callback(self, progress: Progress) -> None:
+        assert self.on_progress is not None
+        outcome = self.on_progress(progress)
+        if isinstance(outcome, Awaitable):
+            await outcome
+
+    async def hand_over(self, progress: Sequence[Progress]) -> None:
+        """Give progress to the caller, and wait until it has handled it or does not wait any more."""
+        if not self._ended:
+            self._handed.extend(progress)
+            self.wake()
+            await self._taken.park()
+
+    def forget_one(self) -> None:
+        """A progress notification will never be handed over."""
+        self.undelivered -= 1
+        self.wake()
+
+    def forget_all(self) -> None:
+        """No progress will be handed over any more."""
+        self._handed.clear()
+        self.undelivered = 0
+        self.wake()
+
+    def end(self) -> None:
+        """Nobody waits any more: whoever hands something over goes on."""
+        self._ended = True
+        self._taken.unpark_all()

@@ -1,0 +1,257 @@
+"""The requests this side makes over one connection: opened, written, answered, given up."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, final
+
+import trio
+
+from .._channel import Channel, Origin, Outgoing
+from .._codec._jsonrpc import (
+    ErrorResponse,
+    RequestId,
+    Response,
+    encode_batch,
+    encode_notification,
+    encode_request,
+)
+from .._core._outbound import OutboundState, OutboundTable
+from .._errors import LocalProtocolError, RemoteProtocolError, RequestError
+from .._limits import Limits
+from .._revisions import PROGRESS_TOKEN_KEY, TIMEOUT_KEY
+from ._call import Call
+from ._exchange import OnProgress
+from ._outbox import Outbox, OutboxEntry
+from ._silence import current_silence_scope, granted_deadline
+
+__all__ = ["Calls"]
+
+_log: Final = logging.getLogger("trio_mcp.peer")
+
+
+@final
+class Calls:
+    """The requests of ours, and the tasks that wait for them.
+
+    Args:
+        channel: Says how a request is given up.
+        outbox: Takes what is to be written.
+        limits: How many requests, and how large.
+        changed: Woken when a request is made.
+    """
+
+    def __init__(
+        self, channel: Channel, outbox: Outbox, limits: Limits, changed: trio.lowlevel.ParkingLot
+    ) -> None:
+        self._channel = channel
+        self._outbox = outbox
+        self._limits = limits
+        self._changed = changed
+        self._table = OutboundTable(limits.max_outbound_requests)
+        self._calls: dict[RequestId, Call] = {}
+        self._turn = trio.lowlevel.ParkingLot()
+        self._refusal: Callable[[], Exception] | None = None
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    async def request(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None,
+        *,
+        on_progress: OnProgress | None = None,
+        origin: Origin | None = None,
+    ) -> dict[str, Any]:
+        """Send a request and wait for its result; see `Peer.request`."""
+        await trio.lowlevel.checkpoint_if_cancelled()
+        await self._wait_turn(1)
+        # No checkpoint from here to the outbox: the request is in both tables or in none.
+        call, data = self._open(method, params, on_progress)
+        await self._run([call], Outgoing(data, (call.request.id,), origin=origin))
+        return _result(call)
+
+    async def request_batch(
+        self, requests: Sequence[tuple[str, Mapping[str, Any] | None]]
+    ) -> list[dict[str, Any] | RequestError]:
+        """Send several requests as one batch and wait for all of them; see `Peer.request_batch`."""
+        if not 0 < len(requests) <= self._limits.max_outbound_requests:
+            raise ValueError(
+                f"a batch holds 1 to max_outbound_requests={self._limits.max_outbound_requests} requests, "
+                f"not {len(requests)}"
+            )
+        await trio.lowlevel.checkpoint_if_cancelled()
+        await self._wait_turn(len(requests))
+        calls: list[Call] = []
+        frames: list[bytes] = []
+        try:
+            for method, params in requests:
+                call, data = self._open(method, params, None)
+                calls.append(call)
+                frames.append(data)
+            batch = self._checked(encode_batch(frames), "the batch")
+        except BaseException:
+            for call in calls:
+                self._close(call)
+            raise
+        await self._run(calls, Outgoing(batch, tuple(call.request.id for call in calls)))
+        return [_outcome(call) for call in calls]
+
+    async def _run(self, calls: Sequence[Call], message: Outgoing) -> None:
+        """Write the requests and wait until all are settled, or give them up."""
+        entry = OutboxEntry(message, tuple(call.request for call in calls))
+        for call in calls:
+            call.entry = entry
+        self._outbox.put(entry)
+        try:
+            for call in calls:
+                await call.wait()
+        except BaseException as error:
+            for call in calls:
+                self._give_up(call, _reason(error))
+            raise
+        finally:
+            for call in calls:
+                self._close(call)
+
+    async def _wait_turn(self, count: int) -> None:
+        """Wait until so many requests can be entered and written. Does not checkpoint if they can."""
+        while self._refusal is None:
+            if len(self._table) + count > self._limits.max_outbound_requests:
+                await self._turn.park()
+            elif self._outbox.is_full:
+                await self._outbox.wait_room()
+            else:
+                return
+        raise self._refusal()
+
+    def _open(
+        self, method: str, params: Mapping[str, Any] | None, on_progress: OnProgress | None
+    ) -> tuple[Call, bytes]:
+        call = Call(self._table.open(method), on_progress=on_progress, silence=current_silence_scope())
+        self._calls[call.request.id] = call
+        self._changed.unpark_all()
+        try:
+            return call, self._checked(
+                encode_request(call.request.id, method, self._with_meta(call, params)), method
+            )
+        except BaseException:
+            self._close(call)
+            raise
+
+    def _with_meta(self, call: Call, params: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+        """Add what the callee should know about this call: where progress goes, how long we will wait."""
+        ours: dict[str, Any] = {}
+        if call.wants_progress:
+            ours[PROGRESS_TOKEN_KEY] = call.request.id
+        deadline = granted_deadline()
+        if deadline != math.inf and call.request.method != "initialize":
+            # Rounded up: the callee's clock starts later than ours and must not run out before ours does.
+            ours[TIMEOUT_KEY] = max(0, math.ceil((deadline - trio.current_time()) * 1000))
+        if not ours:
+            return params
+        if params is None:
+            return {"_meta": ours}
+        return {**params, "_meta": {**params.get("_meta", {}), **ours}}
+
+    def _checked(self, data: bytes, what: str) -> bytes:
+        if len(data) > self._limits.max_message_bytes:
+            raise LocalProtocolError(
+                f"{what} is {len(data)} bytes as a message; max_message_bytes is {self._limits.max_message_bytes}"
+            )
+        return data
+
+    def _give_up(self, call: Call, reason: str) -> None:
+        """Take the request back if it was not written, else say goodbye if it was not answered. Never waits."""
+        if call.request.state is OutboundState.QUEUED and call.entry is not None:
+            self._outbox.withdraw(call.entry)
+        if self._table.give_up(call.request):
+            goodbye = self._channel.give_up(call.request.id, reason)
+            if goodbye is not None:
+                data = encode_notification(goodbye.method, goodbye.params)
+                self._outbox.put(OutboxEntry(Outgoing(data), urgent=True))
+
+    def _close(self, call: Call) -> None:
+        """Nobody waits for the call any more, however it ended."""
+        self._table.give_up(call.request)
+        del self._calls[call.request.id]
+        call.end()
+        self._turn.unpark()
+
+    def mark_written(self, entry: OutboxEntry) -> None:
+        """The writer has taken the entry."""
+        for request in entry.requests:
+            self._table.mark_written(request)
+
+    def settle(self, response: Response | ErrorResponse) -> bool:
+        """Give an answer to the call that waits for it. Returns whether one does."""
+        request = self._table.get(response.id)
+        if request is None:
+            return False
+        self._table.answer(request, response.result if isinstance(response, Response) else response.error)
+        self._calls[request.id].wake()
+        return True
+
+    def refuse(self, id: RequestId | None, problem: str) -> bool:
+        """The answer with this id cannot be used. Returns whether a call waited for it."""
+        request = self._table.get(id)
+        if request is None:
+            return False
+        self._table.answer(request, RemoteProtocolError(f"{request.method}: {problem}"))
+        self._calls[request.id].wake()
+        return True
+
+    def find(self, progress_token: object) -> Call | None:
+        """Return the call that asked for progress under this token."""
+        if type(progress_token) is not int:
+            return None
+        call = self._calls.get(progress_token)
+        return call if call is not None and call.wants_progress and not call.request.is_settled else None
+
+    def fail_all(self, make_error: Callable[[], Exception]) -> None:
+        """No answer will come any more: everything waiting fails, and so does everything that is asked now."""
+        self._refusal = make_error
+        for call in tuple(self._calls.values()):
+            if call.request.is_settled:
+                continue
+            if call.request.state is OutboundState.QUEUED and call.entry is not None:
+                self._outbox.withdraw(call.entry)
+            self._table.answer(call.request, make_error())
+            call.wake()
+        self._turn.unpark_all()
+
+    def leave(self, make_error: Callable[[], Exception]) -> None:
+        """We close: say goodbye for everything that is written and not answered, and fail everything."""
+        self._refusal = make_error
+        for call in tuple(self._calls.values()):
+            if not call.request.is_settled:
+                self._give_up(call, "the connection is being closed")
+                call.request.error = make_error()
+            call.forget_all()
+        self._turn.unpark_all()
+
+
+def _result(call: Call) -> dict[str, Any]:
+    if call.request.error is not None:
+        raise call.request.error
+    assert call.request.result is not None
+    return call.request.result
+
+
+def _outcome(call: Call) -> dict[str, Any] | RequestError:
+    try:
+        return _result(call)
+    except RequestError as error:
+        return error
+
+
+def _reason(error: BaseException) -> str:
+    """Say in the goodbye why the request was given up, without showing what the caller's exception says."""
+    if not isinstance(error, trio.Cancelled):
+        return f"the caller failed with {type(error).__name__}"
+    if error.source == "deadline":
+        return "the caller's deadline passed"
+    return error.reason or "the caller was cancelled"

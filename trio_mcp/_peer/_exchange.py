@@ -1,0 +1,167 @@
+"""One request of the other side while it is being served.
+
+An exchange is what a handler runs in: its id, its cancel scope, its deadline and its sink, the place where its
+notifications, its own questions and its answer go. It knows no connection: on a pipe the sink is the peer, over
+HTTP it is the response to one POST.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol, TypeAlias, final
+
+import attrs
+import trio
+
+from .._channel import Origin
+from .._codec._json import is_object
+from .._codec._jsonrpc import Encoded, Request
+from .._errors import LocalProtocolError
+from .._revisions import PROGRESS_TOKEN_KEY, TIMEOUT_KEY
+
+__all__ = ["Answer", "Exchange", "ExchangeSink", "Handler", "OnProgress", "Progress"]
+
+Answer: TypeAlias = Mapping[str, Any] | Encoded
+"""A result as plain JSON, or already encoded."""
+
+
+@final
+@attrs.frozen
+class Progress:
+    """How far a request has come.
+
+    Attributes:
+        progress: How much is done; greater each time.
+        total: How much there is to do, if it is known.
+        message: What is being done, for people.
+
+    Spec: 2026-07-28, basic/patterns/progress.
+    """
+
+    progress: float
+    total: float | None = None
+    message: str | None = None
+
+
+OnProgress: TypeAlias = Callable[[Progress], object]
+"""Called in the task that waits for the request; if it returns an awaitable, that is awaited there too."""
+
+
+class ExchangeSink(Protocol):
+    """Where what a handler sends goes."""
+
+    async def send_notification(
+        self, exchange: Exchange, method: str, params: Mapping[str, Any] | Encoded | None
+    ) -> None:
+        """Send a notification that belongs to the exchange, waiting for room."""
+        ...
+
+    async def send_request(
+        self,
+        exchange: Exchange,
+        method: str,
+        params: Mapping[str, Any] | None,
+        on_progress: OnProgress | None,
+    ) -> dict[str, Any]:
+        """Ask the other side something on behalf of the exchange and wait for the result."""
+        ...
+
+
+@final
+@attrs.define(eq=False)
+class Exchange:
+    """A request of the other side that is being served.
+
+    Attributes:
+        request: The request.
+        origin: Where it came from, as far as the transport knows.
+        received_at: When it was received, on Trio's clock.
+        sink: Where what it sends goes.
+        scope: Cancelled when the other side gives the request up, when its time is over, and when serving ends.
+        silenced: Whether nothing more may be sent for it, because it was given up or is answered.
+        given_up: Whether the other side gave it up.
+        stopped: Whether serving ended before it did.
+    """
+
+    request: Request
+    origin: Origin | None
+    received_at: float
+    sink: ExchangeSink
+    scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
+    silenced: bool = False
+    given_up: bool = False
+    stopped: bool = False
+    _abandoned: trio.lowlevel.ParkingLot = attrs.field(factory=trio.lowlevel.ParkingLot)
+    _last_progress: float = -math.inf
+
+    @property
+    def meta(self) -> Mapping[str, Any]:
+        """The request's `_meta`, empty if it has none."""
+        params = self.request.params
+        meta = None if params is None else params.get("_meta")
+        return meta if is_object(meta) else {}
+
+    def start_clock(self) -> None:
+        """Give the scope the deadline the caller granted, counted from when the request was received."""
+        granted = self.meta.get(TIMEOUT_KEY)
+        if isinstance(granted, (int, float)) and not isinstance(granted, bool) and granted >= 0:
+            self.scope.deadline = self.received_at + granted / 1000
+
+    def give_up(self, reason: str) -> None:
+        """The other side does not wait any more: cancel the handler and let nothing more be sent."""
+        self.given_up = True
+        self.silenced = True
+        self.scope.cancel(reason=reason)
+        self._abandoned.unpark_all()
+
+    def stop(self, reason: str) -> None:
+        """Cancel the handler because serving ends."""
+        self.stopped = True
+        self.scope.cancel(reason=reason)
+        self._abandoned.unpark_all()
+
+    async def wait_abandoned(self) -> None:
+        """Wait until the other side gives the request up, or serving ends. Does not checkpoint if so."""
+        while not (self.given_up or self.stopped):
+            await self._abandoned.park()
+
+    async def notify(self, method: str, params: Mapping[str, Any] | Encoded | None = None) -> None:
+        """Send a notification that belongs to this request; silently nothing once it is over."""
+        if self.silenced:
+            await trio.lowlevel.checkpoint()
+        else:
+            await self.sink.send_notification(self, method, params)
+
+    async def ask(
+        self, method: str, params: Mapping[str, Any] | None = None, *, on_progress: OnProgress | None = None
+    ) -> dict[str, Any]:
+        """Ask the other side something. Cancelling the handler cancels the question, on the wire too.
+
+        Raises:
+            LocalProtocolError: This request is over already.
+        """
+        if self.silenced:
+            raise LocalProtocolError(f"{method} cannot be asked: {self.request.method} is over already")
+        return await self.sink.send_request(self, method, params, on_progress)
+
+    async def report(self, progress: float, total: float | None, message: str | None) -> None:
+        """Send progress, if the caller wants it and it is more than was reported last.
+
+        Spec: 2026-07-28, basic/patterns/progress: the value must increase with each notification.
+        """
+        token = self.meta.get(PROGRESS_TOKEN_KEY)
+        if not isinstance(token, (str, int)) or progress <= self._last_progress:
+            await trio.lowlevel.checkpoint()
+            return
+        self._last_progress = progress
+        params: dict[str, Any] = {"progressToken": token, "progress": progress}
+        if total is not None:
+            params["total"] = total
+        if message is not None:
+            params["message"] = message
+        await self.notify("notifications/progress", params)
+
+
+Handler: TypeAlias = Callable[[Exchange], Awaitable[Answer]]
+"""Serves one exchange. A `RequestError` it raises is the answer; any other exception is masked."""

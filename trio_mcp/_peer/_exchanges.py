@@ -1,0 +1,296 @@
+"""Serves the requests of the other side over one connection."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any, Final, final
+
+import attrs
+import trio
+
+from .._channel import Origin, Outgoing
+from .._codec import _json
+from .._codec._jsonrpc import (
+    Request,
+    RequestId,
+    encode_error,
+    encode_request,
+    encode_response,
+    invalid_request,
+    parse_message,
+)
+from .._core._inbound import Admission, InboundTable
+from .._errors import CANCELLED_BY_DEADLINE, INTERNAL_ERROR, SERVER_BUSY, RequestError
+from .._limits import Limits
+from ._batch import BatchReply
+from ._calls import Calls
+from ._dispatcher import Dispatcher
+from ._exchange import Answer, Exchange, ExchangeSink, Handler
+from ._outbox import Outbox, OutboxEntry
+
+__all__ = ["Arrival", "Exchanges"]
+
+_log: Final = logging.getLogger("trio_mcp.peer")
+
+
+@final
+@attrs.define
+class Arrival:
+    """How a request came.
+
+    Attributes:
+        origin: Where from, as far as the transport knows.
+        data: Its bytes; `None` for one that came in a batch.
+        batch: The batch it came in; `None` for one that came alone.
+        received_at: When, on Trio's clock.
+    """
+
+    origin: Origin | None
+    data: bytes | None = None
+    batch: BatchReply | None = None
+    received_at: float = attrs.field(factory=trio.current_time)
+
+
+@final
+class Exchanges:
+    """The requests of the other side: refused, answered on the spot, served in a task each, or put off.
+
+    Args:
+        nursery: Where the tasks run.
+        dispatcher: Knows the handlers.
+        sink: Where what the exchanges send goes.
+        outbox: Takes the answers.
+        calls: The requests of ours; while they wait, reading must go on.
+        limits: How many requests, and how large.
+        changed: Woken when a request is done, or one of ours is made.
+    """
+
+    def __init__(
+        self,
+        nursery: trio.Nursery,
+        dispatcher: Dispatcher,
+        sink: ExchangeSink,
+        outbox: Outbox,
+        calls: Calls,
+        limits: Limits,
+        changed: trio.lowlevel.ParkingLot,
+    ) -> None:
+        self._nursery = nursery
+        self._dispatcher = dispatcher
+        self._sink = sink
+        self._outbox = outbox
+        self._calls = calls
+        self._limits = limits
+        self._table: InboundTable[Exchange, Arrival] = InboundTable(
+            max_running=limits.max_inbound_requests,
+            max_running_bytes=limits.max_inbound_bytes,
+            max_waiting_bytes=limits.max_waiting_bytes,
+        )
+        self._changed = changed
+        self._refusal: RequestError | None = None
+        self._starts_waiting = True
+
+    @property
+    def running(self) -> int:
+        """How many requests are being served."""
+        return self._table.running
+
+    @property
+    def waiting(self) -> int:
+        """How many requests wait for their turn."""
+        return self._table.waiting
+
+    @property
+    def must_wait(self) -> bool:
+        """Whether reading should pause: enough waits here, and nothing that is read could help."""
+        return self._table.is_overfull and not len(self._calls)
+
+    async def wait_room(self) -> None:
+        """Wait until reading may go on. Does not checkpoint if it may."""
+        while self.must_wait:
+            await self._changed.park()
+
+    def receive(self, request: Request, arrival: Arrival) -> None:
+        """Take a request. Never waits."""
+        if arrival.batch is not None:
+            arrival.batch.expect()
+        admission = self._table.admit(request.id)
+        try:
+            if admission is Admission.DUPLICATE:
+                raise invalid_request("id is that of a request still in flight")
+            if self._refusal is not None:
+                raise self._refusal
+            decision = self._dispatcher.route(request, arrival.origin)
+            if not callable(decision):
+                self._answer_at_once(request.id, decision, arrival)
+            elif admission is Admission.RUN:
+                self._start(request, decision, arrival)
+            else:
+                self._put_off(request, arrival)
+        except RequestError as error:
+            self._send(request.id, encode_error(request.id, error), arrival)
+
+    def _answer_at_once(self, id: RequestId, answer: Answer | None, arrival: Arrival) -> None:
+        if answer is not None:
+            self._send(id, encode_response(id, answer), arrival)
+        elif arrival.batch is not None:
+            arrival.batch.skip()
+
+    def _start(self, request: Request, handler: Handler, arrival: Arrival) -> None:
+        exchange = Exchange(request, arrival.origin, arrival.received_at, self._sink)
+        exchange.start_clock()
+        self._table.run(request.id, exchange, 0 if arrival.data is None else len(arrival.data))
+        self._nursery.start_soon(self._run, exchange, handler, arrival, name=f"serving {request.method}")
+
+    def _put_off(self, request: Request, arrival: Arrival) -> None:
+        """Keep a request as it came until there is room; decoded it would weigh ten times as much."""
+        if self._table.is_overfull and len(self._calls):
+            # Reading goes on, because the requests being served may wait for an answer that lies behind.
+            raise RequestError(
+                SERVER_BUSY,
+                f"{self.running} requests are being served (max_inbound_requests) and those that wait exceed "
+                f"{self._limits.max_waiting_bytes} bytes (max_waiting_bytes)",
+            )
+        if arrival.data is None:
+            arrival.data = encode_request(request.id, request.method, request.params)
+        self._table.wait(request.id, arrival, len(arrival.data))
+
+    def _start_waiting(self) -> None:
+        """Start what has waited longest, as long as there is room."""
+        while self._starts_waiting and (arrival := self._table.next_waiting()) is not None:
+            assert arrival.data is not None
+            request = parse_message(_json.decode(arrival.data))
+            assert isinstance(request, Request)
+            try:
+                decision = self._dispatcher.route(request, arrival.origin)
+                if callable(decision):
+                    self._start(request, decision, arrival)
+                else:
+                    self._answer_at_once(request.id, decision, arrival)
+            except RequestError as error:
+                self._send(request.id, encode_error(request.id, error), arrival)
+        self._changed.unpark_all()
+
+    async def _run(self, exchange: Exchange, handler: Handler, arrival: Arrival) -> None:
+        """Serve one request in a task of its own."""
+        id = exchange.request.id
+        try:
+            answer = await self._serve_in_scope(exchange, handler)
+            if answer is None:
+                answer = await self._answer_to_cancelled(exchange)
+            if answer is not None and not exchange.given_up:
+                self._send(id, answer, arrival, exchange)
+            elif arrival.batch is not None:
+                arrival.batch.skip()
+        finally:
+            exchange.silenced = True
+            self._table.finish(id)
+            self._start_waiting()
+
+    async def _serve_in_scope(self, exchange: Exchange, handler: Handler) -> bytes | None:
+        """Return the message that answers the request, once there is room for it; nothing if it was cancelled."""
+        try:
+            with exchange.scope:
+                if not exchange.given_up:
+                    answer = await self._serve(exchange, handler)
+                    await self._outbox.wait_room()
+                    return answer
+        except Exception:
+            # A handler that was cancelled, and failed while it cleaned up.
+            _log.exception("the handler of %s failed while it was being cancelled", exchange.request.method)
+        return None
+
+    async def _serve(self, exchange: Exchange, handler: Handler) -> bytes:
+        """Run the handler and return the message that answers its request."""
+        id = exchange.request.id
+        try:
+            try:
+                data = encode_response(id, await handler(exchange))
+            except RequestError as error:
+                data = encode_error(id, error)
+        except Exception:
+            # The boundary of one request: whatever fails in a handler is the answer to it, told to our log in
+            # full and to the other side not at all.
+            _log.exception("the handler of %s failed", exchange.request.method)
+            return encode_error(id, RequestError(INTERNAL_ERROR, "internal error"))
+        if len(data) > self._limits.max_message_bytes:
+            problem = f"the answer is {len(data)} bytes; max_message_bytes is {self._limits.max_message_bytes}"
+            _log.error("%s: %s", exchange.request.method, problem)
+            return encode_error(id, RequestError(INTERNAL_ERROR, problem))
+        return data
+
+    async def _answer_to_cancelled(self, exchange: Exchange) -> bytes | None:
+        """Return what is to be sent for a request whose handler was cancelled.
+
+        For one that was given up, nothing. When only its time is over, the caller's cancellation is on its way,
+        and an answer would cross it; so an error is sent only if that does not come, lest the caller wait for
+        ever.
+        """
+        id = exchange.request.id
+        with trio.move_on_after(self._limits.goodbye_timeout):
+            await exchange.wait_abandoned()
+        if exchange.given_up:
+            return None
+        if exchange.stopped:
+            return encode_error(id, RequestError(SERVER_BUSY, "serving ended before the request was done"))
+        return encode_error(id, RequestError(CANCELLED_BY_DEADLINE, "the time granted for the request is over"))
+
+    def _send(self, id: RequestId, answer: bytes, arrival: Arrival, exchange: Exchange | None = None) -> None:
+        """Put an answer into the outbox; one for which no exchange has waited is urgent."""
+        message = Outgoing(answer, answers=(id,), origin=arrival.origin)
+        if arrival.batch is not None:
+            arrival.batch.add(message)
+        else:
+            self._outbox.put(OutboxEntry(message, exchange=exchange, urgent=exchange is None))
+
+    def cancel(self, params: Mapping[str, Any]) -> bool:
+        """The other side gives a request up. Returns whether it was one that is not answered yet.
+
+        Spec: 2025-11-25, basic/utilities/cancellation, "Behavior Requirements".
+        """
+        id, reason = params.get("requestId"), params.get("reason")
+        if type(id) is not int and type(id) is not str:
+            return False
+        exchange = self._table.get_running(id)
+        if exchange is not None:
+            exchange.give_up(
+                f"the caller gave it up: {reason}" if isinstance(reason, str) else "the caller gave it up"
+            )
+            self._outbox.withdraw_all_of(exchange)
+            return True
+        waiting = self._table.cancel_waiting(id)
+        if waiting is None:
+            return False
+        if waiting.batch is not None:
+            waiting.batch.skip()
+        self._changed.unpark_all()
+        return True
+
+    def refuse_new(self, error: RequestError) -> None:
+        """Refuse every request that comes from now on. What has come is served."""
+        self._refusal = error
+
+    async def wait_done(self) -> None:
+        """Wait until nothing is being served and nothing waits. Does not checkpoint if that is so."""
+        while self._table.running or self._table.waiting:
+            await self._changed.park()
+
+    def stop(self, reason: str) -> None:
+        """Cancel everything that is being served, and answer with an error that says so."""
+        self._drop_waiting(RequestError(SERVER_BUSY, "serving ended before the request was started"))
+        for exchange in self._table.all_running():
+            exchange.stop(reason)
+
+    def give_up(self, reason: str) -> None:
+        """Cancel everything that is being served, and answer nothing: nobody can hear it."""
+        self._drop_waiting(None)
+        for exchange in self._table.all_running():
+            exchange.give_up(reason)
+
+    def _drop_waiting(self, error: RequestError | None) -> None:
+        self._starts_waiting = False
+        for id, arrival in self._table.forget_waiting():
+            if error is not None:
+                self._send(id, encode_error(id, error), arrival)
+        self._changed.unpark_all()

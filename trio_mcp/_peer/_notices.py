@@ -1,0 +1,164 @@
+"""Delivers the notifications of one connection, one at a time and in wire order."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Hashable, Mapping
+from typing import Any, Final, TypeGuard, final
+
+import attrs
+import trio
+
+from .._channel import Origin
+from .._codec._jsonrpc import Notification
+from .._core._notices import NoticeQueue
+from .._limits import Limits
+from ._call import Call
+from ._calls import Calls
+from ._dispatcher import Dispatcher
+from ._exchange import Progress
+
+__all__ = ["Notices"]
+
+_log: Final = logging.getLogger("trio_mcp.peer")
+
+
+@final
+@attrs.define
+class _CallProgress:
+    call: Call
+    progress: Progress
+
+
+@final
+@attrs.define
+class _Other:
+    notification: Notification
+    origin: Origin | None
+
+
+@final
+class Notices:
+    """A bounded queue of notifications and the one task that empties it.
+
+    A handler that is slow makes the queue grow, and a full queue holds up reading, but only for
+    `Limits.slow_consumer_timeout`: a slow handler must not keep answers from their callers, least of all from
+    itself. From then on, until the queue is half empty, the notifications that are missed least make room for
+    new ones, and are counted.
+
+    Args:
+        calls: Knows which call a progress token belongs to.
+        dispatcher: Handles everything but progress.
+        limits: How long the queue may be, and how long it may hold up reading.
+
+    Attributes:
+        dropped: How many notifications had to make room so far.
+    """
+
+    def __init__(self, calls: Calls, dispatcher: Dispatcher, limits: Limits) -> None:
+        self._calls = calls
+        self._dispatcher = dispatcher
+        self._limits = limits
+        self._queue: NoticeQueue[_CallProgress | _Other] = NoticeQueue(limits.max_notifications)
+        self._something = trio.lowlevel.ParkingLot()
+        self._room = trio.lowlevel.ParkingLot()
+        self._lagging = False
+        self.dropped = 0
+
+    @property
+    def must_wait(self) -> bool:
+        """Whether reading should be held up with `wait_room` before the next notification is offered."""
+        return self._queue.is_full and not self._lagging
+
+    async def wait_room(self) -> None:
+        """Wait until there is room, or until waiting for it has become unreasonable."""
+        with trio.move_on_after(self._limits.slow_consumer_timeout):
+            while self._queue.is_full:
+                await self._room.park()
+            return
+        self._lagging = True
+        _log.warning(
+            "notifications come faster than they are handled; %d are waiting (max_notifications), "
+            "so progress and log messages are dropped, oldest first",
+            len(self._queue),
+        )
+
+    def offer(self, notification: Notification, origin: Origin | None) -> None:
+        """Take a notification for delivery. Never waits."""
+        if notification.method == "notifications/progress":
+            self._offer_progress(notification.params or {})
+        else:
+            self._push(self._dispatcher.notice_key(notification), _Other(notification, origin))
+
+    def _offer_progress(self, params: Mapping[str, Any]) -> None:
+        call = self._calls.find(params.get("progressToken"))
+        if call is None:
+            _log.debug("ignored progress for a request that is over or never asked for it: %.200r", params)
+            return
+        progress = _read_progress(params)
+        if progress is None:
+            _log.warning("ignored progress that is no number: %.200r", params)
+            return
+        if call.silence is not None:
+            call.silence.push()
+        if call.on_progress is not None:
+            call.undelivered += 1
+            self._push(None, _CallProgress(call, progress))
+
+    def _push(self, key: Hashable | None, notice: _CallProgress | _Other) -> None:
+        if self._queue.is_full:
+            dropped = self._queue.drop()
+            self.dropped += 1
+            if isinstance(dropped, _CallProgress):
+                dropped.call.forget_one()
+        self._queue.push(key, notice)
+        self._something.unpark()
+
+    async def deliver(self) -> None:
+        """Run for ever: hand each notification on and wait until it is handled."""
+        while True:
+            match self._queue.first:
+                case None:
+                    await self._something.park()
+                case _CallProgress(call=call):
+                    await call.hand_over(self._pop_progress_of(call))
+                case _Other(notification=notification, origin=origin):
+                    self._pop()
+                    await self._handle(notification, origin)
+
+    def _pop_progress_of(self, call: Call) -> list[Progress]:
+        """Take the progress of one call as far as nothing else lies between; it crosses to the caller at once."""
+        progress: list[Progress] = []
+        while isinstance(first := self._queue.first, _CallProgress) and first.call is call:
+            progress.append(first.progress)
+            self._pop()
+        return progress
+
+    def _pop(self) -> None:
+        self._queue.pop()
+        if len(self._queue) * 2 <= self._limits.max_notifications:
+            self._lagging = False
+        self._room.unpark()
+
+    async def _handle(self, notification: Notification, origin: Origin | None) -> None:
+        try:
+            await self._dispatcher.notified(notification, origin)
+        except Exception:
+            # The boundary of one notification: its handler's failure costs nobody else anything.
+            _log.exception("a handler of %s failed", notification.method)
+
+
+def _read_progress(params: Mapping[str, Any]) -> Progress | None:
+    """Read the parameters of a progress notification, or nothing if they are not its."""
+    progress, total, message = params.get("progress"), params.get("total"), params.get("message")
+    if not _is_number(progress):
+        return None
+    return Progress(
+        progress,
+        total if _is_number(total) else None,
+        message if isinstance(message, str) else None,
+    )
+
+
+def _is_number(value: Any) -> TypeGuard[float]:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -1,0 +1,162 @@
+"""What is ready to be written: bounded, in order, and open to second thoughts until the writer takes it."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final, Literal, final
+
+import attrs
+import trio
+
+from .._channel import Outgoing
+from .._core._outbound import OutboundRequest
+from ._exchange import Exchange
+
+__all__ = ["Outbox", "OutboxEntry"]
+
+COALESCED_BYTES: Final = 64 * 1024
+"""How much is handed to the transport in one go: a pipe's buffer. More would only be called written too early."""
+
+
+@final
+@attrs.define(eq=False)
+class OutboxEntry:
+    """One message in the outbox.
+
+    Attributes:
+        message: What is to be written.
+        requests: The requests of ours that are in it.
+        exchange: The request of the other side it belongs to. It goes when that is given up.
+        urgent: Whether it came without waiting for room.
+    """
+
+    message: Outgoing
+    requests: tuple[OutboundRequest, ...] = ()
+    exchange: Exchange | None = None
+    urgent: bool = False
+
+
+@final
+class Outbox:
+    """A queue between the tasks that have something to say and the one task that writes.
+
+    Putting is atomic: what is cancelled while it waits for room has put nothing. An entry that the writer has not
+    taken can be withdrawn, and then was never written. After `close` nothing waits here any more, and what is put
+    is lost.
+
+    Args:
+        max_bytes: How much may lie here before senders wait. One message of any size fits when that is free.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._entries: deque[OutboxEntry] = deque()
+        self._bytes = 0
+        self._urgent_bytes = 0
+        self._being_written = False
+        self._closed = False
+        self._room = trio.lowlevel.ParkingLot()
+        self._urgent_room = trio.lowlevel.ParkingLot()
+        self._something = trio.lowlevel.ParkingLot()
+        self._nothing = trio.lowlevel.ParkingLot()
+
+    @property
+    def size(self) -> int:
+        """Bytes that lie here; what is being written is not counted."""
+        return self._bytes
+
+    @property
+    def is_full(self) -> bool:
+        """Whether senders wait."""
+        return self._bytes >= self._max_bytes
+
+    @property
+    def is_overfull(self) -> bool:
+        """Whether so much came without waiting that its source should pause: the other side does not read."""
+        return self._urgent_bytes >= self._max_bytes
+
+    async def wait_room(self) -> None:
+        """Wait until there is room. Does not checkpoint if there is.
+
+        There is no checkpoint between the return of this and the caller's `put`, so what is put had room. One
+        waiter wakes the next, so that a thousand of them are not woken for the room of one.
+        """
+        while self.is_full and not self._closed:
+            await self._room.park()
+        self._room.unpark()
+
+    async def wait_urgent_room(self) -> None:
+        """Wait until it is not overfull. Does not checkpoint if it is not."""
+        while self.is_overfull and not self._closed:
+            await self._urgent_room.park()
+
+    def put(self, entry: OutboxEntry) -> None:
+        """Add an entry, room or no room; whoever can wait has waited for room.
+
+        What cannot wait is marked urgent: cancellations, of which there is at most one per request that was
+        written, and what the reader answers itself, which pauses while the outbox is overfull.
+        """
+        if self._closed:
+            return
+        self._entries.append(entry)
+        self._count(entry, 1)
+        self._something.unpark()
+
+    def withdraw(self, entry: OutboxEntry) -> None:
+        """Take back an entry, unless the writer has taken it."""
+        if entry in self._entries:
+            self._entries.remove(entry)
+            self._count(entry, -1)
+        self._after_leaving()
+
+    def withdraw_all_of(self, exchange: Exchange) -> None:
+        """Take back everything that belongs to a request which its sender gave up."""
+        for entry in [entry for entry in self._entries if entry.exchange is exchange]:
+            self.withdraw(entry)
+
+    async def take(self) -> list[OutboxEntry]:
+        """Wait until there is something, and take as much of it as goes to the transport at once.
+
+        Taking more says that what was taken before is on the wire.
+        """
+        self._being_written = False
+        self._after_leaving()
+        while not self._entries:
+            await self._something.park()
+        self._being_written = True
+        taken: list[OutboxEntry] = []
+        size = 0
+        while self._entries and (not taken or size + len(self._entries[0].message.data) <= COALESCED_BYTES):
+            entry = self._entries.popleft()
+            self._count(entry, -1)
+            size += len(entry.message.data)
+            taken.append(entry)
+        self._after_leaving()
+        return taken
+
+    async def wait_empty(self) -> None:
+        """Wait until everything is on the wire. Does not checkpoint if it is."""
+        while (self._entries or self._being_written) and not self._closed:
+            await self._nothing.park()
+
+    def close(self) -> None:
+        """Throw everything away and let everybody go."""
+        self._closed = True
+        self._entries.clear()
+        self._bytes = self._urgent_bytes = 0
+        for lot in (self._room, self._urgent_room, self._nothing):
+            lot.unpark_all()
+
+    def _count(self, entry: OutboxEntry, sign: Literal[1, -1]) -> None:
+        size = sign * len(entry.message.data)
+        self._bytes += size
+        if entry.urgent:
+            self._urgent_bytes += size
+
+    def _after_leaving(self) -> None:
+        if not self.is_full:
+            self._room.unpark()
+        if not self.is_overfull:
+            self._urgent_room.unpark_all()
+        if not self._entries and not self._being_written:
+            self._nothing.unpark_all()

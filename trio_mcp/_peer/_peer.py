@@ -1,0 +1,437 @@
+"""One end of one connection, brought to life by Trio.
+
+    wire ──> reader ──> a response      ──> the call that waits for it
+                    ──> a notification  ──> `cancelled`: the exchange's scope, at once
+                                        ──> the others: one queue, one task, in wire order
+                    ──> a request       ──> refused or answered on the spot, or an exchange in a task of its
+                                            own, or put off until there is room
+    wire <── writer <── the outbox <── calls, notifications, answers, cancellations
+
+Who owns what: `open_peer` owns the nursery. The reader, the writer and the notification task are shielded and
+end with `aclose`, so that a body that is being cancelled can still say goodbye. Exchanges are not shielded.
+Callers wait in their own tasks and own nothing here but their entry in a table.
+
+Knows no tools, no resources, no eras and no transports.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final, Literal, TypeAlias, final
+
+import attrs
+import trio
+
+from .._channel import Channel, Incoming, Origin, Outgoing, TooLarge
+from .._codec import _json
+from .._codec._jsonrpc import (
+    Encoded,
+    ErrorResponse,
+    InvalidMessage,
+    Notification,
+    Request,
+    RequestId,
+    Response,
+    encode_error,
+    encode_notification,
+    id_of_fragment,
+    invalid_request,
+    parse_message,
+)
+from .._errors import INVALID_REQUEST, PARSE_ERROR, SERVER_BUSY, ConnectionLost, LocalProtocolError, RequestError
+from .._groups import sole_error
+from .._limits import Limits
+from ._batch import BatchReply
+from ._calls import Calls
+from ._dispatcher import Dispatcher
+from ._exchange import Exchange, OnProgress
+from ._exchanges import Arrival, Exchanges
+from ._notices import Notices
+from ._outbox import Outbox, OutboxEntry
+
+__all__ = ["OnFrame", "Peer", "PeerStatistics", "open_peer"]
+
+_log: Final = logging.getLogger("trio_mcp.peer")
+
+OnFrame: TypeAlias = Callable[[Literal["sent", "received"], bytes], object]
+"""Called with each message as it is handed to the wire or comes from it, for logs and tests."""
+
+
+@final
+@attrs.frozen
+class PeerStatistics:
+    """What is going on at one end of a connection.
+
+    Attributes:
+        calls: Requests of ours without an answer.
+        exchanges: Requests of the other side that are being served.
+        waiting: Requests of the other side that wait for their turn.
+        outbox_bytes: What lies ready to be written.
+        dropped_notifications: Notifications that had to make room because they were handled too slowly.
+    """
+
+    calls: int
+    exchanges: int
+    waiting: int
+    outbox_bytes: int
+    dropped_notifications: int
+
+
+@final
+class Peer:
+    """One end of one connection: asks, is asked, notifies and is notified. Made by `open_peer`."""
+
+    def __init__(
+        self,
+        channel: Channel,
+        dispatcher: Dispatcher,
+        nursery: trio.Nursery,
+        limits: Limits,
+        on_frame: OnFrame | None,
+    ) -> None:
+        self._channel = channel
+        self._dispatcher = dispatcher
+        self._limits = limits
+        self._on_frame = on_frame
+        self._outbox = Outbox(limits.max_outbox_bytes)
+        changed = trio.lowlevel.ParkingLot()
+        self._calls = Calls(channel, self._outbox, limits, changed)
+        self._notices = Notices(self._calls, dispatcher, limits)
+        self._exchanges = Exchanges(nursery, dispatcher, self, self._outbox, self._calls, limits, changed)
+        self._service = trio.CancelScope(shield=True)
+        self._input_ended = trio.Event()
+        self._end: ConnectionLost | None = None  # why nothing comes any more
+        self._lost: ConnectionLost | None = None  # why nothing goes any more either
+        self._closing = False
+        self._closed = trio.Event()
+
+    # What the floor above says.
+
+    async def request(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        on_progress: OnProgress | None = None,
+    ) -> dict[str, Any]:
+        """Send a request and wait for its result.
+
+        The caller's deadline covers waiting for room, writing and waiting for the answer. A caller that is
+        cancelled leaves at once: a request that was not written is taken back, for one that was written the
+        cancellation follows it on the wire, and neither is waited for.
+
+        Args:
+            method: The method.
+            params: Its parameters as plain JSON; what the connection adds goes into their `_meta`.
+            on_progress: Called in this task with each progress notification, all of them before this returns.
+
+        Raises:
+            RequestError: The answer is an error.
+            RemoteProtocolError: The answer cannot be used.
+            LocalProtocolError: The request is larger than `Limits.max_message_bytes`.
+            ConnectionLost: The connection ended first.
+            trio.ClosedResourceError: This end was closed.
+        """
+        return await self._calls.request(method, params, on_progress=on_progress)
+
+    async def request_batch(
+        self, requests: Sequence[tuple[str, Mapping[str, Any] | None]]
+    ) -> list[dict[str, Any] | RequestError]:
+        """Send several requests as one batch, and wait for all answers.
+
+        Returns:
+            For each request its result, or the error that answers it.
+
+        Raises:
+            ValueError: There are none, or more than `Limits.max_outbound_requests`.
+            Others: As `request`.
+
+        Spec: 2025-03-26, basic, "Batching". Whether the revision has batches is the caller's business.
+        """
+        return await self._calls.request_batch(requests)
+
+    async def notify(self, method: str, params: Mapping[str, Any] | Encoded | None = None) -> None:
+        """Send a notification. Returns when it is in line to be written; cancelled, it was not sent.
+
+        Raises:
+            LocalProtocolError: It is larger than `Limits.max_message_bytes`.
+            ConnectionLost: The connection is gone.
+            trio.ClosedResourceError: This end was closed.
+        """
+        await self._notify(method, params, None)
+
+    async def _notify(
+        self, method: str, params: Mapping[str, Any] | Encoded | None, exchange: Exchange | None
+    ) -> None:
+        await trio.lowlevel.checkpoint_if_cancelled()
+        data = encode_notification(method, params)
+        if len(data) > self._limits.max_message_bytes:
+            raise LocalProtocolError(
+                f"{method} is {len(data)} bytes as a message; "
+                f"max_message_bytes is {self._limits.max_message_bytes}"
+            )
+        await self._outbox.wait_room()
+        if self._closing or self._lost is not None:
+            raise self._why_closed()
+        if exchange is None:
+            self._outbox.put(OutboxEntry(Outgoing(data)))
+        elif not exchange.silenced:
+            self._outbox.put(OutboxEntry(Outgoing(data, origin=exchange.origin), exchange=exchange))
+        await trio.lowlevel.cancel_shielded_checkpoint()
+
+    async def send_notification(
+        self, exchange: Exchange, method: str, params: Mapping[str, Any] | Encoded | None
+    ) -> None:
+        """Send a notification that belongs to an exchange; see `ExchangeSink`."""
+        await self._notify(method, params, exchange)
+
+    async def send_request(
+        self,
+        exchange: Exchange,
+        method: str,
+        params: Mapping[str, Any] | None,
+        on_progress: OnProgress | None,
+    ) -> dict[str, Any]:
+        """Ask on behalf of an exchange; see `ExchangeSink`."""
+        return await self._calls.request(method, params, on_progress=on_progress, origin=exchange.origin)
+
+    async def wait_input_ended(self) -> None:
+        """Wait until no message will come any more."""
+        await self._input_ended.wait()
+
+    @property
+    def end(self) -> ConnectionLost | None:
+        """Why no message will come any more, once that is so and unless this side closed."""
+        return self._end
+
+    def statistics(self) -> PeerStatistics:
+        """Return counters, for tests and debugging."""
+        return PeerStatistics(
+            calls=len(self._calls),
+            exchanges=self._exchanges.running,
+            waiting=self._exchanges.waiting,
+            outbox_bytes=self._outbox.size,
+            dropped_notifications=self._notices.dropped,
+        )
+
+    # The three tasks of the connection.
+
+    async def _run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Read, write and deliver notifications until `aclose`."""
+        with self._service:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._read, name=f"reading from {self._channel.description}")
+                nursery.start_soon(self._write, name=f"writing to {self._channel.description}")
+                nursery.start_soon(self._notices.deliver, name=f"notifications of {self._channel.description}")
+                task_status.started()
+
+    async def _write(self) -> None:
+        try:
+            while True:
+                taken = await self._outbox.take()
+                for entry in taken:
+                    self._calls.mark_written(entry)
+                    self._show("sent", entry.message.data)
+                await self._channel.send([entry.message for entry in taken])
+        except ConnectionLost as lost:
+            self._lose(lost)
+
+    async def _read(self) -> None:
+        try:
+            while True:
+                for received in await self._channel.receive():
+                    if isinstance(received, Incoming):
+                        self._show("received", received.data)
+                    await self._take(received)
+        except trio.EndOfChannel:
+            self._end_input(ConnectionLost(f"{self._channel.description} closed the connection"))
+        except ConnectionLost as lost:
+            self._lose(lost)
+
+    def _show(self, direction: Literal["sent", "received"], data: bytes) -> None:
+        if self._on_frame is not None:
+            try:
+                self._on_frame(direction, data)
+            except Exception:
+                # The boundary of a bystander: what it does must not change what it looks at.
+                _log.exception("on_frame failed and is not called again")
+                self._on_frame = None
+
+    async def _take(self, received: Incoming | TooLarge) -> None:
+        """Take one message or batch. Waits only when what it set off must not go on growing."""
+        origin = received.origin
+        if isinstance(received, TooLarge):
+            self._take_too_large(received)
+        else:
+            try:
+                value = _json.decode(received.data)
+            except (ValueError, RecursionError) as error:
+                self._complain(None, RequestError(PARSE_ERROR, f"parse error: {error}"), origin)
+            else:
+                if _json.is_array(value):
+                    await self._take_batch(value, origin)
+                else:
+                    await self._take_message(value, Arrival(origin, received.data))
+        if self._outbox.is_overfull:
+            await self._outbox.wait_urgent_room()
+
+    def _take_too_large(self, received: TooLarge) -> None:
+        id = id_of_fragment(received.head, received.tail)
+        problem = f"a message of {received.size} bytes; max_message_bytes is {self._limits.max_message_bytes}"
+        if b'"method"' in received.head:
+            self._complain(id, RequestError(INVALID_REQUEST, f"invalid request: {problem}"), received.origin)
+        elif not self._calls.refuse(id, f"the answer was {problem}"):
+            _log.warning("%s sent %s, and it is lost", self._channel.description, problem)
+
+    async def _take_batch(self, messages: list[Any], origin: Origin | None) -> None:
+        if not self._dispatcher.accepts_batches or not messages:
+            problem = "an empty batch" if not messages else "the revision in use has no batches"
+            self._complain(None, invalid_request(problem), origin)
+            return
+        batch = BatchReply(lambda reply: self._outbox.put(OutboxEntry(reply)), origin)
+        for value in messages:
+            await self._take_message(value, Arrival(origin, batch=batch))
+        batch.close()
+
+    async def _take_message(self, value: Any, arrival: Arrival) -> None:
+        try:
+            message = parse_message(value)
+        except InvalidMessage as error:
+            self._take_invalid(error, arrival)
+            return
+        if isinstance(message, Request):
+            self._exchanges.receive(message, arrival)
+            if self._exchanges.must_wait:
+                await self._exchanges.wait_room()
+        elif isinstance(message, Notification):
+            await self._take_notification(message, arrival.origin)
+        elif not self._calls.settle(message):
+            self._take_stray(message)
+
+    def _take_invalid(self, error: InvalidMessage, arrival: Arrival) -> None:
+        if not error.answerable:
+            if not self._calls.refuse(error.id, f"invalid response: {error.reason}"):
+                _log.warning("ignored an invalid response from %s: %s", self._channel.description, error.reason)
+        elif arrival.batch is not None:
+            arrival.batch.expect()
+            answer = encode_error(error.id, invalid_request(error.reason))
+            arrival.batch.add(Outgoing(answer, origin=arrival.origin))
+        else:
+            self._complain(error.id, invalid_request(error.reason), arrival.origin)
+
+    async def _take_notification(self, notification: Notification, origin: Origin | None) -> None:
+        if notification.method == "notifications/cancelled" and self._exchanges.cancel(notification.params or {}):
+            return
+        if self._notices.must_wait:
+            await self._notices.wait_room()
+        self._notices.offer(notification, origin)
+
+    def _take_stray(self, response: Response | ErrorResponse) -> None:
+        """An answer nobody waits for: late, repeated, or to something that was never asked."""
+        if isinstance(response, ErrorResponse) and response.id is None:
+            _log.warning("%s could not read a message of ours: %s", self._channel.description, response.error)
+        else:
+            _log.debug("ignored an answer that nobody waits for, id %r", response.id)
+
+    def _complain(self, id: RequestId | None, error: RequestError, origin: Origin | None) -> None:
+        """Answer a message that is none with an error, if this side does that."""
+        _log.warning("%s sent what cannot be used: %s", self._channel.description, error.message)
+        if self._dispatcher.answers_unreadable:
+            self._outbox.put(OutboxEntry(Outgoing(encode_error(id, error), origin=origin), urgent=True))
+
+    # How it ends.
+
+    def _end_input(self, why: ConnectionLost) -> None:
+        """No message will come any more. What is being served may still be answered."""
+        if self._end is None and not self._closing:
+            self._end = why
+            self._calls.fail_all(why.renewed)
+        self._input_ended.set()
+
+    def _lose(self, why: ConnectionLost) -> None:
+        """The connection is gone in both directions."""
+        _log.debug("%s is lost: %s", self._channel.description, why.reason)
+        self._end_input(why)
+        self._lost = why
+        self._exchanges.give_up(why.reason)
+        self._outbox.close()
+
+    def _why_closed(self) -> Exception:
+        if self._end is not None:
+            return self._end.renewed()
+        return trio.ClosedResourceError("this end of the connection was closed")
+
+    async def drain(self) -> None:
+        """Refuse new requests, let those that came finish within `Limits.drain_timeout`, cancel the rest."""
+        self._exchanges.refuse_new(RequestError(SERVER_BUSY, "serving is about to end"))
+        with trio.move_on_after(self._limits.drain_timeout):
+            await self._exchanges.wait_done()
+        self._exchanges.stop("serving ended")
+        await self._exchanges.wait_done()
+
+    def abort(self) -> None:
+        """Let go of the connection without another word; what `aclose` does, but for the goodbye. Never waits."""
+        if self._closing:
+            return
+        self._closing = True
+        self._calls.leave(self._why_closed)
+        self._exchanges.give_up("this end of the connection was closed")
+        self._let_go()
+
+    def _let_go(self) -> None:
+        self._outbox.close()
+        self._service.cancel(reason="the connection was closed")
+        self._input_ended.set()
+        self._closed.set()
+
+    async def aclose(self) -> None:
+        """Say goodbye and let go of the connection; the channel itself is its owner's to close.
+
+        Every request of ours that is written and not answered is given up on the wire, every caller that waits
+        gets `trio.ClosedResourceError`, every exchange is cancelled. What is still to be said has
+        `Limits.goodbye_timeout` to be taken. May be cancelled, and even then leaves nothing.
+        """
+        if not self._closing:
+            self._closing = True
+            self._calls.leave(self._why_closed)
+            self._exchanges.give_up("this end of the connection was closed")
+            # Shielded, or a cancelled task could not say goodbye; bounded, or a stuck peer could hold it.
+            with trio.move_on_after(self._limits.goodbye_timeout, shield=True):
+                await self._outbox.wait_empty()
+            self._let_go()
+        await self._closed.wait()
+
+
+@asynccontextmanager
+async def open_peer(
+    channel: Channel, dispatcher: Dispatcher, limits: Limits, *, on_frame: OnFrame | None = None
+) -> AsyncGenerator[Peer]:
+    """Run one end of a connection for as long as the body runs, then say goodbye.
+
+    The end of the connection does not end the body: what is asked then raises `ConnectionLost`. An exception of
+    the body comes out as itself. Leaving is the checkpoint; it takes at most `Limits.goodbye_timeout` plus the
+    cleanup of the handlers that still run.
+
+    Args:
+        channel: The transport; the caller closes it afterwards.
+        dispatcher: Says what the messages of the other side mean.
+        limits: What the connection may cost.
+        on_frame: Called with each message in either direction.
+    """
+    error: BaseException | None = None
+    try:
+        async with trio.open_nursery() as nursery:
+            peer = Peer(channel, dispatcher, nursery, limits, on_frame)
+            await nursery.start(peer._run)  # noqa: SLF001 - the peer's owner
+            try:
+                yield peer
+            finally:
+                await peer.aclose()
+    except BaseExceptionGroup as group:
+        error = sole_error(group)
+        if error is None:
+            raise
+    if error is not None:
+        raise error  # outside the handler, so that its context stays its own
