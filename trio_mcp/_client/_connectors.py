@@ -1,0 +1,137 @@
+"""What a client can be opened on, and how each becomes a channel, once or again."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Protocol, TypeAlias, final, runtime_checkable
+
+import trio
+
+from .._bindings._memory import memory_channel_pair
+from .._bindings._parameters import StdioServerParameters
+from .._bindings._stdio_client import open_stdio_server
+from .._channel import Channel
+from .._core._restart import RestartPolicy
+from .._groups import sole_error
+from .._limits import Limits
+
+__all__ = ["Connector", "ServesChannels", "Target", "connector_for"]
+
+
+@runtime_checkable
+class ServesChannels(Protocol):
+    """A server in this process: it serves whoever is at the other end of a channel."""
+
+    async def serve_channel(
+        self, channel: Channel, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        """Serve the client at the other end until it goes."""
+        ...
+
+
+Target: TypeAlias = StdioServerParameters | ServesChannels | Channel
+"""What `open_client` opens."""
+
+
+class Connector(Protocol):
+    """Opens a channel to one server."""
+
+    @property
+    def restart(self) -> RestartPolicy | None:
+        """Whether and how often to open again when the connection is lost."""
+        ...
+
+    @property
+    def survives_probe(self) -> bool:
+        """Whether a server that a probe has ended can be had again."""
+        ...
+
+    def open(self, limits: Limits) -> AbstractAsyncContextManager[Channel]:
+        """Open a channel, and close it on leaving."""
+        ...
+
+
+@final
+class _StdioConnector:
+    """Starts a server process, as often as it takes."""
+
+    survives_probe = True
+
+    def __init__(self, parameters: StdioServerParameters) -> None:
+        self._parameters = parameters
+
+    @property
+    def restart(self) -> RestartPolicy | None:
+        return self._parameters.restart
+
+    def open(self, limits: Limits) -> AbstractAsyncContextManager[Channel]:
+        return open_stdio_server(self._parameters, limits)
+
+
+@final
+class _InProcessConnector:
+    """Runs a server in this process, for this client alone."""
+
+    restart = None
+    survives_probe = True
+
+    def __init__(self, server: ServesChannels) -> None:
+        self._server = server
+
+    @asynccontextmanager
+    async def open(self, limits: Limits) -> AsyncGenerator[Channel]:
+        del limits  # the server has its own
+        ours, theirs = memory_channel_pair()
+        error: BaseException | None = None
+        try:
+            async with trio.open_nursery() as nursery:
+                await nursery.start(self._server.serve_channel, theirs)
+                try:
+                    yield ours
+                finally:
+                    with trio.CancelScope(shield=True):
+                        await ours.aclose()  # the server sees the end of its input, drains and returns
+        except BaseExceptionGroup as group:
+            error = sole_error(group)
+            if error is None:
+                raise
+        if error is not None:
+            raise error
+
+
+@final
+class _ChannelConnector:
+    """Uses a channel that somebody else made, once."""
+
+    restart = None
+    survives_probe = False
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+
+    @asynccontextmanager
+    async def open(self, limits: Limits) -> AsyncGenerator[Channel]:
+        del limits  # whoever made the channel gave it some
+        try:
+            yield self._channel
+        finally:
+            with trio.move_on_after(0, shield=True):
+                await self._channel.aclose()
+
+
+def connector_for(target: Target) -> Connector:
+    """Return what opens channels to the target.
+
+    Raises:
+        TypeError: It is nothing a client can be opened on.
+    """
+    if isinstance(target, StdioServerParameters):
+        return _StdioConnector(target)
+    if isinstance(target, Channel):
+        return _ChannelConnector(target)
+    if isinstance(target, ServesChannels):  # pyright: ignore[reportUnnecessaryIsInstance] - users are not checked
+        return _InProcessConnector(target)
+    raise TypeError(
+        f"a client is opened on StdioServerParameters, a Server or a Channel, not on {type(target).__name__}"
+    )

@@ -1,0 +1,244 @@
+"""What a handler can say and learn while it serves a request."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Final, Generic, Self, final, get_args
+
+import trio
+from typing_extensions import TypeVar
+
+from .._codec._convert import from_wire, to_wire
+from .._codec._invalid import InvalidData
+from .._codec._jsonrpc import RequestId
+from .._core._lifecycle import Agreement
+from .._errors import INVALID_PARAMS, LocalProtocolError, RequestError
+from .._peer._exchange import Exchange, OnProgress
+from .._revisions import METHODS, Revision, Side
+from ..types import ClientCapabilities, Implementation, LoggingLevel, LoggingMessageNotificationParams
+
+__all__ = ["Context", "ProgressReporter"]
+
+StateT = TypeVar("StateT", default=Any)
+_T = TypeVar("_T")
+
+_SEVERITY: Final = {level: rank for rank, level in enumerate(get_args(LoggingLevel))}
+
+
+@final
+class ProgressReporter:
+    """Counts how far a handler has come, and reports it: ``async with ctx.progress(total=10) as progress:``.
+
+    Reports go to the client if it asked for them, and nowhere else. What is reported only ever grows; a report
+    that is not more than the last is not sent. Reporting stops when the request is answered.
+
+    Spec: 2026-07-28, basic/patterns/progress.
+    """
+
+    def __init__(self, exchange: Exchange, total: float | None) -> None:
+        self._exchange = exchange
+        self._total = total
+        self._value = 0.0
+
+    @property
+    def value(self) -> float:
+        """How much is done."""
+        return self._value
+
+    async def advance(self, amount: float = 1, message: str | None = None) -> None:
+        """Report that so much more is done.
+
+        Args:
+            amount: How much more.
+            message: What is being done, for people.
+
+        Raises:
+            ValueError: The amount is negative or not a finite number.
+        """
+        if not (amount >= 0 and math.isfinite(amount)):
+            raise ValueError(f"progress must grow by a finite number of at least 0, not by {amount!r}")
+        await self.report(self._value + amount, message)
+
+    async def report(self, value: float, message: str | None = None) -> None:
+        """Report that so much is done altogether.
+
+        Args:
+            value: How much is done.
+            message: What is being done, for people.
+
+        Raises:
+            ValueError: The value is not a finite number.
+        """
+        if not math.isfinite(value):
+            raise ValueError(f"progress must be a finite number, not {value!r}")
+        self._value = value
+        await self._exchange.report(int(value) if value.is_integer() else value, self._total, message)
+
+    async def __aenter__(self) -> Self:
+        await trio.lowlevel.checkpoint()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Do nothing; entering is the checkpoint."""
+
+
+@final
+class Context(Generic[StateT]):
+    """A request being served. A handler that has a parameter annotated `Context` gets one.
+
+    ``Context[State]`` says what the server's lifespan yields. A context is of no use after its request.
+    """
+
+    def __init__(self, exchange: Exchange, agreement: Agreement, state: StateT) -> None:
+        self._exchange = exchange
+        self._agreement = agreement
+        self._state = state
+
+    # What there is to know.
+
+    @property
+    def state(self) -> StateT:
+        """What the server's lifespan yielded; `None` if it has none."""
+        return self._state
+
+    @property
+    def revision(self) -> Revision:
+        """The revision by which the request is served."""
+        return self._agreement.revision
+
+    @property
+    def request_id(self) -> RequestId:
+        """The request's id: unique among the client's requests in flight, and that is all."""
+        return self._exchange.request.id
+
+    @property
+    def method(self) -> str:
+        """The request's method."""
+        return self._exchange.request.method
+
+    @property
+    def meta(self) -> Mapping[str, Any]:
+        """The request's `_meta`."""
+        return self._exchange.meta
+
+    @property
+    def deadline(self) -> float:
+        """When the caller will stop waiting, on Trio's clock, as far as it said so; else ``math.inf``.
+
+        The handler is cancelled then; it need not look.
+        """
+        return self._exchange.scope.deadline
+
+    @property
+    def client_info(self) -> Implementation | None:
+        """What the client says it is. Nobody has checked it."""
+        info = self._agreement.client_info
+        return None if info is None else _read(info, Implementation)
+
+    @property
+    def client_capabilities(self) -> ClientCapabilities:
+        """What the client says it can do."""
+        return _read(self._agreement.client_capabilities, ClientCapabilities)
+
+    @property
+    def principal(self) -> str | None:
+        """Who the client is, where the transport authenticates; equal strings are equal clients."""
+        origin = self._exchange.origin
+        return None if origin is None else origin.principal
+
+    # What there is to say.
+
+    def progress(self, total: float | None = None) -> ProgressReporter:
+        """Count and report progress: ``async with ctx.progress(total=10) as progress: …``.
+
+        Args:
+            total: How much there is to do, if that is known.
+        """
+        return ProgressReporter(self._exchange, total)
+
+    async def report_progress(
+        self, progress: float, total: float | None = None, message: str | None = None
+    ) -> None:
+        """Report progress once: so much of so much is done. Not sent unless it is more than was sent before.
+
+        Raises:
+            ValueError: The progress is not a finite number.
+        """
+        await ProgressReporter(self._exchange, total).report(progress, message)
+
+    async def log(self, level: LoggingLevel, data: object, *, logger: str | None = None) -> None:
+        """Send a log message to the client, if it wants messages of this severity.
+
+        Args:
+            level: How severe it is.
+            data: What to say, as plain JSON: a sentence, or an object.
+            logger: Where it comes from.
+
+        Raises:
+            ValueError: There is no such level.
+
+        Spec: 2026-07-28, server/utilities/logging; deprecated there, and so are the alternatives it names.
+        """
+        if level not in _SEVERITY:
+            raise ValueError(f"level must be one of {', '.join(_SEVERITY)}, not {level!r}")
+        wanted = self._agreement.log_level
+        if wanted not in _SEVERITY or _SEVERITY[level] < _SEVERITY[wanted]:
+            await trio.lowlevel.checkpoint()
+            return
+        message = LoggingMessageNotificationParams(level=level, data=data, logger=logger)
+        await self._exchange.notify("notifications/message", to_wire(message, self.revision))
+
+    async def debug(self, data: object, *, logger: str | None = None) -> None:
+        """Send a log message of level debug; see `log`."""
+        await self.log("debug", data, logger=logger)
+
+    async def info(self, data: object, *, logger: str | None = None) -> None:
+        """Send a log message of level info; see `log`."""
+        await self.log("info", data, logger=logger)
+
+    async def warning(self, data: object, *, logger: str | None = None) -> None:
+        """Send a log message of level warning; see `log`."""
+        await self.log("warning", data, logger=logger)
+
+    async def error(self, data: object, *, logger: str | None = None) -> None:
+        """Send a log message of level error; see `log`."""
+        await self.log("error", data, logger=logger)
+
+    # The low level.
+
+    async def request(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        on_progress: OnProgress | None = None,
+    ) -> dict[str, Any]:
+        """Ask the client something while serving its request; parameters and result are plain JSON.
+
+        When the handler is cancelled, so is the question, on the wire too.
+
+        Raises:
+            RequestError: The client answers with an error.
+            RemoteProtocolError: Its answer cannot be used.
+            LocalProtocolError: The revision in use has no such request of a server.
+            ConnectionLost: The connection ended first.
+        """
+        rule = METHODS.get(method)
+        if self.revision.is_modern or (rule is not None and not rule.allows(Side.SERVER, self.revision)):
+            raise LocalProtocolError(f"a server of {self.revision} has no request {method}")
+        return await self._exchange.ask(method, params, on_progress=on_progress)
+
+
+def _read(said: Mapping[str, Any], kind: type[_T]) -> _T:
+    """Read what the client said of itself."""
+    try:
+        return from_wire(said, kind)
+    except InvalidData as error:
+        raise RequestError(INVALID_PARAMS, f"what the client says of itself cannot be read: {error}") from error

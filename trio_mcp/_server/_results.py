@@ -1,0 +1,78 @@
+"""From what a tool returned to the result its caller gets."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Sequence
+from typing import Any, Final, Union, cast, get_args, get_origin
+
+from .._absent import ABSENT
+from .._codec import _json
+from .._schema import CallSpec, is_unstructured, to_json
+from ..types import (
+    AudioContent,
+    CallToolResult,
+    EmbeddedResource,
+    ImageContent,
+    ResourceLink,
+    TextContent,
+    UnknownContent,
+)
+
+__all__ = ["has_no_schema", "tool_result"]
+
+_BLOCKS: Final = (TextContent, ImageContent, AudioContent, ResourceLink, EmbeddedResource, UnknownContent)
+
+
+def has_no_schema(hint: Any) -> bool:
+    """Whether a tool annotated so returns what is shown, not structured output: text, blocks, a whole result."""
+    if is_unstructured(hint) or hint is CallToolResult or hint in _BLOCKS:
+        return True
+    parts = [part for part in get_args(hint) if part is not Ellipsis]
+    is_several = get_origin(hint) in {Union, types.UnionType, list, tuple, Sequence}
+    return is_several and bool(parts) and all(has_no_schema(part) for part in parts)
+
+
+def tool_result(returned: object, spec: CallSpec) -> CallToolResult:
+    """Return the result for what a tool returned.
+
+    With an output schema that is structured output, and the same as text for clients that only read text
+    (2025-06-18, server/tools, "Structured Content"). Without, text and blocks are shown as they are, and any
+    other value as JSON.
+
+    Raises:
+        InvalidValue: It does not fit what the tool is annotated with.
+        TypeError: It has no form in JSON.
+    """
+    if isinstance(returned, CallToolResult):
+        return returned
+    if spec.output_schema is not None:
+        value = spec.encode_result(returned)
+        return CallToolResult(content=(_as_text(value),), structured_content=value)
+    if returned is None:
+        return CallToolResult(content=())
+    if _is_shown(returned):
+        return CallToolResult(content=(_as_block(returned),))
+    parts = _parts(returned)
+    if parts is not None and all(_is_shown(part) for part in parts):
+        return CallToolResult(content=tuple(_as_block(part) for part in parts))
+    plain = to_json(returned)
+    return CallToolResult(
+        content=(_as_text(plain),), structured_content=plain if _json.is_object(plain) else ABSENT
+    )
+
+
+def _parts(value: Any) -> Sequence[object] | None:
+    return cast("Sequence[object]", value) if isinstance(value, (list, tuple)) else None
+
+
+def _is_shown(value: object) -> bool:
+    return isinstance(value, (str, *_BLOCKS))
+
+
+def _as_block(value: Any) -> Any:
+    return TextContent(text=value) if isinstance(value, str) else value
+
+
+def _as_text(value: object) -> TextContent:
+    return TextContent(text=value if isinstance(value, str) else _json.encode(value).decode())

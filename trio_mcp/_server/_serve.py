@@ -1,0 +1,126 @@
+"""Serving over the wires there are, and ending in good order. Knows of a server only that it serves channels."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Awaitable, Callable
+from typing import Final, Protocol
+
+import trio
+
+from .._bindings._stdio_server import open_stdio_channel
+from .._channel import Channel
+from .._limits import Limits
+from .._peer._peer import OnFrame, Peer
+from ._shutdown import Shutdown
+
+__all__ = ["Servable", "run_stdio", "serve_stdio", "serve_until_end"]
+
+INTERRUPTED: Final = 128 + signal.SIGINT
+"""The exit status of a program that SIGINT ended, as shells give it."""
+
+
+class Servable(Protocol):
+    """A server, as far as serving it goes."""
+
+    @property
+    def limits(self) -> Limits:
+        """What each connection may cost."""
+        ...
+
+    async def serve_channel(
+        self,
+        channel: Channel,
+        *,
+        shutdown: Shutdown | None = None,
+        on_frame: OnFrame | None = None,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Serve the client at the other end of a channel."""
+        ...
+
+
+async def serve_until_end(peer: Peer, shutdown: Shutdown) -> None:
+    """Serve until the client says nothing more or we are told to end; then let what was asked finish.
+
+    A second reason to end leaves no time for that: a client that has closed its input and then asks the process
+    to terminate will kill it next, and cleanup must have run by then.
+    """
+    await _first(peer.wait_input_ended, shutdown.wait_drain)
+    await _first(peer.drain, shutdown.wait_drain if peer.end is not None else shutdown.wait_abort)
+    if shutdown.is_aborting:
+        peer.abort()
+
+
+async def _first(*waits: Callable[[], Awaitable[object]]) -> None:
+    """Run all of them until one returns."""
+    async with trio.open_nursery() as nursery:
+
+        async def run(wait: Callable[[], Awaitable[object]]) -> None:
+            await wait()
+            nursery.cancel_scope.cancel()
+
+        for wait in waits:
+            nursery.start_soon(run, wait)
+
+
+async def serve_stdio(
+    server: Servable,
+    *,
+    shutdown: Shutdown | None = None,
+    on_frame: OnFrame | None = None,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Serve the client at this process's standard input and output until it goes, then return.
+
+    Meanwhile the two belong to the protocol: standard input reads as empty for everybody else, and what is
+    printed goes to standard error. No signal is handled here; `Server.run` does that for a whole program.
+
+    Args:
+        server: The server.
+        shutdown: Says when to end.
+        on_frame: Called with ``"sent"`` or ``"received"`` and each message.
+        task_status: Told when the client can be served.
+
+    Raises:
+        OSError: Standard input or output is closed or cannot be used.
+
+    Spec: 2026-07-28, basic/transports/stdio.
+    """
+    async with open_stdio_channel(server.limits) as channel:
+        await server.serve_channel(channel, shutdown=shutdown, on_frame=on_frame, task_status=task_status)
+
+
+def run_stdio(server: Servable) -> None:
+    """Run a program that serves standard input and output and obeys signals; see `Server.run`."""
+
+    async def main() -> bool:
+        shutdown = Shutdown()
+        interrupted = trio.Event()
+        async with trio.open_nursery() as nursery:
+            await nursery.start(_obey_signals, shutdown, interrupted)
+            await serve_stdio(server, shutdown=shutdown)
+            nursery.cancel_scope.cancel()
+        return interrupted.is_set()
+
+    if trio.run(main):
+        raise SystemExit(INTERRUPTED)
+
+
+async def _obey_signals(
+    shutdown: Shutdown,
+    interrupted: trio.Event,
+    *,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """SIGTERM drains, and then aborts; SIGINT aborts."""
+    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        task_status.started()
+        async for number in signals:
+            if number == signal.SIGINT:
+                interrupted.set()
+                shutdown.abort()
+            elif shutdown.is_draining:
+                shutdown.abort()
+            else:
+                shutdown.drain()
