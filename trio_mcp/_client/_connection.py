@@ -134,15 +134,14 @@ class Connection:
 async def negotiate(peer: Peer, identity: ClientIdentity, limits: Limits, *, probe: bool = True) -> Connection:
     """Agree with the server on a revision.
 
-    A modern revision that is the only one allowed is spoken without asking. Where both eras are allowed,
-    ``server/discover`` finds out which the server is of.
+    ``server/discover`` finds out which era the server is of, also when only one modern revision is allowed: a
+    legacy server might take a modern request for one of its own (basic/transports/stdio).
 
     Args:
         peer: This end of a fresh connection.
         identity: What the client says, and what it speaks.
         limits: `Limits.discover_timeout` ends the wait for a silent legacy server.
-        probe: Whether to ask ``server/discover``; without, the server counts as one of the legacy era if we speak
-            that.
+        probe: Whether to ask, if we speak both eras; without, the server counts as one of the legacy era.
 
     Raises:
         RemoteProtocolError: There is no revision in common, or the handshake is broken.
@@ -152,10 +151,7 @@ async def negotiate(peer: Peer, identity: ClientIdentity, limits: Limits, *, pro
     modern = [revision for revision in identity.revisions if revision.is_modern]
     legacy = [revision for revision in identity.revisions if not revision.is_modern]
     if modern and (probe or not legacy):
-        offered = max(modern)
-        if not legacy and not probe:
-            return Connection(peer, offered, meta=identity.meta(offered))
-        outcome = await _discover(peer, identity, offered, limits)
+        outcome = await _discover(peer, identity, max(modern), limits)
         revision = judge_discovery(outcome, identity.revisions)
         if revision is not None and revision.is_modern:
             return _discovered(peer, identity, revision, outcome)

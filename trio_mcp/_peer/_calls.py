@@ -52,6 +52,7 @@ class Calls:
         self._changed = changed
         self._table = OutboundTable(limits.max_outbound_requests)
         self._calls: dict[RequestId, Call] = {}
+        self._goodbyes: dict[RequestId, OutboxEntry] = {}  # those that are not on the wire yet
         self._turn = trio.lowlevel.ParkingLot()
         self._refusal: Callable[[], Exception] | None = None
 
@@ -150,7 +151,8 @@ class Calls:
         deadline = granted_deadline()
         if deadline != math.inf and call.request.method != "initialize":
             # Rounded up: the callee's clock starts later than ours and must not run out before ours does.
-            ours[TIMEOUT_KEY] = max(0, math.ceil((deadline - trio.current_time()) * 1000))
+            left = max(0.0, deadline - trio.current_time())  # minus infinity in a scope that is cancelled already
+            ours[TIMEOUT_KEY] = math.ceil(left * 1000)
         if not ours:
             return params
         if params is None:
@@ -172,7 +174,9 @@ class Calls:
             goodbye = self._channel.give_up(call.request.id, reason)
             if goodbye is not None:
                 data = encode_notification(goodbye.method, goodbye.params)
-                self._outbox.put(OutboxEntry(Outgoing(data), urgent=True))
+                entry = OutboxEntry(Outgoing(data), goodbye_to=call.request.id, urgent=True)
+                self._goodbyes[call.request.id] = entry
+                self._outbox.put(entry)
 
     def _close(self, call: Call) -> None:
         """Nobody waits for the call any more, however it ended."""
@@ -185,11 +189,14 @@ class Calls:
         """The writer has taken the entry."""
         for request in entry.requests:
             self._table.mark_written(request)
+        if entry.goodbye_to is not None:
+            del self._goodbyes[entry.goodbye_to]
 
     def settle(self, response: Response | ErrorResponse) -> bool:
         """Give an answer to the call that waits for it. Returns whether one does."""
         request = self._table.get(response.id)
         if request is None:
+            self._take_goodbye_back(response.id)
             return False
         self._table.answer(request, response.result if isinstance(response, Response) else response.error)
         self._calls[request.id].wake()
@@ -199,10 +206,17 @@ class Calls:
         """The answer with this id cannot be used. Returns whether a call waited for it."""
         request = self._table.get(id)
         if request is None:
+            self._take_goodbye_back(id)
             return False
         self._table.answer(request, RemoteProtocolError(f"{request.method}: {problem}"))
         self._calls[request.id].wake()
         return True
+
+    def _take_goodbye_back(self, id: RequestId | None) -> None:
+        """There is nothing left to cancel if the answer came before the goodbye went out."""
+        entry = None if id is None else self._goodbyes.pop(id, None)
+        if entry is not None:
+            self._outbox.withdraw(entry)
 
     def find(self, progress_token: object) -> Call | None:
         """Return the call that asked for progress under this token."""

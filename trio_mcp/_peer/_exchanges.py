@@ -177,10 +177,13 @@ class Exchanges:
         id = exchange.request.id
         try:
             answer = await self._serve_in_scope(exchange, handler)
-            if answer is None:
-                answer = await self._answer_to_cancelled(exchange)
-            if answer is not None and not exchange.given_up:
-                self._send(id, answer, arrival, exchange)
+            if answer is None or exchange.scope.cancel_called:
+                # When only the granted time is over, the caller's cancellation is on its way, and an answer would
+                # cross it. If it does not come, the caller must not be left waiting.
+                with trio.move_on_after(self._limits.goodbye_timeout):
+                    await exchange.wait_abandoned()
+            if not exchange.given_up:
+                self._send(id, answer or _too_late(exchange), arrival, exchange)
             elif arrival.batch is not None:
                 arrival.batch.skip()
         finally:
@@ -219,22 +222,6 @@ class Exchanges:
             _log.error("%s: %s", exchange.request.method, problem)
             return encode_error(id, RequestError(INTERNAL_ERROR, problem))
         return data
-
-    async def _answer_to_cancelled(self, exchange: Exchange) -> bytes | None:
-        """Return what is to be sent for a request whose handler was cancelled.
-
-        For one that was given up, nothing. When only its time is over, the caller's cancellation is on its way,
-        and an answer would cross it; so an error is sent only if that does not come, lest the caller wait for
-        ever.
-        """
-        id = exchange.request.id
-        with trio.move_on_after(self._limits.goodbye_timeout):
-            await exchange.wait_abandoned()
-        if exchange.given_up:
-            return None
-        if exchange.stopped:
-            return encode_error(id, RequestError(SERVER_BUSY, "serving ended before the request was done"))
-        return encode_error(id, RequestError(CANCELLED_BY_DEADLINE, "the time granted for the request is over"))
 
     def _send(self, id: RequestId, answer: bytes, arrival: Arrival, exchange: Exchange | None = None) -> None:
         """Put an answer into the outbox; one for which no exchange has waited is urgent."""
@@ -294,3 +281,12 @@ class Exchanges:
             if error is not None:
                 self._send(id, encode_error(id, error), arrival)
         self._changed.unpark_all()
+
+
+def _too_late(exchange: Exchange) -> bytes:
+    """Return the answer to a request whose handler was cancelled, although the caller has not given it up."""
+    if exchange.stopped:
+        error = RequestError(SERVER_BUSY, "serving ended before the request was done")
+    else:
+        error = RequestError(CANCELLED_BY_DEADLINE, "the time granted for the request is over")
+    return encode_error(exchange.request.id, error)

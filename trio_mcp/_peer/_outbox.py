@@ -9,6 +9,7 @@ import attrs
 import trio
 
 from .._channel import Outgoing
+from .._codec._jsonrpc import RequestId
 from .._core._outbound import OutboundRequest
 from ._exchange import Exchange
 
@@ -27,12 +28,14 @@ class OutboxEntry:
         message: What is to be written.
         requests: The requests of ours that are in it.
         exchange: The request of the other side it belongs to. It goes when that is given up.
+        goodbye_to: The id of the request of ours that it gives up.
         urgent: Whether it came without waiting for room.
     """
 
     message: Outgoing
     requests: tuple[OutboundRequest, ...] = ()
     exchange: Exchange | None = None
+    goodbye_to: RequestId | None = None
     urgent: bool = False
 
 

@@ -74,7 +74,9 @@ class ProgressReporter:
         if not math.isfinite(value):
             raise ValueError(f"progress must be a finite number, not {value!r}")
         self._value = value
-        await self._exchange.report(int(value) if value.is_integer() else value, self._total, message)
+        # Counted as a float, told as the whole number it mostly is.
+        whole = int(value)
+        await self._exchange.report(whole if whole == value else value, self._total, message)
 
     async def __aenter__(self) -> Self:
         await trio.lowlevel.checkpoint()

@@ -1,0 +1,142 @@
+"""A server that writes down what becomes of its handlers, one line each, in the file its environment names."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from trio_mcp import Context, Limits, Server, ToolError
+
+DIARY = Path(os.environ["DIARY"])
+
+
+def note(line: str) -> None:
+    with DIARY.open("a") as diary:
+        diary.write(line + "\n")
+
+
+@asynccontextmanager
+async def lifespan(_: Server[str]) -> AsyncGenerator[str]:
+    note("lifespan begins")
+    try:
+        await trio.lowlevel.checkpoint()
+        yield "alive"
+    finally:
+        note("lifespan ends")
+
+
+server = Server("witness", version="1", lifespan=lifespan, limits=Limits(drain_timeout=1))
+
+
+@server.tool
+async def sleep(seconds: float, name: str, ctx: Context[str]) -> str:
+    """Sleep."""
+    note(f"started {name}")
+    try:
+        await trio.sleep(seconds)
+    except trio.Cancelled:
+        note(f"cancelled {name}")
+        raise
+    note(f"finished {name}")
+    return "slept"
+
+
+@server.tool
+async def tidy(ctx: Context[str]) -> str:
+    """Sleep for ever, and talk while being cleaned up."""
+    note("started tidy")
+    try:
+        await trio.sleep_forever()
+    finally:
+        with trio.move_on_after(0.2, shield=True):
+            await ctx.report_progress(99)
+            await ctx.info("tidying")
+        note("tidied")
+
+
+@server.tool
+async def count(to: int, ctx: Context[str], every: float = 0.0) -> str:
+    """Count."""
+    async with ctx.progress(total=to) as progress:
+        for _ in range(to):
+            await trio.sleep(every)
+            await progress.advance()
+    return "counted"
+
+
+@server.tool
+async def ask(ctx: Context[str]) -> str:
+    """Ask the client for its roots."""
+    note("asking")
+    try:
+        return json.dumps(await ctx.request("roots/list"))
+    finally:
+        note("asked")
+
+
+@server.tool
+async def deadline(ctx: Context[str]) -> float:
+    """Say how many seconds are left."""
+    return min(1e6, ctx.deadline - trio.current_time())
+
+
+@server.tool
+def block(seconds: float) -> str:
+    """Block a thread."""
+    note("blocking")
+    time.sleep(seconds)
+    return "blocked"
+
+
+@server.tool
+async def chatter(ctx: Context[str]) -> str:
+    """Print where nobody should."""
+    print("a stray print")
+    os.write(1, b"a stray write\n")
+    os.system("echo a stray child")
+    print("on standard error", file=sys.stderr)
+    return sys.stdin.read()
+
+
+@server.tool
+async def fail(kind: str) -> str:
+    """Fail."""
+    if kind == "tool":
+        raise ToolError("for the model")
+    raise ValueError("a secret")
+
+
+@server.tool
+async def echo(text: str) -> str:
+    """Echo."""
+    return text
+
+
+@server.tool
+async def die(status: int) -> str:
+    """Exit at once, with last words."""
+    print("these are my last words", file=sys.stderr, flush=True)
+    os._exit(status)
+
+
+@server.tool
+async def info(ctx: Context[str]) -> dict[str, Any]:
+    """Say what is known."""
+    return {"state": ctx.state, "modules": sorted(m for m in sys.modules if "." not in m), "memory": _memory()}
+
+
+def _memory() -> int:
+    status = Path("/proc/self/status").read_text()
+    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS")) * 1024
+
+
+if __name__ == "__main__":
+    server.run()

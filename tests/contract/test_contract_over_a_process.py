@@ -1,0 +1,372 @@
+"""The cancellation contract over stdio, with a real server process and the real clock."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from tape import Tape
+from wires import wait_lost
+
+import trio_mcp
+from trio_mcp import Client, ClientOptions, ConnectionLost, Limits, Progress, StdioServerParameters, open_client
+from typing_extensions import Unpack
+
+SERVER = Path(__file__).parent / "servers" / "witness.py"
+LEGACY = "2025-11-25"
+MODERN = "2026-07-28"
+ERAS = pytest.mark.parametrize("revision", [LEGACY, MODERN])
+ENOUGH = 30
+"""Seconds in which anything here is over, on a machine that is busy with other things."""
+
+
+class Diary:
+    """What the server process has written down."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        path.touch()
+
+    @property
+    def lines(self) -> list[str]:
+        return self.path.read_text().splitlines()
+
+    async def wait_for(self, line: str) -> None:
+        while line not in self.lines:
+            await trio.sleep(0.01)  # noqa: ASYNC110 - another process writes it
+
+
+@pytest.fixture
+def diary(tmp_path: Path) -> Diary:
+    return Diary(tmp_path / "diary")
+
+
+@asynccontextmanager
+async def witness(diary: Diary, **options: Unpack[ClientOptions]) -> AsyncGenerator[Client]:
+    parameters = StdioServerParameters(
+        sys.executable, [str(SERVER)], env={"DIARY": str(diary.path), **coverage_variables()}, stderr=lambda _: None
+    )
+    with trio.fail_after(ENOUGH):
+        async with open_client(parameters, **options) as client:
+            yield client
+
+
+def coverage_variables() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name.startswith("COVERAGE")}
+
+
+def children() -> set[int]:
+    """The processes this one has, zombies included."""
+    found: set[int] = set()
+    for task in Path("/proc/self/task").iterdir():
+        found |= {int(pid) for pid in (task / "children").read_text().split()}
+    return found
+
+
+@ERAS
+@pytest.mark.parametrize("way", ["deadline", "cancel", "exception", "leaving"])
+async def test_a_call_given_up_says_goodbye_exactly_once(way: str, revision: str, diary: Diary) -> None:
+    """Promises 1 and 4: one goodbye, after the request, and the handler's cleanup runs in the other process."""
+    tape = Tape()
+
+    async def fail(_: Progress) -> None:
+        raise ArithmeticError
+
+    async with trio.open_nursery() as nursery:
+        async with witness(diary, revision=revision, on_frame=tape) as client:
+
+            async def call() -> None:
+                await client.call_tool("sleep", {"seconds": 60, "name": "it"})
+
+            if way == "deadline":
+                with trio.move_on_after(0.3):
+                    await call()
+            elif way == "cancel":
+                with trio.CancelScope() as scope:
+                    nursery.start_soon(_when, diary, "started it", scope.cancel)
+                    await call()
+            elif way == "exception":
+                with pytest.raises(ArithmeticError):
+                    await client.call_tool("count", {"to": 50, "every": 0.1}, on_progress=fail)
+            else:
+                nursery.start_soon(_expect_closed, call)
+                await diary.wait_for("started it")
+            if way in {"deadline", "cancel"}:
+                await diary.wait_for("cancelled it")
+    (id,) = tape.requests("tools/call")
+    assert tape.goodbyes() == {id: 1}
+    tape.check_endings()
+    if way == "leaving":
+        assert "cancelled it" in diary.lines
+    assert diary.lines[-1] == "lifespan ends"
+
+
+async def _when(diary: Diary, line: str, act: Callable[[], object]) -> None:
+    await diary.wait_for(line)
+    act()
+
+
+async def _expect_closed(call: Callable[[], Any]) -> None:
+    with pytest.raises(trio.ClosedResourceError):
+        await call()
+
+
+async def test_an_answered_call_leaves_no_goodbye(diary: Diary) -> None:
+    """Promise 2."""
+    tape = Tape()
+    async with witness(diary, on_frame=tape) as client:
+        with trio.move_on_after(20) as scope:
+            await client.call_tool("echo", {"text": "x"})
+            scope.cancel()
+            await trio.lowlevel.checkpoint()
+    assert not tape.goodbyes()
+
+
+async def test_a_process_that_does_not_read_holds_nobody(tmp_path: Path) -> None:
+    """Promise 3: a 0.5 s deadline is over within 1.5 s, twice in a row, and so is a cancellation; and so is leaving."""
+    deaf = tmp_path / "deaf.py"
+    deaf.write_text(
+        "import json, sys, time\n"
+        "m = json.loads(sys.stdin.readline())\n"
+        'r = {"supportedVersions": ["2026-07-28"], "capabilities": {}}\n'
+        'print(json.dumps({"jsonrpc": "2.0", "id": m["id"], "result": r}), flush=True)\n'
+        "time.sleep(600)\n"
+    )
+    limits = Limits(goodbye_timeout=0.3, terminate_timeout=0.3)
+    parameters = StdioServerParameters(sys.executable, [str(deaf)])
+    with trio.fail_after(ENOUGH):
+        async with open_client(parameters, limits=limits) as client:
+
+            async def stuck() -> None:
+                await client.request("x/y", {"text": "x" * 300_000})
+
+            for _ in range(2):
+                begin = trio.current_time()
+                with trio.move_on_after(0.5) as scope:
+                    await stuck()
+                assert scope.cancelled_caught
+                assert trio.current_time() - begin < 1.5
+            begin = trio.current_time()
+            with trio.CancelScope() as scope:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(stuck)
+                    await trio.sleep(0.5)
+                    scope.cancel()
+            assert trio.current_time() - begin < 1.5
+            begin = trio.current_time()
+        assert trio.current_time() - begin < 3
+
+
+@ERAS
+async def test_a_cancelled_handler_says_nothing_more(revision: str, diary: Diary) -> None:
+    """Promise 4."""
+    tape = Tape()
+    async with witness(diary, revision=revision, on_frame=tape) as client:
+        await client.set_log_level("debug")
+        with trio.move_on_after(0.3):
+            await client.call_tool("tidy", on_progress=print)
+        await diary.wait_for("tidied")
+        await client.ping()
+    (id,) = tape.requests("tools/call")
+    assert tape.answers()[id] == 0
+    assert not [m for m in tape.received if "method" in m]
+
+
+async def test_cancelling_a_call_cancels_the_question_its_handler_asked(diary: Diary) -> None:
+    """Promise 5."""
+    events: list[str] = []
+    asked = trio.Event()
+
+    async def roots(_: object) -> dict[str, Any]:
+        asked.set()
+        try:
+            await trio.sleep_forever()
+        finally:
+            events.append("the client's handler was cancelled")
+
+    tape = Tape()
+    handlers = {"roots/list": roots}
+    async with witness(diary, revision=LEGACY, on_frame=tape, request_handlers=handlers) as client:
+        with trio.CancelScope() as scope:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(client.call_tool, "ask")
+                await asked.wait()
+                scope.cancel()
+        await diary.wait_for("asked")
+        while not events:
+            await trio.sleep(0.01)  # noqa: ASYNC110 - another process must have its say first
+    (question,) = [m["id"] for m in tape.received if m.get("method") == "roots/list"]
+    goodbyes = [m["params"]["requestId"] for m in tape.received if m.get("method") == "notifications/cancelled"]
+    assert goodbyes == [question]
+
+
+async def test_the_callee_learns_how_much_time_is_left(diary: Diary) -> None:
+    """Promise 5."""
+    async with witness(diary) as client:
+        with trio.fail_after(9):
+            result = await client.call_tool("deadline")
+        left = result.structured_content
+        assert isinstance(left, (int, float))
+        assert 4 < left <= 9.001
+        result = await client.call_tool("deadline")
+        assert isinstance(result.structured_content, (int, float))
+        assert result.structured_content > ENOUGH - 20
+
+
+async def test_no_frame_is_torn_when_large_calls_are_cancelled(diary: Diary) -> None:
+    """Promise 6: a torn frame would be a line the server cannot read, and would swallow the one after it."""
+    tape = Tape()
+    async with witness(diary, on_frame=tape) as client:
+        for delay in range(20):
+            with trio.move_on_after(delay / 1000):
+                await client.call_tool("echo", {"text": "x" * 500_000})
+        result = await client.call_tool("echo", {"text": "after all that"})
+    assert result.content[0] == trio_mcp.types.TextContent(text="after all that")
+    assert not [m for m in tape.received if "error" in m]
+    tape.check_endings()
+
+
+async def test_the_death_of_the_process_fails_every_call_with_the_reason(diary: Diary) -> None:
+    """Promise 7: exit status and last words, for those who wait and for those who come later."""
+    async with witness(diary) as client:
+        losses: list[ConnectionLost] = []
+
+        async def lose() -> None:
+            losses.append(await wait_lost(lambda: client.call_tool("sleep", {"seconds": 60, "name": "x"})))
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(3):
+                nursery.start_soon(lose)
+            await diary.wait_for("started x")
+            losses.append(await wait_lost(lambda: client.call_tool("die", {"status": 3})))
+        losses.append(await wait_lost(client.ping))
+    for lost in losses:
+        assert lost.exit_status == 3
+        assert lost.stderr[-1] == "these are my last words"
+        assert "exited with status 3" in lost.reason
+    assert len(losses) == 5
+
+
+@pytest.mark.parametrize("way", ["quietly", "exception", "cancelled", "with calls in flight"])
+async def test_nothing_is_left_after_the_block(way: str, diary: Diary) -> None:
+    """Promise 8: no task, no child process, no open descriptor; what the body raises comes out as itself."""
+    tasks = trio.lowlevel.current_statistics().tasks_living
+    files = sorted(os.listdir("/proc/self/fd"))
+    assert not children()
+
+    async def body(nursery: trio.Nursery) -> None:
+        async with witness(diary) as client:
+            assert children()
+            if way == "exception":
+                raise LookupError("the body's own")
+            if way == "cancelled":
+                nursery.cancel_scope.cancel()
+                await trio.sleep_forever()
+            if way == "with calls in flight":
+                for _ in range(3):
+                    nursery.start_soon(
+                        _expect_closed, lambda: client.call_tool("sleep", {"seconds": 60, "name": "x"})
+                    )
+                await diary.wait_for("started x")
+
+    async with trio.open_nursery() as nursery:
+        if way == "exception":
+            with pytest.raises(LookupError, match="the body's own"):
+                await body(nursery)
+        else:
+            await body(nursery)
+    assert not children()
+    assert trio.lowlevel.current_statistics().tasks_living == tasks
+    assert sorted(os.listdir("/proc/self/fd")) == files
+
+
+async def test_progress_comes_in_order_and_before_the_call_returns(diary: Diary) -> None:
+    """Promise 9."""
+    seen: list[float] = []
+    async with witness(diary) as client:
+        await client.call_tool("count", {"to": 500}, on_progress=lambda p: seen.append(p.progress))
+        assert seen == list(range(1, 501))
+
+
+async def test_three_hundred_calls_each_cancelled_at_its_own_moment(diary: Diary) -> None:
+    """Promises 1 and 10: 300 requests, of which 100 run at once; one ending each; the session still works."""
+    tape = Tape()
+    async with witness(diary, on_frame=tape) as client:
+
+        async def call(number: int) -> None:
+            with trio.move_on_after(0.5 + number % 17 / 20):
+                await client.call_tool("sleep", {"seconds": 60, "name": str(number)})
+
+        async with trio.open_nursery() as nursery:
+            for number in range(300):
+                nursery.start_soon(call, number)
+        result = await client.call_tool("echo", {"text": "still here"})
+        assert not result.is_error
+        while len([x for x in diary.lines if x[:3] == "can"]) < len([x for x in diary.lines if x[:3] == "sta"]):
+            await trio.sleep(0.01)  # noqa: ASYNC110 - another process writes it
+    calls = tape.requests("tools/call")[:-1]
+    assert len(calls) == 300
+    assert tape.goodbyes() == dict.fromkeys(calls, 1)
+    tape.check_endings()
+    started = [line for line in diary.lines if line.startswith("started")]
+    assert 100 <= len(started) <= 300
+
+
+async def test_a_silent_process_is_given_up_after_the_connect_timeout() -> None:
+    """Promise 7: connecting to a silent peer fails by itself, and leaves no process behind."""
+    parameters = StdioServerParameters(sys.executable, ["-c", "import time; time.sleep(600)"])
+    limits = Limits(connect_timeout=0.5, discover_timeout=0.2, terminate_timeout=0.2)
+    with trio.fail_after(ENOUGH):
+        with pytest.raises(ConnectionLost, match="connect_timeout"):
+            async with open_client(parameters, limits=limits):
+                pass
+    assert not children()
+
+
+async def test_a_dead_server_is_started_again(diary: Diary) -> None:
+    """2026-07-28, basic/transports/stdio, "Unexpected Termination": what was in flight is lost, what comes waits."""
+    restart = trio_mcp.RestartPolicy(first_delay=0.05)
+    parameters = StdioServerParameters(
+        sys.executable,
+        [str(SERVER)],
+        env={"DIARY": str(diary.path), **coverage_variables()},
+        stderr=lambda _: None,
+        restart=restart,
+    )
+    with trio.fail_after(ENOUGH):
+        async with open_client(parameters) as client:
+            for status in (1, 2, 3):
+                lost = await wait_lost(lambda: client.call_tool("die", {"status": status}))  # noqa: B023
+                assert lost.exit_status == status
+                result = await client.call_tool("echo", {"text": "again"})
+                assert not result.is_error
+    assert diary.lines.count("lifespan begins") == 4
+    assert not children()
+
+
+async def test_a_server_that_dies_at_every_start_is_given_up() -> None:
+    """RestartPolicy.max_restarts: bounded, and then every call says why."""
+    script = (
+        "import json, sys\n"
+        "m = json.loads(sys.stdin.readline())\n"
+        'r = {"supportedVersions": ["2026-07-28"], "capabilities": {}}\n'
+        'print(json.dumps({"jsonrpc": "2.0", "id": m["id"], "result": r}), flush=True)\n'
+        "sys.exit(7)\n"
+    )
+    restart = trio_mcp.RestartPolicy(max_restarts=2, first_delay=0.01)
+    parameters = StdioServerParameters(sys.executable, ["-c", script], restart=restart)
+    with trio.fail_after(ENOUGH):
+        async with open_client(parameters) as client:
+            while True:
+                lost = await wait_lost(lambda: client.request("x/y"))
+                if client._keeper._failure is not None:
+                    break
+            assert lost.exit_status == 7
+            again = await wait_lost(lambda: client.request("x/y"))
+            assert again.exit_status == 7

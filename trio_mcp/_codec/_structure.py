@@ -1,0 +1,312 @@
+"""From decoded JSON to wire objects. One set of hooks serves all revisions: what is received may be newer.
+
+Every hook is exact: ``"5"`` is not 5, ``true`` is not a number, 5 is not ``"5"``, a string is not a list. Only
+two things are forgiven: a whole number written as a fraction (``5.0``; JSON has one type of number), and ``null``
+for a member that may be missing (which peers in Python send). Members nobody knows are ignored.
+
+Inside, what is wrong is a `ValueError` or, out of the functions cattrs writes, a group of them; `reader` makes
+one `InvalidData` of either.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, Literal, TypeAlias, get_args, get_origin
+
+import attrs
+from cattrs import AttributeValidationNote, ClassValidationError, Converter
+from cattrs.gen import make_dict_structure_fn, override
+
+from .. import types
+from .._absent import ABSENT
+from ..types._fields import Member, members, options_of
+from ._invalid import MAX_PROBLEMS, InvalidData, Problem, kind_of, located, show
+
+__all__ = ["reader"]
+
+Hook: TypeAlias = Callable[[Any, Any], Any]
+"""Takes a value from the wire, and its type as cattrs passes it along."""
+
+Handler: TypeAlias = Callable[[Any], Any]
+"""Takes a value of which it is known whether it is an object, a list, a string, and so on."""
+
+_converter: Final = Converter(detailed_validation=True, forbid_extra_keys=False)
+
+_NoneType: Final = type(None)
+
+_MISSING: Final = "required, but missing"
+
+
+def reader(kind: Any) -> Handler:
+    """Make the function that reads a type from the wire, or raises `InvalidData`."""
+    hook = _hook(kind)
+
+    def read(data: Any) -> Any:
+        try:
+            return hook(data, kind)
+        except (ValueError, ClassValidationError) as error:
+            problems = _problems_in(error)
+        raise InvalidData(problems)
+
+    return read
+
+
+def _problems_in(error: BaseException) -> Sequence[Problem]:
+    if isinstance(error, ClassValidationError):
+        names = {member.attribute: member.name for member in members(error.cl)}
+        return [problem for part in error.exceptions for problem in _problems_of_member(part, names)]
+    if isinstance(error, InvalidData):
+        return error.problems
+    if isinstance(error, ValueError):
+        return [("", str(error))]
+    raise error  # cattrs has caught a mistake of ours; the data is not to blame
+
+
+def _problems_of_member(error: BaseException, names: Mapping[str, str]) -> Sequence[Problem]:
+    for note in getattr(error, "__notes__", ()):
+        if isinstance(note, AttributeValidationNote):
+            # The only KeyError is that of the function cattrs has written, which found no such member.
+            missing = isinstance(error, KeyError)
+            return located(names[note.name], [("", _MISSING)] if missing else _problems_in(error))
+    return _problems_in(error)
+
+
+@functools.cache
+def _hook(kind: Any) -> Hook:
+    """Make the function that reads a type from the wire, or raises `ValueError` in one shape or another."""
+    options = options_of(kind)
+    if object in options:
+        return _as_it_came
+    handlers = _handlers(options)
+    expected = _or(_expectations(options))
+    if set(handlers.values()) == {_same}:
+        kinds = frozenset(handlers)
+
+        def check(value: Any, _: Any) -> Any:
+            if type(value) in kinds:
+                return value
+            raise ValueError(f"expected {expected}, got {kind_of(value)}")
+
+        return check
+
+    def structure(value: Any, _: Any) -> Any:
+        handler = handlers.get(value.__class__)
+        if handler is None:
+            raise ValueError(f"expected {expected}, got {kind_of(value)}")
+        return handler(value)
+
+    return structure
+
+
+def _as_it_came(value: Any, _: Any) -> Any:
+    return value
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _handlers(options: Iterable[Any]) -> dict[type, Handler]:
+    """Return what becomes of each kind of JSON, by the Python type it was decoded to."""
+    handlers: dict[type, Handler] = {}
+    classes: list[type] = []
+    for option in options:
+        origin, arguments = get_origin(option), get_args(option)
+        if option in (str, bool, _NoneType):
+            handlers[option] = _same
+        elif option is int:
+            handlers[int] = _same
+            handlers.setdefault(float, _whole)
+        elif option is float:
+            handlers[int] = handlers[float] = _same
+        elif origin is Literal:
+            handlers[str] = _one_of(arguments)
+        elif origin is Sequence:
+            handlers[list] = _items(arguments[0])
+        elif origin is Mapping:
+            handlers[dict] = _values(arguments[1])
+        elif attrs.has(option):
+            classes.append(option)
+        else:
+            raise TypeError(f"{option!r} has no place in a wire class")
+    if classes:
+        handlers[dict] = _object(classes)
+    return handlers
+
+
+_EXPECTED: Final = {str: "a string", bool: "a boolean", int: "an integer", float: "a number"}
+
+
+def _expectations(options: Sequence[Any]) -> list[str]:
+    expected: list[str] = []
+    for option in options:
+        if option is int and float in options:
+            continue
+        if option in _EXPECTED:
+            expected.append(_EXPECTED[option])
+        elif get_origin(option) is Literal:
+            expected += map(show, get_args(option))
+        elif get_origin(option) is Sequence:
+            expected.append("a list")
+        elif option is not _NoneType:
+            expected.append("an object")
+    return list(dict.fromkeys(expected))
+
+
+def _or(alternatives: Sequence[str]) -> str:
+    *others, last = alternatives
+    return f"{', '.join(others)} or {last}" if others else last
+
+
+def _whole(value: float) -> int:
+    if value.is_integer():
+        return int(value)
+    raise ValueError(f"expected an integer, got {show(value)}")
+
+
+def _one_of(values: Sequence[str]) -> Handler:
+    allowed = frozenset(values)
+    expected = _or([show(value) for value in values])
+
+    def structure(value: Any) -> Any:
+        if value in allowed:
+            return value
+        raise ValueError(f"expected {expected}, got {show(value)}")
+
+    return structure
+
+
+def _items(kind: Any) -> Handler:
+    hook = _hook(kind)
+
+    def structure(values: list[Any]) -> tuple[Any, ...]:
+        try:
+            return tuple([hook(value, kind) for value in values])
+        except (ValueError, ClassValidationError):
+            raise InvalidData(_problems_among(enumerate(values), hook, kind)) from None
+
+    return structure
+
+
+def _values(kind: Any) -> Handler:
+    if kind is object:
+        return _same
+    hook = _hook(kind)
+
+    def structure(values: dict[str, Any]) -> dict[str, Any]:
+        try:
+            return {key: hook(value, kind) for key, value in values.items()}
+        except (ValueError, ClassValidationError):
+            raise InvalidData(_problems_among(values.items(), hook, kind)) from None
+
+    return structure
+
+
+def _problems_among(parts: Iterable[tuple[str | int, Any]], hook: Hook, kind: Any) -> list[Problem]:
+    problems: list[Problem] = []
+    for where, value in parts:
+        try:
+            hook(value, kind)
+        except (ValueError, ClassValidationError) as error:
+            problems += located(where, _problems_in(error))
+        if len(problems) >= MAX_PROBLEMS:
+            break
+    return problems
+
+
+def _object(classes: Sequence[type]) -> Handler:
+    if len(classes) == 1:
+        return _class_handler(classes[0])
+    shape = _SHAPES.get(frozenset(classes))
+    return _by_tag(classes) if shape is None else lambda value: _class_handler(shape(value))(value)
+
+
+@functools.cache
+def _class_handler(cls: Any) -> Handler:
+    overrides: dict[str, Any] = {
+        member.attribute: override(rename=member.name, struct_hook=_member_hook(member))
+        for member in members(cls)
+    }
+    handler: Handler = make_dict_structure_fn(cls, _converter, **overrides)
+    return handler
+
+
+def _member_hook(member: Member) -> Hook:
+    hook, default = _hook(member.type), member.default
+    if default is attrs.NOTHING or default is None or default is ABSENT:
+        return hook
+    return lambda value, kind: default if value is None else hook(value, kind)
+
+
+# Unions of objects, told apart by a tag.
+
+_TAG_WHEN_MISSING: Final = {"mode": "form"}
+"""Clients must take a missing `mode` for ``"form"`` (2025-11-25, client/elicitation, "Elicitation Requests")."""
+
+
+def _by_tag(classes: Sequence[type]) -> Handler:
+    tagged = [(m, cls) for cls in classes for m in members(cls) if m.tag is not None]
+    class_of = {m.tag: cls for m, cls in tagged}
+    (name,) = {m.name for m, _ in tagged}
+    expected = "a string" if types.UnknownContent in classes else _or([show(tag) for tag in class_of])
+
+    def structure(value: dict[str, Any]) -> Any:
+        tag = value.get(name, _TAG_WHEN_MISSING.get(name))
+        if type(tag) is str:
+            cls = class_of.get(tag)
+            if cls is not None:
+                return _class_handler(cls)(value)
+            if types.UnknownContent in classes:
+                others = {key: other for key, other in value.items() if key != name}
+                return types.UnknownContent(type=tag, members=others)
+        raise InvalidData([(name, f"expected {expected}, got {show(tag)}" if name in value else _MISSING)])
+
+    return structure
+
+
+# Unions of objects without a tag, or with one that several share: told apart by their members.
+
+Shape: TypeAlias = Callable[[Mapping[str, Any]], type]
+
+
+def _contents_shape(value: Mapping[str, Any]) -> type:
+    return types.TextResourceContents if value.get("blob") is None else types.BlobResourceContents
+
+
+def _response_shape(value: Mapping[str, Any]) -> type:
+    if "action" in value:
+        return types.ElicitResult
+    return types.ListRootsResult if "roots" in value else types.CreateMessageResult
+
+
+def _field_shape(value: Mapping[str, Any]) -> type:
+    match value:
+        case {"type": "string"} if value.get("oneOf") is not None:
+            return types.TitledSingleSelectEnumSchema
+        case {"type": "string"} if value.get("enumNames") is not None:
+            return types.LegacyTitledEnumSchema
+        case {"type": "string"} if value.get("enum") is not None:
+            return types.UntitledSingleSelectEnumSchema
+        case {"type": "string"}:
+            return types.StringSchema
+        case {"type": "number" | "integer"}:
+            return types.NumberSchema
+        case {"type": "boolean"}:
+            return types.BooleanSchema
+        case {"type": "array", "items": {"anyOf": _}}:
+            return types.TitledMultiSelectEnumSchema
+        case {"type": "array"}:
+            return types.UntitledMultiSelectEnumSchema
+        case {"type": other}:
+            expected = _or([show(name) for name in ("string", "number", "integer", "boolean", "array")])
+            raise InvalidData([("type", f"expected {expected}, got {show(other)}")])
+        case _:
+            raise InvalidData([("type", _MISSING)])
+
+
+_SHAPES: Final[Mapping[frozenset[type], Shape]] = {
+    frozenset(options_of(types.TextResourceContents | types.BlobResourceContents)): _contents_shape,
+    frozenset(options_of(types.InputResponse)): _response_shape,
+    frozenset(options_of(types.PrimitiveSchemaDefinition)): _field_shape,
+}

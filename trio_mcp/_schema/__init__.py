@@ -1,0 +1,30 @@
+"""From Python signatures to JSON Schema and back. No I/O, no Trio, nothing of the protocol's methods.
+
+Hints are read once into shapes (`_shapes`); schemas and both conversions are made from those.
+"""
+
+from __future__ import annotations
+
+from ._docstrings import Docstring as Docstring
+from ._docstrings import parse_docstring as parse_docstring
+from ._encode import to_json as to_json
+from ._field import Field as Field
+from ._problems import InvalidValue as InvalidValue
+from ._signature import CallSpec as CallSpec
+from ._signature import inspect_callable as inspect_callable
+from ._signature import is_unstructured as is_unstructured
+from ._values import JsonType as JsonType
+from ._values import json_schema as json_schema
+
+__all__ = [
+    "CallSpec",
+    "Docstring",
+    "Field",
+    "InvalidValue",
+    "JsonType",
+    "inspect_callable",
+    "is_unstructured",
+    "json_schema",
+    "parse_docstring",
+    "to_json",
+]

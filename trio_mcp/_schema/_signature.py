@@ -1,0 +1,264 @@
+"""A Python function as something to call with JSON: what it takes, what it gives, how it is called.
+
+Reads signatures and docstrings once, when a function is registered. Calls nothing, and knows nothing of servers.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+import typing
+from collections.abc import Callable, Collection, Mapping
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias, cast, final
+
+import attrs
+import typing_extensions
+
+from .._absent import ABSENT
+from ._decode import Decoder, decoder
+from ._docstrings import parse_docstring
+from ._encode import Encoder, encoder
+from ._generate import Schema, schema_of
+from ._hints import ENDLESS, HintReader, UnsupportedHint, described, read_hint
+from ._members import UNRESOLVED, MemberHint, unresolved
+from ._shapes import Record
+from ._unions import refuse_ambiguous
+
+__all__ = ["CallSpec", "HintTest", "inspect_callable", "is_unstructured"]
+
+HintTest: TypeAlias = Callable[[Any], bool]
+"""Asked about a hint, `Annotated` already taken off."""
+
+_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+_POSITIONAL: Final = inspect.Parameter.POSITIONAL_ONLY
+_UNSTRUCTURED: Final = (
+    inspect.Signature.empty,
+    None,
+    types.NoneType,
+    str,
+    Any,
+    object,
+    typing.NoReturn,
+    typing.Never,
+)
+
+
+@final
+@attrs.frozen(kw_only=True)
+class CallSpec:
+    """How a function is called with JSON.
+
+    Attributes:
+        name: The function's own name.
+        description: Its docstring without the sections, or `None`.
+        input_schema: An object schema of its parameters. Do not change it.
+        output_schema: The schema of its result as it is, which need not be an object; `None` if its result is
+            not structured. Do not change it.
+        is_async: Whether calling it gives an awaitable.
+        injected: The parameters that its caller provides, by name, with their hints.
+    """
+
+    name: str
+    description: str | None
+    input_schema: Schema
+    output_schema: Schema | None
+    is_async: bool
+    injected: Mapping[str, Any]
+    _decode: Decoder = attrs.field(alias="decode", repr=False)
+    _encode: Encoder | None = attrs.field(alias="encode", repr=False)
+    # Names and defaults of the parameters that only take positional arguments.
+    _positional: tuple[tuple[str, Any], ...] = attrs.field(alias="positional", repr=False)
+
+    def bind(
+        self, arguments: Mapping[str, object], injected: Mapping[str, object] = _NOTHING
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Convert the arguments of a call.
+
+        Args:
+            arguments: The members of the JSON object, by their names in the schema.
+            injected: Values of the injected parameters, by name.
+
+        Returns:
+            Positional and keyword arguments for the function.
+
+        Raises:
+            InvalidValue: The arguments do not fit the schema. The paths begin with the argument's name.
+        """
+        values: dict[str, Any] = self._decode(arguments if isinstance(arguments, dict) else dict(arguments))
+        values.update(injected)
+        if not self._positional:
+            return (), values
+        positional = [
+            values.pop(name) if default is inspect.Parameter.empty else values.pop(name, default)
+            for name, default in self._positional
+        ]
+        return tuple(positional), values
+
+    def encode_result(self, result: Any) -> Any:
+        """Convert what the function returned to plain JSON that fits `output_schema`.
+
+        Raises:
+            InvalidValue: It does not fit what the function is annotated with.
+            TypeError: The function's result is not structured.
+        """
+        if self._encode is None:
+            raise TypeError(f"{self.name}() has no output schema")
+        return self._encode(result)
+
+
+def is_unstructured(hint: Any) -> bool:
+    """Whether a return annotation promises nothing that a schema could say: none, `None`, `str`, `Any`."""
+    return any(hint is nothing for nothing in _UNSTRUCTURED)
+
+
+def _never(_hint: Any) -> bool:
+    return False
+
+
+def inspect_callable(
+    function: Callable[..., object],
+    *,
+    injected: HintTest = _never,
+    unstructured: HintTest = is_unstructured,
+) -> CallSpec:
+    """Read a function's signature, hints and docstring.
+
+    Parameters that a `functools.partial` has bound by name are not part of it. ``**kwargs`` lets unknown members
+    in.
+
+    Args:
+        function: A function, bound method, `functools.partial`, or object with ``__call__``.
+        injected: Whether a parameter with this hint, or with a union that contains it, is provided by whoever
+            calls, and therefore not in the schema.
+        unstructured: Whether results with this return annotation have no output schema. Asked about
+            `inspect.Signature.empty` if there is no annotation.
+
+    Raises:
+        TypeError: A hint has no form in JSON or cannot be resolved, or the function takes ``*args``. The message
+            names the function, the parameter and the hint.
+    """
+    plain, bound = _without_partials(function)
+    name = getattr(plain, "__name__", type(plain).__name__)
+    try:
+        return _Reader(function, plain, bound, name).spec(injected, unstructured)
+    except UnsupportedHint as error:
+        raise TypeError(f"{name}(): {error}") from error
+    except RecursionError:
+        raise TypeError(f"{name}(): {ENDLESS}") from None
+
+
+@final
+class _Reader:
+    """What is known about one function while it is being read."""
+
+    def __init__(self, function: Any, plain: Any, bound: frozenset[str], name: str) -> None:
+        if isinstance(plain, type):
+            raise UnsupportedHint("it is a class; give a function that makes the object")
+        self._name = name
+        self._plain = plain
+        self._bound = bound
+        self._function = function
+        # What carries the annotations and the docstring: the object itself, or its class's method.
+        is_function = inspect.isroutine(plain) or hasattr(plain, "__wrapped__")
+        self._annotated = plain if is_function else type(plain).__call__
+        text = self._annotated.__doc__ or (None if is_function else type(plain).__doc__)
+        self._docstring = parse_docstring(text)
+
+    def spec(self, injected: HintTest, unstructured: HintTest) -> CallSpec:
+        try:
+            signature = inspect.signature(self._function)
+        except ValueError as error:
+            raise UnsupportedHint(f"its signature cannot be read: {error}") from error
+        hints = self._hints()
+        parameters = {name: found for name, found in signature.parameters.items() if name not in self._bound}
+        provided = {
+            name: hints[name] for name in parameters if name in hints and _is_injected(hints[name], injected)
+        }
+        record = self._record(parameters.values(), hints, provided)
+        returned = hints.get("return", inspect.Signature.empty)
+        output = None
+        if not unstructured(_bare(returned)):
+            try:
+                output = described(read_hint(returned, "output"), self._docstring.returns)
+            except UnsupportedHint as error:
+                raise UnsupportedHint(f"return value: {error}") from error
+        return CallSpec(
+            name=self._name,
+            description=self._docstring.summary or None,
+            input_schema=schema_of(record),
+            output_schema=None if output is None else schema_of(output),
+            is_async=_is_async(self._function),
+            injected=MappingProxyType(provided),
+            decode=decoder(record),
+            encode=None if output is None else encoder(output),
+            positional=tuple(
+                (name, found.default) for name, found in parameters.items() if found.kind is _POSITIONAL
+            ),
+        )
+
+    def _hints(self) -> dict[str, Any]:
+        try:
+            return typing_extensions.get_type_hints(self._annotated, include_extras=True)
+        except UNRESOLVED as error:
+            raise UnsupportedHint(unresolved(error)) from error
+
+    def _record(
+        self,
+        parameters: Collection[inspect.Parameter],
+        hints: Mapping[str, Any],
+        provided: Mapping[str, Any],
+    ) -> Record:
+        reader = HintReader("input")
+        record = Record(self._name, dict, dict, closed=True)
+        members: list[tuple[MemberHint, str | None]] = []
+        for found in parameters:
+            hint = hints.get(found.name, Any)
+            if found.kind is inspect.Parameter.VAR_POSITIONAL:
+                raise UnsupportedHint(
+                    f"*{found.name} has no place in a JSON object; list the parameters one by one, "
+                    "and if this is a decorator's, use functools.wraps"
+                )
+            if found.kind is inspect.Parameter.VAR_KEYWORD:
+                record.extra = reader.read_at(f"parameter {found.name!r}", hint)
+            elif found.name not in provided:
+                has_default = found.default is not inspect.Parameter.empty
+                member = MemberHint(
+                    attribute=found.name,
+                    argument=found.name,
+                    hint=hint,
+                    optional=has_default,
+                    default=found.default if has_default else ABSENT,
+                )
+                members.append((member, self._docstring.arguments.get(found.name)))
+        record.members = reader.read_members(members, "parameter {!r}")
+        # **kwargs must not reach other parameters under their Python names: renamed, injected or bound ones.
+        record.reserved = self._bound | inspect.signature(self._plain).parameters.keys()
+        refuse_ambiguous(record)
+        return record
+
+
+def _without_partials(function: Any) -> tuple[Any, frozenset[str]]:
+    """Return the function below any `functools.partial`, and the names they have bound."""
+    bound: set[str] = set()
+    while isinstance(function, functools.partial):
+        bound |= function.keywords.keys()
+        function = cast("Any", function.func)
+    return function, frozenset(bound)
+
+
+def _is_injected(hint: Any, injected: HintTest) -> bool:
+    bare = _bare(hint)
+    if typing.get_origin(bare) in {typing.Union, types.UnionType}:
+        return any(injected(_bare(branch)) for branch in typing.get_args(bare))
+    return injected(bare)
+
+
+def _is_async(function: Any) -> bool:
+    function, _ = _without_partials(function)
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
+
+
+def _bare(hint: Any) -> Any:
+    return typing.get_args(hint)[0] if typing.get_origin(hint) is typing.Annotated else hint

@@ -1,0 +1,248 @@
+"""How a wire class is made, and how its members say which revisions have them.
+
+`@wire` makes the class, `member()` describes one member where its annotation does not say everything, `members()`
+and `span_of()` read the description back; the codec derives its converters from them. Nothing here knows JSON.
+
+The rules a reader of the classes needs:
+
+* A member is called on the wire what its attribute is called here, in camel case; `meta` is `_meta`.
+* A member whose default is `None` or `ABSENT` is not sent while it has that value. Every other member is always
+  sent: those without a default, and those with one that means something (`type`, `resultType`, `ttlMs`).
+* `Sequence` in an annotation means: give any iterable but a string, get a tuple.
+
+The modules of the classes do without ``from __future__ import annotations``: attrs, cattrs and
+`typing.get_type_hints` find real types in the annotations, wherever the class says it lives.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import (
+    Any,
+    Final,
+    Literal,
+    TypeVar,
+    Union,
+    dataclass_transform,
+    final,
+    get_args,
+    get_origin,
+    overload,
+)
+
+import attrs
+
+from .._absent import ABSENT
+from .._revisions import LATEST, Revision
+
+__all__ = ["Member", "Span", "evolve", "member", "members", "options_of", "span_of", "wire"]
+
+T = TypeVar("T")
+
+FIRST: Final = next(iter(Revision))
+
+
+@final
+@attrs.frozen
+class Span:
+    """The revisions that have something: ``revision in span``.
+
+    Attributes:
+        since: The first of them.
+        until: The last of them.
+    """
+
+    since: Revision = FIRST
+    until: Revision = LATEST
+
+    def __contains__(self, revision: Revision) -> bool:
+        return self.since <= revision <= self.until
+
+    def __str__(self) -> str:
+        if self.until is LATEST:
+            return f"from {self.since} on"
+        return f"in {self.since}" if self.since is self.until else f"from {self.since} to {self.until}"
+
+
+@final
+@attrs.frozen(kw_only=True)
+class Member:
+    """What is known about one member of a wire class.
+
+    Attributes:
+        attribute: Its name in Python.
+        name: Its name on the wire.
+        type: Its type in Python.
+        default: Its value when it is not on the wire; `attrs.NOTHING` if it must be.
+        span: The revisions that have it. In the others it is not sent.
+        required_in: The revisions that demand it although it has a default here.
+        always_sent: Whether it is sent even when it has its default.
+        minimum: The smallest number that may be sent.
+        maximum: The largest number that may be sent.
+        max_items: How many items may be sent.
+    """
+
+    attribute: str
+    name: str
+    type: Any
+    default: object
+    span: Span = Span()
+    required_in: frozenset[Revision] = frozenset()
+    always_sent: bool = False
+    minimum: float | None = None
+    maximum: float | None = None
+    max_items: int | None = None
+
+    @property
+    def tag(self) -> str | None:
+        """The only value it can have, by which its class is told from others; `None` if it can have several."""
+        values = get_args(self.type)
+        is_tag = get_origin(self.type) is Literal and len(values) == 1 and isinstance(values[0], str)
+        return values[0] if is_tag else None
+
+
+def member(
+    *,
+    default: object = attrs.NOTHING,
+    name: str | None = None,
+    since: Revision = FIRST,
+    until: Revision = LATEST,
+    required_in: Collection[Revision] = (),
+    always_sent: bool = False,
+    minimum: float | None = None,
+    maximum: float | None = None,
+    max_items: int | None = None,
+) -> Any:
+    """Describe a member that differs between revisions, is bounded, or has a name of its own.
+
+    Args:
+        default: Its value when it is not on the wire. Without one the member is required.
+        name: Its name on the wire, where that is not the attribute's name in camel case.
+        since: The first revision that has it.
+        until: The last revision that has it.
+        required_in: The revisions that demand it although it has a default.
+        always_sent: Whether it is sent as ``null`` when it is `None`.
+        minimum: The smallest number that may be sent. What is received is not held to it.
+        maximum: The largest number that may be sent.
+        max_items: How many items may be sent.
+    """
+    described: dict[str, object] = {
+        "span": Span(since, until),
+        "required_in": frozenset(required_in),
+        "always_sent": always_sent,
+        "minimum": minimum,
+        "maximum": maximum,
+        "max_items": max_items,
+    }
+    if name is not None:
+        described["name"] = name
+    return attrs.field(default=default, metadata=described)
+
+
+_members: Final[dict[type, tuple[Member, ...]]] = {}
+
+
+def members(cls: type) -> tuple[Member, ...]:
+    """Return the members of a wire class, inherited ones first."""
+    if cls not in _members:
+        _members[cls] = tuple(_describe(attribute) for attribute in attrs.fields(cls))
+    return _members[cls]
+
+
+def _describe(attribute: attrs.Attribute[Any]) -> Member:
+    described: dict[str, Any] = {"name": _wire_name(attribute.name), **attribute.metadata}
+    if attribute.default is not None and attribute.default is not ABSENT:
+        described["always_sent"] = True
+    return Member(attribute=attribute.name, type=attribute.type, default=attribute.default, **described)
+
+
+def _wire_name(attribute: str) -> str:
+    if attribute == "meta":
+        return "_meta"
+    first, *rest = attribute.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+_spans: Final[dict[type, Span]] = {}
+
+
+def span_of(cls: type) -> Span:
+    """Return the revisions that have a wire class.
+
+    Raises:
+        KeyError: `cls` was not made by `@wire`.
+    """
+    return _spans[cls]
+
+
+@overload
+def wire(cls: type[T], /) -> type[T]: ...
+@overload
+def wire(*, since: Revision = FIRST, until: Revision = LATEST) -> Callable[[type[T]], type[T]]: ...
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(member,))
+def wire(cls: Any = None, /, *, since: Revision = FIRST, until: Revision = LATEST) -> Any:
+    """Make a class of the wire: immutable, keyword-only, compared by value, shown without what was left out.
+
+    Args:
+        cls: The class, its members annotated.
+        since: The first revision that has it.
+        until: The last revision that has it.
+    """
+
+    def make(cls: type[T]) -> type[T]:
+        # attrs' own would list every member that is None. This one is also made once, not compiled per class.
+        cls.__repr__ = _repr  # type: ignore[method-assign, assignment]  # mypy sees object's
+        made = attrs.frozen(cls, kw_only=True, repr=False, field_transformer=_give_tuples)
+        package, _, module = made.__module__.rpartition(".")
+        if package and module.startswith("_"):
+            made.__module__ = package  # where users find it, and what tracebacks and documentation show
+        _spans[made] = Span(since, until)
+        return made
+
+    return make if cls is None else make(cls)
+
+
+def evolve(obj: T, /, **changes: Any) -> T:
+    """Return a copy of an object of the wire with some attributes changed.
+
+    It is `attrs.evolve`, whose types mypy checks only for classes it sees attrs make.
+    """
+    return attrs.evolve(obj, **changes)  # type: ignore[misc]  # "expected an attrs class", and it is one
+
+
+def _repr(self: attrs.AttrsInstance) -> str:
+    values = ((a, getattr(self, a.name)) for a in attrs.fields(type(self)))
+    said = ", ".join(f"{a.alias}={value!r}" for a, value in values if value != a.default)
+    return f"{type(self).__name__}({said})"
+
+
+def _give_tuples(cls: type, attributes: list[attrs.Attribute[Any]]) -> list[attrs.Attribute[Any]]:
+    return [a.evolve(converter=_tuple_maker(a.name, a.type)) if _has_sequence(cls, a) else a for a in attributes]
+
+
+def _has_sequence(cls: type, attribute: attrs.Attribute[Any]) -> bool:
+    kind: Any = attribute.type
+    if isinstance(kind, str):
+        where = f"{cls.__qualname__}.{attribute.name}"
+        raise TypeError(f"{where}: its module must do without `from __future__ import annotations`")
+    return any(get_origin(option) is Sequence for option in options_of(kind))
+
+
+def options_of(kind: Any) -> tuple[Any, ...]:
+    """Return what a type written with ``|`` allows; any other type allows itself."""
+    return get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
+
+
+def _tuple_maker(name: str, kind: Any) -> Callable[[Any], Any]:
+    # What may stand in place of the sequence: None, or one block in place of several.
+    instead = tuple(option for option in options_of(kind) if get_origin(option) is not Sequence)
+
+    def make_tuple(value: Any) -> Any:
+        if isinstance(value, (tuple, *instead)):
+            return value
+        if isinstance(value, (str, bytes, Mapping)) or not hasattr(value, "__iter__"):
+            raise TypeError(f"{name} takes several values in an iterable, not {value!r:.60}")
+        return tuple(value)
+
+    return make_tuple

@@ -1,0 +1,109 @@
+"""Prompts: what they are, their lists, and getting one. Spec: server/prompts."""
+
+from collections.abc import Mapping, Sequence
+from typing import final
+
+from .._revisions import Revision
+from ._content import ContentBlock
+from ._fields import member, wire
+from ._input_required import InputResponseRequestParams
+from ._messages import PaginatedResult, Result
+from ._metadata import Icon, MetaObject, Role
+
+__all__ = [
+    "GetPromptRequestParams",
+    "GetPromptResult",
+    "ListPromptsResult",
+    "Prompt",
+    "PromptArgument",
+    "PromptMessage",
+]
+
+
+@final
+@wire
+class PromptArgument:
+    """Something a prompt can be told.
+
+    Attributes:
+        name: Its name, for programs.
+        title: Its name, for people.
+        description: What it is, for people.
+        required: Whether the prompt cannot do without. Where it is missing: no.
+    """
+
+    name: str
+    title: str | None = member(default=None, since=Revision.V2025_06_18)
+    description: str | None = None
+    required: bool | None = None
+
+
+@final
+@wire
+class Prompt:
+    """A beginning of a conversation that a server has ready.
+
+    Attributes:
+        name: Its name, for programs.
+        title: Its name, for people.
+        description: What it is for.
+        arguments: What it can be told.
+        icons: What to show for it.
+    """
+
+    name: str
+    title: str | None = member(default=None, since=Revision.V2025_06_18)
+    description: str | None = None
+    arguments: Sequence[PromptArgument] | None = None
+    icons: Sequence[Icon] | None = member(default=None, since=Revision.V2025_11_25)
+    meta: MetaObject | None = member(default=None, since=Revision.V2025_06_18)
+
+
+@final
+@wire
+class PromptMessage:
+    """What one side says in a prompt.
+
+    Attributes:
+        role: Who says it.
+        content: What is said.
+    """
+
+    role: Role
+    content: ContentBlock
+
+
+@final
+@wire
+class ListPromptsResult(PaginatedResult):
+    """One page of a server's prompts."""
+
+    prompts: Sequence[Prompt]
+
+
+@final
+@wire
+class GetPromptRequestParams(InputResponseRequestParams):
+    """Ask for a prompt.
+
+    Attributes:
+        name: The prompt.
+        arguments: What it is told, by name.
+    """
+
+    name: str
+    arguments: Mapping[str, str] | None = None
+
+
+@final
+@wire
+class GetPromptResult(Result):
+    """A prompt, filled in.
+
+    Attributes:
+        description: What it is for.
+        messages: What is said, in order.
+    """
+
+    description: str | None = None
+    messages: Sequence[PromptMessage]

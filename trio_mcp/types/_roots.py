@@ -1,0 +1,42 @@
+"""The directories a client lets a server work in. Spec: client/roots. Deprecated since 2026-07-28 (SEP-2577)."""
+
+from collections.abc import Sequence
+from typing import final
+
+from .._revisions import Revision
+from ._fields import member, wire
+from ._metadata import MetaObject
+
+__all__ = ["ListRootsRequestParams", "ListRootsResult", "Root"]
+
+
+@final
+@wire
+class Root:
+    """A directory or file that a server may work in.
+
+    Attributes:
+        uri: Its URI, which begins with ``file://``.
+        name: What to call it.
+    """
+
+    uri: str
+    name: str | None = None
+    meta: MetaObject | None = member(default=None, since=Revision.V2025_06_18)
+
+
+@final
+@wire
+class ListRootsRequestParams:
+    """Ask for the client's roots. Unlike other requests it needs no `_meta` in any revision."""
+
+    meta: MetaObject | None = None
+
+
+@final
+@wire
+class ListRootsResult:
+    """The client's roots."""
+
+    meta: MetaObject | None = member(default=None, until=Revision.V2025_11_25)
+    roots: Sequence[Root]

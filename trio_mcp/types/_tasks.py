@@ -1,0 +1,124 @@
+"""Requests that outlive their answer. Spec: 2025-11-25, basic/utilities/tasks, and no other revision."""
+
+from collections.abc import Sequence
+from typing import Final, Literal, TypeAlias, final
+
+from .._revisions import Revision
+from ._fields import member, wire
+from ._messages import Cursor, RequestParams, Result
+from ._metadata import MetaObject
+
+__all__ = [
+    "CancelTaskResult",
+    "CreateTaskResult",
+    "GetTaskResult",
+    "ListTasksResult",
+    "RelatedTaskMetadata",
+    "Task",
+    "TaskMetadata",
+    "TaskRequestParams",
+    "TaskStatus",
+    "TaskStatusNotificationParams",
+]
+
+_ONLY: Final = Revision.V2025_11_25
+
+TaskStatus: TypeAlias = Literal["working", "input_required", "completed", "failed", "cancelled"]
+"""How a task stands. The last three are final."""
+
+
+@final
+@wire(since=_ONLY, until=_ONLY)
+class TaskMetadata:
+    """Ask that a request become a task.
+
+    Attributes:
+        ttl: For how many milliseconds from its creation the task should be kept.
+    """
+
+    ttl: int | None = None
+
+
+@final
+@wire(since=_ONLY, until=_ONLY)
+class RelatedTaskMetadata:
+    """Say in `_meta`, under ``io.modelcontextprotocol/related-task``, which task a message belongs to."""
+
+    task_id: str
+
+
+@wire(since=_ONLY, until=_ONLY)
+class Task:
+    """A request that goes on after it was answered.
+
+    Attributes:
+        task_id: What it is known by.
+        status: How it stands.
+        status_message: How it stands, for people.
+        created_at: When it was created, as an ISO 8601 date and time.
+        last_updated_at: When it last changed, as an ISO 8601 date and time.
+        ttl: For how many milliseconds from its creation it is kept; `None` for ever. It is sent even then, but
+            peers that drop every ``null`` drop this one as well.
+        poll_interval: How many milliseconds to wait before asking again.
+    """
+
+    task_id: str
+    status: TaskStatus
+    status_message: str | None = None
+    created_at: str
+    last_updated_at: str
+    ttl: int | None = member(default=None, always_sent=True)
+    poll_interval: int | None = None
+
+
+@final
+@wire(since=_ONLY, until=_ONLY)
+class TaskRequestParams(RequestParams):
+    """Name a task: to look at it, to wait for its result, or to cancel it."""
+
+    task_id: str
+
+
+@final
+@wire(since=_ONLY, until=_ONLY)
+class CreateTaskResult(Result):
+    """The answer to a request that became a task."""
+
+    task: Task
+
+
+@final
+@wire(since=_ONLY, until=_ONLY)
+class GetTaskResult(Task):
+    """A task as it stands."""
+
+    meta: MetaObject | None = None
+
+
+@final
+@wire(since=_ONLY, until=_ONLY)
+class CancelTaskResult(Task):
+    """A task after it was cancelled."""
+
+    meta: MetaObject | None = None
+
+
+@final
+@wire(since=_ONLY, until=_ONLY)
+class ListTasksResult(Result):
+    """One page of the tasks of whoever asks.
+
+    Attributes:
+        next_cursor: Where the next page begins; `None` if this is the last.
+    """
+
+    tasks: Sequence[Task]
+    next_cursor: Cursor | None = None
+
+
+@final
+@wire(since=_ONLY, until=_ONLY)
+class TaskStatusNotificationParams(Task):
+    """A task whose status has changed."""
+
+    meta: MetaObject | None = None

@@ -1,0 +1,48 @@
+"""Calling a tool. Spec: server/tools, "Calling Tools"."""
+
+from collections.abc import Sequence
+from typing import final
+
+from .._absent import ABSENT, Absent
+from .._revisions import Revision
+from ._content import ContentBlock
+from ._fields import member, wire
+from ._input_required import InputResponseRequestParams
+from ._messages import Result
+from ._metadata import JSONObject
+from ._tasks import TaskMetadata
+
+__all__ = ["CallToolRequestParams", "CallToolResult"]
+
+
+@final
+@wire
+class CallToolRequestParams(InputResponseRequestParams):
+    """Ask for a tool to be called.
+
+    Attributes:
+        name: The tool.
+        arguments: Its arguments, by name.
+        task: Ask that the call become a task.
+    """
+
+    name: str
+    arguments: JSONObject | None = None
+    task: TaskMetadata | None = member(default=None, since=Revision.V2025_11_25, until=Revision.V2025_11_25)
+
+
+@final
+@wire
+class CallToolResult(Result):
+    """What a tool gave.
+
+    Attributes:
+        content: For the model.
+        structured_content: For programs: any JSON value that fits the tool's `output_schema`; an object before
+            2026-07-28.
+        is_error: Whether the tool failed. The model reads in `content` why.
+    """
+
+    content: Sequence[ContentBlock]
+    structured_content: object | Absent = member(default=ABSENT, since=Revision.V2025_06_18)
+    is_error: bool | None = None
