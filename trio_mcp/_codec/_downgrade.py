@@ -104,22 +104,21 @@ def _checked(tool: types.Tool, _: Revision) -> types.Tool:
 
 
 def _with_schemas_of_objects(tool: types.Tool, _: Revision) -> types.Tool:
-    output = tool.output_schema
+    given, output = _without_boolean_properties(tool.input_schema), tool.output_schema
     if output is not None:
         output = _without_boolean_properties(output) if output.get("type") == "object" else None
-    return evolve(tool, input_schema=_without_boolean_properties(tool.input_schema), output_schema=output)
+    if given is tool.input_schema and output is tool.output_schema:
+        return tool
+    return evolve(tool, input_schema=given, output_schema=output)
 
 
 def _without_boolean_properties(schema: types.JSONObject) -> types.JSONObject:
-    properties = schema.get("properties")
-    if not isinstance(properties, Mapping):
+    if not isinstance(schema.get("properties"), Mapping):
         return schema
+    properties = cast("Mapping[str, object]", schema["properties"])
     instead: Mapping[bool, types.JSONObject] = {True: {}, False: {"not": {}}}
-    spelled_out = {
-        name: instead[value] if isinstance(value, bool) else value
-        for name, value in cast("Mapping[str, object]", properties).items()
-    }
-    return {**schema, "properties": spelled_out}
+    spelled_out = {name: instead[value] for name, value in properties.items() if isinstance(value, bool)}
+    return {**schema, "properties": {**properties, **spelled_out}} if spelled_out else schema
 
 
 def _with_an_object_or_nothing(

@@ -223,9 +223,10 @@ def _object(classes: Sequence[type]) -> Handler:
 
 
 @functools.cache
-def _class_handler(cls: Any) -> Handler:
+def _class_handler(cls: Any, tag: str | None = None) -> Handler:
+    """Make the function that reads the objects of a class, but for the member that has already told the class."""
     overrides: dict[str, Any] = {
-        member.attribute: override(rename=member.name, struct_hook=_member_hook(member))
+        member.attribute: override(rename=member.name, struct_hook=_member_hook(member), omit=member.name == tag)
         for member in members(cls)
     }
     handler: Handler = make_dict_structure_fn(cls, _converter, **overrides)
@@ -248,15 +249,18 @@ _TAG_WHEN_MISSING: Final = {"mode": "form"}
 def _by_tag(classes: Sequence[type]) -> Handler:
     tagged = [(m, cls) for cls in classes for m in members(cls) if m.tag is not None]
     class_of = {m.tag: cls for m, cls in tagged}
+    handlers: dict[str, Handler] = {}  # of the classes that have come by
     (name,) = {m.name for m, _ in tagged}
     expected = "a string" if types.UnknownContent in classes else _or([show(tag) for tag in class_of])
 
     def structure(value: dict[str, Any]) -> Any:
         tag = value.get(name, _TAG_WHEN_MISSING.get(name))
         if type(tag) is str:
-            cls = class_of.get(tag)
-            if cls is not None:
-                return _class_handler(cls)(value)
+            handler = handlers.get(tag)
+            if handler is None and tag in class_of:
+                handler = handlers[tag] = _class_handler(class_of[tag], name)
+            if handler is not None:
+                return handler(value)
             if types.UnknownContent in classes:
                 others = {key: other for key, other in value.items() if key != name}
                 return types.UnknownContent(type=tag, members=others)

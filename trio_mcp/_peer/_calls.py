@@ -181,7 +181,7 @@ class Calls:
     def _close(self, call: Call) -> None:
         """Nobody waits for the call any more, however it ended."""
         self._table.give_up(call.request)
-        del self._calls[call.request.id]
+        self._calls.pop(call.request.id, None)
         call.end()
         self._turn.unpark()
 
@@ -244,7 +244,10 @@ class Calls:
             if not call.request.is_settled:
                 self._give_up(call, "the connection is being closed")
                 call.request.error = make_error()
+            elif call.undelivered > 0:
+                call.request.error = make_error()  # answered, but not everything before the answer was handled
             call.forget_all()
+        self._calls.clear()
         self._turn.unpark_all()
 
 

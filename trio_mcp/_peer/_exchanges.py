@@ -248,7 +248,7 @@ class Exchanges:
             return True
         waiting = self._table.cancel_waiting(id)
         if waiting is None:
-            return False
+            return self._outbox.withdraw_answer(id)
         if waiting.batch is not None:
             waiting.batch.skip()
         self._changed.unpark_all()

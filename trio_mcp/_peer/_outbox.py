@@ -117,6 +117,20 @@ class Outbox:
         for entry in [entry for entry in self._entries if entry.exchange is exchange]:
             self.withdraw(entry)
 
+    def withdraw_answer(self, id: RequestId) -> bool:
+        """Take back the answer to a request of the other side, and what its exchange has said before.
+
+        Returns whether the writer had not taken the answer.
+        """
+        for entry in self._entries:
+            if entry.message.answers == (id,):
+                if entry.exchange is None:
+                    self.withdraw(entry)
+                else:
+                    self.withdraw_all_of(entry.exchange)
+                return True
+        return False
+
     async def take(self) -> list[OutboxEntry]:
         """Wait until there is something, and take as much of it as goes to the transport at once.
 
