@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, cast, final
+from typing import Any, Final, final
 
 import attrs
 import trio
@@ -35,6 +35,7 @@ from ..types import (
     RequestParams,
     ServerCapabilities,
     SetLevelRequestParams,
+    evolve,
 )
 
 __all__ = ["ClientIdentity", "Connection", "negotiate"]
@@ -127,7 +128,7 @@ class Connection:
     def write(self, params: RequestParams) -> dict[str, Any]:
         """Return the parameters of a request as they go out."""
         if self._meta:
-            params = attrs.evolve(cast("Any", params), meta={**self._meta, **(params.meta or {})})
+            params = evolve(params, meta={**self._meta, **(params.meta or {})})
         return to_wire(params, self.revision)
 
 

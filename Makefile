@@ -1,0 +1,49 @@
+# Two commands do everything: `make demo` and `make test`. Both need Python 3.11 or newer, nothing else.
+
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test tests lint types interop coverage clean
+
+demo: .venv/run
+	$(BIN)/python examples/demo.py
+
+test: lint types interop tests
+
+# The tests of everything, with branch coverage; `interop` is what they need of other implementations.
+tests: .venv/dev
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report --skip-covered
+
+lint: .venv/dev
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/flake8
+	$(BIN)/towncrier build --draft --version next >/dev/null
+
+types: .venv/dev
+	$(BIN)/mypy
+	$(BIN)/mypy --platform win32 trio_mcp
+	$(BIN)/pyright
+
+interop: .venv/dev
+	$(BIN)/python tests/interop/environments.py
+
+clean:
+	rm -rf .venv .interop .coverage* htmlcov build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+.venv/pip:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
+	touch $@
+
+.venv/run: .venv/pip pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable .
+	touch $@
+
+.venv/dev: .venv/run
+	$(BIN)/python -m pip install --quiet --editable . --group dev
+	touch $@
