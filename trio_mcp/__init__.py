@@ -22,6 +22,7 @@ from ._absent import Absent as Absent
 from ._bindings._memory import MemoryChannel as MemoryChannel
 from ._bindings._memory import memory_channel_pair as memory_channel_pair
 from ._bindings._parameters import StdioServerParameters as StdioServerParameters
+from ._bindings._stderr import StderrSink as StderrSink
 from ._bindings._stream import StreamChannel as StreamChannel
 from ._channel import Channel as Channel
 from ._channel import Incoming as Incoming
@@ -30,11 +31,17 @@ from ._channel import Outgoing as Outgoing
 from ._channel import Received as Received
 from ._channel import TooLarge as TooLarge
 from ._client._client import Client as Client
+from ._client._connectors import ServesChannels as ServesChannels
+from ._client._connectors import Target as Target
+from ._client._dispatch import OnLog as OnLog
+from ._client._dispatch import OnNotification as OnNotification
+from ._client._dispatch import RequestHandler as RequestHandler
 from ._client._open import ClientOptions as ClientOptions
 from ._client._open import open_client as open_client
 from ._client._open import run_client as run_client
 from ._client._pages import Pages as Pages
 from ._codec._jsonrpc import Encoded as Encoded
+from ._codec._jsonrpc import Notification as Notification
 from ._codec._jsonrpc import RequestId as RequestId
 from ._core._restart import RestartPolicy as RestartPolicy
 from ._errors import ConnectionLost as ConnectionLost
@@ -45,7 +52,9 @@ from ._errors import RemoteProtocolError as RemoteProtocolError
 from ._errors import RequestError as RequestError
 from ._errors import ToolError as ToolError
 from ._limits import Limits as Limits
+from ._peer._exchange import OnProgress as OnProgress
 from ._peer._exchange import Progress as Progress
+from ._peer._peer import OnFrame as OnFrame
 from ._peer._peer import PeerStatistics as PeerStatistics
 from ._peer._silence import SilenceScope as SilenceScope
 from ._peer._silence import fail_after_silence as fail_after_silence
@@ -55,5 +64,65 @@ from ._server._context import Context as Context
 from ._server._context import ProgressReporter as ProgressReporter
 from ._server._serve import serve_stdio as serve_stdio
 from ._server._server import Server as Server
+from ._server._session import MethodHandler as MethodHandler
 from ._server._shutdown import Shutdown as Shutdown
 from ._version import __version__ as __version__
+
+__all__ = [
+    "ABSENT",
+    "Absent",
+    "Channel",
+    "Client",
+    "ClientOptions",
+    "ConnectionLost",
+    "Context",
+    "Encoded",
+    "Field",
+    "Incoming",
+    "Limits",
+    "LocalProtocolError",
+    "McpError",
+    "MemoryChannel",
+    "MethodHandler",
+    "Notification",
+    "OnFrame",
+    "OnLog",
+    "OnNotification",
+    "OnProgress",
+    "Origin",
+    "Outgoing",
+    "Pages",
+    "PeerStatistics",
+    "Progress",
+    "ProgressReporter",
+    "ProtocolError",
+    "Received",
+    "RemoteProtocolError",
+    "RequestError",
+    "RequestHandler",
+    "RequestId",
+    "RestartPolicy",
+    "Revision",
+    "Server",
+    "ServesChannels",
+    "Shutdown",
+    "SilenceScope",
+    "StderrSink",
+    "StdioServerParameters",
+    "StreamChannel",
+    "Target",
+    "TooLarge",
+    "ToolError",
+    "__version__",
+    "fail_after_silence",
+    "memory_channel_pair",
+    "open_client",
+    "run_client",
+    "serve_stdio",
+    "types",
+]
+
+# Tracebacks and documentation show where a name is found, not where it is kept. Aliases have no home to move.
+for _public in [globals()[name] for name in __all__]:
+    if getattr(_public, "__module__", "").startswith(f"{__name__}._") and hasattr(_public, "__qualname__"):
+        _public.__module__ = __name__

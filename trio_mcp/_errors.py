@@ -124,9 +124,9 @@ class ConnectionLost(McpError):
 
     def __init__(self, reason: str, *, exit_status: int | None = None, stderr: Sequence[str] = ()) -> None:
         super().__init__(reason)
-        self.reason = reason
+        self.reason: str = reason
         self.exit_status = exit_status
-        self.stderr = tuple(stderr)
+        self.stderr: tuple[str, ...] = tuple(stderr)
 
     def __str__(self) -> str:
         if not self.stderr:
