@@ -66,6 +66,15 @@ def _arguments(args: Sequence[str]) -> tuple[str, ...]:
     return tuple(args)
 
 
+def _policy(restart: RestartPolicy | bool | None) -> RestartPolicy | None:
+    return RestartPolicy() if restart is True else restart or None
+
+
+def _check_restart(_instance: object, _attribute: attrs.Attribute[Any], value: object) -> None:
+    if not isinstance(value, (RestartPolicy, type(None))):
+        raise TypeError(f"restart must be a RestartPolicy, True or None, not {value!r}")
+
+
 def _check_text(name: str, value: object) -> None:
     if not isinstance(value, str):
         raise TypeError(f"{name} must be a string, not {value!r}")
@@ -125,8 +134,8 @@ class StdioServerParameters:
         cwd: The directory it starts in; this program's if `None`.
         stderr: Where its standard error goes: a file, a path that is appended to, a callable that gets each
             line, a `logging.Logger` that gets each line at level INFO, or `None` for our own standard error.
-        restart: When a server that died is started again; never, if `None`. What it had not answered is lost;
-            what is asked while it is gone waits for it.
+        restart: When a server that died is started again: never, or by a policy, or ``True`` for the policy with
+            its defaults. What the server had not answered is lost; what is asked while it is gone waits for it.
 
     Raises:
         TypeError: A value has the wrong type.
@@ -148,7 +157,9 @@ class StdioServerParameters:
     inherit_env: bool = attrs.field(default=False, kw_only=True)
     cwd: str | os.PathLike[str] | None = attrs.field(default=None, kw_only=True, validator=_check_cwd)
     stderr: StderrSink = attrs.field(default=None, kw_only=True, validator=_check_stderr)
-    restart: RestartPolicy | None = attrs.field(default=None, kw_only=True)
+    restart: RestartPolicy | None = attrs.field(
+        default=None, kw_only=True, converter=_policy, validator=_check_restart
+    )
 
     def environment(self) -> dict[str, str]:
         """Return the environment the process gets, as this program's is now."""

@@ -25,12 +25,25 @@ _BLOCKS: Final = (TextContent, ImageContent, AudioContent, ResourceLink, Embedde
 
 
 def has_no_schema(hint: Any) -> bool:
-    """Whether a tool annotated so returns what is shown, not structured output: text, blocks, a whole result."""
-    if is_unstructured(hint) or hint is CallToolResult or hint in _BLOCKS:
+    """Whether a tool annotated so returns what is shown, not structured output: text, blocks, a whole result.
+
+    A list of text is a value with a schema; a list with blocks in it is shown.
+    """
+    if is_unstructured(hint) or _is_block(hint):
         return True
     parts = [part for part in get_args(hint) if part is not Ellipsis]
-    is_several = get_origin(hint) in {Union, types.UnionType, list, tuple, Sequence}
-    return is_several and bool(parts) and all(has_no_schema(part) for part in parts)
+    if get_origin(hint) in {Union, types.UnionType}:
+        return all(has_no_schema(part) for part in parts)
+    is_list = get_origin(hint) in {list, tuple, Sequence}
+    return is_list and all(has_no_schema(part) for part in parts) and any(_has_block(part) for part in parts)
+
+
+def _is_block(hint: Any) -> bool:
+    return hint is CallToolResult or hint in _BLOCKS
+
+
+def _has_block(hint: Any) -> bool:
+    return _is_block(hint) or any(_has_block(part) for part in get_args(hint))
 
 
 def tool_result(returned: object, spec: CallSpec) -> CallToolResult:

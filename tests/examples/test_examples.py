@@ -1,0 +1,62 @@
+"""The examples are programs that run."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import trio
+
+from trio_mcp import StdioServerParameters, open_client, types
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def test_the_demonstration_shows_what_it_promises() -> None:
+    """The request, the one cancellation after it, and the handler's `finally`, in this order."""
+    command = [sys.executable, str(EXAMPLES / "demo.py")]
+    environment = {**os.environ, "COLUMNS": "200"}
+    shown = subprocess.run(
+        command, capture_output=True, text=True, timeout=60, check=True, env=environment
+    ).stdout
+    assert "[█████] 5/5" in shown
+    assert shown.count("notifications/cancelled") == 1
+    request, goodbye = shown.index('"name": "take_inventory"'), shown.index("notifications/cancelled")
+    cleanup, closed = shown.index("interrupted; in `finally`"), shown.index("the shelves are closed")
+    assert request < goodbye
+    assert request < cleanup < closed
+    assert "Traceback" not in shown
+
+
+async def test_the_ten_line_server_adds() -> None:
+    """What the README calls ten lines."""
+    with trio.fail_after(30):
+        parameters = StdioServerParameters(sys.executable, [str(EXAMPLES / "ten_lines.py")])
+        async with open_client(parameters) as client:
+            result = await client.call_tool("add", {"a": 40, "b": 2})
+    assert result.content == (types.TextContent(text="42"),)
+
+
+async def test_the_library_counts_its_books() -> None:
+    """Errors for the model, structured results, and a lifespan that is shared by the calls."""
+    with trio.fail_after(30):
+        parameters = StdioServerParameters(
+            sys.executable, [str(EXAMPLES / "library_server.py")], stderr=lambda _: None
+        )
+        async with open_client(parameters) as client:
+            found = await client.call_tool("search", {"words": "u"})
+            assert found.structured_content == ["Dune", "Ulysses"]
+            reserved = await client.call_tool("reserve", {"title": "Emma", "copies": 2})
+            assert reserved.structured_content == {"title": "Emma", "copies": 2, "left": 0}
+            for arguments, words in (
+                ({"title": "Emma"}, "only 0 copies"),
+                ({"title": "Dracula"}, "look for it"),
+                ({"title": "Dune", "copies": 0}, "copies"),
+            ):
+                refused = await client.call_tool("reserve", arguments)
+                assert refused.is_error
+                (block,) = refused.content
+                assert isinstance(block, types.TextContent)
+                assert words in block.text
