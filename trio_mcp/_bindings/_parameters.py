@@ -66,7 +66,7 @@ def _arguments(args: Sequence[str]) -> tuple[str, ...]:
     return tuple(args)
 
 
-def _policy(restart: RestartPolicy | bool | None) -> RestartPolicy | None:
+def _policy(restart: RestartPolicy | bool | None) -> RestartPolicy | None:  # noqa: FBT001 - a converter
     return RestartPolicy() if restart is True else restart or None
 
 
