@@ -13,23 +13,27 @@ KIB: Final = 1024
 MIB: Final = 1024 * KIB
 
 
-def _above_zero(_instance: object, attribute: attrs.Attribute[Any], value: float) -> None:
-    if not value > 0:
-        raise ValueError(f"{attribute.name} must be greater than 0, not {value!r}")
+def _check_size(_instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{attribute.name} must be a whole number, not {value!r}")
+    if value < 1:
+        raise ValueError(f"{attribute.name} must be at least 1, not {value!r}")
 
 
-def _zero_or_more(_instance: object, attribute: attrs.Attribute[Any], value: float) -> None:
+def _check_seconds(_instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        raise TypeError(f"{attribute.name} must be a number of seconds, not {value!r}")
     if math.isnan(value) or value < 0:
         raise ValueError(f"{attribute.name} must be at least 0, not {value!r}")
 
 
 def _size(default: int) -> int:
-    size: int = attrs.field(default=default, validator=_above_zero)
+    size: int = attrs.field(default=default, validator=_check_size)
     return size
 
 
 def _seconds(default: float) -> float:
-    seconds: float = attrs.field(default=default, validator=_zero_or_more)
+    seconds: float = attrs.field(default=default, validator=_check_seconds)
     return seconds
 
 

@@ -104,6 +104,7 @@ def _fastest_codec() -> tuple[Callable[[bytes], Any], Callable[[object], bytes]]
 decode, encode = _fastest_codec()
 """`decode` turns UTF-8 JSON text into plain values; `encode` turns plain values into text without newlines.
 
-`decode` raises `ValueError` for what is not JSON, not UTF-8 or not a finite number; `encode` raises
-`TypeError` for what is not a plain value. Both raise `RecursionError` about a thousand levels deep.
+`decode` raises `ValueError` for what is not JSON, not UTF-8 or not a finite number. `encode` is for plain values:
+for others it may raise `TypeError`, or write what the library makes of them. Both raise `RecursionError` about a
+thousand levels deep, and `ValueError` for integers of thousands of digits.
 """

@@ -37,6 +37,7 @@ __all__ = [
     "encode_response",
     "id_of_fragment",
     "parse_message",
+    "read_id",
 ]
 
 RequestId: TypeAlias = str | int
@@ -118,7 +119,7 @@ def parse_message(value: Any) -> Message:
     """
     if not is_object(value):
         raise InvalidMessage(f"a message must be an object, not {_kind(value)}")
-    identifier = _read_id(value.get("id"))
+    identifier = read_id(value.get("id"))
     method = value.get("method", ABSENT)
     if method is ABSENT and ("result" in value or "error" in value):
         return _parse_response(value, identifier)
@@ -157,7 +158,7 @@ def _parse_response(message: dict[str, Any], identifier: RequestId | None) -> Re
     error = message["error"]
     if not is_object(error):
         raise invalid(f"error must be an object, not {_kind(error)}")
-    code = _read_id(error.get("code"))
+    code = read_id(error.get("code"))
     if not isinstance(code, int):
         raise invalid("error.code must be an integer")
     text = error.get("message", "")
@@ -166,7 +167,7 @@ def _parse_response(message: dict[str, Any], identifier: RequestId | None) -> Re
     return ErrorResponse(identifier, RequestError(code, text, error.get("data", ABSENT)))
 
 
-def _read_id(value: Any) -> RequestId | None:
+def read_id(value: Any) -> RequestId | None:
     """Return an id as it is to be compared and echoed, or `None` for what cannot be one.
 
     JSON has one number type: 1.0 is the integer 1. `true` is not.
@@ -188,7 +189,7 @@ def _kind(value: object) -> str:
     return names.get(type(value), "a number")
 
 
-_FRAGMENT_ID: Final = re.compile(rb'"id"\s*:\s*(-?\d{1,18}(?![\d.eE])|"(?:[^"\\]|\\.){0,256}")')
+_FRAGMENT_ID: Final = re.compile(rb'"id"\s*:\s*(-?\d{1,18}(?=\s*[,}])|"(?:[^"\\]|\\.){0,256}")')
 
 
 def id_of_fragment(head: bytes, tail: bytes) -> RequestId | None:
@@ -205,9 +206,17 @@ def id_of_fragment(head: bytes, tail: bytes) -> RequestId | None:
         end = min((i for i in map(fragment.find, opening) if i >= 0), default=len(fragment))
         found = list(_FRAGMENT_ID.finditer(fragment, 0, end))
         if found:
-            value = _json.decode(found[0 if opening else -1][1])
+            try:
+                value = _json.decode(found[0 if opening else -1][1])
+            except ValueError:  # digits or escapes that are not JSON's
+                return None
             return value if isinstance(value, (int, str)) else None
     return None
+
+
+def _as_dict(members: Mapping[str, Any]) -> dict[str, Any]:
+    """Return any mapping as the one that JSON libraries know."""
+    return members if is_object(members) else dict(members)
 
 
 def encode_request(id: RequestId, method: str, params: Mapping[str, Any] | Encoded | None) -> bytes:
@@ -221,7 +230,7 @@ def encode_request(id: RequestId, method: str, params: Mapping[str, Any] | Encod
     if isinstance(params, Encoded):
         head = _json.encode({"jsonrpc": "2.0", "id": id, "method": method})
         return b'%b,"params":%b}' % (head[:-1], params)
-    return _json.encode({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+    return _json.encode({"jsonrpc": "2.0", "id": id, "method": method, "params": _as_dict(params)})
 
 
 def encode_notification(method: str, params: Mapping[str, Any] | Encoded | None) -> bytes:
@@ -234,7 +243,7 @@ def encode_notification(method: str, params: Mapping[str, Any] | Encoded | None)
         return _json.encode({"jsonrpc": "2.0", "method": method})
     if isinstance(params, Encoded):
         return b'%b,"params":%b}' % (_json.encode({"jsonrpc": "2.0", "method": method})[:-1], params)
-    return _json.encode({"jsonrpc": "2.0", "method": method, "params": params})
+    return _json.encode({"jsonrpc": "2.0", "method": method, "params": _as_dict(params)})
 
 
 def encode_response(id: RequestId, result: Mapping[str, Any] | Encoded) -> bytes:
@@ -245,7 +254,7 @@ def encode_response(id: RequestId, result: Mapping[str, Any] | Encoded) -> bytes
     """
     if isinstance(result, Encoded):
         return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (_json.encode(id), result)
-    return _json.encode({"jsonrpc": "2.0", "id": id, "result": result})
+    return _json.encode({"jsonrpc": "2.0", "id": id, "result": _as_dict(result)})
 
 
 def encode_error(id: RequestId | None, error: RequestError) -> bytes:

@@ -9,7 +9,7 @@ Spec: 2026-07-28, basic/versioning; 2025-11-25, basic/lifecycle.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, final
+from typing import Any, Final, final, get_args
 
 import attrs
 
@@ -32,6 +32,7 @@ from .._revisions import (
     Revision,
     Side,
 )
+from ..types import LoggingLevel
 
 __all__ = ["Agreement", "ServerLifecycle"]
 
@@ -54,6 +55,8 @@ class Agreement:
     log_level: str | None
 
 
+_LEVELS: Final[tuple[str, ...]] = get_args(LoggingLevel)
+
 DEFAULT_LOG_LEVEL: Final = "info"
 """What a legacy client gets that has not set a level; the specification leaves the choice to the server."""
 
@@ -68,6 +71,7 @@ class ServerLifecycle:
 
     def __init__(self, supported: Sequence[Revision] = tuple(Revision)) -> None:
         self._supported = tuple(supported)
+        self._legacy = tuple(revision for revision in supported if not revision.is_modern)
         self._session: Agreement | None = None
 
     @property
@@ -96,15 +100,14 @@ class ServerLifecycle:
         client_info = _expect(params, "clientInfo", dict, "an object")
         if self._session is not None:
             raise RequestError(INVALID_REQUEST, "invalid request: this connection is initialized already")
-        legacy = [revision for revision in self._supported if not revision.is_modern]
-        if not legacy:
+        if not self._legacy:
             # A legacy client shows people this message and nothing else (basic/versioning).
             raise RequestError(
                 UNSUPPORTED_PROTOCOL_VERSION,
                 f"this server speaks {', '.join(self.supported_versions)}, which has no initialize handshake",
                 {"supported": self.supported_versions, "requested": version},
             )
-        revision = next((revision for revision in legacy if revision == version), max(legacy))
+        revision = next((one for one in self._legacy if one == version), max(self._legacy))
         self._session = Agreement(revision, capabilities, client_info, DEFAULT_LOG_LEVEL)
         return self._session
 
@@ -142,17 +145,19 @@ class ServerLifecycle:
         capabilities = _expect(meta, CLIENT_CAPABILITIES_KEY, dict, "an object", "_meta")
         client_info = meta.get(CLIENT_INFO_KEY)
         level = meta.get(LOG_LEVEL_KEY)
+        if level is not None and level not in _LEVELS:
+            raise RequestError(INVALID_PARAMS, f"_meta: {LOG_LEVEL_KEY} must be one of {', '.join(_LEVELS)}")
         return Agreement(
             revision,
             capabilities,
             client_info if is_object(client_info) else None,
-            level if isinstance(level, str) else None,
+            level,
         )
 
     def _agree_legacy(self, request: Request) -> Agreement:
         if self._session is not None:
             return self._session
-        if request.method in {"initialize", "ping"}:
+        if request.method == "initialize" or (request.method == "ping" and self._legacy):
             # The handshake itself, and what is allowed at any time (2025-11-25, basic/lifecycle).
             return Agreement(LATEST_LEGACY, {}, None, None)
         raise RequestError(

@@ -46,16 +46,21 @@ class LineReader:
 
     def __init__(self, max_line: int) -> None:
         self._max_line = max_line
-        self._at_start = True
+        # What may still turn out to be a byte order mark, and the whole of it may be; `None` once that is known.
+        self._mark: bytes | None = b""
         # Of the line that has no end yet: its bytes, or only its ends once it is too long, and its size.
-        self._pieces: list[bytes] = []
+        self._begun = bytearray()
         self._ends: tuple[bytes, bytes] | None = None
         self._size = 0
 
     def feed(self, data: bytes) -> list[bytes | OversizedLine]:
         """Take the next bytes of the stream and return the lines that are complete now."""
-        if self._at_start and data:
-            self._at_start = False
+        if self._mark is not None:
+            data = self._mark + data
+            if data != codecs.BOM_UTF8 and codecs.BOM_UTF8.startswith(data):
+                self._mark = data
+                return []
+            self._mark = None
             data = data.removeprefix(codecs.BOM_UTF8)
         lines: list[bytes | OversizedLine] = []
         *ended, begun = data.split(b"\n")
@@ -71,33 +76,31 @@ class LineReader:
     def finish(self) -> list[bytes | OversizedLine]:
         """Return the last line if the stream ended without a newline after it."""
         lines: list[bytes | OversizedLine] = []
+        self._keep(self._mark or b"")
+        self._mark = None
         self._end_line(lines)
         return lines
 
     def _keep(self, piece: bytes) -> None:
-        if not piece:
-            return
         self._size += len(piece)
         if self._ends is not None:
             head, tail = self._ends
+            head += piece[: KEPT_ENDS - len(head)]
             self._ends = head, (tail + piece[-KEPT_ENDS:])[-KEPT_ENDS:]
         elif self._size <= self._max_line:
-            self._pieces.append(piece)
+            self._begun += piece
         else:
-            kept = b"".join(self._pieces)
-            self._pieces.clear()
             self._ends = (
-                (kept[:KEPT_ENDS] + piece[:KEPT_ENDS])[:KEPT_ENDS],
-                (kept[-KEPT_ENDS:] + piece[-KEPT_ENDS:])[-KEPT_ENDS:],
+                bytes(self._begun[:KEPT_ENDS] + piece[:KEPT_ENDS])[:KEPT_ENDS],
+                bytes(self._begun[-KEPT_ENDS:] + piece[-KEPT_ENDS:])[-KEPT_ENDS:],
             )
+            self._begun = bytearray()
 
     def _end_line(self, lines: list[bytes | OversizedLine]) -> None:
         if self._ends is not None:
             lines.append(OversizedLine(self._size, *self._ends))
-        elif self._pieces:
-            line = b"".join(self._pieces)
-            if not line.isspace():
-                lines.append(line)
-        self._pieces.clear()
+        elif self._begun and not self._begun.isspace():
+            lines.append(bytes(self._begun))
+        self._begun = bytearray()
         self._ends = None
         self._size = 0

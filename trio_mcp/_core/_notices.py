@@ -72,4 +72,10 @@ class NoticeQueue(Generic[_T]):
         keys = [key for key, _ in self._notices]
         if None in keys:
             return keys.index(None)
-        return next((i for i, key in enumerate(keys) if key in keys[i + 1 :]), 0)
+        least_missed = 0
+        later: set[Hashable] = set()
+        for index in range(len(keys) - 1, -1, -1):
+            if keys[index] in later:
+                least_missed = index
+            later.add(keys[index])
+        return least_missed

@@ -40,6 +40,7 @@ class Backoff:
     def __init__(self, policy: RestartPolicy) -> None:
         self._policy = policy
         self._restarts = 0
+        self._delay = policy.first_delay
 
     def next_delay(self, lasted: float) -> float | None:
         """Decide about the next restart.
@@ -52,8 +53,10 @@ class Backoff:
         """
         if lasted >= self._policy.lasting:
             self._restarts = 0
+            self._delay = self._policy.first_delay
         if self._restarts >= self._policy.max_restarts:
             return None
-        delay = self._policy.first_delay * 2.0**self._restarts
+        delay = min(self._delay, self._policy.max_delay)
+        self._delay = 2 * delay
         self._restarts += 1
-        return min(delay, self._policy.max_delay)
+        return delay

@@ -19,6 +19,7 @@ from .._codec._jsonrpc import (
     encode_response,
     invalid_request,
     parse_message,
+    read_id,
 )
 from .._core._inbound import Admission, InboundTable
 from .._errors import CANCELLED_BY_DEADLINE, INTERNAL_ERROR, SERVER_BUSY, RequestError
@@ -236,8 +237,8 @@ class Exchanges:
 
         Spec: 2025-11-25, basic/utilities/cancellation, "Behavior Requirements".
         """
-        id, reason = params.get("requestId"), params.get("reason")
-        if type(id) is not int and type(id) is not str:
+        id, reason = read_id(params.get("requestId")), params.get("reason")
+        if id is None:
             return False
         exchange = self._table.get_running(id)
         if exchange is not None:

@@ -1,0 +1,63 @@
+"""What comes out of an edge that owns a hidden nursery."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+from trio_mcp._groups import sole_error
+
+
+async def cancelled() -> trio.Cancelled:
+    """Return a cancellation of Trio's; nobody else can make one."""
+    caught: list[trio.Cancelled] = []
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        try:
+            await trio.lowlevel.checkpoint()
+        except trio.Cancelled as error:
+            caught.append(error)
+            raise
+    return caught[0]
+
+
+def test_one_error_comes_out_as_itself() -> None:
+    """Promise 8: an exception raised in the body is not wrapped."""
+    error = ValueError("body")
+    assert sole_error(ExceptionGroup("", [error])) is error
+    assert error.__cause__ is None
+
+
+def test_several_errors_stay_together() -> None:
+    """Dropping one would be a lie."""
+    assert sole_error(ExceptionGroup("", [ValueError(), KeyError()])) is None
+    assert sole_error(BaseExceptionGroup("", [ValueError(), GeneratorExit()])) is None
+
+
+def test_a_group_of_the_caller_is_the_caller_s() -> None:
+    """Only our own nursery is taken off, one level."""
+    inner = ExceptionGroup("the caller's", [ValueError("inner")])
+    assert sole_error(ExceptionGroup("", [inner])) is inner
+    assert sole_error(BaseExceptionGroup("", [inner, KeyError()])) is None
+
+
+async def test_cancellations_count_only_if_there_is_nothing_else() -> None:
+    """What was cancelled because something failed is not a second failure."""
+    first, second = await cancelled(), await cancelled()
+    error = ValueError()
+    assert sole_error(BaseExceptionGroup("", [first, error, second])) is error
+    assert sole_error(BaseExceptionGroup("", [first, second])) is first
+    assert sole_error(BaseExceptionGroup("", [first, error, KeyError()])) is None
+    await trio.lowlevel.checkpoint()
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3)])
+def test_an_exit_that_was_asked_for_wins(error: BaseException) -> None:
+    """A program that is to end must end, and the rest is told as the reason."""
+    assert sole_error(BaseExceptionGroup("", [error])) is error
+    group = BaseExceptionGroup("", [ValueError(), error, KeyError()])
+    leaving = sole_error(group)
+    assert leaving is not None
+    assert type(leaving) is type(error)
+    assert leaving.args == error.args
+    assert leaving.__cause__ is group
