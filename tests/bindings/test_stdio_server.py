@@ -36,7 +36,7 @@ def call(id: object, tool: str, **arguments: object) -> dict[str, Any]:
 
 async def wait_for(diary: Path, line: str) -> None:
     while line not in diary.read_text().splitlines():
-        await trio.sleep(0.01)  # noqa: ASYNC110 - another process writes it
+        await trio.sleep(0.01)
 
 
 async def discover(server: RawServer) -> None:
@@ -105,7 +105,9 @@ async def test_what_looks_like_an_answer_is_never_answered(diary: Path) -> None:
 async def test_a_duplicate_id_in_flight_is_refused(diary: Path) -> None:
     """2026-07-28, basic: an id must not match another that is not answered yet; and 1 is not "1"."""
     async with witness(diary) as server:
-        await server.send(call(1, "sleep", seconds=0.5, name="a"), call(1, "echo", text="b"), call("1", "echo", text="c"))
+        await server.send(
+            call(1, "sleep", seconds=0.5, name="a"), call(1, "echo", text="b"), call("1", "echo", text="c")
+        )
         refused, other, first = [await server.receive() for _ in range(3)]
         assert (refused["id"], refused["error"]["code"]) == (1, -32600)
         assert (other["id"], other["result"]["content"][0]["text"]) == ("1", "c")
@@ -139,7 +141,9 @@ async def test_batches_of_2025_03_26(diary: Path) -> None:
             3: -32601,
             4: -32600,
         }
-        await server.send([{"jsonrpc": "2.0", "method": "notifications/x"}], {"jsonrpc": "2.0", "id": 9, "method": "ping"})
+        await server.send(
+            [{"jsonrpc": "2.0", "method": "notifications/x"}], {"jsonrpc": "2.0", "id": 9, "method": "ping"}
+        )
         assert await server.receive() == {"jsonrpc": "2.0", "id": 9, "result": {}}
         await server.close_input()
 
@@ -161,7 +165,10 @@ async def test_both_eras_on_one_pipe(diary: Path) -> None:
         assert again["error"]["code"] == -32600
         assert [m["error"]["code"] for m in gone] == [-32601] * 3
         odd = modern(7, "tools/list")
-        odd["params"]["_meta"] = {**odd["params"]["_meta"], "io.modelcontextprotocol/protocolVersion": "1900-01-01"}
+        odd["params"]["_meta"] = {
+            **odd["params"]["_meta"],
+            "io.modelcontextprotocol/protocolVersion": "1900-01-01",
+        }
         await server.send(odd)
         error = (await server.receive())["error"]
         assert error["code"] == -32022
@@ -220,7 +227,7 @@ async def test_twenty_thousand_requests_without_reading_cost_little_memory(diary
             nursery.start_soon(flood)
             with trio.move_on_after(1.5):
                 while sent < 20_000:
-                    await trio.sleep(0.05)  # noqa: ASYNC110 - there is nothing to wait for but the pipe
+                    await trio.sleep(0.05)
             grown = server.memory() - before
             assert grown < 32 * 1024 * 1024, f"{grown / 1024 / 1024:.0f} MiB"
             answered = {(await server.receive())["id"] for _ in range(20_000)}
@@ -363,7 +370,13 @@ async def test_a_client_that_is_gone_ends_the_handlers(diary: Path) -> None:
 def run(diary: Path, stdin: Any, stdout: Any) -> subprocess.CompletedProcess[bytes]:
     env = {**os.environ, "DIARY": str(diary)}
     return subprocess.run(
-        [sys.executable, str(WITNESS)], stdin=stdin, stdout=stdout, stderr=subprocess.PIPE, env=env, timeout=30, check=True
+        [sys.executable, str(WITNESS)],
+        stdin=stdin,
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        env=env,
+        timeout=30,
+        check=True,
     )
 
 

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 import trio
 from tape import Tape
+from typing_extensions import Unpack
 from wires import wait_lost
 
 import trio_mcp
 from trio_mcp import Client, ClientOptions, ConnectionLost, Limits, Progress, StdioServerParameters, open_client
-from typing_extensions import Unpack
 
 SERVER = Path(__file__).parent / "servers" / "witness.py"
 LEGACY = "2025-11-25"
@@ -39,7 +39,7 @@ class Diary:
 
     async def wait_for(self, line: str) -> None:
         while line not in self.lines:
-            await trio.sleep(0.01)  # noqa: ASYNC110 - another process writes it
+            await trio.sleep(0.01)
 
 
 @pytest.fixture
@@ -50,7 +50,10 @@ def diary(tmp_path: Path) -> Diary:
 @asynccontextmanager
 async def witness(diary: Diary, **options: Unpack[ClientOptions]) -> AsyncGenerator[Client]:
     parameters = StdioServerParameters(
-        sys.executable, [str(SERVER)], env={"DIARY": str(diary.path), **coverage_variables()}, stderr=lambda _: None
+        sys.executable,
+        [str(SERVER)],
+        env={"DIARY": str(diary.path), **coverage_variables()},
+        stderr=lambda _: None,
     )
     with trio.fail_after(ENOUGH):
         async with open_client(parameters, **options) as client:
@@ -78,27 +81,26 @@ async def test_a_call_given_up_says_goodbye_exactly_once(way: str, revision: str
     async def fail(_: Progress) -> None:
         raise ArithmeticError
 
-    async with trio.open_nursery() as nursery:
-        async with witness(diary, revision=revision, on_frame=tape) as client:
+    async with trio.open_nursery() as nursery, witness(diary, revision=revision, on_frame=tape) as client:
 
-            async def call() -> None:
-                await client.call_tool("sleep", {"seconds": 60, "name": "it"})
+        async def call() -> None:
+            await client.call_tool("sleep", {"seconds": 60, "name": "it"})
 
-            if way == "deadline":
-                with trio.move_on_after(0.3):
-                    await call()
-            elif way == "cancel":
-                with trio.CancelScope() as scope:
-                    nursery.start_soon(_when, diary, "started it", scope.cancel)
-                    await call()
-            elif way == "exception":
-                with pytest.raises(ArithmeticError):
-                    await client.call_tool("count", {"to": 50, "every": 0.1}, on_progress=fail)
-            else:
-                nursery.start_soon(_expect_closed, call)
-                await diary.wait_for("started it")
-            if way in {"deadline", "cancel"}:
-                await diary.wait_for("cancelled it")
+        if way == "deadline":
+            with trio.move_on_after(0.3):
+                await call()
+        elif way == "cancel":
+            with trio.CancelScope() as scope:
+                nursery.start_soon(_when, diary, "started it", scope.cancel)
+                await call()
+        elif way == "exception":
+            with pytest.raises(ArithmeticError):
+                await client.call_tool("count", {"to": 50, "every": 0.1}, on_progress=fail)
+        else:
+            nursery.start_soon(_expect_closed, call)
+            await diary.wait_for("started it")
+        if way in {"deadline", "cancel"}:
+            await diary.wait_for("cancelled it")
     (id,) = tape.requests("tools/call")
     assert tape.goodbyes() == {id: 1}
     tape.check_endings()
@@ -200,7 +202,7 @@ async def test_cancelling_a_call_cancels_the_question_its_handler_asked(diary: D
                 scope.cancel()
         await diary.wait_for("asked")
         while not events:
-            await trio.sleep(0.01)  # noqa: ASYNC110 - another process must have its say first
+            await trio.sleep(0.01)
     (question,) = [m["id"] for m in tape.received if m.get("method") == "roots/list"]
     goodbyes = [m["params"]["requestId"] for m in tape.received if m.get("method") == "notifications/cancelled"]
     assert goodbyes == [question]
@@ -309,7 +311,7 @@ async def test_three_hundred_calls_each_cancelled_at_its_own_moment(diary: Diary
         result = await client.call_tool("echo", {"text": "still here"})
         assert not result.is_error
         while len([x for x in diary.lines if x[:3] == "can"]) < len([x for x in diary.lines if x[:3] == "sta"]):
-            await trio.sleep(0.01)  # noqa: ASYNC110 - another process writes it
+            await trio.sleep(0.01)
     calls = tape.requests("tools/call")[:-1]
     assert len(calls) == 300
     assert tape.goodbyes() == dict.fromkeys(calls, 1)

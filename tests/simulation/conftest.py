@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-import trio._core._run as trio_run  # noqa: PLC2701 - Trio offers this to test tools under these names only
+import trio._core._run as trio_run
 
 
 @pytest.fixture(autouse=True)

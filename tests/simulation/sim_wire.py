@@ -32,7 +32,9 @@ class _Direction:
     async def put(self, data: bytes) -> None:
         while len(self.queue) >= CAPACITY or trio.current_time() < self.stalled_until:
             self.check()
-            with trio.move_on_at(self.stalled_until if trio.current_time() < self.stalled_until else float("inf")):
+            with trio.move_on_at(
+                self.stalled_until if trio.current_time() < self.stalled_until else float("inf")
+            ):
                 await self.changed.park()
         self.check()
         last = self.queue[-1][0] if self.queue else 0.0

@@ -50,7 +50,7 @@ class Call:
     outcome: str = "pending"
     ended_at: float = 0.0
     deadline: float = float("inf")
-    progress: list[float] = attrs.field(factory=list)
+    progress: list[float] = attrs.field(factory=list[float])
 
 
 class World:
@@ -218,9 +218,7 @@ class World:
                 assert written
                 assert answers[call.id] == 1, "promise 7"
                 assert goodbyes[call.id] == 0, "promise 2"
-            elif call.outcome == "given up" and written:
-                assert goodbyes[call.id] or answers[call.id] or self.left_by_force, "promise 1"
-            elif call.outcome == "closed" and written:
+            elif (call.outcome == "given up" and written) or (call.outcome == "closed" and written):
                 assert goodbyes[call.id] or answers[call.id] or self.left_by_force, "promise 1"
             else:
                 assert call.outcome in {"given up", "closed", "lost"}, call

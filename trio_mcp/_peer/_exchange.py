@@ -96,6 +96,14 @@ class Exchange:
     _last_progress: float = -math.inf
 
     @property
+    def is_over(self) -> bool:
+        """Whether nothing more may be sent for it.
+
+        Also when the time its caller granted has passed: then the caller's cancellation is on its way.
+        """
+        return self.silenced or (self.scope.cancel_called and not self.stopped)
+
+    @property
     def meta(self) -> Mapping[str, Any]:
         """The request's `_meta`, empty if it has none."""
         params = self.request.params
@@ -128,7 +136,7 @@ class Exchange:
 
     async def notify(self, method: str, params: Mapping[str, Any] | Encoded | None = None) -> None:
         """Send a notification that belongs to this request; silently nothing once it is over."""
-        if self.silenced:
+        if self.is_over:
             await trio.lowlevel.checkpoint()
         else:
             await self.sink.send_notification(self, method, params)
@@ -141,7 +149,7 @@ class Exchange:
         Raises:
             LocalProtocolError: This request is over already.
         """
-        if self.silenced:
+        if self.is_over:
             raise LocalProtocolError(f"{method} cannot be asked: {self.request.method} is over already")
         return await self.sink.send_request(self, method, params, on_progress)
 

@@ -177,7 +177,7 @@ class Peer:
             raise self._why_closed()
         if exchange is None:
             self._outbox.put(OutboxEntry(Outgoing(data)))
-        elif not exchange.silenced:
+        elif not exchange.is_over:
             self._outbox.put(OutboxEntry(Outgoing(data, origin=exchange.origin), exchange=exchange))
         await trio.lowlevel.cancel_shielded_checkpoint()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import time
 from collections.abc import AsyncGenerator
@@ -101,7 +102,7 @@ async def chatter(ctx: Context[str]) -> str:
     """Print where nobody should."""
     print("a stray print")
     os.write(1, b"a stray write\n")
-    os.system("echo a stray child")
+    subprocess.run(["echo", "a stray child"], check=True)
     print("on standard error", file=sys.stderr)
     return sys.stdin.read()
 
