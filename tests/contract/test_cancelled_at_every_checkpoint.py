@@ -84,8 +84,12 @@ async def with_a_question(client: Client) -> None:
     await client.call_tool("asks")
 
 
+async def many(client: Client) -> None:
+    await client.request_many([("tools/list", None), ("tools/call", {"name": "steps"})])
+
+
 async def as_a_batch(client: Client) -> None:
-    await client.request_batch([("tools/list", None), ("tools/call", {"name": "steps"})])
+    await client.request_many([("tools/list", None), ("tools/call", {"name": "steps"})], batch=True)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +101,7 @@ async def as_a_batch(client: Client) -> None:
         (with_progress, MODERN),
         (with_a_question, LEGACY),
         (as_a_batch, "2025-03-26"),
-        (as_a_batch, MODERN),
+        (many, MODERN),
     ],
 )
 async def test_cancelled_at_every_checkpoint(

@@ -102,7 +102,8 @@ class Client:
 
         Spec: 2026-07-28, server/tools, "Calling Tools".
         """
-        params = CallToolRequestParams(name=name, arguments=arguments, meta=meta)
+        # Some old servers refuse a call that leaves the arguments out, although it may.
+        params = CallToolRequestParams(name=name, arguments=arguments or {}, meta=meta)
         return await self._ask("tools/call", params, CallToolResult, on_progress=on_progress)
 
     def list_tools(self) -> Pages[Tool]:
@@ -190,28 +191,32 @@ class Client:
                 f"{method} was not answered within {self._request_timeout:g} s (request_timeout)"
             )
 
-    async def request_batch(
-        self, requests: Sequence[tuple[str, Mapping[str, Any] | None]]
+    async def request_many(
+        self, requests: Sequence[tuple[str, Mapping[str, Any] | None]], *, batch: bool = False
     ) -> list[dict[str, Any] | RequestError]:
         """Send several requests at once and wait for all of them.
 
-        In 2025-03-26 they travel as one JSON-RPC batch; the other revisions have none, and they travel one by
-        one.
+        Args:
+            requests: Methods and parameters, as for `request`.
+            batch: Send them as one JSON-RPC batch. Only 2025-03-26 has batches, and most servers that speak it
+                never answer one, so put a deadline around it.
 
         Returns:
             For each request, in order, its result or the error that answers it.
 
         Raises:
+            LocalProtocolError: The revision in use has no batches.
+            ValueError: The batch is empty, or larger than `Limits.max_outbound_requests`.
             Others: As `request`.
 
         Spec: 2025-03-26, basic, "Batching".
         """
         await trio.lowlevel.checkpoint()
-        connection = await self._keeper.connected()
-        if connection.has_batches:
-            for method, _ in requests:
-                connection.check(method)
-            return await connection.peer.request_batch(requests)
+        if batch:
+            connection = await self._keeper.connected()
+            connection.check_batch(method for method, _ in requests)
+            with self._timeout("the batch"):
+                return await connection.peer.request_batch(requests)
         outcomes: list[dict[str, Any] | Exception] = [{} for _ in requests]
 
         async def ask(index: int, method: str, params: Mapping[str, Any] | None) -> None:  # noqa: ASYNC910

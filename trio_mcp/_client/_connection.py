@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, final
 
 import attrs
@@ -94,11 +94,6 @@ class Connection:
         self.instructions: Final = instructions
         self._meta = dict(meta or {})
 
-    @property
-    def has_batches(self) -> bool:
-        """Whether requests can travel together."""
-        return self.revision is BATCH_REVISION
-
     async def set_log_level(self, level: LoggingLevel) -> None:
         """Ask for log messages: at once in the legacy era, with each request from now on in the modern."""
         if self.revision.is_modern:
@@ -116,6 +111,17 @@ class Connection:
         rule = METHODS.get(method)
         if rule is not None and not rule.allows(Side.CLIENT, self.revision):
             raise LocalProtocolError(f"a client of {self.revision} has no method {method}")
+
+    def check_batch(self, methods: Iterable[str]) -> None:
+        """Check that a client may send requests of these methods as a batch.
+
+        Raises:
+            LocalProtocolError: The revision has no batches, or lacks one of the methods.
+        """
+        if self.revision is not BATCH_REVISION:
+            raise LocalProtocolError(f"{self.revision} has no batches")
+        for method in methods:
+            self.check(method)
 
     def with_meta(self, params: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
         """Return the parameters of a request with what the revision wants in their `_meta`."""

@@ -62,7 +62,8 @@ class Call:
             while self._handed:
                 await self._run_callback(self._handed.popleft())
                 self.undelivered -= 1
-            self._taken.unpark_all()
+            if self._taken:
+                self._taken.unpark_all()
             if self.request.is_settled and self.undelivered <= 0:
                 return
             await self._wake.park()
@@ -94,4 +95,5 @@ class Call:
     def end(self) -> None:
         """Nobody waits any more: whoever hands something over goes on."""
         self._ended = True
-        self._taken.unpark_all()
+        if self._taken:
+            self._taken.unpark_all()

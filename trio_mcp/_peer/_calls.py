@@ -134,7 +134,8 @@ class Calls:
     ) -> tuple[Call, bytes]:
         call = Call(self._table.open(method), on_progress=on_progress, silence=current_silence_scope())
         self._calls[call.request.id] = call
-        self._changed.unpark_all()
+        if self._changed:
+            self._changed.unpark_all()
         try:
             return call, self._checked(
                 encode_request(call.request.id, method, self._with_meta(call, params)), method
@@ -183,7 +184,8 @@ class Calls:
         self._table.give_up(call.request)
         self._calls.pop(call.request.id, None)
         call.end()
-        self._turn.unpark()
+        if self._turn:
+            self._turn.unpark()
 
     def mark_written(self, entry: OutboxEntry) -> None:
         """The writer has taken the entry."""

@@ -171,7 +171,8 @@ class Exchanges:
                     self._answer_at_once(request.id, decision, arrival)
             except RequestError as error:
                 self._send(request.id, encode_error(request.id, error), arrival)
-        self._changed.unpark_all()
+        if self._changed:
+            self._changed.unpark_all()
 
     async def _run(self, exchange: Exchange, handler: Handler, arrival: Arrival) -> None:
         """Serve one request in a task of its own."""

@@ -86,7 +86,8 @@ class Outbox:
         """
         while self.is_full and not self._closed:
             await self._room.park()
-        self._room.unpark()
+        if self._room:
+            self._room.unpark()
 
     async def wait_urgent_room(self) -> None:
         """Wait until it is not overfull. Does not checkpoint if it is not."""
@@ -171,9 +172,10 @@ class Outbox:
             self._urgent_bytes += size
 
     def _after_leaving(self) -> None:
-        if not self.is_full:
+        # Looking whether somebody waits costs a twentieth of waking nobody.
+        if self._room and not self.is_full:
             self._room.unpark()
-        if not self.is_overfull:
+        if self._urgent_room and not self.is_overfull:
             self._urgent_room.unpark_all()
-        if not self._entries and not self._being_written:
+        if self._nothing and not self._entries and not self._being_written:
             self._nothing.unpark_all()

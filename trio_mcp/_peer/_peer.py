@@ -314,7 +314,7 @@ class Peer:
         if not error.answerable:
             if not self._calls.refuse(error.id, f"invalid response: {error.reason}"):
                 _log.warning("ignored an invalid response from %s: %s", self._channel.description, error.reason)
-        elif arrival.batch is not None:
+        elif arrival.batch is not None and self._dispatcher.answers_unreadable:
             arrival.batch.expect()
             answer = encode_error(error.id, invalid_request(error.reason))
             arrival.batch.add(Outgoing(answer, origin=arrival.origin))

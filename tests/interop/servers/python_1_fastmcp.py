@@ -1,0 +1,72 @@
+"""A server on FastMCP, the high-level interface of the Python SDK, version 1."""
+
+# It runs in another environment, on several versions of a package that is not installed in this one.
+# mypy: ignore-errors
+# pyright: basic, reportMissingImports=false
+
+import base64
+import inspect
+import sys
+
+import anyio
+from mcp.server.fastmcp import Context, FastMCP, Image
+from pydantic import BaseModel
+
+PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+HAS_STRUCTURED = "structured_output" in inspect.signature(FastMCP.tool).parameters
+
+server = FastMCP("python high-level")
+a_block_ended = anyio.Event()
+
+
+@server.tool()
+def add(a: int, b: int) -> int:
+    return a + b
+
+
+@server.tool()
+def picture() -> Image:
+    return Image(data=base64.b64decode(PNG), format="png")
+
+
+@server.tool()
+def fail() -> str:
+    raise RuntimeError("it failed, as it should")
+
+
+@server.tool()
+async def count(to: int, ctx: Context) -> str:
+    for step in range(1, to + 1):
+        await ctx.session.send_log_message("info", f"step {step}", logger="count")
+        await ctx.report_progress(step, to)
+    return f"counted to {to}"
+
+
+@server.tool()
+async def block(ctx: Context) -> None:
+    try:
+        await ctx.report_progress(1)
+        await anyio.sleep_forever()
+    finally:
+        a_block_ended.set()
+
+
+@server.tool()
+async def ended() -> str:
+    await a_block_ended.wait()
+    return "a block ended"
+
+
+class Measured(BaseModel):
+    celsius: float
+
+
+if HAS_STRUCTURED:
+
+    @server.tool()
+    def measure() -> Measured:
+        return Measured(celsius=21.5)
+
+
+print("ready to serve", file=sys.stderr, flush=True)
+server.run("stdio")

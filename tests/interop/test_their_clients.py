@@ -1,0 +1,293 @@
+"""The clients of other implementations and our server: real processes over stdio, on the real clock.
+
+Each client runs once and reports what it found; each test is about one finding, or about what was on the wire.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Final, final
+
+import attrs
+import pytest
+import trio
+from environments import (
+    PYTHON_1_0,
+    PYTHON_1_30,
+    PYTHON_2_3,
+    TYPESCRIPT_1_4,
+    TYPESCRIPT_1_32,
+    TYPESCRIPT_2_4,
+    NodeEnvironment,
+    PythonEnvironment,
+    node,
+)
+from recordings import Recording, open_recorder
+
+from trio_mcp import Revision
+
+pytestmark = pytest.mark.interop
+
+HERE: Final = Path(__file__).parent
+SERVER: Final = HERE / "fixture_server.py"
+HANGS: Final = 60
+"""Seconds after which a client hangs, on a machine that is busy with other things."""
+
+EXITING: Final = 1.5
+"""Seconds our server may take to exit once its input has ended, on such a machine: less than clients wait."""
+
+TOOLS: Final = [
+    "add",
+    "sync_add",
+    "echo",
+    "divide",
+    "fail",
+    "slow",
+    "proceed",
+    "block",
+    "noisy",
+    "structured",
+    "log",
+]
+
+
+@final
+@attrs.frozen(kw_only=True)
+class TheirClient:
+    """A client of another implementation, written for these tests.
+
+    Attributes:
+        environment: Where the implementation is installed.
+        program: The program in ``clients``.
+        agreed: The revision it and a server that speaks all of them agree on.
+        mode: How it is told to find a revision, if it can be told.
+        shows_progress: Whether its SDK shows progress and can give up a call.
+        has_structured: Whether its SDK shows structured output.
+        asks_politely: Whether its SDK closes the server's input and waits, rather than ending it by a signal.
+    """
+
+    environment: PythonEnvironment | NodeEnvironment
+    program: str
+    agreed: Revision
+    mode: str | None = None
+    shows_progress: bool = True
+    has_structured: bool = True
+    asks_politely: bool = True
+
+    @property
+    def id(self) -> str:
+        """What to call it in the name of a test."""
+        return "-".join(filter(None, (self.environment.name, self.program, self.mode)))
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """What starts it.
+
+        Raises:
+            MissingEnvironmentError: The implementation is not installed.
+        """
+        self.environment.require()
+        mode = () if self.mode is None else (self.mode,)
+        program = str(HERE / "clients" / self.program)
+        if isinstance(self.environment, NodeEnvironment):
+            return str(node()), program, *mode
+        return str(self.environment.python), program, *mode
+
+
+@final
+@attrs.frozen
+class Session:
+    """What came of running a client.
+
+    Attributes:
+        client: The client.
+        findings: What it reported, by name.
+        recordings: The life of each server process it started; some start one only to find out what it speaks.
+    """
+
+    client: TheirClient
+    findings: dict[str, Any]
+    recordings: list[Recording]
+
+
+LEGACY: Final = Revision.V2025_11_25
+MODERN: Final = Revision.V2026_07_28
+CLIENTS: Final = (
+    TheirClient(
+        environment=PYTHON_1_0,
+        program="python_1_0.py",
+        agreed=Revision.V2024_11_05,
+        shows_progress=False,
+        has_structured=False,
+    ),
+    TheirClient(environment=PYTHON_1_30, program="python_1_30.py", agreed=LEGACY),
+    TheirClient(environment=PYTHON_2_3, program="python_2_3.py", agreed=MODERN, mode="auto"),
+    TheirClient(environment=PYTHON_2_3, program="python_2_3.py", agreed=LEGACY, mode="legacy"),
+    TheirClient(environment=PYTHON_2_3, program="python_2_3.py", agreed=MODERN, mode=MODERN),
+    TheirClient(environment=PYTHON_2_3, program="fastmcp_4.py", agreed=MODERN, mode="auto"),
+    TheirClient(environment=PYTHON_2_3, program="fastmcp_4.py", agreed=LEGACY, mode="legacy"),
+    TheirClient(
+        environment=TYPESCRIPT_1_4,
+        program="typescript_1.mjs",
+        agreed=Revision.V2024_11_05,
+        has_structured=False,
+        asks_politely=False,
+    ),
+    TheirClient(environment=TYPESCRIPT_1_32, program="typescript_1.mjs", agreed=LEGACY),
+    TheirClient(environment=TYPESCRIPT_2_4, program="typescript_2.mjs", agreed=MODERN, mode="auto"),
+    TheirClient(environment=TYPESCRIPT_2_4, program="typescript_2.mjs", agreed=LEGACY, mode="legacy"),
+    TheirClient(environment=TYPESCRIPT_2_4, program="typescript_2.mjs", agreed=MODERN, mode=MODERN),
+)
+
+
+async def run(client: TheirClient, marker: Path) -> Session:
+    """Run a client, and wait until it and every server it has started are gone."""
+    with trio.fail_after(HANGS):
+        async with open_recorder() as recorder:
+            server = recorder.command(sys.executable, SERVER)
+            done = await trio.run_process(
+                [*client.command, str(marker), *server],
+                cwd=client.environment.directory,
+                capture_stdout=True,
+                stderr=subprocess.DEVNULL,
+            )
+    findings = {line["finding"]: line["value"] for line in map(json.loads, done.stdout.splitlines())}
+    return Session(client, findings, recorder.recordings)
+
+
+@pytest.fixture(scope="module", params=CLIENTS, ids=[client.id for client in CLIENTS])
+def session(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Session:
+    """One run of each client, for all tests."""
+    return trio.run(run, request.param, tmp_path_factory.mktemp("block") / "ended")
+
+
+def test_the_newest_revision_the_client_speaks_is_agreed_on(session: Session) -> None:
+    """2026-07-28, basic/versioning; 2025-11-25, basic/lifecycle, "Version Negotiation"."""
+    assert session.findings["agreed"]["revision"] == session.client.agreed
+    if session.client.mode != MODERN:  # who speaks that without asking may not have heard the name yet
+        assert session.findings["agreed"]["server"] == "fixture"
+    assert session.recordings[-1].check("server").revision == session.client.agreed
+
+
+def test_the_tools_are_listed_in_order(session: Session) -> None:
+    """2026-07-28, server/tools, "Listing Tools"."""
+    assert session.findings["tools"] == TOOLS
+
+
+def test_calls_are_answered(session: Session) -> None:
+    """2026-07-28, server/tools, "Calling Tools": coroutines, threads, and any text there is."""
+    for name in ("add", "sync_add"):
+        assert (session.findings[name]["error"], session.findings[name]["text"]) == (False, "3")
+    assert session.findings["echo"]["text"] == "Grüße, 世界 🌍 \u2028 \n"
+
+
+def test_many_calls_at_once_and_large_ones_are_answered(session: Session) -> None:
+    """Each answer goes to its question, and neither side waits for the other to read."""
+    assert session.findings["big"]
+    assert session.findings["crowd"] == [str(2 * number) for number in range(50)]
+
+
+def test_structured_output_is_shown_where_there_is_such_a_thing(session: Session) -> None:
+    """2025-06-18, server/tools, "Structured Content": older clients get the same as text."""
+    measured = session.findings["structured"]
+    assert json.loads(measured["text"]) == {"celsius": 21.5, "place": "Berlin"}
+    if session.client.has_structured:
+        assert measured["structured"] == {"celsius": 21.5, "place": "Berlin"}
+
+
+def test_an_error_of_a_tool_reaches_the_model_and_a_bug_only_the_log(session: Session) -> None:
+    """`ToolError` was written to be read; any other exception was not."""
+    divided, failed = session.findings["divide"], session.findings["fail"]
+    assert divided["error"]
+    assert divided["text"] == "b must not be 0"
+    assert failed["error"]
+    assert "secret" not in failed["text"]
+    assert all(b"secret" not in line for recording in session.recordings for _, line in recording.lines)
+
+
+def test_arguments_that_do_not_fit_are_a_result_the_model_can_read(session: Session) -> None:
+    """2025-11-25, server/tools, "Error Handling": input validation is an error of the tool's execution."""
+    assert session.findings["wrong"]["error"]
+    assert "a: expected an integer" in session.findings["wrong"]["text"]
+
+
+def test_an_unknown_tool_is_refused(session: Session) -> None:
+    """2026-07-28, server/tools, "Error Handling"."""
+    if "unknown" in session.findings:
+        assert session.findings["unknown"] == -32602
+    else:
+        assert session.client.environment is PYTHON_1_0  # its errors do not say their codes
+
+
+def test_what_a_tool_prints_does_not_reach_the_wire(session: Session) -> None:
+    """2026-07-28, basic/transports/stdio: nothing on stdout but messages. All of it was read as such."""
+    assert session.findings["noisy"]["text"] == "quiet on the wire"
+    for recording in session.recordings:
+        assert recording.messages("server")
+
+
+def test_progress_is_shown_in_order(session: Session) -> None:
+    """2026-07-28, basic/patterns/progress."""
+    if session.client.shows_progress:
+        # Messages are of 2025-03-26 and later, but nobody objects.
+        assert session.findings["progress"] == [[step, 3, f"step {step}"] for step in (1, 2, 3)]
+
+
+def test_log_messages_are_shown_in_order(session: Session) -> None:
+    """2025-11-25, server/utilities/logging; 2026-07-28, server/utilities/logging."""
+    assert session.findings["logged"] == ["one", "two"]
+
+
+def test_a_call_that_is_given_up_ends_its_handler_and_nothing_else(session: Session) -> None:
+    """Promise 4: the handler is cancelled before a later message is looked at, and gets no answer."""
+    if session.client.shows_progress:
+        assert session.findings["cancelled"]
+        assert session.findings["after"]["text"] == "42"
+        recording = session.recordings[-1]
+        (goodbye,) = recording.messages("client", "notifications/cancelled")
+        answered = {message["id"] for message in recording.messages("server") if "method" not in message}
+        assert goodbye["params"]["requestId"] not in answered
+
+
+def test_the_server_exits_by_itself_when_the_client_goes(session: Session) -> None:
+    """2026-07-28, basic/transports/stdio, "Shutdown": no client has to resort to more than it always does."""
+    assert session.findings["closed"]
+    for recording in session.recordings:
+        assert recording.exit_status == 0
+        assert recording.exited_at is not None
+    last = session.recordings[-1]
+    if session.client.asks_politely:
+        assert last.signals == []
+        assert last.input_ended_at is not None
+        assert last.exited_at is not None
+        assert last.exited_at - last.input_ended_at < EXITING
+    else:
+        assert last.signals == ["SIGTERM"]
+
+
+def test_all_the_server_writes_is_what_the_official_schema_says(session: Session) -> None:
+    """Each message by the revision it belongs to; nothing else was on standard output."""
+    for recording in session.recordings:
+        assert recording.check("server").checked_messages > 0
+
+
+@pytest.mark.parametrize(
+    "client",
+    [
+        TheirClient(environment=PYTHON_2_3, program="leaving_python_2.py", agreed=MODERN),
+        TheirClient(environment=TYPESCRIPT_1_32, program="leaving_typescript_1.mjs", agreed=LEGACY),
+    ],
+    ids=lambda client: client.id,
+)
+async def test_a_client_that_goes_in_the_middle_of_a_call_finds_a_server_that_can_end(
+    client: TheirClient, tmp_path: Path
+) -> None:
+    """`Server.run`: handlers may finish after the input has ended; a signal says that nobody waits for that."""
+    marker = tmp_path / "ended"
+    recording = (await run(client, marker)).recordings[-1]
+    assert recording.signals == ["SIGTERM"]
+    assert recording.exit_status == 0
+    assert marker.exists()

@@ -1,0 +1,220 @@
+"""Servers of other implementations: how each is started, what it speaks and what it can do.
+
+Those in `SDK_SERVERS` are written for these tests, on one implementation each, and have the same tools: `add`,
+`picture`, `fail`, `count` (progress and log messages), `block` (never ends), `ended` (waits until a `block` has
+been cancelled) and, where there is such a thing, `measure` (structured output).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final, final
+
+import attrs
+from environments import (
+    PYTHON_1_0,
+    PYTHON_1_2,
+    PYTHON_1_30,
+    PYTHON_2_3,
+    TYPESCRIPT_1_4,
+    TYPESCRIPT_1_32,
+    TYPESCRIPT_2_4,
+    NodeEnvironment,
+    PythonEnvironment,
+    node,
+)
+
+from trio_mcp import Revision
+from trio_mcp._revisions import LEGACY
+
+PROGRAMS: Final = Path(__file__).with_name("servers")
+ALL_LEGACY: Final = tuple(LEGACY)
+EVERYTHING: Final = "@modelcontextprotocol/server-everything"
+
+
+@final
+@attrs.frozen(kw_only=True)
+class TheirServer:
+    """A server of another implementation.
+
+    Attributes:
+        name: What it calls itself.
+        environment: Where it is installed.
+        program: The program: one of ours in ``servers``, or one that is installed.
+        agreed: The revision it and a client that speaks all of them agree on.
+        legacy: The revisions of the legacy era it can be made to speak.
+        pages: In how many pages it lists its tools.
+        answers_probe: Whether it answers a question that comes before `initialize`, or breaks down over it.
+        has_measure: Whether its SDK has structured output.
+        shows_progress: Whether its SDK lets a tool report progress.
+        serves_log_level: Whether it can be told which log messages are wanted; if not, it sends all.
+        cancels: Whether its SDK cancels a tool when told to, rather than breaking down.
+        answers_unknown_methods: Whether its SDK does, rather than breaking down.
+    """
+
+    name: str
+    environment: PythonEnvironment | NodeEnvironment
+    program: Path
+    agreed: Revision
+    legacy: tuple[Revision, ...] = ALL_LEGACY
+    pages: int = 1
+    answers_probe: bool = True
+    has_measure: bool = True
+    shows_progress: bool = True
+    serves_log_level: bool = True
+    cancels: bool = True
+    answers_unknown_methods: bool = True
+
+    @property
+    def id(self) -> str:
+        """What to call it in the name of a test."""
+        return f"{self.environment.name}-{self.program.stem}"
+
+    @property
+    def directory(self) -> Path:
+        """Where it is to be started: programs for Node.js find their packages there."""
+        return self.environment.directory
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """What starts it.
+
+        Raises:
+            MissingEnvironmentError: It is not installed.
+        """
+        self.environment.require()
+        if isinstance(self.environment, NodeEnvironment):
+            return str(node()), str(self.program)
+        if self.program.suffix == ".py":
+            return str(self.environment.python), str(self.program)
+        return (str(self.program),)
+
+    @property
+    def tools(self) -> list[str]:
+        """The tools of a server in `SDK_SERVERS`, in their order."""
+        tools = ["add", "picture", "fail", "count", "block", "ended"]
+        return [*tools, "measure"] if self.has_measure else tools
+
+
+ONLY_2024: Final = (Revision.V2024_11_05,)
+
+SDK_SERVERS: Final = (
+    TheirServer(
+        name="python low-level",
+        environment=PYTHON_1_0,
+        program=PROGRAMS / "python_1_lowlevel.py",
+        agreed=Revision.V2024_11_05,
+        legacy=ONLY_2024,
+        answers_probe=False,
+        has_measure=False,
+        shows_progress=False,
+        cancels=False,
+        answers_unknown_methods=False,
+    ),
+    TheirServer(
+        name="python high-level",
+        environment=PYTHON_1_2,
+        program=PROGRAMS / "python_1_fastmcp.py",
+        agreed=Revision.V2024_11_05,
+        serves_log_level=False,
+        legacy=ONLY_2024,
+        answers_probe=False,
+        has_measure=False,
+        cancels=False,
+        answers_unknown_methods=False,
+    ),
+    TheirServer(
+        name="python low-level",
+        environment=PYTHON_1_30,
+        program=PROGRAMS / "python_1_lowlevel.py",
+        agreed=Revision.V2025_11_25,
+        pages=3,
+    ),
+    TheirServer(
+        name="python high-level",
+        environment=PYTHON_1_30,
+        program=PROGRAMS / "python_1_fastmcp.py",
+        agreed=Revision.V2025_11_25,
+        serves_log_level=False,
+    ),
+    TheirServer(
+        name="python low-level",
+        environment=PYTHON_2_3,
+        program=PROGRAMS / "python_2_lowlevel.py",
+        agreed=Revision.V2026_07_28,
+        pages=3,
+    ),
+    TheirServer(
+        name="python high-level",
+        environment=PYTHON_2_3,
+        program=PROGRAMS / "python_2_mcpserver.py",
+        agreed=Revision.V2026_07_28,
+    ),
+    TheirServer(
+        name="typescript low-level",
+        environment=TYPESCRIPT_1_4,
+        program=PROGRAMS / "typescript_1_lowlevel.mjs",
+        agreed=Revision.V2024_11_05,
+        legacy=ONLY_2024,
+        pages=2,
+        has_measure=False,
+    ),
+    TheirServer(
+        name="typescript high-level",
+        environment=TYPESCRIPT_1_4,
+        program=PROGRAMS / "typescript_1_mcpserver.mjs",
+        agreed=Revision.V2024_11_05,
+        serves_log_level=False,
+        legacy=ONLY_2024,
+        has_measure=False,
+        shows_progress=False,
+    ),
+    TheirServer(
+        name="typescript low-level",
+        environment=TYPESCRIPT_1_32,
+        program=PROGRAMS / "typescript_1_lowlevel.mjs",
+        agreed=Revision.V2025_11_25,
+        pages=3,
+    ),
+    TheirServer(
+        name="typescript high-level",
+        environment=TYPESCRIPT_1_32,
+        program=PROGRAMS / "typescript_1_mcpserver.mjs",
+        agreed=Revision.V2025_11_25,
+    ),
+    TheirServer(
+        name="typescript 2",
+        environment=TYPESCRIPT_2_4,
+        program=PROGRAMS / "typescript_2.mjs",
+        agreed=Revision.V2026_07_28,
+    ),
+)
+ONE_OF_EACH: Final = tuple({server.environment.name: server for server in SDK_SERVERS}.values())
+"""One server of each SDK, for what its high and its low level have in common."""
+
+EVERYTHING_2025: Final = TheirServer(
+    name="example-servers/everything",
+    environment=TYPESCRIPT_1_4,
+    program=TYPESCRIPT_1_4.package(EVERYTHING) / "dist" / "index.js",
+    agreed=Revision.V2024_11_05,
+    legacy=ONLY_2024,
+)
+EVERYTHING_2026: Final = TheirServer(
+    name="mcp-servers/everything",
+    environment=TYPESCRIPT_1_32,
+    program=TYPESCRIPT_1_32.package(EVERYTHING) / "dist" / "index.js",
+    agreed=Revision.V2025_11_25,
+)
+TIME: Final = TheirServer(
+    name="mcp-time",
+    environment=PYTHON_2_3,
+    program=PYTHON_2_3.program("mcp-server-time"),
+    agreed=Revision.V2026_07_28,
+)
+GIT: Final = TheirServer(
+    name="mcp-git",
+    environment=PYTHON_2_3,
+    program=PYTHON_2_3.program("mcp-server-git"),
+    agreed=Revision.V2026_07_28,
+)
+RELEASED_SERVERS: Final = (EVERYTHING_2025, EVERYTHING_2026, TIME, GIT)
