@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test tests lint types interop coverage clean
+.PHONY: demo test tests lint types protocol interop coverage clean
 
 demo: .venv/run
 	$(BIN)/python examples/demo.py
@@ -27,6 +27,10 @@ types: .venv/dev
 	$(BIN)/mypy
 	$(BIN)/mypy --platform win32 trio_mcp
 	$(BIN)/pyright
+
+# Writes docs/protocol.md from the marks of the tests, and fails where a section has neither a test nor a reason.
+protocol: .venv/dev
+	$(BIN)/python -m pytest -q --collect-only --protocol-table docs/protocol.md
 
 interop: .venv/dev
 	$(BIN)/python tests/interop/environments.py

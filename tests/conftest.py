@@ -3,7 +3,31 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+
+import pytest
 
 # Test modules import the helpers that lie beside them; what several folders need lies in `support`.
 sys.path.insert(0, str(Path(__file__).parent / "support"))
+
+from protocol_table import Table  # noqa: E402 - found in `support`
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let the table of the protocol be written from a collection."""
+    parser.addoption("--protocol-table", metavar="FILE", help="write which test shows which section, and end")
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Write the table, if it is asked for."""
+    path: str | None = session.config.getoption("--protocol-table")
+    if path is None:
+        return
+    table = Table()
+    table.add(session.items)
+    Path(path).write_text(table.markdown(), encoding="utf-8")
+    problems: Sequence[str] = [*table.problems, *(f"no test and no reason: {hole}" for hole in table.holes())]
+    session.items.clear()
+    if problems:
+        pytest.exit("\n".join(problems), returncode=1)

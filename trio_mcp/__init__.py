@@ -54,6 +54,9 @@ from ._errors import ToolError as ToolError
 from ._limits import Limits as Limits
 from ._peer._exchange import OnProgress as OnProgress
 from ._peer._exchange import Progress as Progress
+from ._peer._middleware import CallNext as CallNext
+from ._peer._middleware import Message as Message
+from ._peer._middleware import Middleware as Middleware
 from ._peer._peer import OnFrame as OnFrame
 from ._peer._peer import PeerStatistics as PeerStatistics
 from ._peer._silence import SilenceScope as SilenceScope
@@ -62,6 +65,7 @@ from ._revisions import Revision as Revision
 from ._schema import Field as Field
 from ._server._context import Context as Context
 from ._server._context import ProgressReporter as ProgressReporter
+from ._server._input_required import InputRequired as InputRequired
 from ._server._serve import serve_stdio as serve_stdio
 from ._server._server import Server as Server
 from ._server._session import MethodHandler as MethodHandler
@@ -71,6 +75,7 @@ from ._version import __version__ as __version__
 __all__ = [
     "ABSENT",
     "Absent",
+    "CallNext",
     "Channel",
     "Client",
     "ClientOptions",
@@ -79,11 +84,14 @@ __all__ = [
     "Encoded",
     "Field",
     "Incoming",
+    "InputRequired",
     "Limits",
     "LocalProtocolError",
     "McpError",
     "MemoryChannel",
+    "Message",
     "MethodHandler",
+    "Middleware",
     "Notification",
     "OnFrame",
     "OnLog",

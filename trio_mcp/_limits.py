@@ -65,6 +65,11 @@ class Limits:
         terminate_timeout: How long a server process may take to exit after its input was closed, and again
             after it was asked to terminate, before it is killed.
         max_threads: Tools written as plain functions that run at once, per server.
+        max_parked: Handlers that wait for their client between two of its requests, per running server.
+        max_parked_per_principal: The same, for one client, where the transport tells who it is.
+        parked_timeout: How long such a handler waits before it is cancelled, and how long its state is good for.
+        max_request_state_bytes: What a state may weigh that the client carries from one request to the next.
+        max_input_rounds: How often one request may ask for input before whoever answers gives up.
     """
 
     max_message_bytes: int = _size(16 * MIB)
@@ -81,3 +86,8 @@ class Limits:
     drain_timeout: float = _seconds(5.0)
     terminate_timeout: float = _seconds(2.0)
     max_threads: int = _size(40)
+    max_parked: int = _size(10_000)
+    max_parked_per_principal: int = _size(1_000)
+    parked_timeout: float = _seconds(600.0)
+    max_request_state_bytes: int = _size(64 * KIB)
+    max_input_rounds: int = _size(10)

@@ -10,7 +10,7 @@ from typing import Any
 import trio
 from tape import messages_in
 
-from trio_mcp import Channel, ConnectionLost, Incoming, MemoryChannel, Outgoing, Received
+from trio_mcp import Channel, ConnectionLost, Incoming, MemoryChannel, Origin, Outgoing, Received
 
 
 class ScriptedChannel(Channel):
@@ -44,6 +44,11 @@ class ScriptedChannel(Channel):
         for message in messages:
             data = message if isinstance(message, bytes) else json.dumps(message).encode()
             self._to_us.append(Incoming(data))
+        self._something.unpark_all()
+
+    def say_as(self, origin: Origin, *messages: object) -> None:
+        """Let somebody in particular at the other end say something."""
+        self._to_us.extend(Incoming(json.dumps(message).encode(), origin) for message in messages)
         self._something.unpark_all()
 
     def hang_up(self, error: Exception | None = None) -> None:

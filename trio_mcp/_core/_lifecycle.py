@@ -111,6 +111,10 @@ class ServerLifecycle:
         self._session = Agreement(revision, capabilities, client_info, DEFAULT_LOG_LEVEL)
         return self._session
 
+    def forget(self) -> None:
+        """Take the handshake back: the client was told that it failed."""
+        self._session = None
+
     def set_log_level(self, level: str) -> None:
         """Remember the level of the session (2025-11-25, server/utilities/logging)."""
         if self._session is not None:

@@ -82,6 +82,7 @@ class Exchange:
         silenced: Whether nothing more may be sent for it, because it was given up or is answered.
         given_up: Whether the other side gave it up.
         stopped: Whether serving ended before it did.
+        companion: A scope in another task that does the work, and is cancelled together with this one's.
     """
 
     request: Request
@@ -92,6 +93,7 @@ class Exchange:
     silenced: bool = False
     given_up: bool = False
     stopped: bool = False
+    companion: trio.CancelScope | None = None
     _abandoned: trio.lowlevel.ParkingLot = attrs.field(factory=trio.lowlevel.ParkingLot)
     _last_progress: float = -math.inf
 
@@ -120,13 +122,17 @@ class Exchange:
         """The other side does not wait any more: cancel the handler and let nothing more be sent."""
         self.given_up = True
         self.silenced = True
-        self.scope.cancel(reason=reason)
-        self._abandoned.unpark_all()
+        self._cancel(reason)
 
     def stop(self, reason: str) -> None:
         """Cancel the handler because serving ends."""
         self.stopped = True
+        self._cancel(reason)
+
+    def _cancel(self, reason: str) -> None:
         self.scope.cancel(reason=reason)
+        if self.companion is not None:
+            self.companion.cancel(reason=reason)
         self._abandoned.unpark_all()
 
     async def wait_abandoned(self) -> None:

@@ -122,6 +122,7 @@ def inspect_callable(
     *,
     injected: HintTest = _never,
     unstructured: HintTest = is_unstructured,
+    aside: HintTest = _never,
 ) -> CallSpec:
     """Read a function's signature, hints and docstring.
 
@@ -134,6 +135,7 @@ def inspect_callable(
             calls, and therefore not in the schema.
         unstructured: Whether results with this return annotation have no output schema. Asked about
             `inspect.Signature.empty` if there is no annotation.
+        aside: Whether results of this type are for the caller alone; in a union with others it is passed over.
 
     Raises:
         TypeError: A hint has no form in JSON or cannot be resolved, or the function takes ``*args``. The message
@@ -142,7 +144,7 @@ def inspect_callable(
     plain, bound = _without_partials(function)
     name = getattr(plain, "__name__", type(plain).__name__)
     try:
-        return _Reader(function, plain, bound, name).spec(injected, unstructured)
+        return _Reader(function, plain, bound, name).spec(injected, unstructured, aside)
     except UnsupportedHint as error:
         raise TypeError(f"{name}(): {error}") from error
     except RecursionError:
@@ -166,7 +168,7 @@ class _Reader:
         text = self._annotated.__doc__ or (None if is_function else type(plain).__doc__)
         self._docstring = parse_docstring(text)
 
-    def spec(self, injected: HintTest, unstructured: HintTest) -> CallSpec:
+    def spec(self, injected: HintTest, unstructured: HintTest, aside: HintTest) -> CallSpec:
         try:
             signature = inspect.signature(self._function)
         except ValueError as error:
@@ -177,7 +179,7 @@ class _Reader:
             name: hints[name] for name in parameters if name in hints and _is_injected(hints[name], injected)
         }
         record = self._record(parameters.values(), hints, provided)
-        returned = hints.get("return", inspect.Signature.empty)
+        returned = _without(hints.get("return", inspect.Signature.empty), aside)
         output = None
         if not unstructured(_bare(returned)):
             try:
@@ -253,6 +255,15 @@ def _is_injected(hint: Any, injected: HintTest) -> bool:
     if typing.get_origin(bare) in {typing.Union, types.UnionType}:
         return any(injected(_bare(branch)) for branch in typing.get_args(bare))
     return injected(bare)
+
+
+def _without(hint: Any, aside: HintTest) -> Any:
+    """Return a hint without what is passed over."""
+    bare = _bare(hint)
+    if typing.get_origin(bare) in {typing.Union, types.UnionType}:
+        branches = tuple(branch for branch in typing.get_args(bare) if not aside(_bare(branch)))
+        return hint if len(branches) == len(typing.get_args(bare)) else typing.Union[branches]  # noqa: UP007
+    return inspect.Signature.empty if aside(bare) else hint
 
 
 def _is_async(function: Any) -> bool:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from types import TracebackType
-from typing import Any, Final, Generic, Self, final, get_args
+from typing import Any, Final, Generic, Literal, Protocol, Self, TypeVarTuple, final, get_args
 
 import trio
 from typing_extensions import TypeVar
 
+from .._absent import ABSENT
 from .._codec._convert import from_wire, to_wire
 from .._codec._invalid import InvalidData
 from .._codec._jsonrpc import RequestId
@@ -17,11 +18,22 @@ from .._core._lifecycle import Agreement
 from .._errors import INVALID_PARAMS, LocalProtocolError, RequestError
 from .._peer._exchange import Exchange, OnProgress
 from .._revisions import METHODS, Revision, Side
-from ..types import ClientCapabilities, Implementation, LoggingLevel, LoggingMessageNotificationParams
+from ..types import (
+    ClientCapabilities,
+    Implementation,
+    InputRequest,
+    InputResponse,
+    LoggingLevel,
+    LoggingMessageNotificationParams,
+)
+from ._background import Background
+from ._input_required import INPUT_REQUESTS
 
-__all__ = ["Context", "ProgressReporter"]
+__all__ = ["Asker", "Context", "ProgressReporter", "Surroundings"]
 
 StateT = TypeVar("StateT", default=Any)
+_State_co = TypeVar("_State_co", covariant=True)
+_Args = TypeVarTuple("_Args")
 _T = TypeVar("_T")
 
 _SEVERITY: Final = {level: rank for rank, level in enumerate(get_args(LoggingLevel))}
@@ -37,8 +49,8 @@ class ProgressReporter:
     Spec: 2026-07-28, basic/patterns/progress.
     """
 
-    def __init__(self, exchange: Exchange, total: float | None) -> None:
-        self._exchange = exchange
+    def __init__(self, context: Context[Any], total: float | None) -> None:
+        self._context = context
         self._total = total
         self._value = 0.0
 
@@ -76,7 +88,7 @@ class ProgressReporter:
         self._value = value
         # Counted as a float, told as the whole number it mostly is.
         whole = int(value)
-        await self._exchange.report(whole if whole == value else value, self._total, message)
+        await self._context._report(whole if whole == value else value, self._total, message)  # noqa: SLF001 - its own
 
     async def __aenter__(self) -> Self:
         await trio.lowlevel.checkpoint()
@@ -91,6 +103,27 @@ class ProgressReporter:
         """Do nothing; entering is the checkpoint."""
 
 
+class Asker(Protocol):
+    """Asks the client on behalf of a handler, in the era in which servers have no requests."""
+
+    async def ask(self, request: InputRequest) -> Mapping[str, Any]:
+        """Wait for the client's answer to a question."""
+        ...
+
+
+class Surroundings(Protocol[_State_co]):
+    """Where a handler runs."""
+
+    @property
+    def state(self) -> _State_co:
+        """What the server's lifespan yielded."""
+        ...
+
+    def background(self, until: Literal["session", "server"]) -> Background:
+        """Return what starts tasks that last that long."""
+        ...
+
+
 @final
 class Context(Generic[StateT]):
     """A request being served. A handler that has a parameter annotated `Context` gets one.
@@ -98,17 +131,33 @@ class Context(Generic[StateT]):
     ``Context[State]`` says what the server's lifespan yields. A context is of no use after its request.
     """
 
-    def __init__(self, exchange: Exchange, agreement: Agreement, state: StateT) -> None:
+    def __init__(self, exchange: Exchange, agreement: Agreement, surroundings: Surroundings[StateT]) -> None:
         self._exchange = exchange
         self._agreement = agreement
-        self._state = state
+        self._surroundings = surroundings
+        self._asker: Asker | None = None
+        self._input_responses: Mapping[str, InputResponse] = {}
+        self._request_state: object = ABSENT
+
+    def move(self, exchange: Exchange, agreement: Agreement) -> None:
+        """Go on with another request of the client: what is said from now on belongs to that."""
+        self._exchange = exchange
+        self._agreement = agreement
+
+    def resume(
+        self, asker: Asker | None, input_responses: Mapping[str, InputResponse], request_state: object
+    ) -> None:
+        """Take what a request brings that was asked for input before, and who can ask for more."""
+        self._asker = asker
+        self._input_responses = input_responses
+        self._request_state = request_state
 
     # What there is to know.
 
     @property
     def state(self) -> StateT:
         """What the server's lifespan yielded; `None` if it has none."""
-        return self._state
+        return self._surroundings.state
 
     @property
     def revision(self) -> Revision:
@@ -155,6 +204,16 @@ class Context(Generic[StateT]):
         origin = self._exchange.origin
         return None if origin is None else origin.principal
 
+    @property
+    def input_responses(self) -> Mapping[str, InputResponse]:
+        """The answers to the questions of an `InputRequired` that was returned before; else empty."""
+        return self._input_responses
+
+    @property
+    def request_state(self) -> Any:
+        """The state of an `InputRequired` that was returned before; `ABSENT` if there was none."""
+        return self._request_state
+
     # What there is to say.
 
     def progress(self, total: float | None = None) -> ProgressReporter:
@@ -163,7 +222,7 @@ class Context(Generic[StateT]):
         Args:
             total: How much there is to do, if that is known.
         """
-        return ProgressReporter(self._exchange, total)
+        return ProgressReporter(self, total)
 
     async def report_progress(
         self, progress: float, total: float | None = None, message: str | None = None
@@ -173,7 +232,7 @@ class Context(Generic[StateT]):
         Raises:
             ValueError: The progress is not a finite number.
         """
-        await ProgressReporter(self._exchange, total).report(progress, message)
+        await ProgressReporter(self, total).report(progress, message)
 
     async def log(self, level: LoggingLevel, data: object, *, logger: str | None = None) -> None:
         """Send a log message to the client, if it wants messages of this severity.
@@ -232,10 +291,40 @@ class Context(Generic[StateT]):
             LocalProtocolError: The revision in use has no such request of a server.
             ConnectionLost: The connection ended first.
         """
+        if self.revision.is_modern:
+            if self._asker is None or method not in INPUT_REQUESTS:
+                raise LocalProtocolError(
+                    f"a server of {self.revision} has no request {method} while it serves {self.method}"
+                )
+            question = _read({"method": method, "params": params or {}}, INPUT_REQUESTS[method])
+            return dict(await self._asker.ask(question))
         rule = METHODS.get(method)
-        if self.revision.is_modern or (rule is not None and not rule.allows(Side.SERVER, self.revision)):
+        if rule is not None and not rule.allows(Side.SERVER, self.revision):
             raise LocalProtocolError(f"a server of {self.revision} has no request {method}")
         return await self._exchange.ask(method, params, on_progress=on_progress)
+
+    async def _report(self, progress: float, total: float | None, message: str | None) -> None:
+        await self._exchange.report(progress, total, message)
+
+    # What else goes on.
+
+    def start_soon(
+        self,
+        async_fn: Callable[[*_Args], Awaitable[object]],
+        *args: *_Args,
+        until: Literal["session", "server"] = "session",
+    ) -> None:
+        """Start a task that goes on when the request is answered. What it raises is logged.
+
+        Args:
+            async_fn: What it does.
+            *args: With what.
+            until: Whose end cancels it: that of the connection, or of the running server.
+
+        Raises:
+            trio.ClosedResourceError: That has ended already.
+        """
+        self._surroundings.background(until).start_soon(async_fn, *args)
 
 
 def _read(said: Mapping[str, Any], kind: type[_T]) -> _T:

@@ -10,7 +10,9 @@ import trio
 from typing_extensions import TypeVar
 
 from .._channel import Channel
+from .._core._sealing import Sealer
 from .._limits import Limits
+from .._peer._middleware import Middleware
 from .._peer._peer import OnFrame, open_peer
 from .._revisions import Revision
 from ..types import (
@@ -24,8 +26,11 @@ from ..types import (
     ToolAnnotations,
     ToolsCapability,
 )
+from ._background import open_background
 from ._context import Context
+from ._input_required import Asking, InputRequired
 from ._serve import run_stdio, serve_until_end
+from ._service import Service, open_service
 from ._session import MethodHandler, ServerSession, read_params
 from ._shutdown import Shutdown
 from ._tools import ToolRegistry
@@ -54,6 +59,11 @@ class Server(Generic[StateT]):
             when it does not serve any more. What it yields is `Context.state`.
         limits: What each connection may cost, and how long ending may take.
         revisions: The revisions it speaks; all, unless told otherwise.
+        middleware: What every request and notification of a client passes, the handshake included; the first is
+            the outermost.
+        request_state_keys: Secrets that seal what clients carry from one request to the next, the first for new
+            states, all for old ones, so that keys can be rotated. Without any, a state is good for this object
+            only; replicas and restarts need shared ones.
 
     Raises:
         ValueError: There is no name, or no revision.
@@ -72,6 +82,8 @@ class Server(Generic[StateT]):
         lifespan: Callable[[Server[StateT]], AbstractAsyncContextManager[StateT]] | None = None,
         limits: Limits | None = None,
         revisions: Sequence[Revision | str] = tuple(Revision),
+        middleware: Sequence[Middleware] = (),
+        request_state_keys: Sequence[bytes] | None = None,
     ) -> None:
         if not name:
             raise ValueError("a server needs a name")
@@ -92,6 +104,8 @@ class Server(Generic[StateT]):
         self._tools = ToolRegistry()
         self._threads = trio.CapacityLimiter(self._limits.max_threads)
         self._custom: dict[str, MethodHandler] = {}
+        self._middleware = tuple(middleware)
+        self._sealer = Sealer(request_state_keys)
 
     @property
     def info(self) -> Implementation:
@@ -113,6 +127,11 @@ class Server(Generic[StateT]):
         """The revisions it speaks."""
         return self._revisions
 
+    @property
+    def middleware(self) -> tuple[Middleware, ...]:
+        """What every message of a client passes, outermost first."""
+        return self._middleware
+
     # Registering.
 
     @overload
@@ -129,6 +148,7 @@ class Server(Generic[StateT]):
         icons: Sequence[Icon] | None = None,
         meta: Mapping[str, object] | None = None,
         thread: bool = True,
+        resume: Literal["park", "replay"] = "park",
     ) -> Callable[[_Function], _Function]: ...
     def tool(
         self,
@@ -142,6 +162,7 @@ class Server(Generic[StateT]):
         icons: Sequence[Icon] | None = None,
         meta: Mapping[str, object] | None = None,
         thread: bool = True,
+        resume: Literal["park", "replay"] = "park",
     ) -> Any:
         """Register a function as a tool: ``@server.tool``, or ``@server.tool(title="…")``.
 
@@ -162,6 +183,10 @@ class Server(Generic[StateT]):
             icons: What to show for it.
             meta: Its `_meta`.
             thread: Whether a plain ``def`` runs in a thread; if not, it must not block.
+            resume: What becomes of it in the modern era while its client answers a question: it is parked, its
+                task waiting in this server, or it is run again from the beginning and finds the answers it has
+                got before. The latter outlives restarts and works behind a load balancer (see
+                ``request_state_keys``), but what it does before a question it does again.
 
         Raises:
             TypeError: Its parameters or its result have no form in JSON.
@@ -180,6 +205,7 @@ class Server(Generic[StateT]):
                 icons=icons,
                 meta=meta,
                 thread=thread,
+                resume=resume,
             )
             return function
 
@@ -224,12 +250,20 @@ class Server(Generic[StateT]):
                 return self._list_tools
         return handler
 
+    def asking(self, method: str, params: Mapping[str, Any]) -> Asking:
+        """Return whether the handler of a request may ask its client, and what becomes of it then."""
+        if method in self._custom:
+            return Asking.PARK
+        return self._tools.asking(params.get("name")) if method == "tools/call" else Asking.NEVER
+
     async def _list_tools(self, params: Mapping[str, Any], _: Context[Any]) -> ListToolsResult:
         read_params(params, PaginatedRequestParams)
         await trio.lowlevel.checkpoint()
         return ListToolsResult(tools=self._tools.listed)
 
-    async def _call_tool(self, params: Mapping[str, Any], context: Context[Any]) -> CallToolResult:
+    async def _call_tool(
+        self, params: Mapping[str, Any], context: Context[Any]
+    ) -> CallToolResult | InputRequired:
         call = read_params(params, CallToolRequestParams)
         tool = self._tools.get(call.name)
         return await tool.call(call.arguments or {}, context, self._threads)
@@ -265,14 +299,28 @@ class Server(Generic[StateT]):
             task_status: Told when the client can be served.
         """
         try:
-            async with self._lifespan_state() as state:
-                session = ServerSession(self, state)
-                async with open_peer(channel, session, self._limits, on_frame=on_frame) as peer:
-                    task_status.started()
-                    await serve_until_end(peer, Shutdown() if shutdown is None else shutdown)
+            async with open_service(
+                self._info.name, self._lifespan_state(), self._sealer, self._limits
+            ) as service:
+                await self._serve_one(service, channel, shutdown or Shutdown(), on_frame, task_status)
         finally:
             with trio.move_on_after(self._limits.goodbye_timeout, shield=True):
                 await channel.aclose()
+
+    async def _serve_one(
+        self,
+        service: Service[StateT | None],
+        channel: Channel,
+        shutdown: Shutdown,
+        on_frame: OnFrame | None,
+        task_status: trio.TaskStatus[None],
+    ) -> None:
+        """Serve one client of a running server."""
+        async with open_background(f"the session with {channel.description}") as background:
+            session = ServerSession(self, service, background)
+            async with open_peer(channel, session, self._limits, on_frame=on_frame) as peer:
+                task_status.started()
+                await serve_until_end(peer, shutdown)
 
     def run(self, transport: Literal["stdio"] = "stdio") -> None:
         """Run a program that is this server, until its client goes or a signal ends it.

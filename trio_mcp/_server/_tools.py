@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, final, get_origin
+from typing import Any, Final, Literal, final, get_origin
 
 import attrs
 import trio
@@ -14,6 +14,7 @@ from .._errors import INVALID_PARAMS, RequestError, ToolError
 from .._schema import CallSpec, InvalidValue, inspect_callable
 from ..types import CallToolResult, Icon, TextContent, Tool, ToolAnnotations
 from ._context import Context
+from ._input_required import Asking, InputRequired, asks_for_input
 from ._results import has_no_schema, tool_result
 
 __all__ = ["RegisteredTool", "ToolRegistry"]
@@ -34,16 +35,18 @@ class RegisteredTool:
         spec: How the function is called.
         function: The function.
         in_thread: Whether it is called in a thread, because it may block.
+        asking: Whether it may ask its client, and what becomes of it then.
     """
 
     tool: Tool
     spec: CallSpec
     function: Callable[..., Any]
     in_thread: bool
+    asking: Asking
 
     async def call(
         self, arguments: Mapping[str, Any], context: Context[Any], threads: trio.CapacityLimiter
-    ) -> CallToolResult:
+    ) -> CallToolResult | InputRequired:
         """Call the function, and turn whatever comes of it into a result.
 
         Arguments that do not fit are the model's to mend, so they are a result, too (SEP-1303).
@@ -57,7 +60,8 @@ class RegisteredTool:
         except InvalidValue as error:
             return _failure(f"Invalid arguments for {name}: {error}")
         try:
-            return tool_result(await self._run(args, kwargs, threads), self.spec)
+            returned = await self._run(args, kwargs, threads)
+            return returned if isinstance(returned, InputRequired) else tool_result(returned, self.spec)
         except ToolError as error:
             return _failure(str(error))
         except RequestError:
@@ -106,6 +110,7 @@ class ToolRegistry:
         icons: Sequence[Icon] | None,
         meta: Mapping[str, object] | None,
         thread: bool,
+        resume: Literal["park", "replay"],
     ) -> RegisteredTool:
         """Register a function as a tool.
 
@@ -113,7 +118,7 @@ class ToolRegistry:
             TypeError: Its parameters or its result have no form in JSON.
             ValueError: Its name is none that a tool may have, or another tool has it.
         """
-        spec = inspect_callable(function, injected=_is_context, unstructured=has_no_schema)
+        spec = inspect_callable(function, injected=_is_context, unstructured=has_no_schema, aside=asks_for_input)
         name = spec.name if name is None else name
         if _NAME.fullmatch(name) is None:
             raise ValueError(f"a tool's name is 1 to 128 of A-Z a-z 0-9 _ - . and not {name!r} (SEP-986)")
@@ -129,9 +134,15 @@ class ToolRegistry:
             icons=icons,
             meta=meta,
         )
-        registered = RegisteredTool(tool=tool, spec=spec, function=function, in_thread=thread)
+        asking = (Asking.REPLAY if resume == "replay" else Asking.PARK) if spec.injected else Asking.NEVER
+        registered = RegisteredTool(tool=tool, spec=spec, function=function, in_thread=thread, asking=asking)
         self._tools[name] = registered
         return registered
+
+    def asking(self, name: object) -> Asking:
+        """Return whether a tool may ask its client, and what becomes of it then."""
+        registered = self._tools.get(name) if isinstance(name, str) else None
+        return Asking.NEVER if registered is None else registered.asking
 
     def get(self, name: str) -> RegisteredTool:
         """Return the tool of this name.

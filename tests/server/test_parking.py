@@ -1,0 +1,639 @@
+"""Handlers that wait for their client between two of its requests (2026-07-28, basic/patterns/mrtr)."""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import attrs
+import pytest
+import trio
+import trio.testing
+from wires import ScriptedChannel
+
+from trio_mcp import (
+    ABSENT,
+    Client,
+    Context,
+    InputRequired,
+    Limits,
+    LocalProtocolError,
+    RequestError,
+    Server,
+    open_client,
+)
+from trio_mcp.types import (
+    ClientCapabilities,
+    ElicitationCapability,
+    ElicitRequestFormParams,
+    ElicitResult,
+    ListRootsRequest,
+    RequestedSchema,
+    RootsCapability,
+    StringSchema,
+)
+
+MODERN = "2026-07-28"
+CAPABLE = ClientCapabilities(elicitation=ElicitationCapability(), roots=RootsCapability())
+REFUSED = "requestState is not valid for this request, or not any more"
+FORM = {"message": "Who?", "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}}}
+
+
+def accepted(name: str) -> dict[str, Any]:
+    return {"action": "accept", "content": {"name": name}}
+
+
+async def ask_name(ctx: Context[Any], message: str = "Who?") -> str:
+    answer = await ctx.request("elicitation/create", {**FORM, "message": message})
+    return str(answer["content"]["name"])
+
+
+class Asking:
+    """A server whose tool asks, and that tells what became of it."""
+
+    def __init__(self, limits: Limits | None = None) -> None:
+        self.server = Server("asking", limits=limits)
+        self.started = 0
+        self.ended: list[str] = []
+
+        @self.server.tool
+        async def greet(greeting: str, ctx: Context[Any]) -> str:
+            self.started += 1
+            try:
+                name = await ask_name(ctx)
+            except trio.Cancelled:
+                self.ended.append("cancelled")
+                raise
+            except RequestError as error:
+                self.ended.append(error.message)
+                raise
+            self.ended.append("answered")
+            return f"{greeting}, {name}"
+
+    @asynccontextmanager
+    async def client(self) -> AsyncGenerator[Client]:
+        async with open_client(self.server, revision=MODERN, capabilities=CAPABLE) as client:
+            yield client
+
+
+def call(name: str = "greet", /, **arguments: object) -> dict[str, Any]:
+    return {"name": name, "arguments": arguments or ({"greeting": "Hello"} if name == "greet" else {})}
+
+
+def answering(required: dict[str, Any], *answers: object, **again: Any) -> dict[str, Any]:
+    """Return the parameters of a request that is sent again with the answers."""
+    responses = dict(zip(required["inputRequests"], answers, strict=False))
+    return {**call(), **again, "requestState": required["requestState"], "inputResponses": responses}
+
+
+async def refused(client: Client, params: dict[str, Any]) -> str:
+    with pytest.raises(RequestError) as caught:
+        await client.request("tools/call", params)
+    return f"{caught.value.message} {caught.value.code}"
+
+
+def text(result: dict[str, Any]) -> str:
+    return str(result["content"][0]["text"])
+
+
+async def test_it_is_parked_and_goes_on_where_it_stopped() -> None:
+    asking = Asking()
+    async with asking.client() as client:
+        required = await client.request("tools/call", call())
+        assert required["resultType"] == "input_required"
+        [question] = required["inputRequests"].values()
+        assert question == {"method": "elicitation/create", "params": {"mode": "form", **FORM}}
+        assert "ttlMs" not in required  # not cacheable: server/utilities/caching
+        result = await client.request("tools/call", answering(required, accepted("Ada")))
+        assert text(result) == "Hello, Ada"
+        assert asking.started == 1
+        assert asking.ended == ["answered"]
+
+
+async def test_what_a_nursery_asks_at_once_goes_out_as_one() -> None:
+    server = Server("many")
+
+    @server.tool
+    async def several(ctx: Context[Any]) -> list[str]:
+        names: list[str] = []
+
+        async def one(which: str) -> None:
+            names.append(f"{which} {await ask_name(ctx, which)}")
+
+        async with trio.open_nursery() as nursery:
+            for which in ("first", "second", "third"):
+                nursery.start_soon(one, which)
+        return sorted(names)
+
+    async with open_client(server, revision=MODERN, capabilities=CAPABLE) as client:
+        required = await client.request("tools/call", call("several"))
+        asked = {key: question["params"]["message"] for key, question in required["inputRequests"].items()}
+        assert sorted(asked.values()) == ["first", "second", "third"]
+        # Half an answer: the rest is asked again (mrtr, "Error Handling").
+        one, *others = asked
+        again = call("several") | {"requestState": required["requestState"]}
+        required = await client.request("tools/call", {**again, "inputResponses": {one: accepted("A")}})
+        assert set(required["inputRequests"]) == set(others)
+        rest = {key: accepted("B") for key in others} | {"unknown": accepted("C")}
+        again["requestState"] = required["requestState"]
+        result = await client.request("tools/call", {**again, "inputResponses": rest})
+        names = sorted(f"{message} {'A' if key == one else 'B'}" for key, message in asked.items())
+        assert result["structuredContent"] in (names, {"result": names})
+
+
+async def test_a_state_wakes_once() -> None:
+    asking = Asking()
+    async with asking.client() as client:
+        required = await client.request("tools/call", call())
+        again = answering(required, accepted("Ada"))
+        assert text(await client.request("tools/call", again)) == "Hello, Ada"
+        assert await refused(client, again) == f"{REFUSED} -32602"
+        assert asking.started == 1
+
+
+async def test_any_changed_bit_of_a_state_is_refused() -> None:
+    asking = Asking()
+    async with asking.client() as client:
+        required = await client.request("tools/call", call())
+        state: str = required["requestState"]
+        for index in range(len(state)):
+            for other in "Az0-":
+                if state[index] != other:
+                    again = answering(required, accepted("Eve"), requestState="")
+                    again["requestState"] = state[:index] + other + state[index + 1 :]
+                    if _same_bytes(again["requestState"], state):
+                        continue
+                    assert await refused(client, again) == f"{REFUSED} -32602"
+        for bad in (state + "A", state[:-1], "", "x", 5):
+            again = answering(required, accepted("Eve")) | {"requestState": bad}
+            assert await refused(client, again)
+        assert text(await client.request("tools/call", answering(required, accepted("Ada")))) == "Hello, Ada"
+
+
+def _same_bytes(one: str, other: str) -> bool:
+    """Whether two texts in base64 differ only in bits that mean nothing."""
+
+    def decode(text: str) -> bytes:
+        body = text.rpartition(".")[2]
+        return base64.urlsafe_b64decode(body + "=" * (-len(body) % 4))
+
+    try:
+        return one.rpartition(".")[0] == other.rpartition(".")[0] and decode(one) == decode(other)
+    except ValueError:
+        return False
+
+
+async def test_a_state_is_good_only_for_its_request() -> None:
+    asking = Asking()
+
+    @asking.server.tool
+    async def other(greeting: str, ctx: Context[Any]) -> str:
+        return await ask_name(ctx)
+
+    async with asking.client() as client:
+        required = await client.request("tools/call", call())
+        for changed in (
+            {"arguments": {"greeting": "Bye"}},
+            {"arguments": {"greeting": "Hello", "more": 1}},
+            {"name": "other"},
+        ):
+            assert await refused(client, answering(required, accepted("Eve"), **changed)) == f"{REFUSED} -32602"
+        assert asking.started == 1
+        assert text(await client.request("tools/call", answering(required, accepted("Ada")))) == "Hello, Ada"
+
+
+async def test_a_state_is_good_only_for_its_server() -> None:
+    asking, other = Asking(), Asking()
+    async with asking.client() as client, other.client() as other_client:
+        required = await client.request("tools/call", call())
+        assert await refused(other_client, answering(required, accepted("Eve"))) == f"{REFUSED} -32602"
+
+
+@attrs.frozen
+class Principal:
+    principal: str | None
+
+
+async def test_another_principal_cannot_wake_it() -> None:
+    asking = Asking()
+    wire = ScriptedChannel()
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": MODERN,
+        "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}},
+    }
+    ids = iter(range(100))
+
+    async def ask(principal: str | None, params: dict[str, Any]) -> Any:
+        id = next(ids)
+        request = {"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {**params, "_meta": meta}}
+        wire.say_as(Principal(principal), request)
+        while True:
+            for message in wire.sent:
+                if message["id"] == id:
+                    return message
+            await trio.sleep(0.001)
+
+    async with trio.open_nursery() as nursery:
+        await nursery.start(asking.server.serve_channel, wire)
+        required = (await ask("alice", call()))["result"]
+        for other in ("bob", None, ""):
+            answer = await ask(other, answering(required, accepted("Eve")))
+            assert answer["error"] == {"code": -32602, "message": REFUSED}
+        answer = await ask("alice", answering(required, accepted("Ada")))
+        assert text(answer["result"]) == "Hello, Ada"
+        wire.hang_up()
+
+
+async def test_how_many_may_be_parked_is_limited_altogether_and_for_one_principal() -> None:
+    asking = Asking(Limits(max_parked=2))
+    async with asking.client() as client:
+        first = await client.request("tools/call", call())
+        await client.request("tools/call", call())
+        assert "max_parked" in await refused(client, call())
+        assert "max_parked" in asking.ended[0]  # the handler sees it, too
+        await client.request("tools/call", answering(first, accepted("Ada")))
+        assert (await client.request("tools/call", call()))["resultType"] == "input_required"
+
+
+async def test_it_expires_to_the_second(autojump_clock: trio.testing.MockClock) -> None:
+    asking = Asking(Limits(parked_timeout=60))
+    async with asking.client() as client:
+        required = await client.request("tools/call", call())
+        await trio.sleep(59.9)
+        assert asking.ended == []
+        assert text(await client.request("tools/call", answering(required, accepted("Ada")))) == "Hello, Ada"
+        required = await client.request("tools/call", call())
+        await trio.sleep(60.1)
+        assert asking.ended == ["answered", "cancelled"]
+        assert await refused(client, answering(required, accepted("Ada"))) == f"{REFUSED} -32602"
+
+
+async def test_while_parked_no_deadline_but_that_one_counts(autojump_clock: trio.testing.MockClock) -> None:
+    asking = Asking(Limits(parked_timeout=60))
+    async with asking.client() as client:
+        with trio.fail_after(1):
+            required = await client.request("tools/call", call())
+        await trio.sleep(30)
+        with trio.fail_after(1):
+            assert text(await client.request("tools/call", answering(required, accepted("Ada")))) == "Hello, Ada"
+
+
+async def test_the_deadline_of_the_request_that_woke_it_counts(autojump_clock: trio.testing.MockClock) -> None:
+    server = Server("slow")
+    ended: list[float] = []
+
+    @server.tool
+    async def slow(ctx: Context[Any]) -> None:
+        await ask_name(ctx)
+        try:
+            await trio.sleep(100)
+        finally:
+            ended.append(trio.current_time())
+
+    async with open_client(server, revision=MODERN, capabilities=CAPABLE) as client:
+        required = await client.request("tools/call", call("slow"))
+        again = answering(required, accepted("Ada")) | call("slow")
+        start = trio.current_time()
+        with trio.move_on_after(2) as scope:
+            await client.request("tools/call", again)
+        assert scope.cancelled_caught
+        await trio.testing.wait_all_tasks_blocked()
+        assert [at - start for at in ended] == [pytest.approx(2)]
+        assert await refused(client, again) == f"{REFUSED} -32602"
+
+
+async def test_cancelling_the_request_that_attends_cancels_the_handler(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    server = Server("slow")
+    ended: list[str] = []
+
+    @server.tool
+    async def slow(ctx: Context[Any]) -> None:
+        try:
+            if ctx.input_responses == {}:
+                await trio.sleep(100)
+        except trio.Cancelled:
+            with trio.CancelScope(shield=True):
+                await trio.sleep(1)
+            ended.append("cleaned up")
+            raise
+
+    async with open_client(server, revision=MODERN, capabilities=CAPABLE) as client:
+        with trio.move_on_after(2):
+            await client.request("tools/call", call("slow"))
+        await trio.sleep(1.5)
+        assert ended == ["cleaned up"]
+        assert client.statistics().calls == 0
+
+
+async def test_it_is_cancelled_with_the_server() -> None:
+    asking = Asking()
+    async with asking.client() as client:
+        for _ in range(3):
+            await client.request("tools/call", call())
+        assert asking.ended == []
+    assert asking.ended == ["cancelled"] * 3
+
+
+async def test_a_handler_that_stops_waiting_goes_on_and_its_result_is_kept(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    server = Server("impatient")
+
+    @server.tool
+    async def impatient(ctx: Context[Any]) -> str:
+        with trio.move_on_after(5):
+            return await ask_name(ctx)
+        return "nobody"
+
+    async with open_client(server, revision=MODERN, capabilities=CAPABLE) as client:
+        required = await client.request("tools/call", call("impatient"))
+        await trio.sleep(10)
+        again = answering(required, accepted("Ada")) | call("impatient")
+        assert text(await client.request("tools/call", again)) == "nobody"
+        assert await refused(client, again) == f"{REFUSED} -32602"
+
+
+async def test_a_result_that_nobody_fetches_expires(autojump_clock: trio.testing.MockClock) -> None:
+    server = Server("impatient", limits=Limits(parked_timeout=20))
+
+    @server.tool
+    async def impatient(ctx: Context[Any]) -> str:
+        with trio.move_on_after(5):
+            await ask_name(ctx)
+        return "nobody"
+
+    async with open_client(server, revision=MODERN, capabilities=CAPABLE) as client:
+        required = await client.request("tools/call", call("impatient"))
+        await trio.sleep(21)
+        assert await refused(client, answering(required) | call("impatient")) == f"{REFUSED} -32602"
+
+
+async def test_progress_goes_to_the_request_that_attends(autojump_clock: trio.testing.MockClock) -> None:
+    server = Server("progress")
+
+    @server.tool
+    async def work(ctx: Context[Any]) -> str:
+        async with ctx.progress(total=4) as progress:
+            await progress.advance()
+            async with trio.open_nursery() as nursery:
+
+                async def meanwhile() -> None:
+                    await trio.sleep(1)
+                    await progress.advance()  # nobody attends
+
+                nursery.start_soon(meanwhile)
+                await ask_name(ctx)
+            await progress.advance()
+        return "done"
+
+    async with open_client(server, revision=MODERN, capabilities=CAPABLE) as client:
+        heard: list[float] = []
+
+        def hear(progress: Any) -> None:
+            heard.append(progress.progress)
+
+        required = await client.request("tools/call", call("work"), on_progress=hear)
+        assert heard == [1]
+        await trio.sleep(2)
+        assert heard == [1]
+        again = answering(required, accepted("Ada")) | call("work")
+        await client.request("tools/call", again, on_progress=hear)
+        assert heard == [1, 3]
+
+
+async def test_answers_that_are_none_wake_nobody() -> None:
+    asking = Asking()
+    async with asking.client() as client:
+        required = await client.request("tools/call", call())
+        [key] = required["inputRequests"]
+        for bad, problem in [
+            ({key: {"roots": []}}, f"inputResponses.{key} does not answer elicitation/create"),
+            ({key: 5}, "inputResponses"),
+            ([], "inputResponses"),
+        ]:
+            again = {**call(), "requestState": required["requestState"], "inputResponses": bad}
+            assert problem in await refused(client, again)
+        assert asking.ended == []
+        assert text(await client.request("tools/call", answering(required, accepted("Ada")))) == "Hello, Ada"
+
+
+async def test_its_failure_is_masked_and_logged_whichever_request_attends(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    server = Server("failing")
+
+    @server.tool
+    async def fail(ctx: Context[Any]) -> None:
+        await ask_name(ctx)
+        raise ValueError("secret")
+
+    async with open_client(server, revision=MODERN, capabilities=CAPABLE) as client:
+        required = await client.request("tools/call", call("fail"))
+        with caplog.at_level(logging.ERROR):
+            result = await client.request("tools/call", answering(required, accepted("A")) | call("fail"))
+    assert result["isError"]
+    assert "secret" not in text(result)
+    assert "secret" in caplog.text
+
+
+async def test_a_client_of_which_nothing_can_be_asked_is_not_parked_for() -> None:
+    asking = Asking()
+    async with open_client(asking.server, revision=MODERN) as client:
+        with pytest.raises(RequestError):
+            await client.request("tools/call", call())
+
+
+async def test_other_methods_cannot_ask() -> None:
+    server = Server("custom")
+
+    @server.request_handler("x/ask")
+    async def ask(params: Any, ctx: Context[Any]) -> object:
+        with pytest.raises(LocalProtocolError):
+            await ctx.request("elicitation/create", FORM)
+        return {}
+
+    async with open_client(server, revision=MODERN, capabilities=CAPABLE) as client:
+        assert (await client.request("x/ask"))["resultType"] == "complete"
+
+
+# resume="replay"
+
+
+def replaying(keys: list[bytes] | None = None, limits: Limits | None = None) -> tuple[Server, list[str]]:
+    server, ran = Server("replaying", request_state_keys=keys, limits=limits), list[str]()
+
+    @server.tool(resume="replay")
+    async def greet(greeting: str, ctx: Context[Any]) -> str:
+        ran.append("began")
+        try:
+            first = await ask_name(ctx, "first")
+            last = await ask_name(ctx, "last")
+            again = await ask_name(ctx, "first")
+        finally:
+            ran.append("ended")
+        return f"{greeting}, {first} {last} {again}"
+
+    return server, ran
+
+
+async def test_replayed_it_finds_the_answers_it_has_got_even_in_another_process() -> None:
+    keys = [b"k" * 32]
+    params, answers = call(), iter(["Ada", "Lovelace", "Byron"])
+    ran: list[str] = []
+    for _ in range(4):
+        server, ran_here = replaying(keys)  # each time a new server, as after a restart or behind a balancer
+        async with open_client(server, revision=MODERN, capabilities=CAPABLE) as client:
+            result = await client.request("tools/call", params)
+        ran += ran_here
+        if result["resultType"] == "complete":
+            break
+        [key] = result["inputRequests"]
+        params = call() | {
+            "requestState": result["requestState"],
+            "inputResponses": {key: accepted(next(answers))},
+        }
+    assert text(result) == "Hello, Ada Lovelace Byron"
+    assert ran == ["began", "ended"] * 4
+
+
+async def test_replayed_it_needs_the_keys() -> None:
+    server, _ = replaying([b"k" * 32])
+    other, _ = replaying([b"o" * 32])
+    rotated, _ = replaying([b"n" * 32, b"k" * 32])
+    async with open_client(server, revision=MODERN, capabilities=CAPABLE) as client:
+        required = await client.request("tools/call", call())
+    async with open_client(other, revision=MODERN, capabilities=CAPABLE) as client:
+        assert await refused(client, answering(required, accepted("Eve"))) == f"{REFUSED} -32602"
+    async with open_client(rotated, revision=MODERN, capabilities=CAPABLE) as client:
+        result = await client.request("tools/call", answering(required, accepted("Ada")))
+        assert result["resultType"] == "input_required"
+
+
+async def test_the_state_of_a_replay_is_bounded(caplog: pytest.LogCaptureFixture) -> None:
+    server, _ = replaying(limits=Limits(max_request_state_bytes=1_000))
+    async with open_client(server, revision=MODERN, capabilities=CAPABLE) as client:
+        required = await client.request("tools/call", call())
+        with pytest.raises(RequestError, match="max_request_state_bytes"):
+            await client.request("tools/call", answering(required, accepted("A" * 2_000)))
+
+
+# By hand
+
+
+def by_hand() -> Server:
+    server = Server("by hand")
+    schema = RequestedSchema(properties={"name": StringSchema()}, required=["name"])
+
+    @server.tool
+    async def greet(greeting: str, ctx: Context[Any]) -> str | InputRequired:
+        if "name" not in ctx.input_responses:
+            assert ctx.request_state is ABSENT
+            return InputRequired(
+                {"name": ElicitRequestFormParams(message="Who?", requested_schema=schema)}, {"tries": [1]}
+            )
+        if "roots" not in ctx.input_responses:
+            assert ctx.request_state == {"tries": [1]}
+            name = ctx.input_responses["name"]
+            assert isinstance(name, ElicitResult)
+            assert name.content is not None
+            return InputRequired({"roots": ListRootsRequest(), "name": ListRootsRequest()}, name.content["name"])
+        return f"{greeting}, {ctx.request_state}"
+
+    return server
+
+
+async def test_by_hand_the_handler_is_called_again() -> None:
+    async with open_client(by_hand(), revision=MODERN, capabilities=CAPABLE) as client:
+        required = await client.request("tools/call", call())
+        assert list(required["inputRequests"]) == ["name"]
+        required = await client.request("tools/call", answering(required, accepted("Ada")))
+        assert set(required["inputRequests"]) == {"name", "roots"}
+        result = await client.request("tools/call", answering(required, {"roots": []}, {"roots": []}))
+        assert text(result) == "Hello, Ada"
+
+
+@pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25"])
+async def test_by_hand_works_in_the_era_of_requests_too(revision: str) -> None:
+    async def elicit(params: Any) -> dict[str, Any]:
+        return accepted("Ada")
+
+    async def roots(params: Any) -> dict[str, Any]:
+        return {"roots": []}
+
+    handlers = {"elicitation/create": elicit, "roots/list": roots}
+    async with open_client(
+        by_hand(), revision=revision, capabilities=CAPABLE, request_handlers=handlers
+    ) as client:
+        result = await client.request("tools/call", call())
+        assert text(result) == "Hello, Ada"
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
+async def test_by_hand_it_may_just_ask_to_be_called_again(revision: str) -> None:
+    server = Server("again")
+
+    @server.tool
+    async def again(ctx: Context[Any]) -> str | InputRequired:
+        tries = 0 if ctx.request_state is ABSENT else ctx.request_state
+        return InputRequired(state=tries + 1) if tries < 3 else "at last"
+
+    async with open_client(server, revision=revision, capabilities=CAPABLE) as client:
+        result = await client.request("tools/call", call("again"))
+        for _ in range(3):
+            if "requestState" in result:
+                assert "inputRequests" not in result
+                result = await client.request(
+                    "tools/call", call("again") | {"requestState": result["requestState"]}
+                )
+        assert text(result) == "at last"
+
+
+async def test_by_hand_there_is_an_end_in_the_era_of_requests() -> None:
+    server = Server("again", limits=Limits(max_input_rounds=4))
+    calls = 0
+
+    @server.tool
+    async def again(ctx: Context[Any]) -> InputRequired:
+        nonlocal calls
+        calls += 1
+        return InputRequired(state=1)
+
+    async with open_client(server, revision="2025-11-25", capabilities=CAPABLE) as client:
+        with pytest.raises(RequestError, match="max_input_rounds"):
+            await client.request("tools/call", call("again"))
+    assert calls == 5
+
+
+async def test_a_thousand_parked_handlers_cost_little_and_leave_nothing() -> None:
+    asking = Asking()
+    async with asking.client() as client:
+        before = _memory()
+        for _ in range(1_000):
+            await client.request("tools/call", call())
+        assert (_memory() - before) / 1_000 < 16 * 1024
+    assert asking.ended == ["cancelled"] * 1_000
+
+
+def _memory() -> int:
+    with open("/proc/self/statm") as statm:
+        return int(statm.read().split()[1]) * 4096
+
+
+def test_json_states_are_not_readable() -> None:
+    """What a client carries says nothing, not even which tool it is for."""
+
+    async def main() -> str:
+        async with open_client(by_hand(), revision=MODERN, capabilities=CAPABLE) as client:
+            return str((await client.request("tools/call", call()))["requestState"])
+
+    state = trio.run(main)
+    raw = base64.urlsafe_b64decode(state.rpartition(".")[2] + "==")
+    assert b"tries" not in raw
+    assert b"greet" not in raw
+    assert json.dumps({"tries": [1]}) not in state

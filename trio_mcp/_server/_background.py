@@ -1,0 +1,73 @@
+"""Work that goes on beside the requests, owned by a nursery that ends it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Final, TypeVarTuple, final
+
+import trio
+
+from .._groups import sole_error
+
+__all__ = ["Background", "open_background"]
+
+_log: Final = logging.getLogger("trio_mcp.server")
+
+_Args = TypeVarTuple("_Args")
+
+
+@final
+class Background:
+    """Starts tasks that last no longer than their owner.
+
+    Args:
+        nursery: Where they run; its end cancels them.
+        owner: Whose they are, for errors.
+    """
+
+    def __init__(self, nursery: trio.Nursery, owner: str) -> None:
+        self._nursery = nursery
+        self._owner = owner
+
+    def start_soon(
+        self, async_fn: Callable[[*_Args], Awaitable[object]], *args: *_Args, name: object = None
+    ) -> None:
+        """Start a task. What it raises is logged and ends nothing else.
+
+        Raises:
+            trio.ClosedResourceError: The owner is gone.
+        """
+        try:
+            self._nursery.start_soon(self._run, async_fn, args, name=async_fn if name is None else name)
+        except RuntimeError as error:
+            raise trio.ClosedResourceError(f"{self._owner} has ended") from error
+
+    async def _run(self, async_fn: Callable[[*_Args], Awaitable[object]], args: tuple[*_Args]) -> None:
+        try:
+            await async_fn(*args)
+        except Exception:
+            # The boundary of one task: it belongs to nobody who could be told.
+            _log.exception("a background task of %s failed", self._owner)
+
+
+@asynccontextmanager
+async def open_background(owner: str) -> AsyncGenerator[Background]:
+    """Own background tasks for as long as the body runs; then they are cancelled, and their cleanup runs.
+
+    An exception of the body comes out as itself.
+    """
+    error: BaseException | None = None
+    try:
+        async with trio.open_nursery() as nursery:
+            try:
+                yield Background(nursery, owner)
+            finally:
+                nursery.cancel_scope.cancel(reason=f"{owner} has ended")
+    except BaseExceptionGroup as group:
+        error = sole_error(group)
+        if error is None:
+            raise
+    if error is not None:
+        raise error

@@ -1,0 +1,167 @@
+"""Questions that a handler leaves to its caller by hand, instead of waiting for the answers."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias, cast, final
+
+import attrs
+import trio
+
+from .._absent import ABSENT, Absent
+from .._codec._convert import from_wire, to_wire
+from .._codec._invalid import InvalidData
+from .._core._lifecycle import Agreement
+from .._errors import RemoteProtocolError
+from .._groups import sole_error
+from .._peer._exchange import Exchange
+from ..types import (
+    CreateMessageRequest,
+    CreateMessageRequestParams,
+    CreateMessageResult,
+    ElicitRequest,
+    ElicitRequestFormParams,
+    ElicitRequestURLParams,
+    ElicitResult,
+    InputRequest,
+    InputResponse,
+    ListRootsRequest,
+    ListRootsRequestParams,
+    ListRootsResult,
+)
+
+__all__ = [
+    "INPUT_REQUESTS",
+    "INPUT_RESPONSES",
+    "Asking",
+    "InputRequired",
+    "Question",
+    "answer_in_session",
+    "asks_for_input",
+    "input_request",
+]
+
+INPUT_REQUESTS: Final[Mapping[str, Any]] = {
+    "elicitation/create": ElicitRequest,
+    "sampling/createMessage": CreateMessageRequest,
+    "roots/list": ListRootsRequest,
+}
+"""What a server may ask its client while it serves a request."""
+
+INPUT_RESPONSES: Final[Mapping[str, Any]] = {
+    "elicitation/create": ElicitResult,
+    "sampling/createMessage": CreateMessageResult,
+    "roots/list": ListRootsResult,
+}
+"""What the client answers."""
+
+
+class Asking(enum.Enum):
+    """Whether a handler may ask its client, and what becomes of it in the modern era until the answer comes."""
+
+    NEVER = "it is not given anything to ask with"
+    PARK = "it waits"
+    REPLAY = "it is run again"
+
+
+Question: TypeAlias = (
+    InputRequest
+    | ElicitRequestFormParams
+    | ElicitRequestURLParams
+    | CreateMessageRequestParams
+    | ListRootsRequestParams
+)
+"""A question to the client, or just its parameters, which tell what is asked."""
+
+_REQUESTS: Final[Mapping[type, Any]] = {
+    ElicitRequestFormParams: ElicitRequest,
+    ElicitRequestURLParams: ElicitRequest,
+    CreateMessageRequestParams: CreateMessageRequest,
+    ListRootsRequestParams: ListRootsRequest,
+}
+
+
+@final
+@attrs.frozen
+class InputRequired:
+    """Return it from a tool, prompt or resource to be called again when the client has answered.
+
+    Nothing of the handler stays alive meanwhile. It is called anew with the same arguments, and finds the answers
+    in `Context.input_responses` and its own notes in `Context.request_state`. In the legacy era the questions are
+    asked at once and it is called again within the same request, so that a handler need not know.
+
+    A handler that just awaits `Context.elicit` and the like needs none of this.
+
+    Attributes:
+        requests: The questions, by keys of your own; none just asks for the request to come again.
+        state: What to find again, as plain JSON. The client carries it, but cannot read or change it.
+
+    Spec: 2026-07-28, basic/patterns/mrtr.
+    """
+
+    requests: Mapping[str, Question] = attrs.field(factory=dict[str, Question])
+    state: object | Absent = ABSENT
+
+
+def check_capability(request, agreement):
+    pass
+
+
+def asks_for_input(hint: Any) -> bool:
+    """Whether a return annotation, or a branch of it, says that a handler may be called again."""
+    return hint is InputRequired
+
+
+def input_request(question: Question) -> InputRequest:
+    """Return the question as the object that is sent.
+
+    Raises:
+        TypeError: It is none.
+    """
+    if isinstance(question, (ElicitRequest, CreateMessageRequest, ListRootsRequest)):
+        return question
+    make = _REQUESTS.get(type(question))
+    if make is None:
+        raise TypeError(
+            f"a question is an ElicitRequest, a CreateMessageRequest or a ListRootsRequest: {question!r:.80}"
+        )
+    return cast("InputRequest", make(params=question))
+
+
+async def answer_in_session(
+    required: InputRequired, exchange: Exchange, agreement: Agreement
+) -> tuple[dict[str, InputResponse], object]:
+    """Ask the questions of an `InputRequired` at once, in the era in which a server can.
+
+    Returns:
+        The answers by key, and the state.
+
+    Raises:
+        RequestError: The client refuses one.
+        RemoteProtocolError: An answer is none.
+    """
+    answers: dict[str, InputResponse] = {}
+
+    async def ask(key: str, request: InputRequest) -> None:
+        params = {} if request.params is None else to_wire(request.params, agreement.revision)
+        answer = await exchange.ask(request.method, params)
+        try:
+            answers[key] = from_wire(answer, INPUT_RESPONSES[request.method])
+        except InvalidData as error:
+            raise RemoteProtocolError(f"{request.method}: {error}") from error
+
+    failure: BaseException | None = None
+    try:
+        async with trio.open_nursery() as nursery:
+            for key, question in required.requests.items():
+                request = input_request(question)
+                check_capability(request, agreement)
+                nursery.start_soon(ask, key, request)
+    except BaseExceptionGroup as group:
+        failure = sole_error(group)
+        if failure is None:
+            raise
+    if failure is not None:
+        raise failure
+    return answers, required.state

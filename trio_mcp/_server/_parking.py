@@ -1,0 +1,452 @@
+"""Handlers that outlive the request that started them, because they wait for an answer of their client.
+
+A modern server cannot ask its client anything. It can answer "input required", and is then sent the same request
+again, with the answers (2026-07-28, basic/patterns/mrtr). A handler should know nothing of that: it awaits an
+answer like any other. So a handler that may ask runs in a task of the server, not of the request:
+
+    a request ──> attends the handler ──> it is done   ──> its result is the answer
+                                      ──> it has asked ──> "input required" is the answer, with a sealed state,
+                                                           and the handler is parked
+    the same request, with the state and the answers ──> attends the parked handler, as above
+
+While it is attended, its scope has the deadline of the request, and dies with it. While it is parked, its deadline
+is when it expires. A state wakes a handler once. A tool with ``resume="replay"`` is not parked: it is cancelled, its
+answers travel in the state, and it is run again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import secrets
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, TypeAlias, final
+
+import attrs
+import trio
+
+from .._absent import ABSENT
+from .._codec import _json
+from .._codec._convert import to_wire
+from .._core._lifecycle import Agreement
+from .._core._sealing import InvalidState, Sealer, binding_of
+from .._errors import INTERNAL_ERROR, INVALID_PARAMS, SERVER_BUSY, RequestError
+from .._limits import Limits
+from .._peer._exchange import Exchange
+from ..types import InputRequest, InputRequiredResult, InputResponse
+from ._background import Background
+from ._context import Context
+from ._input_required import INPUT_RESPONSES, InputRequired, input_request
+
+__all__ = ["Parking", "Work"]
+
+_log: Final = logging.getLogger("trio_mcp.server")
+
+Work: TypeAlias = Callable[[Context[Any]], Awaitable[object]]
+"""A handler with its parameters: it lacks only its context."""
+
+# What a sealed state begins with says how to go on.
+_PARKED: Final = b"P"
+_REPLAY: Final = b"R"
+_BY_HAND: Final = b"H"
+
+TOKEN_BYTES: Final = 16
+
+COALESCING_CHECKPOINTS: Final = 3
+"""How often others get a turn after a question, so that what a nursery asks at once goes out as one answer."""
+
+
+@final
+@attrs.define(eq=False)
+class _Question:
+    """A question of a handler.
+
+    Attributes:
+        request: What is asked.
+        answer: What was answered, as it came.
+        error: Why there will be no answer.
+    """
+
+    request: InputRequest
+    answer: Mapping[str, Any] | None = None
+    error: RequestError | None = None
+    _settled: trio.Event = attrs.field(factory=trio.Event)
+
+    @property
+    def is_open(self) -> bool:
+        return not self._settled.is_set()
+
+    def settle(self, answer: Mapping[str, Any] | None, error: RequestError | None = None) -> None:
+        self.answer, self.error = answer, error
+        self._settled.set()
+
+    async def wait(self) -> Mapping[str, Any]:
+        await self._settled.wait()
+        if self.error is not None:
+            raise RequestError(self.error.code, self.error.message, self.error.data)
+        assert self.answer is not None
+        return self.answer
+
+
+@final
+@attrs.frozen
+class _Outcome:
+    value: object = None
+    error: Exception | None = None
+
+
+@final
+class Run:
+    """A handler at work, attended by one request after another.
+
+    Args:
+        parking: Where it belongs.
+        work: The handler.
+        context: Its context, which it keeps over all requests.
+        binding: What a request must be to attend it.
+        recorded: The answers of earlier runs of the same work, by key; `None` if it is parked instead.
+    """
+
+    def __init__(
+        self,
+        parking: Parking,
+        work: Work,
+        context: Context[Any],
+        binding: bytes,
+        recorded: dict[str, Any] | None,
+    ) -> None:
+        self._parking = parking
+        self._work = work
+        self._context = context
+        self._binding = binding
+        self._recorded = recorded
+        self._scope = trio.CancelScope()
+        self._questions: dict[str, _Question] = {}
+        self._asked: Counter[str] = Counter()
+        self._outcome: _Outcome | None = None
+        self._news = trio.lowlevel.ParkingLot()
+        self._attended = trio.lowlevel.ParkingLot()
+        self._finished = trio.Event()
+        self.token: bytes | None = None
+        """By what it is found while it is parked."""
+
+    # The handler's task.
+
+    async def run(self) -> None:
+        """Run the handler; stay until somebody has taken the result, or none will."""
+        try:
+            with self._scope:
+                self._outcome = await self._work_through()
+                self._news.unpark_all()
+                while self.token is not None:
+                    await self._attended.park()
+        except Exception:
+            _log.exception("a handler failed while it was being cancelled")
+        finally:
+            self._parking.forget(self)
+            self._finished.set()
+            self._news.unpark_all()
+
+    async def _work_through(self) -> _Outcome:
+        try:
+            return _Outcome(await self._work(self._context))
+        except Exception as error:  # raised again in the task of the request that attends
+            return _Outcome(error=error)
+
+    async def ask(self, request: InputRequest) -> Mapping[str, Any]:
+        """Wait for the client's answer to a question, as the handler sees it.
+
+        Raises:
+            RequestError: No more handlers can be parked.
+        """
+        key = self._key(request)
+        if self._recorded is not None and key in self._recorded:
+            await trio.lowlevel.checkpoint()
+            answer: Mapping[str, Any] = self._recorded[key]
+            return answer
+        question = self._questions[key] = _Question(request)
+        self._news.unpark_all()
+        try:
+            return await question.wait()
+        finally:
+            del self._questions[key]
+
+    def _key(self, request: InputRequest) -> str:
+        """Return what the question is called; the same in each run of the same work, if that asks the same."""
+        if self._recorded is None:
+            self._asked[""] += 1
+            return str(self._asked[""])
+        written = _json.encode(to_wire(request, self._context.revision))
+        digest = hashlib.sha256(written).hexdigest()[:16]
+        self._asked[digest] += 1
+        return f"{digest}-{self._asked[digest]}"
+
+    # The task of the request that attends.
+
+    async def attend(self, exchange: Exchange, agreement: Agreement) -> object:
+        """Stay with the handler until it is done or has asked.
+
+        Cancelled, it cancels the handler and waits for its cleanup.
+
+        Returns:
+            What the handler returned, or an `InputRequiredResult`.
+
+        Raises:
+            Exception: What the handler raised.
+        """
+        self._context.move(exchange, agreement)
+        self._scope.deadline = exchange.scope.deadline
+        exchange.companion = self._scope
+        try:
+            while self._outcome is None:
+                if self._finished.is_set():
+                    raise RequestError(INTERNAL_ERROR, "the handler was cancelled")
+                if not self._has_asked:
+                    await self._news.park()
+                elif (result := await self._leave()) is not None:
+                    return result
+        except BaseException:
+            self._scope.cancel(reason="the request that attended it has ended")
+            with trio.CancelScope(shield=True):
+                await self._finished.wait()
+            raise
+        if self._outcome.error is not None:
+            raise self._outcome.error
+        return self._outcome.value
+
+    def _outcome_now(self) -> _Outcome | None:
+        return self._outcome
+
+    @property
+    def _has_asked(self) -> bool:
+        return any(question.is_open for question in self._questions.values())
+
+    async def _leave(self) -> InputRequiredResult | None:
+        """Bring the client what was asked, unless the handler has gone on by itself meanwhile."""
+        for _ in range(COALESCING_CHECKPOINTS):
+            await trio.lowlevel.checkpoint()
+        if self._outcome_now() is not None or not self._has_asked:
+            return None
+        asked = {key: question.request for key, question in self._questions.items() if question.is_open}
+        if self._recorded is None:
+            return self._park(asked)
+        recorded = {**self._recorded, **{k: q.answer for k, q in self._questions.items() if not q.is_open}}
+        self._scope.cancel(reason="it is run again when the client has answered")
+        with trio.CancelScope(shield=True):
+            await self._finished.wait()
+        if self._outcome_now() is not None:
+            return None  # it was done in that very moment
+        return InputRequiredResult(
+            input_requests=asked,
+            request_state=self._parking.seal(_REPLAY + _json.encode(recorded), self._binding),
+        )
+
+    def _park(self, asked: Mapping[str, InputRequest]) -> InputRequiredResult | None:
+        try:
+            self.token = self._parking.admit(self)
+        except RequestError as error:
+            for question in self._questions.values():
+                question.settle(None, error)
+            return None
+        self._scope.deadline = trio.current_time() + self._parking.timeout
+        state = self._parking.seal(_PARKED + self.token, self._binding)
+        return InputRequiredResult(input_requests=asked, request_state=state)
+
+    @property
+    def principal(self) -> str | None:
+        """Whose it is."""
+        return self._context.principal
+
+    def check(self, answers: Mapping[str, InputResponse]) -> None:
+        """Check that answers are of the kind that was asked for, before anything is woken by them.
+
+        Raises:
+            RequestError: One is not.
+        """
+        for key, question in self._questions.items():
+            if key in answers and not isinstance(answers[key], INPUT_RESPONSES[question.request.method]):
+                raise RequestError(
+                    INVALID_PARAMS,
+                    f"invalid params: inputResponses.{key} does not answer {question.request.method}",
+                )
+
+    def wake(self, answers: Mapping[str, Any]) -> None:
+        """Hand over the answers; what is not among them is asked again."""
+        self.token = None
+        self._attended.unpark_all()
+        for key, question in self._questions.items():
+            if key in answers and question.is_open:
+                question.settle(answers[key])
+
+
+@final
+class Parking:
+    """The handlers of one run of a server that may ask, at work or parked.
+
+    Args:
+        background: Where they run; its end cancels them.
+        limits: How many may be parked, and for how long.
+        sealer: Makes and reads states.
+        server: The server's name, which a state is bound to.
+    """
+
+    def __init__(self, background: Background, limits: Limits, sealer: Sealer, server: str) -> None:
+        self._background = background
+        self._limits = limits
+        self._sealer = sealer
+        self._server = server
+        self._parked: dict[bytes, Run] = {}
+        self._per_principal: Counter[str] = Counter()
+
+    def __len__(self) -> int:
+        return len(self._parked)
+
+    @property
+    def timeout(self) -> float:
+        """How long a handler stays parked, in seconds."""
+        return self._limits.parked_timeout
+
+    async def serve(
+        self,
+        exchange: Exchange,
+        agreement: Agreement,
+        context: Context[Any],
+        work: Work,
+        answers: Mapping[str, InputResponse],
+        *,
+        replay: bool,
+    ) -> object:
+        """Serve a request whose handler may ask: with the handler it has woken, or with a new one.
+
+        Args:
+            exchange: The request.
+            agreement: What holds for it.
+            context: The context for a new handler.
+            work: The handler.
+            answers: The answers that came with the request, by key.
+            replay: Whether the handler is run again rather than parked.
+
+        Returns:
+            What the handler returned, or an `InputRequiredResult`.
+
+        Raises:
+            RequestError: The request brings a state that is not one of ours for it, or not any more.
+            Exception: What the handler raised.
+        """
+        params = exchange.request.params or {}
+        binding = self._binding(exchange, params)
+        sealed = params.get("requestState")
+        notes: object = ABSENT
+        recorded: dict[str, Any] | None = {} if replay else None
+        if sealed is not None:
+            kind, content = self._open(sealed, binding)
+            if kind == _PARKED:
+                return await self._wake(content, answers, params).attend(exchange, agreement)
+            if kind == _REPLAY and recorded is not None:
+                recorded = {**_json.decode(content), **(params.get("inputResponses") or {})}
+            elif kind == _BY_HAND:
+                notes = _json.decode(content)
+            else:
+                raise _refusal()
+        run = Run(self, work, context, binding, recorded)
+        context.resume(run, answers, notes)
+        self._background.start_soon(run.run, name=f"handler of {exchange.request.method}")
+        return await run.attend(exchange, agreement)
+
+    def _wake(self, token: bytes, answers: Mapping[str, InputResponse], params: Mapping[str, Any]) -> Run:
+        run = self._parked.get(token)
+        if run is None:
+            raise _refusal()
+        run.check(answers)  # what cannot be read wakes nobody, and may be sent again
+        self._release(token, run)
+        run.wake(params.get("inputResponses") or {})
+        return run
+
+    def by_hand(self, required: InputRequired, exchange: Exchange) -> InputRequiredResult:
+        """Return the answer for questions that a handler leaves to its caller.
+
+        Raises:
+            TypeError: A question is none, or the state is not plain JSON.
+        """
+        asked = {key: input_request(question) for key, question in required.requests.items()}
+        if asked and required.state is ABSENT:
+            return InputRequiredResult(input_requests=asked)
+        notes = None if required.state is ABSENT else required.state
+        state = self.seal(_BY_HAND + _json.encode(notes), self._binding(exchange, exchange.request.params or {}))
+        return InputRequiredResult(input_requests=asked or None, request_state=state)
+
+    def _binding(self, exchange: Exchange, params: Mapping[str, Any]) -> bytes:
+        origin = exchange.origin
+        return binding_of(
+            principal=None if origin is None else origin.principal,
+            method=exchange.request.method,
+            target=str(params.get("name", params.get("uri"))),
+            arguments=params.get("arguments") or {},
+            server=self._server,
+        )
+
+    def seal(self, payload: bytes, binding: bytes) -> str:
+        """Return a state that only we can read, for this request and for as long as a handler may be parked.
+
+        Raises:
+            RequestError: It is too large.
+        """
+        if len(payload) > self._limits.max_request_state_bytes:
+            raise RequestError(
+                INTERNAL_ERROR,
+                f"the request's state is {len(payload)} bytes; "
+                f"max_request_state_bytes is {self._limits.max_request_state_bytes}",
+            )
+        return self._sealer.seal(payload, binding=binding, now=time.time(), ttl=self.timeout)
+
+    def _open(self, sealed: object, binding: bytes) -> tuple[bytes, bytes]:
+        if not isinstance(sealed, str):
+            raise _refusal()
+        try:
+            payload = self._sealer.open(sealed, binding=binding, now=time.time())
+        except InvalidState:
+            raise _refusal() from None
+        return payload[:1], payload[1:]
+
+    # The table.
+
+    def admit(self, run: Run) -> bytes:
+        """Enter a handler as parked. Returns by what it is found.
+
+        Raises:
+            RequestError: Too many are.
+        """
+        principal = run.principal
+        if len(self._parked) >= self._limits.max_parked:
+            raise RequestError(SERVER_BUSY, f"{len(self._parked)} requests wait for input already (max_parked)")
+        if principal is not None:
+            if self._per_principal[principal] >= self._limits.max_parked_per_principal:
+                raise RequestError(
+                    SERVER_BUSY,
+                    f"{self._per_principal[principal]} of your requests wait for input already "
+                    f"(max_parked_per_principal)",
+                )
+            self._per_principal[principal] += 1
+        token = secrets.token_bytes(TOKEN_BYTES)
+        self._parked[token] = run
+        return token
+
+    def _release(self, token: bytes, run: Run) -> None:
+        del self._parked[token]
+        principal = run.principal
+        if principal is not None:
+            self._per_principal[principal] -= 1
+            if not self._per_principal[principal]:
+                del self._per_principal[principal]
+
+    def forget(self, run: Run) -> None:
+        """A handler has ended; if it was parked, nobody can wake it any more."""
+        if run.token is not None and run.token in self._parked:
+            self._release(run.token, run)
+
+
+def _refusal() -> RequestError:
+    """The one answer to a state that is refused: it does not say why, to give nothing away."""
+    return RequestError(INVALID_PARAMS, "requestState is not valid for this request, or not any more")
