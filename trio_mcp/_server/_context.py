@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Final, Generic, Self, final, get_args
 
 import trio
 from typing_extensions import TypeVar
 
-from .._codec._convert import from_wire, to_wire
-from .._codec._invalid import InvalidData
+from .._codec._convert import to_wire
 from .._codec._jsonrpc import RequestId
 from .._core._lifecycle import Agreement
-from .._errors import INVALID_PARAMS, LocalProtocolError, RequestError
+from .._errors import LocalProtocolError
 from .._peer._exchange import Exchange, OnProgress
 from .._revisions import METHODS, Revision, Side
-from ..types import ClientCapabilities, Implementation, LoggingLevel, LoggingMessageNotificationParams
+from ..types import ClientCapabilities, Implementation, LoggingLevel, LoggingMessageNotificationParams, Tool
+from ._asking import Asker, read_said
+from ._questions import Questions
 
 __all__ = ["Context", "ProgressReporter"]
 
 StateT = TypeVar("StateT", default=Any)
-_T = TypeVar("_T")
 
 _SEVERITY: Final = {level: rank for rank, level in enumerate(get_args(LoggingLevel))}
 
@@ -92,15 +92,22 @@ class ProgressReporter:
 
 
 @final
-class Context(Generic[StateT]):
+class Context(Questions, Generic[StateT]):
     """A request being served. A handler that has a parameter annotated `Context` gets one.
 
     ``Context[State]`` says what the server's lifespan yields. A context is of no use after its request.
     """
 
-    def __init__(self, exchange: Exchange, agreement: Agreement, state: StateT) -> None:
-        self._exchange = exchange
-        self._agreement = agreement
+    def __init__(
+        self,
+        exchange: Exchange,
+        agreement: Agreement,
+        state: StateT,
+        *,
+        find_tool: Callable[[str], Tool],
+        asker: Asker | None = None,
+    ) -> None:
+        super().__init__(exchange, agreement, find_tool, asker)
         self._state = state
 
     # What there is to know.
@@ -142,12 +149,12 @@ class Context(Generic[StateT]):
     def client_info(self) -> Implementation | None:
         """What the client says it is. Nobody has checked it."""
         info = self._agreement.client_info
-        return None if info is None else _read(info, Implementation)
+        return None if info is None else read_said(info, Implementation)
 
     @property
     def client_capabilities(self) -> ClientCapabilities:
         """What the client says it can do."""
-        return _read(self._agreement.client_capabilities, ClientCapabilities)
+        return read_said(self._agreement.client_capabilities, ClientCapabilities)
 
     @property
     def principal(self) -> str | None:
@@ -236,11 +243,3 @@ class Context(Generic[StateT]):
         if self.revision.is_modern or (rule is not None and not rule.allows(Side.SERVER, self.revision)):
             raise LocalProtocolError(f"a server of {self.revision} has no request {method}")
         return await self._exchange.ask(method, params, on_progress=on_progress)
-
-
-def _read(said: Mapping[str, Any], kind: type[_T]) -> _T:
-    """Read what the client said of itself."""
-    try:
-        return from_wire(said, kind)
-    except InvalidData as error:
-        raise RequestError(INVALID_PARAMS, f"what the client says of itself cannot be read: {error}") from error

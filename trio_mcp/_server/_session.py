@@ -24,8 +24,11 @@ from ..types import (
     InitializeResult,
     ServerCapabilities,
     SetLevelRequestParams,
+    Tool,
 )
+from ._asking import Abilities
 from ._context import Context
+from ._elicitation import URLElicitationRequired, result_for
 
 __all__ = ["Application", "MethodHandler", "ServerSession", "read_params"]
 
@@ -65,6 +68,10 @@ class Application(Protocol):
 
     def handler_for(self, method: str) -> MethodHandler | None:
         """Return who serves a method."""
+        ...
+
+    def find_tool(self, name: str) -> Tool:
+        """Return one of its tools."""
         ...
 
 
@@ -108,7 +115,12 @@ class ServerSession:
             raise RequestError(METHOD_NOT_FOUND, f"this server has no method {request.method}")
 
         async def serve(exchange: Exchange) -> Answer:
-            result = await handler(exchange.request.params or {}, Context(exchange, agreement, self._state))
+            context = Context(exchange, agreement, self._state, find_tool=self._application.find_tool)
+            try:
+                result = await handler(exchange.request.params or {}, context)
+            except URLElicitationRequired as error:
+                client = Abilities(context.revision, context.client_capabilities)
+                result = result_for(error, client, context.method)
             return self._written(result, agreement.revision)
 
         return serve
