@@ -57,15 +57,13 @@ def options_of(name: str, schema: Mapping[str, Any], titles: Mapping[str, str]) 
     if "oneOf" in schema and all("const" in option for option in schema["oneOf"]):
         values = [option["const"] for option in schema["oneOf"]]
         titles = {as_text(option["const"]): option.get("title", "") for option in schema["oneOf"]}
-    elif "enum" in schema:
-        values = schema["enum"]
+    elif "enum" in schema or "const" in schema:
+        values = schema["enum"] if "enum" in schema else [schema["const"]]
         names = schema.get("enumNames")
         if names is not None:
             if len(names) != len(values):
                 raise TypeError(f"{name}: enumNames must have as many names as there are choices")
             titles = dict(zip(map(as_text, values), names, strict=True))
-    elif "const" in schema:
-        values = [schema["const"]]
     else:
         return None
     texts = tuple(map(as_text, values))
