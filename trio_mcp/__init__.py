@@ -63,9 +63,14 @@ from ._peer._silence import SilenceScope as SilenceScope
 from ._peer._silence import fail_after_silence as fail_after_silence
 from ._revisions import Revision as Revision
 from ._schema import Field as Field
+from ._server._asking import CapabilityMissing as CapabilityMissing
 from ._server._context import Context as Context
 from ._server._context import ProgressReporter as ProgressReporter
+from ._server._elicitation import Elicitation as Elicitation
+from ._server._elicitation import URLElicitationRequired as URLElicitationRequired
 from ._server._input_required import InputRequired as InputRequired
+from ._server._sampling import Preferences as Preferences
+from ._server._sampling import SamplingInput as SamplingInput
 from ._server._serve import serve_stdio as serve_stdio
 from ._server._server import Server as Server
 from ._server._session import MethodHandler as MethodHandler
@@ -76,11 +81,13 @@ __all__ = [
     "ABSENT",
     "Absent",
     "CallNext",
+    "CapabilityMissing",
     "Channel",
     "Client",
     "ClientOptions",
     "ConnectionLost",
     "Context",
+    "Elicitation",
     "Encoded",
     "Field",
     "Incoming",
@@ -101,6 +108,7 @@ __all__ = [
     "Outgoing",
     "Pages",
     "PeerStatistics",
+    "Preferences",
     "Progress",
     "ProgressReporter",
     "ProtocolError",
@@ -111,6 +119,7 @@ __all__ = [
     "RequestId",
     "RestartPolicy",
     "Revision",
+    "SamplingInput",
     "Server",
     "ServesChannels",
     "Shutdown",
@@ -121,6 +130,7 @@ __all__ = [
     "Target",
     "TooLarge",
     "ToolError",
+    "URLElicitationRequired",
     "__version__",
     "fail_after_silence",
     "memory_channel_pair",

@@ -30,6 +30,7 @@ __all__ = [
     "PARSE_ERROR",
     "SERVER_BUSY",
     "UNSUPPORTED_PROTOCOL_VERSION",
+    "URL_ELICITATION_REQUIRED",
     "ConnectionLost",
     "LocalProtocolError",
     "McpError",
@@ -54,6 +55,9 @@ MODERN_ERRORS: Final = frozenset(
     {HEADER_MISMATCH, MISSING_REQUIRED_CLIENT_CAPABILITY, UNSUPPORTED_PROTOCOL_VERSION}
 )
 """The codes by which a server shows that it speaks the modern era (2026-07-28, basic/versioning)."""
+
+URL_ELICITATION_REQUIRED: Final = -32042
+"""Only 2025-11-25 has it (client/elicitation, "Error Handling")."""
 
 CANCELLED_BY_DEADLINE: Final = -31001
 """Ours: the handler was cancelled because the time its caller had granted was over.

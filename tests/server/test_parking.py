@@ -462,7 +462,7 @@ async def test_other_methods_cannot_ask() -> None:
         assert (await client.request("x/ask"))["resultType"] == "complete"
 
 
-# resume="replay"
+# Run again instead of parked
 
 
 def replaying(keys: list[bytes] | None = None, limits: Limits | None = None) -> tuple[Server, list[str]]:

@@ -64,9 +64,8 @@ async def test_the_first_is_the_outermost() -> None:
     outer, inner = Recorder("outer"), Recorder("inner")
     outer.seen = inner.seen = seen
     async with open_client(echo_server(outer, inner), revision="2025-11-25") as client:
-        del seen[:]
         await client.ping()
-    assert seen == ["outer> ping", "inner> ping", "inner< ping", "outer< ping"]
+    assert [line for line in seen if line.endswith("ping")] == ["outer> ping", "inner> ping", "inner< ping", "outer< ping"]
 
 
 @REVISIONS

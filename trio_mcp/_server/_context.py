@@ -11,30 +11,32 @@ import trio
 from typing_extensions import TypeVar
 
 from .._absent import ABSENT
-from .._codec._convert import from_wire, to_wire
-from .._codec._invalid import InvalidData
+from .._codec._convert import to_wire
 from .._codec._jsonrpc import RequestId
 from .._core._lifecycle import Agreement
-from .._errors import INVALID_PARAMS, LocalProtocolError, RequestError
+from .._errors import LocalProtocolError
 from .._peer._exchange import Exchange, OnProgress
 from .._revisions import METHODS, Revision, Side
 from ..types import (
     ClientCapabilities,
     Implementation,
-    InputRequest,
     InputResponse,
     LoggingLevel,
     LoggingMessageNotificationParams,
+    Tool,
 )
+from ..types._methods import METHOD_TYPES
+from ._asking import Asker, read_said
 from ._background import Background
 from ._input_required import INPUT_REQUESTS
+from ._questions import Questions
+from ._requirements import require_for
 
-__all__ = ["Asker", "Context", "ProgressReporter", "Surroundings"]
+__all__ = ["Context", "ProgressReporter", "Surroundings"]
 
 StateT = TypeVar("StateT", default=Any)
 _State_co = TypeVar("_State_co", covariant=True)
 _Args = TypeVarTuple("_Args")
-_T = TypeVar("_T")
 
 _SEVERITY: Final = {level: rank for rank, level in enumerate(get_args(LoggingLevel))}
 
@@ -103,14 +105,6 @@ class ProgressReporter:
         """Do nothing; entering is the checkpoint."""
 
 
-class Asker(Protocol):
-    """Asks the client on behalf of a handler, in the era in which servers have no requests."""
-
-    async def ask(self, request: InputRequest) -> Mapping[str, Any]:
-        """Wait for the client's answer to a question."""
-        ...
-
-
 class Surroundings(Protocol[_State_co]):
     """Where a handler runs."""
 
@@ -119,23 +113,29 @@ class Surroundings(Protocol[_State_co]):
         """What the server's lifespan yielded."""
         ...
 
+    def find_tool(self, name: str) -> Tool:
+        """Return one of the server's tools.
+
+        Raises:
+            ValueError: There is none of this name.
+        """
+        ...
+
     def background(self, until: Literal["session", "server"]) -> Background:
         """Return what starts tasks that last that long."""
         ...
 
 
 @final
-class Context(Generic[StateT]):
+class Context(Questions, Generic[StateT]):
     """A request being served. A handler that has a parameter annotated `Context` gets one.
 
     ``Context[State]`` says what the server's lifespan yields. A context is of no use after its request.
     """
 
     def __init__(self, exchange: Exchange, agreement: Agreement, surroundings: Surroundings[StateT]) -> None:
-        self._exchange = exchange
-        self._agreement = agreement
+        super().__init__(exchange, agreement, surroundings.find_tool, None)
         self._surroundings = surroundings
-        self._asker: Asker | None = None
         self._input_responses: Mapping[str, InputResponse] = {}
         self._request_state: object = ABSENT
 
@@ -148,7 +148,8 @@ class Context(Generic[StateT]):
         self, asker: Asker | None, input_responses: Mapping[str, InputResponse], request_state: object
     ) -> None:
         """Take what a request brings that was asked for input before, and who can ask for more."""
-        self._asker = asker
+        if asker is not None:
+            self._asker = asker
         self._input_responses = input_responses
         self._request_state = request_state
 
@@ -191,12 +192,12 @@ class Context(Generic[StateT]):
     def client_info(self) -> Implementation | None:
         """What the client says it is. Nobody has checked it."""
         info = self._agreement.client_info
-        return None if info is None else _read(info, Implementation)
+        return None if info is None else read_said(info, Implementation)
 
     @property
     def client_capabilities(self) -> ClientCapabilities:
         """What the client says it can do."""
-        return _read(self._agreement.client_capabilities, ClientCapabilities)
+        return read_said(self._agreement.client_capabilities, ClientCapabilities)
 
     @property
     def principal(self) -> str | None:
@@ -292,12 +293,11 @@ class Context(Generic[StateT]):
             ConnectionLost: The connection ended first.
         """
         if self.revision.is_modern:
-            if self._asker is None or method not in INPUT_REQUESTS:
-                raise LocalProtocolError(
-                    f"a server of {self.revision} has no request {method} while it serves {self.method}"
-                )
-            question = _read({"method": method, "params": params or {}}, INPUT_REQUESTS[method])
-            return dict(await self._asker.ask(question))
+            if method not in INPUT_REQUESTS:
+                raise LocalProtocolError(f"a server of {self.revision} has no request {method}")
+            question = read_said(params or {}, METHOD_TYPES[method].params)
+            require_for(self._abilities, question)
+            return dict(await self._asker.ask(method, question))
         rule = METHODS.get(method)
         if rule is not None and not rule.allows(Side.SERVER, self.revision):
             raise LocalProtocolError(f"a server of {self.revision} has no request {method}")
@@ -325,11 +325,3 @@ class Context(Generic[StateT]):
             trio.ClosedResourceError: That has ended already.
         """
         self._surroundings.background(until).start_soon(async_fn, *args)
-
-
-def _read(said: Mapping[str, Any], kind: type[_T]) -> _T:
-    """Read what the client said of itself."""
-    try:
-        return from_wire(said, kind)
-    except InvalidData as error:
-        raise RequestError(INVALID_PARAMS, f"what the client says of itself cannot be read: {error}") from error

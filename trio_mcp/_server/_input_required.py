@@ -17,6 +17,7 @@ from .._errors import RemoteProtocolError
 from .._groups import sole_error
 from .._peer._exchange import Exchange
 from ..types import (
+    ClientCapabilities,
     CreateMessageRequest,
     CreateMessageRequestParams,
     CreateMessageResult,
@@ -30,6 +31,8 @@ from ..types import (
     ListRootsRequestParams,
     ListRootsResult,
 )
+from ._asking import Abilities, read_said
+from ._requirements import require_for
 
 __all__ = [
     "INPUT_REQUESTS",
@@ -104,10 +107,6 @@ class InputRequired:
     state: object | Absent = ABSENT
 
 
-def check_capability(request, agreement):
-    pass
-
-
 def asks_for_input(hint: Any) -> bool:
     """Whether a return annotation, or a branch of it, says that a handler may be called again."""
     return hint is InputRequired
@@ -142,6 +141,7 @@ async def answer_in_session(
         RemoteProtocolError: An answer is none.
     """
     answers: dict[str, InputResponse] = {}
+    capabilities = read_said(agreement.client_capabilities, ClientCapabilities)
 
     async def ask(key: str, request: InputRequest) -> None:
         params = {} if request.params is None else to_wire(request.params, agreement.revision)
@@ -156,7 +156,7 @@ async def answer_in_session(
         async with trio.open_nursery() as nursery:
             for key, question in required.requests.items():
                 request = input_request(question)
-                check_capability(request, agreement)
+                require_for(Abilities(agreement.revision, capabilities), request.params)
                 nursery.start_soon(ask, key, request)
     except BaseExceptionGroup as group:
         failure = sole_error(group)

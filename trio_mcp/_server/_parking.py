@@ -9,9 +9,9 @@ answer like any other. So a handler that may ask runs in a task of the server, n
                                                            and the handler is parked
     the same request, with the state and the answers ──> attends the parked handler, as above
 
-While it is attended, its scope has the deadline of the request, and dies with it. While it is parked, its deadline
-is when it expires. A state wakes a handler once. A tool with ``resume="replay"`` is not parked: it is cancelled, its
-answers travel in the state, and it is run again.
+While it is attended, its scope has the deadline of the request, and dies with it. While it is parked, its
+deadline is when it expires. A state wakes a handler once. A tool with ``resume="replay"`` is not parked: it is
+cancelled, its answers travel in the state, and it is run again.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from .._absent import ABSENT
 from .._codec import _json
 from .._codec._convert import to_wire
 from .._core._lifecycle import Agreement
-from .._core._sealing import InvalidState, Sealer, binding_of
+from .._core._sealing import Sealer, StateRefused, binding_of
 from .._errors import INTERNAL_ERROR, INVALID_PARAMS, SERVER_BUSY, RequestError
 from .._limits import Limits
-from .._peer._exchange import Exchange
+from .._peer._exchange import Exchange, OnProgress
 from ..types import InputRequest, InputRequiredResult, InputResponse
 from ._background import Background
 from ._context import Context
-from ._input_required import INPUT_RESPONSES, InputRequired, input_request
+from ._input_required import INPUT_REQUESTS, INPUT_RESPONSES, InputRequired, input_request
 
 __all__ = ["Parking", "Work"]
 
@@ -155,12 +155,16 @@ class Run:
         except Exception as error:  # raised again in the task of the request that attends
             return _Outcome(error=error)
 
-    async def ask(self, request: InputRequest) -> Mapping[str, Any]:
-        """Wait for the client's answer to a question, as the handler sees it.
+    async def ask(
+        self, method: str, params: object, *, on_progress: OnProgress | None = None
+    ) -> Mapping[str, Any]:
+        """Wait for the client's answer to a question, as the handler sees it; see `Asker.ask`.
 
         Raises:
             RequestError: No more handlers can be parked.
         """
+        del on_progress  # a question that is part of a result has none
+        request = INPUT_REQUESTS[method](params=params)
         key = self._key(request)
         if self._recorded is not None and key in self._recorded:
             await trio.lowlevel.checkpoint()
@@ -349,7 +353,7 @@ class Parking:
             elif kind == _BY_HAND:
                 notes = _json.decode(content)
             else:
-                raise _refusal()
+                raise StateRefused
         run = Run(self, work, context, binding, recorded)
         context.resume(run, answers, notes)
         self._background.start_soon(run.run, name=f"handler of {exchange.request.method}")
@@ -358,7 +362,7 @@ class Parking:
     def _wake(self, token: bytes, answers: Mapping[str, InputResponse], params: Mapping[str, Any]) -> Run:
         run = self._parked.get(token)
         if run is None:
-            raise _refusal()
+            raise StateRefused
         run.check(answers)  # what cannot be read wakes nobody, and may be sent again
         self._release(token, run)
         run.wake(params.get("inputResponses") or {})
@@ -403,11 +407,8 @@ class Parking:
 
     def _open(self, sealed: object, binding: bytes) -> tuple[bytes, bytes]:
         if not isinstance(sealed, str):
-            raise _refusal()
-        try:
-            payload = self._sealer.open(sealed, binding=binding, now=time.time())
-        except InvalidState:
-            raise _refusal() from None
+            raise StateRefused
+        payload = self._sealer.open(sealed, binding=binding, now=time.time())
         return payload[:1], payload[1:]
 
     # The table.
@@ -445,8 +446,3 @@ class Parking:
         """A handler has ended; if it was parked, nobody can wake it any more."""
         if run.token is not None and run.token in self._parked:
             self._release(run.token, run)
-
-
-def _refusal() -> RequestError:
-    """The one answer to a state that is refused: it does not say why, to give nothing away."""
-    return RequestError(INVALID_PARAMS, "requestState is not valid for this request, or not any more")

@@ -23,6 +23,7 @@ from ..types import (
     ListToolsResult,
     PaginatedRequestParams,
     ServerCapabilities,
+    Tool,
     ToolAnnotations,
     ToolsCapability,
 )
@@ -255,6 +256,17 @@ class Server(Generic[StateT]):
         if method in self._custom:
             return Asking.PARK
         return self._tools.asking(params.get("name")) if method == "tools/call" else Asking.NEVER
+
+    def find_tool(self, name: str) -> Tool:
+        """Return one of the tools, as clients are told of it.
+
+        Raises:
+            ValueError: There is none of this name.
+        """
+        for tool in self._tools.listed:
+            if tool.name == name:
+                return tool
+        raise ValueError(f"this server has no tool called {name!r}")
 
     async def _list_tools(self, params: Mapping[str, Any], _: Context[Any]) -> ListToolsResult:
         read_params(params, PaginatedRequestParams)

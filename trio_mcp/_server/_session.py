@@ -20,6 +20,7 @@ from .._peer._exchange import Answer, Exchange, Handler
 from .._peer._middleware import Message, Middleware, compose
 from .._revisions import BATCH_REVISION, SERVER_INFO_KEY, Revision
 from ..types import (
+    ClientCapabilities,
     DiscoverResult,
     Implementation,
     InitializeRequestParams,
@@ -28,10 +29,14 @@ from ..types import (
     InputResponseRequestParams,
     ServerCapabilities,
     SetLevelRequestParams,
+    Tool,
 )
+from ._asking import Abilities, read_said
 from ._background import Background
 from ._context import Context
-from ._input_required import Asking, InputRequired, answer_in_session, check_capability, input_request
+from ._elicitation import URLElicitationRequired, result_for
+from ._input_required import Asking, InputRequired, answer_in_session, input_request
+from ._requirements import require_for
 from ._service import Service
 
 __all__ = ["INPUT_METHODS", "Application", "MethodHandler", "ServerSession", "read_params"]
@@ -86,6 +91,10 @@ class Application(Protocol):
         """Return whether the handler of a request may ask the client, and what becomes of it then."""
         ...
 
+    def find_tool(self, name: str) -> Tool:
+        """Return one of its tools."""
+        ...
+
 
 @final
 class ServerSession:
@@ -122,6 +131,10 @@ class ServerSession:
         """What the server's lifespan yielded; see `Surroundings`."""
         return self._service.state
 
+    def find_tool(self, name: str) -> Tool:
+        """Return one of the server's tools; see `Surroundings`."""
+        return self._application.find_tool(name)
+
     def background(self, until: Literal["session", "server"]) -> Background:
         """Return what starts tasks that last so long; see `Surroundings`."""
         return self._background if until == "session" else self._service.background
@@ -148,12 +161,15 @@ class ServerSession:
         async def serve(exchange: Exchange) -> Answer:
             params = exchange.request.params or {}
             context = Context(exchange, agreement, self)
-            if not agreement.revision.is_modern:
-                result = await self._serve_legacy(handler, exchange, agreement, context)
-            elif self._may_ask(exchange, agreement) is Asking.NEVER:
-                result = await handler(params, context)
-            else:
-                result = await self._serve_asking(handler, exchange, agreement, context)
+            try:
+                if not agreement.revision.is_modern:
+                    result = await self._serve_legacy(handler, exchange, agreement, context)
+                elif self._may_ask(exchange, agreement) is Asking.NEVER:
+                    result = await handler(params, context)
+                else:
+                    result = await self._serve_asking(handler, exchange, agreement, context)
+            except URLElicitationRequired as error:
+                result = result_for(error, _abilities(agreement), context.method)
             if isinstance(result, InputRequired):
                 result = self._left_to_client(result, exchange, agreement)
             return self._written(result, agreement.revision)
@@ -206,7 +222,7 @@ class ServerSession:
         if exchange.request.method not in INPUT_METHODS:
             raise TypeError(f"{exchange.request.method} cannot ask for input")
         for question in required.requests.values():
-            check_capability(input_request(question), agreement)
+            require_for(_abilities(agreement), input_request(question).params)
         return self._service.parking.by_hand(required, exchange)
 
     def _through(self, middleware: Sequence[Middleware], serve: Handler, request: Request) -> Handler:
@@ -302,6 +318,10 @@ class ServerSession:
 
 def _pong(_: Request, __: Agreement) -> Mapping[str, Any]:
     return {}
+
+
+def _abilities(agreement: Agreement) -> Abilities:
+    return Abilities(agreement.revision, read_said(agreement.client_capabilities, ClientCapabilities))
 
 
 def _giving(answer: Mapping[str, Any]) -> Handler:

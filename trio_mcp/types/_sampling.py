@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Literal, TypeAlias, final
 
 from .._revisions import Revision
-from ._content import SamplingMessageContentBlock
+from ._content import SamplingMessageContentBlock, TextContent, ToolUseContent
 from ._fields import member, wire
 from ._metadata import JSONObject, MetaObject, Role
 from ._tasks import TaskMetadata
@@ -132,3 +132,18 @@ class CreateMessageResult:
     content: SamplingMessageContentBlock | Sequence[SamplingMessageContentBlock]
     model: str
     stop_reason: str | None = None
+
+    @property
+    def blocks(self) -> Sequence[SamplingMessageContentBlock]:
+        """What is said, as blocks, however many there are."""
+        return self.content if isinstance(self.content, Sequence) else (self.content,)
+
+    @property
+    def text(self) -> str:
+        """What is said in text, without anything else; several blocks are on lines of their own."""
+        return "\n".join(block.text for block in self.blocks if isinstance(block, TextContent))
+
+    @property
+    def tool_uses(self) -> Sequence[ToolUseContent]:
+        """The tools that the model wishes to have called."""
+        return tuple(block for block in self.blocks if isinstance(block, ToolUseContent))

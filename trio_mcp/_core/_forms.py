@@ -1,0 +1,193 @@
+"""Whether what was filled in fits the form that was shown. Plain values in, problems out; nothing is converted.
+
+A form's schema says little, so this is all of it. Both ends look: a client before it sends an answer, a server
+when it gets one.
+
+Spec: 2026-07-28, client/elicitation, "Requested Schema".
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, TypeAlias, assert_never
+from urllib.parse import urlsplit
+
+from .._codec._invalid import show
+from .._codec._json import is_array
+from ..types import (
+    BooleanSchema,
+    LegacyTitledEnumSchema,
+    NumberSchema,
+    PrimitiveSchemaDefinition,
+    RequestedSchema,
+    StringSchema,
+    TitledMultiSelectEnumSchema,
+    TitledSingleSelectEnumSchema,
+    UntitledMultiSelectEnumSchema,
+    UntitledSingleSelectEnumSchema,
+)
+
+__all__ = ["FormProblem", "form_problems", "options_in"]
+
+FormProblem: TypeAlias = tuple[str, str]
+"""The name of a field, and what is wrong with it."""
+
+MAX_TOLD_OPTIONS: Final = 20
+"""Options that are listed when something else was chosen."""
+
+
+def form_problems(schema: RequestedSchema, content: Mapping[str, Any]) -> tuple[FormProblem, ...]:
+    """Say what is wrong with the content of a form, field by field. Members that are no fields are not looked at.
+
+    Args:
+        schema: The form.
+        content: What was filled in, as plain JSON.
+    """
+    return tuple(_problems(schema, content))
+
+
+def options_in(field: PrimitiveSchemaDefinition) -> tuple[str, ...] | None:
+    """Return what a field lets the user choose from, or `None` if it is no choice."""
+    match field:
+        case UntitledSingleSelectEnumSchema() | LegacyTitledEnumSchema():
+            return tuple(field.enum)
+        case TitledSingleSelectEnumSchema():
+            return tuple(option.const for option in field.one_of)
+        case UntitledMultiSelectEnumSchema():
+            return tuple(field.items.enum)
+        case TitledMultiSelectEnumSchema():
+            return tuple(option.const for option in field.items.any_of)
+        case StringSchema() | NumberSchema() | BooleanSchema():
+            return None
+        case _:
+            assert_never(field)
+
+
+def _problems(schema: RequestedSchema, content: Mapping[str, Any]) -> Iterator[FormProblem]:
+    required = frozenset(schema.required or ())
+    for name, field in schema.properties.items():
+        if name in content:
+            problem = _problem(field, content[name])
+            if problem is not None:
+                yield name, problem
+        elif name in required:
+            yield name, "is missing"
+
+
+def _problem(field: PrimitiveSchemaDefinition, value: Any) -> str | None:
+    match field:
+        case StringSchema():
+            return _text_problem(field, value)
+        case NumberSchema():
+            return _number_problem(field, value)
+        case BooleanSchema():
+            return None if isinstance(value, bool) else _expected("a boolean", value)
+        case UntitledMultiSelectEnumSchema() | TitledMultiSelectEnumSchema():
+            return _choices_problem(field, value)
+        case UntitledSingleSelectEnumSchema() | TitledSingleSelectEnumSchema() | LegacyTitledEnumSchema():
+            options = options_in(field) or ()
+            return None if isinstance(value, str) and value in options else _expected(_one_of(options), value)
+        case _:
+            assert_never(field)
+
+
+def _expected(what: str, value: object) -> str:
+    return f"expected {what}, got {show(value)}"
+
+
+def _one_of(options: tuple[str, ...]) -> str:
+    told = ", ".join(map(show, options[:MAX_TOLD_OPTIONS]))
+    return f"one of {told}{', ...' if len(options) > MAX_TOLD_OPTIONS else ''}"
+
+
+def _text_problem(field: StringSchema, value: Any) -> str | None:
+    if not isinstance(value, str):
+        return _expected("a string", value)
+    if field.min_length is not None and len(value) < field.min_length:
+        return f"must have at least {field.min_length} characters, has {len(value)}"
+    if field.max_length is not None and len(value) > field.max_length:
+        return f"must have at most {field.max_length} characters, has {len(value)}"
+    if field.format is not None:
+        called, fits = _FORMATS[field.format]
+        return None if fits(value) else _expected(called, value)
+    return None
+
+
+def _number_problem(field: NumberSchema, value: Any) -> str | None:
+    called = "an integer" if field.type == "integer" else "a number"
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    if not is_number or (field.type == "integer" and isinstance(value, float) and not value.is_integer()):
+        return _expected(called, value)
+    if field.minimum is not None and value < field.minimum:
+        return f"must be at least {show(field.minimum)}, got {show(value)}"
+    if field.maximum is not None and value > field.maximum:
+        return f"must be at most {show(field.maximum)}, got {show(value)}"
+    return None
+
+
+def _choices_problem(
+    field: UntitledMultiSelectEnumSchema | TitledMultiSelectEnumSchema, value: Any
+) -> str | None:
+    if not is_array(value):
+        return _expected("an array", value)
+    if field.min_items is not None and len(value) < field.min_items:
+        return f"must have at least {field.min_items} of the options, has {len(value)}"
+    if field.max_items is not None and len(value) > field.max_items:
+        return f"must have at most {field.max_items} of the options, has {len(value)}"
+    options = options_in(field) or ()
+    for chosen in value:
+        if not isinstance(chosen, str) or chosen not in options:
+            return _expected(_one_of(options), chosen)
+    return None
+
+
+# Formats. What a person types is looked at for its shape, no more.
+
+_EMAIL: Final = re.compile(r"[^\s@]{1,64}@[^\s@.]+(?:\.[^\s@.]+)*")
+_DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_DATE_TIME: Final = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?(?:[Zz]|[+-][0-9]{2}:[0-9]{2})"
+)
+MAX_EMAIL: Final = 320
+"""Characters of an address: 64, an at sign and 255 (RFC 5321, section 4.5.3.1)."""
+
+
+def _is_email(text: str) -> bool:
+    return len(text) <= MAX_EMAIL and _EMAIL.fullmatch(text) is not None
+
+
+def _is_uri(text: str) -> bool:
+    if not text.isprintable() or " " in text:
+        return False
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return False
+    return bool(parts.scheme and (parts.netloc or parts.path))
+
+
+def _is_date(text: str) -> bool:
+    return _DATE.fullmatch(text) is not None and _parses(dt.date.fromisoformat, text)
+
+
+def _is_date_time(text: str) -> bool:
+    return _DATE_TIME.fullmatch(text) is not None and _parses(dt.datetime.fromisoformat, text.upper())
+
+
+def _parses(parse: Callable[[str], object], text: str) -> bool:
+    try:
+        parse(text)
+    except ValueError:
+        return False
+    return True
+
+
+_FORMATS: Final[Mapping[str, tuple[str, Callable[[str], bool]]]] = {
+    "email": ("an email address", _is_email),
+    "uri": ("a URI", _is_uri),
+    "date": ("a date such as 2026-07-28", _is_date),
+    "date-time": ("a date and time such as 2026-07-28T12:30:00Z", _is_date_time),
+}

@@ -1,0 +1,202 @@
+"""State that a client keeps for the server, sealed: it can neither read it nor change it, nor bring it elsewhere.
+
+No I/O, no Trio; time is an argument. What is in the state, and that it is used only once, is decided elsewhere.
+
+A sealed state is ``1.`` and, in URL-safe base64 without padding: 12 bytes of salt, 12 of nonce, and what
+AES-256-GCM made of the expiry and the payload, with the version and the binding as associated data. Each state
+has a key of its own, derived from the secret and its salt, so that a secret may seal any number of states: 24
+random bytes stand where AES-GCM alone has 12, of which 2**32 may be drawn and no more (NIST SP 800-38D, 8.3).
+
+Spec: 2026-07-28, basic/patterns/mrtr, "Server Requirements".
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import math
+import re
+import secrets
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, final
+
+from .._errors import INVALID_PARAMS, RequestError
+
+__all__ = ["MAX_KEYS", "MAX_PAYLOAD", "MIN_KEY_BYTES", "Sealer", "StateRefused", "binding_of"]
+
+MIN_KEY_BYTES: Final = 32
+"""What a secret must have at least: as many bytes as a key of AES-256."""
+
+MAX_KEYS: Final = 16
+"""How many secrets may open states. Each is tried on each state, whether another has opened it or not."""
+
+MAX_PAYLOAD: Final = 64 * 1024
+"""How many bytes are sealed, unless told otherwise: what a client must carry to and fro."""
+
+REFUSAL: Final = "requestState is not valid for this request, or not any more"
+"""All that a client learns, whatever is wrong. A more exact answer would help to forge states."""
+
+_VERSION: Final = "1."
+_LABEL: Final = b"trio-mcp requestState 1"
+_SALT: Final = 12
+_NONCE: Final = 12
+_TAG: Final = 16
+_EXPIRY: Final = struct.Struct(">d")
+_OVERHEAD: Final = _SALT + _NONCE + _EXPIRY.size + _TAG
+_BASE64: Final = re.compile(r"[A-Za-z0-9_-]+")
+
+
+@final
+class StateRefused(RequestError):
+    """A state is forged, of another request or another client, or too old. The answer to whoever brought it."""
+
+    def __init__(self) -> None:
+        super().__init__(INVALID_PARAMS, REFUSAL)
+
+
+@final
+class Sealer:
+    """Seals state and opens it again.
+
+    Args:
+        keys: Secrets of at least 32 bytes, from a good source of randomness. The first seals, all of them open:
+            to change the secret, put the new one first and drop the old when its states have expired. `None` for
+            a random secret of this process, which dies with it.
+        max_payload: How many bytes may be sealed at once.
+
+    Raises:
+        TypeError: A secret is not bytes.
+        ValueError: There is no secret, there are more than 16, or one is shorter than 32 bytes.
+    """
+
+    def __init__(self, keys: Sequence[bytes] | None = None, *, max_payload: int = MAX_PAYLOAD) -> None:
+        if keys is None:
+            keys = (secrets.token_bytes(MIN_KEY_BYTES),)
+        if isinstance(keys, (bytes, str)):  # type: ignore[unreachable]  # the caller may be untyped
+            raise TypeError("keys must be a sequence of secrets, not one of them")
+        if not 1 <= len(keys) <= MAX_KEYS:
+            raise ValueError(f"keys must have 1 to {MAX_KEYS} secrets, not {len(keys)}")
+        for number, key in enumerate(keys):
+            if not isinstance(key, bytes):  # pyright: ignore[reportUnnecessaryIsInstance]  # the caller may be untyped
+                raise TypeError(f"keys[{number}] must be bytes")
+            if len(key) < MIN_KEY_BYTES:
+                raise ValueError(f"keys[{number}] has {len(key)} bytes, and needs at least {MIN_KEY_BYTES}")
+        self._secrets = tuple(map(_extracted, keys))
+        self._max_payload = max_payload
+        self._max_chars = len(_VERSION) + math.ceil((_OVERHEAD + max_payload) * 4 / 3)
+
+    def __repr__(self) -> str:
+        return f"Sealer({len(self._secrets)} keys)"
+
+    def seal(self, payload: bytes, *, binding: bytes, now: float, ttl: float) -> str:
+        """Seal state for a client to keep.
+
+        Args:
+            payload: The state.
+            binding: What it belongs to; see `binding_of`. It is not in the result.
+            now: What time it is, in seconds, on the clock that `open` will be told of.
+            ttl: For how many seconds it can be opened.
+
+        Returns:
+            Text of letters, digits, ``-``, ``_`` and one ``.``.
+
+        Raises:
+            ValueError: The payload is too long, or the time is not a finite number, or the ttl not above 0.
+        """
+        if len(payload) > self._max_payload:
+            raise ValueError(f"payload has {len(payload)} bytes; max_payload is {self._max_payload}")
+        if not (math.isfinite(now) and math.isfinite(ttl) and ttl > 0):
+            raise ValueError(f"state cannot be sealed at {now!r} for {ttl!r} seconds")
+        random = secrets.token_bytes(_SALT + _NONCE)
+        plain = _EXPIRY.pack(now + ttl) + payload
+        sealed = _cipher(self._secrets[0], random).encrypt(random[_SALT:], plain, _associated(binding))
+        return _VERSION + base64.urlsafe_b64encode(random + sealed).rstrip(b"=").decode("ascii")
+
+    def open(self, state: str, *, binding: bytes, now: float) -> bytes:
+        """Open what was sealed.
+
+        Args:
+            state: What the client brought.
+            binding: What it must belong to.
+            now: What time it is.
+
+        Returns:
+            The payload.
+
+        Raises:
+            StateRefused: Anything at all is wrong; it does not say what.
+        """
+        payload = self._opened(state, binding, now)
+        if payload is None:
+            raise StateRefused
+        return payload
+
+    def _opened(self, state: object, binding: bytes, now: float) -> bytes | None:
+        data = self._decoded(state)
+        if data is None:
+            return None
+        from cryptography.exceptions import InvalidTag
+
+        random, sealed = data[: _SALT + _NONCE], data[_SALT + _NONCE :]
+        plain: bytes | None = None
+        for secret in self._secrets:  # all of them, always: the time it takes does not tell which
+            try:
+                plain = _cipher(secret, random).decrypt(random[_SALT:], sealed, _associated(binding))
+            except InvalidTag:
+                continue
+        if plain is None or not now < _EXPIRY.unpack_from(plain)[0]:
+            return None
+        return plain[_EXPIRY.size :]
+
+    def _decoded(self, state: object) -> bytes | None:
+        if not isinstance(state, str) or len(state) > self._max_chars or not state.startswith(_VERSION):
+            return None
+        text = state.removeprefix(_VERSION)
+        if _BASE64.fullmatch(text) is None or len(text) % 4 == 1:
+            return None
+        data = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+        # The last letter may carry bits that mean nothing; one state has one spelling.
+        is_spelled_right = base64.urlsafe_b64encode(data).rstrip(b"=").decode("ascii") == text
+        return data if is_spelled_right and len(data) >= _OVERHEAD else None
+
+
+def _extracted(secret: bytes) -> bytes:
+    """Return 32 bytes from a secret of any length: HKDF-Extract (RFC 5869, section 2.2)."""
+    return hmac.digest(_LABEL, secret, hashlib.sha256)
+
+
+def _cipher(secret: bytes, random: bytes) -> Any:
+    """Return the cipher of one state; its key is HKDF-Expand (RFC 5869, section 2.3) of secret and salt."""
+    # Imported late: most servers never seal anything.
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+    return AESGCM(hmac.digest(secret, _LABEL + random[:_SALT] + b"\x01", hashlib.sha256))
+
+
+def _associated(binding: bytes) -> bytes:
+    return _LABEL + b"\x00" + binding
+
+
+def binding_of(
+    *, principal: str | None, method: str, target: str, arguments: Mapping[str, Any] | None, server: str
+) -> bytes:
+    """Digest what a state belongs to. Anything that differs gives another digest, ``1``, ``1.0`` and ``"1"`` too.
+
+    Args:
+        principal: Who the client is, if that is known.
+        method: The method of the request.
+        target: What it is about: a tool's or prompt's name, a URI.
+        arguments: The arguments, as plain JSON; the order of members makes no difference.
+        server: Which server it is.
+
+    Raises:
+        ValueError: The arguments hold a number that JSON lacks.
+        TypeError: They hold something else that JSON lacks.
+        RecursionError: They are nested about a thousand levels deep.
+    """
+    said = [server, principal, method, target, arguments]
+    canonical = json.dumps(said, sort_keys=True, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(_LABEL + b"\x00" + canonical.encode("ascii")).digest()

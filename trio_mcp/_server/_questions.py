@@ -1,0 +1,203 @@
+"""What a handler can ask its client while it serves a request, as methods. `Context` has them all.
+
+How each question is put is written in a module of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypeVar, overload
+
+import trio
+
+from .._codec._convert import to_wire
+from .._core._lifecycle import Agreement
+from .._peer._exchange import Exchange, OnProgress
+from .._revisions import METHODS, Side
+from ..types import (
+    ClientCapabilities,
+    CreateMessageResult,
+    ElicitationCompleteNotificationParams,
+    ElicitValue,
+    IncludeContext,
+    RequestedSchema,
+    Root,
+    Tool,
+    ToolChoice,
+)
+from ._asking import Abilities, Asker, Inquiry, WireAsker, read_said
+from ._elicitation import Elicitation, elicit, elicit_url
+from ._roots import list_roots
+from ._sampling import Preferences, SamplingInput, sample
+
+__all__ = ["Questions"]
+
+_T = TypeVar("_T")
+
+
+class Questions:
+    """What can be asked of a client. In every era a question ends with the handler that asks it.
+
+    Args:
+        exchange: What is being served.
+        agreement: What was agreed on with the client.
+        find_tool: Returns the server's tool of a name; raises `ValueError` if there is none.
+        asker: Brings the questions to the client; by requests of their own, if `None`.
+    """
+
+    def __init__(
+        self, exchange: Exchange, agreement: Agreement, find_tool: Callable[[str], Tool], asker: Asker | None
+    ) -> None:
+        self._exchange = exchange
+        self._agreement = agreement
+        self._find_tool = find_tool
+        self._asker = WireAsker(exchange, agreement.revision) if asker is None else asker
+
+    @property
+    def _abilities(self) -> Abilities:
+        capabilities = read_said(self._agreement.client_capabilities, ClientCapabilities)
+        return Abilities(self._agreement.revision, capabilities)
+
+    @property
+    def _inquiry(self) -> Inquiry:
+        abilities = self._abilities
+        return Inquiry(abilities.revision, abilities.capabilities, self._asker)
+
+    @overload
+    async def elicit(self, message: str, wanted: RequestedSchema) -> Elicitation[dict[str, ElicitValue]]: ...
+    @overload
+    async def elicit(self, message: str, wanted: type[_T]) -> Elicitation[_T]: ...
+    @overload
+    async def elicit(self, message: str, wanted: Any) -> Elicitation[Any]: ...
+    async def elicit(self, message: str, wanted: Any) -> Elicitation[Any]:
+        """Ask the client's user to fill in a form: ``if await ctx.elicit("Send by courier?", bool): …``.
+
+        Nothing secret may be asked for like this; use `elicit_url`.
+
+        Args:
+            message: What is asked for, and why.
+            wanted: What the answer is to be. A class (attrs, dataclass, `TypedDict`, `NamedTuple`, pydantic,
+                msgspec) whose members are the fields: text, numbers, `bool`, dates, `Literal` and `Enum` for a
+                choice, a list or set of these for a choice of several; `Annotated` for bounds and descriptions;
+                optional and with defaults. One of these types alone asks for one value. A `RequestedSchema` is
+                shown as it is, and its answer is a dictionary. The members of an `Enum` are shown by their names,
+                or by their `label` if they have one, where that says more than their values.
+
+        Returns:
+            What the user did, and the value.
+
+        Raises:
+            TypeError: A form cannot ask for such a value. The message names the field.
+            CapabilityMissing: The client shows no forms, or none with choices of several.
+            RemoteProtocolError: What was filled in does not fit. The message names the field.
+            RequestError: The client answers with an error.
+            ConnectionLost: The connection ended first.
+
+        Spec: 2026-07-28, client/elicitation, "Form Mode Elicitation Requests".
+        """
+        return await elicit(self._inquiry, message, wanted)
+
+    async def elicit_url(self, message: str, url: str, elicitation_id: str | None = None) -> Elicitation[None]:
+        """Ask the client's user to go to a URL, where you get what must not pass through the client.
+
+        That they accept means that they agree to go, not that they are done there. Whoever comes to the URL may
+        be somebody else than the user who was asked: find out.
+
+        Args:
+            message: What for.
+            url: Where to; ``https``, save in development. It must not let anybody in.
+            elicitation_id: What the visit is known by, in 2025-11-25; a random text unless given.
+
+        Raises:
+            ValueError: It is no such URL, or has credentials in it.
+            CapabilityMissing: The client sends its user nowhere.
+            RemoteProtocolError: The answer cannot be used.
+            RequestError: The client answers with an error.
+            ConnectionLost: The connection ended first.
+
+        Spec: 2026-07-28, client/elicitation, "URL Mode Elicitation Requests", "Safe URL Handling".
+        """
+        return await elicit_url(self._inquiry, message, url, elicitation_id)
+
+    async def elicitation_complete(self, elicitation_id: str) -> None:
+        """Tell the client that its user is done at a URL, while this request lasts; 2025-11-25 alone has this.
+
+        Spec: 2025-11-25, client/elicitation, "Completion Notifications for URL Mode Elicitation".
+        """
+        method = "notifications/elicitation/complete"
+        if METHODS[method].allows(Side.SERVER, self._agreement.revision):
+            params = ElicitationCompleteNotificationParams(elicitation_id=elicitation_id)
+            await self._exchange.notify(method, to_wire(params, self._agreement.revision))
+        else:
+            await trio.lowlevel.checkpoint()
+
+    async def sample(
+        self,
+        messages: SamplingInput,
+        *,
+        max_tokens: int,
+        system_prompt: str | None = None,
+        model_preferences: Preferences | None = None,
+        temperature: float | None = None,
+        stop_sequences: Sequence[str] | None = None,
+        include_context: IncludeContext | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        tools: Sequence[Tool | str] | None = None,
+        tool_choice: ToolChoice | Literal["auto", "required", "none"] | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> CreateMessageResult:
+        """Ask the client's model to go on with a conversation: ``(await ctx.sample("…", max_tokens=99)).text``.
+
+        Args:
+            messages: The conversation: text, content, messages, earlier results, or a sequence of these. Text and
+                content are the user's. What the client's revision has not is described in words.
+            max_tokens: How many tokens the answer may have.
+            system_prompt: What to tell the model beforehand.
+            model_preferences: Which model to use: a part of its name, several, or `ModelPreferences`.
+            temperature: How freely it speaks.
+            stop_sequences: What ends the answer.
+            include_context: Whose context to give the model. Deprecated, save ``"none"``.
+            metadata: What to pass on to whoever runs the model.
+            tools: The tools it may wish to use, or the names of tools of this server. Calling them is up to you.
+            tool_choice: Whether it may, must or must not use them.
+            on_progress: Called with each progress notification, where a question can have any.
+
+        Raises:
+            TypeError: Something is not what it should be.
+            ValueError: Something is out of bounds, or there is no tool of that name.
+            LocalProtocolError: Uses and results of tools in the conversation do not go together.
+            CapabilityMissing: The client lets nobody ask its model, or not like this.
+            RemoteProtocolError: The answer cannot be used.
+            RequestError: The client answers with an error; ``-1`` if the user said no.
+            ConnectionLost: The connection ended first.
+
+        Spec: 2026-07-28, client/sampling; deprecated there.
+        """
+        return await sample(
+            self._inquiry,
+            messages,
+            max_tokens=max_tokens,
+            system_prompt=system_prompt,
+            model_preferences=model_preferences,
+            temperature=temperature,
+            stop_sequences=stop_sequences,
+            include_context=include_context,
+            metadata=metadata,
+            tools=tools,
+            tool_choice=tool_choice,
+            find_tool=self._find_tool,
+            on_progress=on_progress,
+        )
+
+    async def list_roots(self) -> Sequence[Root]:
+        """Ask for the directories and files that the client lets this server work in.
+
+        Raises:
+            CapabilityMissing: The client has no roots.
+            RemoteProtocolError: The answer cannot be used, or one of them is no file.
+            RequestError: The client answers with an error.
+            ConnectionLost: The connection ended first.
+
+        Spec: 2026-07-28, client/roots; deprecated there.
+        """
+        return await list_roots(self._inquiry)

@@ -1,0 +1,239 @@
+"""Asking the client's model to go on with a conversation.
+
+Spec: client/sampling; tools from 2025-11-25 on (SEP-1577). Deprecated since 2026-07-28 (SEP-2577).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, Literal, TypeAlias
+
+from .._errors import LocalProtocolError
+from .._peer._exchange import OnProgress
+from .._revisions import Revision
+from ..types import (
+    AudioContent,
+    ClientCapabilities,
+    CreateMessageRequestParams,
+    CreateMessageResult,
+    ImageContent,
+    IncludeContext,
+    ModelHint,
+    ModelPreferences,
+    SamplingCapability,
+    SamplingMessage,
+    SamplingMessageContentBlock,
+    TextContent,
+    Tool,
+    ToolChoice,
+    ToolResultContent,
+    ToolUseContent,
+)
+from ._asking import Abilities, Inquiry
+
+__all__ = ["Preferences", "SamplingInput", "conversation", "sample"]
+
+_METHOD: Final = "sampling/createMessage"
+_WITH_TOOLS: Final = Revision.V2025_11_25
+
+_Said: TypeAlias = (
+    str | TextContent | ImageContent | AudioContent | ToolResultContent | SamplingMessage | CreateMessageResult
+)
+SamplingInput: TypeAlias = _Said | Iterable[_Said]
+"""A conversation: text and other content is what the user says, a result is what the model has said before."""
+
+Preferences: TypeAlias = str | Sequence[str | ModelHint] | ModelPreferences
+"""Which model a server would like: a part of its name, several in order of preference, or all there is to say."""
+
+_BY_USERS: Final = (TextContent, ImageContent, AudioContent, ToolResultContent)
+
+
+async def sample(
+    inquiry: Inquiry,
+    messages: SamplingInput,
+    *,
+    max_tokens: int,
+    system_prompt: str | None,
+    model_preferences: Preferences | None,
+    temperature: float | None,
+    stop_sequences: Sequence[str] | None,
+    include_context: IncludeContext | None,
+    metadata: Mapping[str, Any] | None,
+    tools: Sequence[Tool | str] | None,
+    tool_choice: ToolChoice | Literal["auto", "required", "none"] | None,
+    find_tool: Callable[[str], Tool],
+    on_progress: OnProgress | None,
+) -> CreateMessageResult:
+    """Ask the model; see `Context.sample`."""
+    if isinstance(max_tokens, bool) or not isinstance(max_tokens, int):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"max_tokens must be a whole number, not {max_tokens!r}")
+    if max_tokens < 1:
+        raise ValueError(f"max_tokens must be at least 1, not {max_tokens!r}")
+    if temperature is not None and not math.isfinite(temperature):
+        raise ValueError(f"temperature must be a finite number, not {temperature!r}")
+    if tool_choice is not None and tools is None:
+        raise ValueError("tool_choice needs tools to choose from")
+    params = CreateMessageRequestParams(
+        messages=conversation(messages),
+        max_tokens=max_tokens,
+        system_prompt=system_prompt,
+        model_preferences=_preferences(model_preferences),
+        temperature=temperature,
+        stop_sequences=stop_sequences,
+        include_context=include_context,
+        metadata=metadata,
+        tools=None if tools is None else _tools(tools, find_tool),
+        tool_choice=ToolChoice(mode=tool_choice) if isinstance(tool_choice, str) else tool_choice,
+    )
+    require_sampling(inquiry, params)
+    return await inquiry.ask(_METHOD, params, CreateMessageResult, on_progress=on_progress)
+
+
+def require_sampling(client: Abilities, params: CreateMessageRequestParams) -> None:
+    """Check that the client can do what is asked.
+
+    Raises:
+        CapabilityMissing: It cannot.
+    """
+    needs_tools = params.tools is not None
+    needs_context = params.include_context in {"thisServer", "allServers"}
+    if needs_tools:
+        client.require_revision(_WITH_TOOLS, "sampling with tools")
+    if client.revision >= _WITH_TOOLS:
+        # Older revisions are told in words what tools gave, and know no capability for the context.
+        needs_tools = needs_tools or any(_is_about_tools(message) for message in params.messages)
+    else:
+        needs_context = False
+    declared = client.capabilities.sampling
+    lacks_tools = needs_tools and (declared is None or declared.tools is None)
+    lacks_context = needs_context and (declared is None or declared.context is None)
+    if declared is None or lacks_tools or lacks_context:
+        details = [name for name, lacks in (("tools", lacks_tools), ("context", lacks_context)) if lacks]
+        what = f"sampling with {' and '.join(details)}" if details else "sampling"
+        raise client.missing(what, _needed(tools=lacks_tools, context=lacks_context))
+
+
+def _needed(*, tools: bool = False, context: bool = False) -> ClientCapabilities:
+    sampling = SamplingCapability(tools={} if tools else None, context={} if context else None)
+    return ClientCapabilities(sampling=sampling)
+
+
+def _preferences(wanted: Preferences | None) -> ModelPreferences | None:
+    if wanted is None or isinstance(wanted, ModelPreferences):
+        return wanted
+    names = [wanted] if isinstance(wanted, str) else wanted
+    return ModelPreferences(
+        hints=[name if isinstance(name, ModelHint) else ModelHint(name=name) for name in names]
+    )
+
+
+def _tools(wanted: Sequence[Tool | str], find_tool: Callable[[str], Tool]) -> list[Tool]:
+    if isinstance(wanted, str):
+        raise TypeError("tools must be a sequence of tools, not the name of one")
+    found = [find_tool(tool) if isinstance(tool, str) else tool for tool in wanted]
+    names = [tool.name for tool in found]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"tools has two tools called {name!r}")
+    return found
+
+
+# The conversation.
+
+
+def conversation(said: SamplingInput) -> tuple[SamplingMessage, ...]:
+    """Return a conversation as messages.
+
+    Content that stands side by side becomes one message, except that results of tools keep to themselves.
+
+    Raises:
+        ValueError: Nothing is said.
+        TypeError: Something is no part of a conversation.
+        LocalProtocolError: Uses and results of tools do not go together.
+    """
+    messages: list[SamplingMessage] = []
+    blocks: list[SamplingMessageContentBlock] = []
+
+    def finish() -> None:
+        if blocks:
+            content = blocks[0] if len(blocks) == 1 else tuple(blocks)
+            messages.append(SamplingMessage(role="user", content=content))
+            blocks.clear()
+
+    for part in _parts(said):
+        if isinstance(part, (SamplingMessage, CreateMessageResult)):
+            finish()
+            if isinstance(part, CreateMessageResult):
+                part = SamplingMessage(role=part.role, content=part.content)  # noqa: PLW2901 - the same, as a message
+            messages.append(part)
+            continue
+        if not isinstance(part, (str, *_BY_USERS)):
+            hint = (
+                "; say who wants to use a tool in a SamplingMessage" if isinstance(part, ToolUseContent) else ""
+            )
+            raise TypeError(f"messages cannot contain an object of type {type(part).__name__}{hint}")
+        block = TextContent(text=part) if isinstance(part, str) else part
+        if blocks and isinstance(block, ToolResultContent) is not isinstance(blocks[-1], ToolResultContent):
+            finish()
+        blocks.append(block)
+    finish()
+    if not messages:
+        raise ValueError("messages must have at least one message")
+    _check_tool_results(messages)
+    return tuple(messages)
+
+
+def _parts(said: SamplingInput) -> Iterable[Any]:
+    if isinstance(said, (str, SamplingMessage, CreateMessageResult, ToolUseContent, *_BY_USERS)):
+        return (said,)
+    if isinstance(said, (bytes, Mapping)) or not isinstance(said, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"messages must be text, content or messages, not {type(said).__name__}")
+    return said
+
+
+def _blocks(message: SamplingMessage) -> Sequence[SamplingMessageContentBlock]:
+    return message.content if isinstance(message.content, Sequence) else (message.content,)
+
+
+def _is_about_tools(message: SamplingMessage) -> bool:
+    return any(isinstance(block, (ToolUseContent, ToolResultContent)) for block in _blocks(message))
+
+
+def _check_tool_results(messages: Sequence[SamplingMessage]) -> None:
+    """Check that each use of a tool is answered by its result in the message after it, and by nothing else.
+
+    Raises:
+        LocalProtocolError: It is not.
+
+    Spec: 2025-11-25, client/sampling, "Message Content Constraints".
+    """
+    open_uses: list[str] = []
+    for number, message in enumerate(messages):
+        here = f"messages[{number}]"
+        blocks = _blocks(message)
+        uses = [block.id for block in blocks if isinstance(block, ToolUseContent)]
+        results = [block.tool_use_id for block in blocks if isinstance(block, ToolResultContent)]
+        if uses and message.role != "assistant":
+            raise LocalProtocolError(f"{here}: only the assistant uses tools")
+        if results and message.role != "user":
+            raise LocalProtocolError(f"{here}: only the user gives results of tools")
+        if results and len(results) < len(blocks):
+            raise LocalProtocolError(f"{here}: results of tools are mixed with other content")
+        if sorted(results) != sorted(open_uses):
+            raise LocalProtocolError(_mismatch(here, open_uses, results))
+        if len(set(uses)) < len(uses):
+            raise LocalProtocolError(f"{here}: two uses of tools have the same id")
+        open_uses = uses
+    if open_uses:
+        raise LocalProtocolError(f"messages[{len(messages) - 1}]: no results follow for {', '.join(open_uses)}")
+
+
+def _mismatch(here: str, uses: Sequence[str], results: Sequence[str]) -> str:
+    lacking = [use for use in uses if use not in results]
+    if lacking:
+        return f"{here}: lacks results of tools for {', '.join(lacking)}"
+    foreign = [result for result in results if result not in uses]
+    if foreign:
+        return f"{here}: the message before has no uses of tools {', '.join(foreign)}"
+    return f"{here}: a use of a tool has two results"
