@@ -187,8 +187,10 @@ def conversation(said: SamplingInput) -> tuple[SamplingMessage, ...]:
 def _parts(said: SamplingInput) -> Iterable[Any]:
     if isinstance(said, (str, SamplingMessage, CreateMessageResult, ToolUseContent, *_BY_USERS)):
         return (said,)
-    if isinstance(said, (bytes, Mapping)) or not isinstance(said, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise TypeError(f"messages must be text, content or messages, not {type(said).__name__}")
+    given: object = said
+    if isinstance(given, (bytes, Mapping)) or not isinstance(given, Iterable):
+        kind: str = given.__class__.__name__
+        raise TypeError(f"messages must be text, content or messages, not {kind}")
     return said
 
 

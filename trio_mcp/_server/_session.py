@@ -119,6 +119,7 @@ class ServerSession:
             try:
                 result = await handler(exchange.request.params or {}, context)
             except URLElicitationRequired as error:
+                await trio.lowlevel.checkpoint()
                 client = Abilities(context.revision, context.client_capabilities)
                 result = result_for(error, client, context.method)
             return self._written(result, agreement.revision)
