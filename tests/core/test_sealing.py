@@ -212,7 +212,9 @@ def test_what_is_too_long_is_not_sealed() -> None:
 def test_the_limit_on_what_is_opened_is_the_one_on_what_is_sealed(size: int) -> None:
     """Whatever the rounding of base64."""
     sealer = Sealer([KEY], max_payload=size)
-    assert sealer.open(sealer.seal(bytes(size), binding=HERE, now=NOW, ttl=1), binding=HERE, now=NOW) == bytes(size)
+    assert sealer.open(sealer.seal(bytes(size), binding=HERE, now=NOW, ttl=1), binding=HERE, now=NOW) == bytes(
+        size
+    )
     longer = Sealer([KEY]).seal(bytes(size + 3), binding=HERE, now=NOW, ttl=1)
     with pytest.raises(StateRefused):
         sealer.open(longer, binding=HERE, now=NOW)
@@ -289,7 +291,23 @@ def test_whatever_differs_gives_another_binding(changes: dict[str, Any]) -> None
 
 def test_all_of_those_differ_from_each_other() -> None:
     """1, 1.0, "1" and true are four values."""
-    values = [1, 1.0, "1", True, 10**30, 10**30 + 1, 0.1, 0.0, -0.0, None, [], {}, "\ud800", "\\ud800", "null"]
+    values: list[Any] = [
+        1,
+        1.0,
+        "1",
+        True,
+        10**30,
+        10**30 + 1,
+        0.1,
+        0.0,
+        -0.0,
+        None,
+        [],
+        {},
+        "\ud800",
+        "\\ud800",
+        "null",
+    ]
     assert len({bound(arguments={"copies": value}) for value in values}) == len(values)
 
 
@@ -305,7 +323,7 @@ def reordered(value: Any) -> Any:
         members = cast("dict[str, Any]", value)
         return {name: reordered(members[name]) for name in reversed(list(members))}
     if isinstance(value, list):
-        return [reordered(item) for item in cast("list[Any]", value)]
+        return [reordered(item) for item in value]  # pyright: ignore[reportUnknownVariableType]
     return value
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Literal
 
 import attrs
@@ -22,6 +23,7 @@ from trio_mcp import (
     Context,
     Elicitation,
     LocalProtocolError,
+    McpError,
     RemoteProtocolError,
     RequestError,
     Revision,
@@ -30,7 +32,7 @@ from trio_mcp import (
     URLElicitationRequired,
     types,
 )
-from trio_mcp._server._asking import Inquiry
+from trio_mcp._server._asking import Inquiry, WireAsker
 from trio_mcp._server._elicitation import elicit, elicit_url
 from trio_mcp.types import (
     CallToolResult,
@@ -71,7 +73,7 @@ def accept(**content: Any) -> dict[str, Any]:
     return {"action": "accept", "content": content}
 
 
-def asked_of(capabilities: ClientCapabilities, answer: Mapping[str, Any] = {}) -> tuple[Inquiry, FakeAsker]:
+def asked_of(capabilities: ClientCapabilities, answer: Mapping[str, Any]) -> tuple[Inquiry, FakeAsker]:
     """Return a modern client that answers at once."""
     asker = FakeAsker(answer)
     return Inquiry(MODERN, capabilities, asker), asker
@@ -220,6 +222,13 @@ async def test_the_modern_era_is_asked_in_the_newest_terms() -> None:
     assert params.message == "Colours?"
 
 
+async def test_a_wire_without_questions_is_not_used_for_one() -> None:
+    """2026-07-28, basic/patterns/mrtr: a server must not send requests of its own."""
+    exchange: Any = None  # not even looked at
+    with pytest.raises(LocalProtocolError, match="no request elicitation/create"):
+        await WireAsker(exchange, MODERN).ask("elicitation/create", object())
+
+
 # Answers that cannot be trusted.
 
 
@@ -285,7 +294,11 @@ async def test_a_type_that_is_no_form_is_refused_before_anything_is_asked(revisi
     """In every revision, whatever the client can do."""
     client = AskedClient()
     with pytest.raises(TypeError, match="contact: a form is flat"):
-        await ask_in_tool(client, revision, lambda ctx: ctx.elicit("?", attrs.make_class("A", {"contact": attrs.field(type=Contact)})))
+        await ask_in_tool(
+            client,
+            revision,
+            lambda ctx: ctx.elicit("?", attrs.make_class("A", {"contact": attrs.field(type=Contact)})),
+        )
     assert client.questions == []
 
 
@@ -510,8 +523,11 @@ async def test_2025_11_25_has_an_error_for_what_needs_a_url_first() -> None:
 
 async def test_the_modern_era_says_it_with_a_result() -> None:
     """2026-07-28, basic: -32042 is gone; basic/patterns/mrtr: input is required, and the client asks again."""
-    async with AskedClient().open(server_that_needs(GO, GO_TOO), MODERN) as client:
-        result = await client.request("tools/call", {"name": "connect"})
+    tape = Tape()
+    async with AskedClient().open(server_that_needs(GO, GO_TOO), MODERN, tape) as client:
+        with suppress(McpError):  # what a client makes of it is the client's business
+            await client.request("tools/call", {"name": "connect"})
+    result = next(m["result"] for m in tape.received if "inputRequests" in m.get("result", {}))
     assert result["resultType"] == "input_required"
     assert result["inputRequests"] == {
         "url-1": {"method": "elicitation/create", "params": {"mode": "url", "message": "Connect it", "url": URL}},
@@ -595,7 +611,7 @@ async def test_a_handler_that_is_cancelled_gives_up_each_of_its_questions_once(
 
     async def never(question: Mapping[str, Any]) -> dict[str, Any]:
         try:
-            await trio.sleep_forever()
+            await trio.Event().wait()
         finally:
             cancelled.append(question["message"])
         return {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Final, TypeAlias
@@ -48,13 +49,13 @@ class AskedClient:
     async def _asked(self, params: Mapping[str, Any]) -> Mapping[str, Any]:
         self.questions.append(params)
         answer: Any = self._answer
-        if callable(answer):
-            answer = answer(params)
-            if isinstance(answer, Awaitable):
-                answer = await answer
+        answer = answer(params) if callable(answer) else answer
+        if inspect.isawaitable(answer):
+            answer = await answer
         if isinstance(answer, Exception):
             raise answer
-        return dict(answer)
+        answered: Mapping[str, Any] = answer
+        return answered
 
     def open(
         self, server: Server[Any], revision: str, on_frame: OnFrame | None = None

@@ -6,13 +6,14 @@ Spec: client/elicitation, from 2025-06-18 on; URLs from 2025-11-25 on.
 from __future__ import annotations
 
 import secrets
-from typing import Any, Final, Generic, TypeVar, final
+from typing import Any, Final, Generic, TypeVar, cast, final
 from urllib.parse import urlsplit
 
 import attrs
 
 from .._codec._convert import from_wire, to_wire
 from .._codec._invalid import InvalidData
+from .._codec._json import is_object
 from .._errors import URL_ELICITATION_REQUIRED, LocalProtocolError, RequestError, ToolError
 from .._revisions import Revision
 from ..types import (
@@ -86,7 +87,7 @@ class Elicitation(Generic[_T]):
         if not self.accepted:
             done = "declined" if self.action == "decline" else "did not answer"
             raise ToolError(f"The user {done}.")
-        return self._value  # type: ignore[return-value]  # accepted: it is what was asked for
+        return cast("_T", self._value)  # they accepted, so it is what was asked for
 
 
 async def elicit(inquiry: Inquiry, message: str, wanted: Any) -> Elicitation[Any]:
@@ -96,7 +97,7 @@ async def elicit(inquiry: Inquiry, message: str, wanted: Any) -> Elicitation[Any
     asked = ElicitRequestFormParams(message=message, requested_schema=form.schema)
     answer = await inquiry.asker.ask(_METHOD, asked)
     content = answer.get("content")
-    if isinstance(content, dict):
+    if is_object(content):
         # Read by the form, which says it better and forgives a null; here only the rest is looked at.
         answer = {name: value for name, value in answer.items() if name != "content"}
     else:

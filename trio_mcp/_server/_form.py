@@ -15,6 +15,7 @@ from typing import Any, Final, Literal, TypeAlias, cast, final
 
 import attrs
 
+from .._codec._json import is_array
 from .._core._forms import FormProblem, form_problems
 from .._schema import InvalidValue, JsonType
 from .._schema._hints import read_hint
@@ -216,7 +217,7 @@ class _Field:
         if self.values is None or self.name not in content:
             return content
         values, chosen = self.values, content[self.name]
-        restored = [values[one] for one in chosen] if isinstance(chosen, list) else values[chosen]
+        restored = [values[one] for one in chosen] if is_array(chosen) else values[chosen]
         return {**content, self.name: restored}
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, cast
 
 from .._errors import LocalProtocolError
 from .._peer._exchange import OnProgress
@@ -184,12 +184,13 @@ def conversation(said: SamplingInput) -> tuple[SamplingMessage, ...]:
     return tuple(messages)
 
 
-def _parts(said: SamplingInput) -> Iterable[Any]:
+def _parts(said: Any) -> Iterable[Any]:
+    kind = type(said).__name__
     if isinstance(said, (str, SamplingMessage, CreateMessageResult, ToolUseContent, *_BY_USERS)):
         return (said,)
-    if isinstance(said, (bytes, Mapping)) or not isinstance(said, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise TypeError(f"messages must be text, content or messages, not {type(said).__name__}")
-    return said
+    if isinstance(said, (bytes, Mapping)) or not isinstance(said, Iterable):
+        raise TypeError(f"messages must be text, content or messages, not {kind}")
+    return cast("Iterable[Any]", said)
 
 
 def _blocks(message: SamplingMessage) -> Sequence[SamplingMessageContentBlock]:

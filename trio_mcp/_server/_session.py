@@ -169,6 +169,7 @@ class ServerSession:
                 else:
                     result = await self._serve_asking(handler, exchange, agreement, context)
             except URLElicitationRequired as error:
+                await trio.lowlevel.checkpoint()
                 result = result_for(error, _abilities(agreement), context.method)
             if isinstance(result, InputRequired):
                 result = self._left_to_client(result, exchange, agreement)
