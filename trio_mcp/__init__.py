@@ -62,6 +62,9 @@ from ._revisions import Revision as Revision
 from ._schema import Field as Field
 from ._server._context import Context as Context
 from ._server._context import ProgressReporter as ProgressReporter
+from ._server._log_handler import LogHandler as LogHandler
+from ._server._notifications import NotificationContext as NotificationContext
+from ._server._notifications import NotificationHandler as NotificationHandler
 from ._server._serve import serve_stdio as serve_stdio
 from ._server._server import Server as Server
 from ._server._session import MethodHandler as MethodHandler
@@ -81,10 +84,13 @@ __all__ = [
     "Incoming",
     "Limits",
     "LocalProtocolError",
+    "LogHandler",
     "McpError",
     "MemoryChannel",
     "MethodHandler",
     "Notification",
+    "NotificationContext",
+    "NotificationHandler",
     "OnFrame",
     "OnLog",
     "OnNotification",

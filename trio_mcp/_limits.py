@@ -55,8 +55,8 @@ class Limits:
             has open and how many resources these name, together; and how many resources a session of the
             legacy era has subscribed to. Further subscriptions are refused. Requests that stand open like this
             are not among `max_inbound_requests`.
-        max_subscription_bytes: What the ``subscriptions/listen`` requests of one connection may weigh together, as
-            they came; and the URIs that a session of the legacy era has subscribed to.
+        max_subscription_bytes: What the ``subscriptions/listen`` requests of one connection may weigh together,
+            as they came; and the URIs that a session of the legacy era has subscribed to.
         max_outbound_requests: Requests of ours without an answer. Further callers wait for their turn.
         max_outbox_bytes: What may lie ready to be written before senders wait.
         max_notifications: Notifications received and not yet handled.

@@ -204,8 +204,8 @@ Handler: TypeAlias = Callable[[Exchange], Awaitable[Answer]]
 class Standing:
     """How a request is served that stands open until one of the two sides ends it.
 
-    It takes no place among the requests that are served at once, and never waits for one; how many there may be is
-    `Limits.max_subscriptions`. When serving is to end, it is asked to end first, so that nobody waits for it.
+    It takes no place among the requests that are served at once, and never waits for one; how many there may be
+    is `Limits.max_subscriptions`. When serving is to end, it is asked to end first, so that nobody waits for it.
 
     Attributes:
         handler: Serves it.

@@ -165,15 +165,13 @@ class Exchanges:
             limits = self._limits
             raise RequestError(
                 SERVER_BUSY,
-                f"too much is subscribed to over this connection: max_subscriptions is {limits.max_subscriptions}, "
-                f"max_subscription_bytes is {limits.max_subscription_bytes}",
+                f"too much is subscribed to over this connection: max_subscriptions is "
+                f"{limits.max_subscriptions}, max_subscription_bytes is {limits.max_subscription_bytes}",
             )
         exchange = Exchange(request, arrival.origin, arrival.received_at, self._sink, on_drain=standing.on_drain)
         exchange.start_clock()
         self._table.stand(request.id, exchange, standing.places, size)
-        self._nursery.start_soon(
-            self._run, exchange, standing.handler, arrival, name=f"serving {request.method}"
-        )
+        self._nursery.start_soon(self._run, exchange, standing.handler, arrival, name=f"serving {request.method}")
 
     def _put_off(self, request: Request, arrival: Arrival) -> None:
         """Keep a request as it came until there is room; decoded it would weigh ten times as much."""

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Hashable, Mapping
-from typing import Any, Final, Protocol, TypeAlias, TypeVar, cast, final
+from typing import Any, Final, Protocol, TypeAlias, cast, final
 
 import trio
 
 from .._channel import Origin
-from .._codec._convert import from_wire, to_wire
-from .._codec._invalid import InvalidData
+from .._codec._convert import to_wire
 from .._codec._json import is_object
 from .._codec._jsonrpc import Encoded, Notification, Request
 from .._core._lifecycle import Agreement, ServerLifecycle
-from .._errors import INVALID_PARAMS, METHOD_NOT_FOUND, RequestError
+from .._errors import METHOD_NOT_FOUND, RequestError
 from .._limits import Limits
-from .._peer._exchange import Answer, Exchange, Handler
+from .._peer._exchange import Answer, Exchange, Handler, Standing
 from .._revisions import BATCH_REVISION, SERVER_INFO_KEY, Revision
 from ..types import (
     DiscoverResult,
@@ -25,15 +25,19 @@ from ..types import (
     ServerCapabilities,
     SetLevelRequestParams,
 )
+from ._changes import ChangeHub
 from ._context import Context
+from ._log_handler import enter_request
+from ._notifications import NotificationContext, NotificationHandler
+from ._params import read_params
+from ._subscriptions import Subscriptions
 
-__all__ = ["Application", "MethodHandler", "ServerSession", "read_params"]
+__all__ = ["Application", "MethodHandler", "ServerSession"]
+
+_log: Final = logging.getLogger("trio_mcp.server")
 
 MethodHandler: TypeAlias = Callable[[Mapping[str, Any], Context[Any]], Awaitable[object]]
 """Serves a method: its parameters as plain JSON in; a wire object, plain JSON, or bytes of JSON out."""
-
-
-_T = TypeVar("_T")
 
 
 class Application(Protocol):
@@ -63,8 +67,17 @@ class Application(Protocol):
         """Return what it can do."""
         ...
 
+    @property
+    def changes(self) -> ChangeHub:
+        """What has changed, and who wants to know."""
+        ...
+
     def handler_for(self, method: str) -> MethodHandler | None:
         """Return who serves a method."""
+        ...
+
+    def notification_handler_for(self, method: str) -> NotificationHandler | None:
+        """Return who handles the notifications of a method."""
         ...
 
 
@@ -75,6 +88,9 @@ class ServerSession:
     Args:
         application: The server.
         state: What the server's lifespan yielded.
+
+    Attributes:
+        subscriptions: What the client is told of changes.
     """
 
     answers_unreadable = True
@@ -83,6 +99,9 @@ class ServerSession:
         self._application = application
         self._state = state
         self._lifecycle = ServerLifecycle(application.revisions)
+        self.subscriptions = Subscriptions(
+            application.changes, application.capabilities, application.limits, self._written
+        )
         self._on_the_spot: Final[Mapping[str, Callable[[Request, Agreement], Answer]]] = {
             "initialize": self._initialize,
             "ping": _pong,
@@ -96,7 +115,7 @@ class ServerSession:
         session = self._lifecycle.session
         return session is not None and session.revision is BATCH_REVISION
 
-    def route(self, request: Request, origin: Origin | None) -> Handler | Answer | None:
+    def route(self, request: Request, origin: Origin | None) -> Handler | Standing | Answer | None:
         """Decide who serves a request; see `Dispatcher.route`."""
         del origin
         agreement = self._lifecycle.agree(request)
@@ -105,10 +124,15 @@ class ServerSession:
             return answer_now(request, agreement)
         handler = self._application.handler_for(request.method)
         if handler is None:
-            raise RequestError(METHOD_NOT_FOUND, f"this server has no method {request.method}")
+            decision = self.subscriptions.route(request, agreement.revision)
+            if decision is None:
+                raise RequestError(METHOD_NOT_FOUND, f"this server has no method {request.method}")
+            return decision
 
         async def serve(exchange: Exchange) -> Answer:
-            result = await handler(exchange.request.params or {}, Context(exchange, agreement, self._state))
+            context = Context(exchange, agreement, self._state)
+            enter_request(context)
+            result = await handler(exchange.request.params or {}, context)
             return self._written(result, agreement.revision)
 
         return serve
@@ -118,17 +142,27 @@ class ServerSession:
         return notification.method if notification.method == "notifications/roots/list_changed" else None
 
     async def notified(self, notification: Notification, origin: Origin | None) -> None:
-        """Take a notification of the client; see `Dispatcher.notified`. There is none that changes anything."""
-        del notification, origin
-        await trio.lowlevel.checkpoint()
+        """Take a notification of the client; see `Dispatcher.notified`."""
+        agreement = self._lifecycle.agree_on_notification(notification)
+        if agreement is not None and notification.method == "notifications/initialized":
+            self.subscriptions.initialized()
+        handler = self._application.notification_handler_for(notification.method)
+        if agreement is None or handler is None:
+            _log.debug("ignored a notification %.200r", notification.method)
+            await trio.lowlevel.checkpoint()
+        else:
+            context = NotificationContext(notification, origin, agreement, self._state)
+            await handler(notification.params or {}, context)
 
     def _initialize(self, request: Request, _: Agreement) -> Answer:
         read_params(request.params or {}, InitializeRequestParams)
         revision = self._lifecycle.initialize(request).revision
         application = self._application
+        capabilities = application.capabilities()
+        self.subscriptions.declared(capabilities)
         result = InitializeResult(
             protocol_version=revision,
-            capabilities=application.capabilities(),
+            capabilities=capabilities,
             server_info=application.info,
             instructions=application.instructions,
         )
@@ -162,15 +196,3 @@ class ServerSession:
 
 def _pong(_: Request, __: Agreement) -> Answer:
     return {}
-
-
-def read_params(params: Mapping[str, Any], kind: type[_T]) -> _T:
-    """Read the parameters of a request.
-
-    Raises:
-        RequestError: They are not what the specification says they must be.
-    """
-    try:
-        return from_wire(params, kind)
-    except InvalidData as error:
-        raise RequestError(INVALID_PARAMS, f"invalid params: {error}") from error
