@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import gc
 import threading
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 import trio
 import trio.testing
-from talking import LISTS, SUBSCRIPTION_ID, connect, full_server, listen, note
+from talking import LISTS, SUBSCRIPTION_ID, connect, full_server, listen, note, request
+from wires import ScriptedChannel
 
 from trio_mcp import ConnectionLost, Limits, Revision, Server, memory_channel_pair, open_client
+from trio_mcp._peer._peer import open_peer
 from trio_mcp._revisions import LEGACY
 from trio_mcp._server._changes import LIST_CHANGES, ChangeHub, ListKind, resource_change
+from trio_mcp._server._session import ServerSession
 
 V07 = Revision.V2026_07_28
 LEGACY_REVISIONS = pytest.mark.parametrize("revision", LEGACY)
@@ -375,6 +380,77 @@ async def test_changes_while_a_connection_is_lost_or_ends_hurt_nobody(
         await trio.sleep(0.1)
     server.list_changed("tools")
     assert server.changes.receivers == 0
+
+
+async def test_a_change_that_waits_for_room_goes_with_the_connection(nursery: trio.Nursery) -> None:
+    server = full_server(Limits(max_outbox_bytes=1))
+    talk = await connect(nursery, server)
+    await talk.shake_hands(Revision.V2025_11_25)
+    await talk.say(listen("l", toolsListChanged=True))
+    talk.channel.stop_reading()
+    for kind in (*LIST_CHANGES, *LIST_CHANGES):
+        server.list_changed(kind)
+        await trio.testing.wait_all_tasks_blocked()
+    talk.channel.hang_up(ConnectionLost("gone"))
+    await trio.testing.wait_all_tasks_blocked()
+    assert talk.ended
+    assert server.changes.receivers == 0
+
+
+async def test_what_fails_while_a_connection_is_served_comes_out_as_itself() -> None:
+    """Promise 8: the nursery in which changes are told is nobody's business."""
+    server = full_server()
+    session = ServerSession(server, None)
+    opening = open_peer(ScriptedChannel(), session, Limits())
+    with pytest.raises(LookupError) as caught:
+        async with session.subscriptions.connected(opening) as peer:
+            assert peer.statistics().standing == 0
+            raise LookupError
+    assert caught.value.__context__ is None
+    assert server.changes.receivers == 0
+
+
+async def test_two_failures_at_once_are_both_told() -> None:
+    server = full_server()
+    session = ServerSession(server, None)
+
+    class Broken:
+        async def notify(self, method: str, params: object) -> None:
+            raise ValueError(method)
+
+    @asynccontextmanager
+    async def opening() -> AsyncGenerator[Any]:
+        yield Broken()
+
+    with pytest.raises(ExceptionGroup) as caught:
+        async with session.subscriptions.connected(opening()):
+            session.subscriptions.declared(server.capabilities())
+            session.subscriptions.initialized()
+            server.list_changed("tools")
+            try:
+                await trio.sleep_forever()
+            finally:
+                raise LookupError
+    assert caught.group_contains(ValueError)
+    assert caught.group_contains(LookupError)
+
+
+async def test_a_session_without_a_connection_of_its_own_tells_no_changes() -> None:
+    """One that serves single exchanges, which belong to nobody's session, can only be listened to."""
+    server = full_server()
+    session = ServerSession(server, None)
+    channel = ScriptedChannel()
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    async with open_peer(channel, session, Limits()):
+        channel.say({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello})
+        channel.say(note("notifications/initialized"))
+        channel.say(request(1, "resources/subscribe", Revision.V2025_11_25, uri="x"))
+        channel.say(request(2, "resources/templates/list", Revision.V2025_11_25), listen(3))
+        await trio.testing.wait_all_tasks_blocked()
+        server.list_changed("tools")
+        await trio.testing.wait_all_tasks_blocked()
+    assert [message["error"]["code"] for message in channel.sent if "error" in message] == [-32601, -32601]
+    assert channel.sent[-1]["method"] == "notifications/subscriptions/acknowledged"
 
 
 async def test_a_change_that_cannot_be_written_does_not_hold_up_the_next(

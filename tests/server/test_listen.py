@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import logging
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,10 +11,13 @@ import trio
 import trio.testing
 from raw import modern
 from talking import SUBSCRIPTION_ID, Talk, connect, full_server, listen, note, request
+from wires import ScriptedChannel
 
-from trio_mcp import Context, Limits, Revision, Server, Shutdown, memory_channel_pair
+from trio_mcp import Context, Incoming, Limits, Outgoing, Revision, Server, Shutdown, memory_channel_pair
 from trio_mcp._errors import CANCELLED_BY_DEADLINE, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, SERVER_BUSY
+from trio_mcp._peer._peer import open_peer
 from trio_mcp._revisions import LEGACY
+from trio_mcp._server._session import ServerSession
 
 V07 = Revision.V2026_07_28
 ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
@@ -401,7 +404,7 @@ async def test_a_thousand_listeners_on_one_server(
     server = full_server()
     talks = [await connect(nursery, server) for _ in range(10)]
     for talk in talks:
-        kinds = [{"toolsListChanged": True}, {"resourceSubscriptions": ["file:///x"]}]
+        kinds: list[dict[str, Any]] = [{"toolsListChanged": True}, {"resourceSubscriptions": ["file:///x"]}]
         await talk.say(*(listen(id, **kinds[id % 2]) for id in range(100)))
         await talk.new()
     assert server.changes.receivers == 1_010
@@ -429,14 +432,9 @@ async def test_a_thousand_listeners_on_one_server(
     assert server.changes.receivers == 0
 
 
-async def test_statistics_count_them_apart(caplog: pytest.LogCaptureFixture) -> None:
+async def test_statistics_count_them_apart() -> None:
     """`PeerStatistics.standing`."""
-    from wires import ScriptedChannel
 
-    from trio_mcp._peer._peer import open_peer
-    from trio_mcp._server._session import ServerSession
-
-    caplog.set_level(logging.DEBUG)
     channel = ScriptedChannel()
     server = full_server()
     async with open_peer(channel, ServerSession(server, None), Limits()) as peer:
@@ -448,10 +446,6 @@ async def test_statistics_count_them_apart(caplog: pytest.LogCaptureFixture) -> 
 
 async def test_over_a_pair_of_channels_in_memory(nursery: trio.Nursery) -> None:
     """The same over the binding that is in every installation."""
-    import json
-
-    from trio_mcp import Outgoing
-
     server = full_server()
     client, end = memory_channel_pair()
     shutdown = Shutdown()
@@ -461,7 +455,8 @@ async def test_over_a_pair_of_channels_in_memory(nursery: trio.Nursery) -> None:
 
     async def hear() -> list[dict[str, Any]]:
         with trio.fail_after(5):
-            return [json.loads(message.data) for message in await client.receive() if hasattr(message, "data")]
+            received = await client.receive()
+        return [json.loads(message.data) for message in received if isinstance(message, Incoming)]
 
     await nursery.start(serve)
     await client.send([Outgoing(json.dumps(listen("l", toolsListChanged=True)).encode())])

@@ -394,7 +394,7 @@ async def test_threads_that_log_faster_than_trio_listens_are_bounded(nursery: tr
         thread = threading.Thread(target=context.run, args=(shout,))
         thread.start()
         thread.join()  # Trio does nothing meanwhile
-        await trio.lowlevel.checkpoint()
+        await trio.testing.wait_all_tasks_blocked()
 
     try:
         talk = await begin(nursery, server, V07)

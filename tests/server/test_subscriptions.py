@@ -89,6 +89,7 @@ async def test_a_resource_that_does_not_exist_is_not_found(revision: Revision, n
     assert answer["error"] == {"code": -32002, "message": "Resource not found", "data": {"uri": "file:///no"}}
     assert "result" in await talk.ask("resources/subscribe", revision, id=2, uri=URI)
     assert "result" in await talk.ask("resources/unsubscribe", revision, id=3, uri="file:///no")
+    assert (await talk.ask("resources/templates/list", revision, id=4))["error"]["code"] == METHOD_NOT_FOUND
     nursery.cancel_scope.cancel()
 
 
@@ -108,9 +109,9 @@ async def test_a_resource_that_has_gone_can_still_be_unsubscribed_from(nursery: 
 
 @LEGACY_REVISIONS
 @pytest.mark.parametrize("method", ["resources/subscribe", "resources/unsubscribe"])
-@pytest.mark.parametrize("params", [{}, {"uri": 7}, {"uri": None}])
+@pytest.mark.parametrize("params", [{}, {"uri": 7}, {"uri": None}], ids=str)
 async def test_a_request_without_a_uri_is_refused_by_name(
-    revision: Revision, method: str, params: dict[str, object], nursery: trio.Nursery
+    revision: Revision, method: str, params: dict[str, Any], nursery: trio.Nursery
 ) -> None:
     talk = await connect(nursery, full_server())
     await talk.shake_hands(revision)

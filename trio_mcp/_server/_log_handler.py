@@ -51,9 +51,9 @@ def enter_request(context: Context[Any]) -> None:
 class LogHandler(logging.Handler):
     """Sends what is logged while a request is served to the client that made it.
 
-    Attach it to a logger of yours: ``logging.getLogger("orders").addHandler(trio_mcp.LogHandler())``. What is logged
-    by a handler, by what it calls, or by a thread or a task it has started goes to the client, if the client
-    wants messages of this severity. Outside a request nothing happens. Logging never waits: what there is
+    Attach it to a logger of yours: ``logging.getLogger("orders").addHandler(trio_mcp.LogHandler())``. What is
+    logged by a handler, by what it calls, or by a thread or a task it has started goes to the client, if the
+    client wants messages of this severity. Outside a request nothing happens. Logging never waits: what there is
     no room for is dropped and counted. What the library itself logs is not for clients, and neither is a
     traceback; set a formatter if yours are.
 
@@ -142,7 +142,10 @@ class LogHandler(logging.Handler):
 
 
 def _level_of(record: logging.LogRecord) -> LoggingLevel:
-    return next((level for threshold, level in _THRESHOLDS if record.levelno >= threshold), "debug")
+    for threshold, level in _THRESHOLDS:
+        if record.levelno >= threshold:
+            return level
+    return "debug"
 
 
 def _is_ours(name: str) -> bool:

@@ -183,6 +183,8 @@ class Subscriptions:
         """Say what is to be said, as fast as the client takes it."""
         assert self._receiver is not None
         try:
+            # Changes that come together are said together, and those that are equal are one.
+            await trio.lowlevel.checkpoint()
             while (change := self._receiver.take()) is not None:
                 await _say(peer.notify, change, None)
         except (ConnectionLost, trio.ClosedResourceError):
@@ -266,14 +268,12 @@ class _Listening:
                 receiver.want(change)
             # What changes from here on waits until this is said.
             await exchange.notify(ACKNOWLEDGED, to_wire(acknowledged, self._revision))
-            while True:
-                change = receiver.take()
-                if change is not None:
-                    await _say(exchange.notify, change, self._meta)
-                elif self._ended:
-                    return self._written(SubscriptionsListenResult(meta=self._meta), self._revision)
-                else:
+            while (due := receiver.take()) is not None or not self._ended:
+                if due is None:
                     await self._something.park()
+                else:
+                    await _say(exchange.notify, due, self._meta)
+        return self._written(SubscriptionsListenResult(meta=self._meta), self._revision)
 
 
 async def _say(
@@ -284,6 +284,7 @@ async def _say(
     except LocalProtocolError as error:
         # Its URI was short enough to be asked for, and is too long with what belongs around it here.
         _log.warning("a change cannot be told: %s", error)
+        await trio.lowlevel.checkpoint()
 
 
 def _list_changes(capabilities: ServerCapabilities) -> tuple[Change, ...]:
