@@ -182,9 +182,9 @@ class Subscriptions:
     async def _tell(self, peer: Peer) -> None:
         """Say what is to be said, as fast as the client takes it."""
         assert self._receiver is not None
+        # Changes that come together are said together, and those that are equal are one.
+        await trio.lowlevel.checkpoint()
         try:
-            # Changes that come together are said together, and those that are equal are one.
-            await trio.lowlevel.checkpoint()
             while (change := self._receiver.take()) is not None:
                 await _say(peer.notify, change, None)
         except (ConnectionLost, trio.ClosedResourceError):
