@@ -63,17 +63,20 @@ from ._peer._silence import SilenceScope as SilenceScope
 from ._peer._silence import fail_after_silence as fail_after_silence
 from ._revisions import Revision as Revision
 from ._schema import Field as Field
+from ._server._application import MethodHandler as MethodHandler
 from ._server._asking import CapabilityMissing as CapabilityMissing
 from ._server._context import Context as Context
 from ._server._context import ProgressReporter as ProgressReporter
 from ._server._elicitation import Elicitation as Elicitation
 from ._server._elicitation import URLElicitationRequired as URLElicitationRequired
 from ._server._input_required import InputRequired as InputRequired
+from ._server._log_handler import LogHandler as LogHandler
+from ._server._notifications import NotificationContext as NotificationContext
+from ._server._notifications import NotificationHandler as NotificationHandler
 from ._server._sampling import Preferences as Preferences
 from ._server._sampling import SamplingInput as SamplingInput
 from ._server._serve import serve_stdio as serve_stdio
 from ._server._server import Server as Server
-from ._server._session import MethodHandler as MethodHandler
 from ._server._shutdown import Shutdown as Shutdown
 from ._version import __version__ as __version__
 
@@ -94,12 +97,15 @@ __all__ = [
     "InputRequired",
     "Limits",
     "LocalProtocolError",
+    "LogHandler",
     "McpError",
     "MemoryChannel",
     "Message",
     "MethodHandler",
     "Middleware",
     "Notification",
+    "NotificationContext",
+    "NotificationHandler",
     "OnFrame",
     "OnLog",
     "OnNotification",

@@ -51,6 +51,12 @@ class Limits:
             answers, cancellations and pings still get through.
         max_inbound_bytes: What the requests being served may weigh together before further ones wait.
         max_waiting_bytes: What the waiting requests may weigh together, as they came, before reading stops.
+        max_subscriptions: What one connection may be subscribed to: how many ``subscriptions/listen`` requests it
+            has open and how many resources these name, together; and how many resources a session of the
+            legacy era has subscribed to. Further subscriptions are refused. Requests that stand open like this
+            are not among `max_inbound_requests`.
+        max_subscription_bytes: What the ``subscriptions/listen`` requests of one connection may weigh together,
+            as they came; and the URIs that a session of the legacy era has subscribed to.
         max_outbound_requests: Requests of ours without an answer. Further callers wait for their turn.
         max_outbox_bytes: What may lie ready to be written before senders wait.
         max_notifications: Notifications received and not yet handled.
@@ -76,6 +82,8 @@ class Limits:
     max_inbound_requests: int = _size(100)
     max_inbound_bytes: int = _size(64 * MIB)
     max_waiting_bytes: int = _size(4 * MIB)
+    max_subscriptions: int = _size(1_000)
+    max_subscription_bytes: int = _size(1 * MIB)
     max_outbound_requests: int = _size(1_000)
     max_outbox_bytes: int = _size(1 * MIB)
     max_notifications: int = _size(1_000)

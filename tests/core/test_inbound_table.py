@@ -49,6 +49,47 @@ def test_as_much_runs_as_may() -> None:
     assert table.admit(4) is WAIT
 
 
+def standing_table() -> Table:
+    return Table(
+        max_running=1, max_running_bytes=10, max_waiting_bytes=10, max_standing=3, max_standing_bytes=100
+    )
+
+
+def test_what_stands_takes_no_place_of_what_runs() -> None:
+    """Promise 10: `Limits.max_subscriptions` is apart from `Limits.max_inbound_requests`."""
+    table = standing_table()
+    table.stand(1, "one", 1, 60)
+    assert (table.running, table.standing, table.waiting) == (0, 1, 0)
+    assert table.admit(2) is RUN
+    table.run(2, "two", 10)
+    assert table.admit(3) is WAIT
+    assert table.admit(1) is DUPLICATE
+    assert table.get_running(1) == "one"
+    assert (table.all_running(), table.all_standing()) == (("two", "one"), ("one",))
+    table.finish(1)
+    assert table.admit(3) is WAIT, "what has stood makes no room"
+    table.finish(2)
+    assert table.admit(1) is RUN
+
+
+def test_as_much_stands_as_may() -> None:
+    """Promise 10: `Limits.max_subscriptions` counts places, `Limits.max_subscription_bytes` weighs."""
+    table = standing_table()
+    assert table.can_stand(3, 100)
+    assert not table.can_stand(4, 1)
+    assert not table.can_stand(1, 101)
+    table.stand(1, "one", 2, 60)
+    assert table.can_stand(1, 40)
+    assert not table.can_stand(2, 40)
+    assert not table.can_stand(1, 41)
+    table.finish(1)
+    assert table.can_stand(3, 100)
+
+
+def test_nothing_stands_where_nothing_may() -> None:
+    assert not make_table().can_stand(1, 0)
+
+
 def test_nobody_overtakes_who_waits() -> None:
     """Requests start in the order in which they came."""
     table = make_table(max_running=1)

@@ -65,7 +65,12 @@ async def test_the_first_is_the_outermost() -> None:
     outer.seen = inner.seen = seen
     async with open_client(echo_server(outer, inner), revision="2025-11-25") as client:
         await client.ping()
-    assert [line for line in seen if line.endswith("ping")] == ["outer> ping", "inner> ping", "inner< ping", "outer< ping"]
+    assert [line for line in seen if line.endswith("ping")] == [
+        "outer> ping",
+        "inner> ping",
+        "inner< ping",
+        "outer< ping",
+    ]
 
 
 @REVISIONS

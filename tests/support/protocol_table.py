@@ -36,7 +36,9 @@ class Table:
     """What is known of each section in each revision."""
 
     def __init__(self) -> None:
-        self.sections: Mapping[str, Mapping[str, Sequence[str]]] = json.loads((HERE / "sections.json").read_text())
+        self.sections: Mapping[str, Mapping[str, Sequence[str]]] = json.loads(
+            (HERE / "sections.json").read_text()
+        )
         self.reasons: Mapping[str, Mapping[str, str]] = json.loads((HERE / "reasons.json").read_text())
         self.tests: dict[Cell, set[str]] = defaultdict(set)
         self.problems: list[str] = []
@@ -56,7 +58,9 @@ class Table:
         callspec = getattr(item, "callspec", None)
         named = mark.kwargs.get("revisions", callspec and callspec.params.get("revision"))
         if named is None:
-            self.problems.append(f"{item.nodeid}: has no parameter `revision`, so the mark must name the revisions")
+            self.problems.append(
+                f"{item.nodeid}: has no parameter `revision`, so the mark must name the revisions"
+            )
             return
         for revision in [str(named)] if isinstance(named, str) else map(str, named):
             if revision in has:

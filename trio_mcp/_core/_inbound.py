@@ -37,18 +37,36 @@ class InboundTable(Generic[_R, _W]):
     `max_running_bytes`. Then it waits, in order of arrival. Responses, cancellations and pings never come here,
     so they get through.
 
+    A request that stands stays open until somebody ends it. It takes no place among those that run, or a hundred
+    of them would leave none for a call that takes a moment; how much may stand has limits of its own.
+
     Args:
         max_running: How many may run at once.
         max_running_bytes: What the running ones may weigh together, as they came.
         max_waiting_bytes: What the waiting ones may weigh together before `is_overfull` asks to stop reading.
+        max_standing: How much may stand at once, in places; a request may take more than one.
+        max_standing_bytes: What the standing ones may weigh together, as they came.
     """
 
-    def __init__(self, *, max_running: int, max_running_bytes: int, max_waiting_bytes: int) -> None:
+    def __init__(
+        self,
+        *,
+        max_running: int,
+        max_running_bytes: int,
+        max_waiting_bytes: int,
+        max_standing: int = 0,
+        max_standing_bytes: int = 0,
+    ) -> None:
         self._max_running = max_running
         self._max_running_bytes = max_running_bytes
         self._max_waiting_bytes = max_waiting_bytes
+        self._max_standing = max_standing
+        self._max_standing_bytes = max_standing_bytes
         self._running: dict[RequestId, tuple[_R, int]] = {}
         self._running_bytes = 0
+        self._standing: dict[RequestId, tuple[_R, int, int]] = {}
+        self._standing_places = 0
+        self._standing_bytes = 0
         self._waiting: OrderedDict[RequestId, tuple[_W, int]] = OrderedDict()
         self._waiting_bytes = 0
 
@@ -56,6 +74,11 @@ class InboundTable(Generic[_R, _W]):
     def running(self) -> int:
         """How many requests run."""
         return len(self._running)
+
+    @property
+    def standing(self) -> int:
+        """How many requests stand."""
+        return len(self._standing)
 
     @property
     def waiting(self) -> int:
@@ -69,7 +92,7 @@ class InboundTable(Generic[_R, _W]):
 
     def admit(self, id: RequestId) -> Admission:
         """Decide about a request that has come. Follow with `run` or `wait`, with no checkpoint between."""
-        if id in self._running or id in self._waiting:
+        if id in self._running or id in self._standing or id in self._waiting:
             return Admission.DUPLICATE
         return Admission.RUN if self._has_room and not self._waiting else Admission.WAIT
 
@@ -82,6 +105,19 @@ class InboundTable(Generic[_R, _W]):
         self._running[id] = request, size
         self._running_bytes += size
 
+    def can_stand(self, places: int, size: int) -> bool:
+        """Whether there is room for one more request to stand."""
+        return (
+            self._standing_places + places <= self._max_standing
+            and self._standing_bytes + size <= self._max_standing_bytes
+        )
+
+    def stand(self, id: RequestId, request: _R, places: int, size: int) -> None:
+        """Enter a request as standing."""
+        self._standing[id] = request, places, size
+        self._standing_places += places
+        self._standing_bytes += size
+
     def wait(self, id: RequestId, request: _W, size: int) -> None:
         """Enter a request as waiting."""
         size += WAITING_OVERHEAD
@@ -89,9 +125,14 @@ class InboundTable(Generic[_R, _W]):
         self._waiting_bytes += size
 
     def finish(self, id: RequestId) -> None:
-        """Take a running request out: it is answered, or never will be."""
-        _, size = self._running.pop(id)
-        self._running_bytes -= size
+        """Take out a request that runs or stands: it is answered, or never will be."""
+        if id in self._standing:
+            _, places, size = self._standing.pop(id)
+            self._standing_places -= places
+            self._standing_bytes -= size
+        else:
+            _, size = self._running.pop(id)
+            self._running_bytes -= size
 
     def next_waiting(self) -> _W | None:
         """Take out the request that has waited longest, if there is one and room to run it."""
@@ -111,13 +152,20 @@ class InboundTable(Generic[_R, _W]):
         return request
 
     def get_running(self, id: RequestId) -> _R | None:
-        """Return the running request with this id."""
-        found = self._running.get(id)
+        """Return the request with this id, if it runs or stands."""
+        found = self._running.get(id) or self._standing.get(id)
         return None if found is None else found[0]
 
     def all_running(self) -> tuple[_R, ...]:
-        """Return the requests that run, oldest first."""
-        return tuple(request for request, _ in self._running.values())
+        """Return the requests that run, oldest first, and then those that stand."""
+        return (
+            *(request for request, _ in self._running.values()),
+            *(request for request, _, _ in self._standing.values()),
+        )
+
+    def all_standing(self) -> tuple[_R, ...]:
+        """Return the requests that stand, oldest first."""
+        return tuple(request for request, _, _ in self._standing.values())
 
     def forget_waiting(self) -> tuple[tuple[RequestId, _W], ...]:
         """Take out everything that has not been started, oldest first, with its ids."""

@@ -14,7 +14,7 @@ from typing import Any, Final, final, get_args
 import attrs
 
 from .._codec._json import is_object
-from .._codec._jsonrpc import Request
+from .._codec._jsonrpc import Notification, Request
 from .._errors import (
     INVALID_PARAMS,
     INVALID_REQUEST,
@@ -135,6 +135,27 @@ class ServerLifecycle:
         if rule is not None and not rule.allows(Side.CLIENT, agreement.revision):
             raise RequestError(METHOD_NOT_FOUND, f"{agreement.revision} has no method {request.method}")
         return agreement
+
+    def agree_on_notification(self, notification: Notification) -> Agreement | None:
+        """Decide by what a notification is to be read, or that there is nothing we speak which has it.
+
+        One that does not name its revision belongs to the session, if there is one.
+        """
+        meta = (notification.params or {}).get("_meta")
+        newest = max((one for one in self._supported if one.is_modern), default=None)
+        if is_object(meta) and PROTOCOL_VERSION_KEY in meta:
+            try:
+                agreement = self._agree_modern({CLIENT_CAPABILITIES_KEY: {}, **meta})
+            except RequestError:
+                return None
+        elif self._session is not None:
+            agreement = self._session
+        elif newest is not None:
+            agreement = Agreement(newest, {}, None, None)
+        else:
+            return None
+        rule = METHODS.get(notification.method)
+        return agreement if rule is None or rule.allows(Side.CLIENT, agreement.revision) else None
 
     def _agree_modern(self, meta: Mapping[str, Any]) -> Agreement:
         version = _expect(meta, PROTOCOL_VERSION_KEY, str, "a string", "_meta")

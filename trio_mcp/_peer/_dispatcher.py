@@ -7,7 +7,7 @@ from typing import Protocol
 
 from .._channel import Origin
 from .._codec._jsonrpc import Notification, Request
-from ._exchange import Answer, Handler
+from ._exchange import Answer, Handler, Standing
 
 __all__ = ["Dispatcher"]
 
@@ -28,12 +28,12 @@ class Dispatcher(Protocol):
         """
         ...
 
-    def route(self, request: Request, origin: Origin | None) -> Handler | Answer | None:
+    def route(self, request: Request, origin: Origin | None) -> Handler | Standing | Answer | None:
         """Decide what a request means, before any later message is looked at.
 
         Returns:
-            The handler to run in an exchange; or the answer itself, which then needs no place among the requests
-            being served; or `None` for a request that must not even be answered.
+            The handler to run in an exchange, or a `Standing` one; or the answer itself, which then needs no
+            place among the requests being served; or `None` for a request that must not even be answered.
 
         Raises:
             RequestError: The request is refused with this error.

@@ -20,7 +20,7 @@ from .._codec._jsonrpc import Encoded, Request
 from .._errors import LocalProtocolError
 from .._revisions import PROGRESS_TOKEN_KEY, TIMEOUT_KEY
 
-__all__ = ["Answer", "Exchange", "ExchangeSink", "Handler", "OnProgress", "Progress"]
+__all__ = ["Answer", "Exchange", "ExchangeSink", "Handler", "OnProgress", "Progress", "Standing"]
 
 Answer: TypeAlias = Mapping[str, Any] | Encoded
 """A result as plain JSON, or already encoded."""
@@ -57,6 +57,16 @@ class ExchangeSink(Protocol):
         """Send a notification that belongs to the exchange, waiting for room."""
         ...
 
+    def send_notification_nowait(
+        self, exchange: Exchange, method: str, params: Mapping[str, Any] | Encoded | None
+    ) -> None:
+        """Send a notification that belongs to the exchange, if there is room.
+
+        Raises:
+            trio.WouldBlock: There is no room; nothing was sent.
+        """
+        ...
+
     async def send_request(
         self,
         exchange: Exchange,
@@ -83,6 +93,7 @@ class Exchange:
         given_up: Whether the other side gave it up.
         stopped: Whether serving ended before it did.
         companion: A scope in another task that does the work, and is cancelled together with this one's.
+        on_drain: Called when serving is to end, for a request that stands open until then.
     """
 
     request: Request
@@ -94,6 +105,7 @@ class Exchange:
     given_up: bool = False
     stopped: bool = False
     companion: trio.CancelScope | None = None
+    on_drain: Callable[[], object] | None = None
     _abandoned: trio.lowlevel.ParkingLot = attrs.field(factory=trio.lowlevel.ParkingLot)
     _last_progress: float = -math.inf
 
@@ -147,6 +159,18 @@ class Exchange:
         else:
             await self.sink.send_notification(self, method, params)
 
+    def notify_nowait(self, method: str, params: Mapping[str, Any] | Encoded | None = None) -> None:
+        """Send a notification that belongs to this request, if there is room; silently nothing once it is over.
+
+        Raises:
+            trio.WouldBlock: There is no room; nothing was sent.
+            LocalProtocolError: It is larger than a message may be.
+            ConnectionLost: The connection is gone.
+            trio.ClosedResourceError: This end was closed.
+        """
+        if not self.is_over:
+            self.sink.send_notification_nowait(self, method, params)
+
     async def ask(
         self, method: str, params: Mapping[str, Any] | None = None, *, on_progress: OnProgress | None = None
     ) -> dict[str, Any]:
@@ -179,3 +203,22 @@ class Exchange:
 
 Handler: TypeAlias = Callable[[Exchange], Awaitable[Answer]]
 """Serves one exchange. A `RequestError` it raises is the answer; any other exception is masked."""
+
+
+@final
+@attrs.frozen
+class Standing:
+    """How a request is served that stands open until one of the two sides ends it.
+
+    It takes no place among the requests that are served at once, and never waits for one; how many there may be
+    is `Limits.max_subscriptions`. When serving is to end, it is asked to end first, so that nobody waits for it.
+
+    Attributes:
+        handler: Serves it.
+        on_drain: Called when serving is to end; the handler then returns its answer soon. Must not wait.
+        places: How many of `Limits.max_subscriptions` it takes.
+    """
+
+    handler: Handler
+    on_drain: Callable[[], object]
+    places: int = 1

@@ -27,7 +27,7 @@ from .._limits import Limits
 from ._batch import BatchReply
 from ._calls import Calls
 from ._dispatcher import Dispatcher
-from ._exchange import Answer, Exchange, ExchangeSink, Handler
+from ._exchange import Answer, Exchange, ExchangeSink, Handler, Standing
 from ._outbox import Outbox, OutboxEntry
 
 __all__ = ["Arrival", "Exchanges"]
@@ -87,6 +87,8 @@ class Exchanges:
             max_running=limits.max_inbound_requests,
             max_running_bytes=limits.max_inbound_bytes,
             max_waiting_bytes=limits.max_waiting_bytes,
+            max_standing=limits.max_subscriptions,
+            max_standing_bytes=limits.max_subscription_bytes,
         )
         self._changed = changed
         self._refusal: RequestError | None = None
@@ -94,8 +96,13 @@ class Exchanges:
 
     @property
     def running(self) -> int:
-        """How many requests are being served."""
+        """How many requests are being served, but for those that stand."""
         return self._table.running
+
+    @property
+    def standing(self) -> int:
+        """How many requests stand open until one of the two sides ends them."""
+        return self._table.standing
 
     @property
     def waiting(self) -> int:
@@ -122,15 +129,20 @@ class Exchanges:
                 raise invalid_request("id is that of a request still in flight")
             if self._refusal is not None:
                 raise self._refusal
-            decision = self._dispatcher.route(request, arrival.origin)
-            if not callable(decision):
-                self._answer_at_once(request.id, decision, arrival)
-            elif admission is Admission.RUN:
-                self._start(request, decision, arrival)
-            else:
-                self._put_off(request, arrival)
+            self._take(request, arrival, has_room=admission is Admission.RUN)
         except RequestError as error:
             self._send(request.id, encode_error(request.id, error), arrival)
+
+    def _take(self, request: Request, arrival: Arrival, *, has_room: bool) -> None:
+        decision = self._dispatcher.route(request, arrival.origin)
+        if isinstance(decision, Standing):
+            self._stand(request, decision, arrival)
+        elif not callable(decision):
+            self._answer_at_once(request.id, decision, arrival)
+        elif has_room:
+            self._start(request, decision, arrival)
+        else:
+            self._put_off(request, arrival)
 
     def _answer_at_once(self, id: RequestId, answer: Answer | None, arrival: Arrival) -> None:
         if answer is not None:
@@ -143,6 +155,23 @@ class Exchanges:
         exchange.start_clock()
         self._table.run(request.id, exchange, 0 if arrival.data is None else len(arrival.data))
         self._nursery.start_soon(self._run, exchange, handler, arrival, name=f"serving {request.method}")
+
+    def _stand(self, request: Request, standing: Standing, arrival: Arrival) -> None:
+        if arrival.batch is not None:
+            # Its answer would keep those of all the others.
+            raise invalid_request(f"{request.method} cannot come in a batch")
+        size = 0 if arrival.data is None else len(arrival.data)
+        if not self._table.can_stand(standing.places, size):
+            limits = self._limits
+            raise RequestError(
+                SERVER_BUSY,
+                f"too much is subscribed to over this connection: max_subscriptions is "
+                f"{limits.max_subscriptions}, max_subscription_bytes is {limits.max_subscription_bytes}",
+            )
+        exchange = Exchange(request, arrival.origin, arrival.received_at, self._sink, on_drain=standing.on_drain)
+        exchange.start_clock()
+        self._table.stand(request.id, exchange, standing.places, size)
+        self._nursery.start_soon(self._run, exchange, standing.handler, arrival, name=f"serving {request.method}")
 
     def _put_off(self, request: Request, arrival: Arrival) -> None:
         """Keep a request as it came until there is room; decoded it would weigh ten times as much."""
@@ -164,11 +193,7 @@ class Exchanges:
             request = parse_message(_json.decode(arrival.data))
             assert isinstance(request, Request)
             try:
-                decision = self._dispatcher.route(request, arrival.origin)
-                if callable(decision):
-                    self._start(request, decision, arrival)
-                else:
-                    self._answer_at_once(request.id, decision, arrival)
+                self._take(request, arrival, has_room=True)
             except RequestError as error:
                 self._send(request.id, encode_error(request.id, error), arrival)
         if self._changed:
@@ -260,9 +285,15 @@ class Exchanges:
         """Refuse every request that comes from now on. What has come is served."""
         self._refusal = error
 
+    def end_standing(self) -> None:
+        """Ask every request that stands open to end. Never waits."""
+        for exchange in self._table.all_standing():
+            if exchange.on_drain is not None:
+                exchange.on_drain()
+
     async def wait_done(self) -> None:
         """Wait until nothing is being served and nothing waits. Does not checkpoint if that is so."""
-        while self._table.running or self._table.waiting:
+        while self._table.running or self._table.standing or self._table.waiting:
             await self._changed.park()
 
     def stop(self, reason: str) -> None:

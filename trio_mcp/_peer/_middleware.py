@@ -45,7 +45,8 @@ Middleware: TypeAlias = Callable[[Message, CallNext], Awaitable[Mapping[str, Any
 """Takes a message and what hands it on, and returns the result, `None` for a notification.
 
 It may hand on another message (see `Message.evolve`), return a result of its own without handing anything on,
-drop a notification, hand on twice, or raise. It runs where the message is waited for, so a deadline there covers it.
+drop a notification, hand on twice, or raise. It runs where the message is waited for, so a deadline there covers
+it.
 """
 
 

@@ -67,6 +67,7 @@ class PeerStatistics:
     Attributes:
         calls: Requests of ours without an answer.
         exchanges: Requests of the other side that are being served.
+        standing: Requests of the other side that stand open, such as subscriptions; not counted in `exchanges`.
         waiting: Requests of the other side that wait for their turn.
         outbox_bytes: What lies ready to be written.
         dropped_notifications: Notifications that had to make room because they were handled too slowly.
@@ -74,6 +75,7 @@ class PeerStatistics:
 
     calls: int
     exchanges: int
+    standing: int
     waiting: int
     outbox_bytes: int
     dropped_notifications: int
@@ -166,26 +168,41 @@ class Peer:
         self, method: str, params: Mapping[str, Any] | Encoded | None, exchange: Exchange | None
     ) -> None:
         await trio.lowlevel.checkpoint_if_cancelled()
+        data = self._encoded(method, params)
+        await self._outbox.wait_room()
+        self._put_notification(data, exchange)
+        await trio.lowlevel.cancel_shielded_checkpoint()
+
+    def _encoded(self, method: str, params: Mapping[str, Any] | Encoded | None) -> bytes:
         data = encode_notification(method, params)
         if len(data) > self._limits.max_message_bytes:
             raise LocalProtocolError(
                 f"{method} is {len(data)} bytes as a message; "
                 f"max_message_bytes is {self._limits.max_message_bytes}"
             )
-        await self._outbox.wait_room()
+        return data
+
+    def _put_notification(self, data: bytes, exchange: Exchange | None) -> None:
         if self._closing or self._lost is not None:
             raise self._why_closed()
         if exchange is None:
             self._outbox.put(OutboxEntry(Outgoing(data)))
         elif not exchange.is_over:
             self._outbox.put(OutboxEntry(Outgoing(data, origin=exchange.origin), exchange=exchange))
-        await trio.lowlevel.cancel_shielded_checkpoint()
 
     async def send_notification(
         self, exchange: Exchange, method: str, params: Mapping[str, Any] | Encoded | None
     ) -> None:
         """Send a notification that belongs to an exchange; see `ExchangeSink`."""
         await self._notify(method, params, exchange)
+
+    def send_notification_nowait(
+        self, exchange: Exchange, method: str, params: Mapping[str, Any] | Encoded | None
+    ) -> None:
+        """Send a notification that belongs to an exchange, if there is room; see `ExchangeSink`."""
+        if self._outbox.is_full:
+            raise trio.WouldBlock
+        self._put_notification(self._encoded(method, params), exchange)
 
     async def send_request(
         self,
@@ -211,6 +228,7 @@ class Peer:
         return PeerStatistics(
             calls=len(self._calls),
             exchanges=self._exchanges.running,
+            standing=self._exchanges.standing,
             waiting=self._exchanges.waiting,
             outbox_bytes=self._outbox.size,
             dropped_notifications=self._notices.dropped,
@@ -366,6 +384,7 @@ class Peer:
     async def drain(self) -> None:
         """Refuse new requests, let those that came finish within `Limits.drain_timeout`, cancel the rest."""
         self._exchanges.refuse_new(RequestError(SERVER_BUSY, "serving is about to end"))
+        self._exchanges.end_standing()
         with trio.move_on_after(self._limits.drain_timeout):
             await self._exchanges.wait_done()
         self._exchanges.stop("serving ended")

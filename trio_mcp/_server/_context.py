@@ -248,14 +248,33 @@ class Context(Questions, Generic[StateT]):
 
         Spec: 2026-07-28, server/utilities/logging; deprecated there, and so are the alternatives it names.
         """
+        if self.wants_log(level):
+            message = LoggingMessageNotificationParams(level=level, data=data, logger=logger)
+            await self._exchange.notify("notifications/message", to_wire(message, self.revision))
+        else:
+            await trio.lowlevel.checkpoint()
+
+    def wants_log(self, level: LoggingLevel) -> bool:
+        """Whether the client wants log messages of this severity.
+
+        Raises:
+            ValueError: There is no such level.
+        """
         if level not in _SEVERITY:
             raise ValueError(f"level must be one of {', '.join(_SEVERITY)}, not {level!r}")
         wanted = self._agreement.log_level
-        if wanted not in _SEVERITY or _SEVERITY[level] < _SEVERITY[wanted]:
-            await trio.lowlevel.checkpoint()
-            return
-        message = LoggingMessageNotificationParams(level=level, data=data, logger=logger)
-        await self._exchange.notify("notifications/message", to_wire(message, self.revision))
+        return wanted in _SEVERITY and _SEVERITY[level] >= _SEVERITY[wanted]
+
+    def log_nowait(self, level: LoggingLevel, data: object, *, logger: str | None = None) -> None:
+        """Send a log message as `log` does, but only if there is room for it.
+
+        Raises:
+            trio.WouldBlock: There is no room; nothing was sent.
+            ValueError: There is no such level.
+        """
+        if self.wants_log(level):
+            message = LoggingMessageNotificationParams(level=level, data=data, logger=logger)
+            self._exchange.notify_nowait("notifications/message", to_wire(message, self.revision))
 
     async def debug(self, data: object, *, logger: str | None = None) -> None:
         """Send a log message of level debug; see `log`."""
@@ -265,6 +284,10 @@ class Context(Questions, Generic[StateT]):
         """Send a log message of level info; see `log`."""
         await self.log("info", data, logger=logger)
 
+    async def notice(self, data: object, *, logger: str | None = None) -> None:
+        """Send a log message of level notice; see `log`."""
+        await self.log("notice", data, logger=logger)
+
     async def warning(self, data: object, *, logger: str | None = None) -> None:
         """Send a log message of level warning; see `log`."""
         await self.log("warning", data, logger=logger)
@@ -272,6 +295,18 @@ class Context(Questions, Generic[StateT]):
     async def error(self, data: object, *, logger: str | None = None) -> None:
         """Send a log message of level error; see `log`."""
         await self.log("error", data, logger=logger)
+
+    async def critical(self, data: object, *, logger: str | None = None) -> None:
+        """Send a log message of level critical; see `log`."""
+        await self.log("critical", data, logger=logger)
+
+    async def alert(self, data: object, *, logger: str | None = None) -> None:
+        """Send a log message of level alert; see `log`."""
+        await self.log("alert", data, logger=logger)
+
+    async def emergency(self, data: object, *, logger: str | None = None) -> None:
+        """Send a log message of level emergency; see `log`."""
+        await self.log("emergency", data, logger=logger)
 
     # The low level.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from typing import Any, Final, Generic, Literal, final, overload
 
 import trio
@@ -22,17 +23,23 @@ from ..types import (
     Implementation,
     ListToolsResult,
     PaginatedRequestParams,
+    PromptsCapability,
+    ResourcesCapability,
     ServerCapabilities,
     Tool,
     ToolAnnotations,
     ToolsCapability,
 )
+from ._application import MethodHandler
 from ._background import open_background
+from ._changes import ChangeHub, ListKind
 from ._context import Context
 from ._input_required import Asking, InputRequired
+from ._notifications import NotificationHandler, check_notification_method
+from ._params import read_params
 from ._serve import run_stdio, serve_until_end
 from ._service import Service, open_service
-from ._session import MethodHandler, ServerSession, read_params
+from ._session import ServerSession
 from ._shutdown import Shutdown
 from ._tools import ToolRegistry
 
@@ -102,11 +109,13 @@ class Server(Generic[StateT]):
         self._lifespan = lifespan
         self._limits = Limits() if limits is None else limits
         self._revisions = tuple(Revision(revision) for revision in revisions)
-        self._tools = ToolRegistry()
+        self._changes = ChangeHub()
+        self._tools = ToolRegistry(partial(self._changes.list_changed, "tools"))
         self._threads = trio.CapacityLimiter(self._limits.max_threads)
         self._custom: dict[str, MethodHandler] = {}
         self._middleware = tuple(middleware)
         self._sealer = Sealer(request_state_keys)
+        self._notification_handlers: dict[str, NotificationHandler] = {}
 
     @property
     def info(self) -> Implementation:
@@ -212,6 +221,17 @@ class Server(Generic[StateT]):
 
         return register if function is None else register(function)
 
+    def remove_tool(self, name: str) -> None:
+        """Take a tool away, and tell the clients that want to know. Calls of it that run go on.
+
+        Args:
+            name: The tool's name.
+
+        Raises:
+            ValueError: There is no tool of this name.
+        """
+        self._tools.remove(name)
+
     def request_handler(self, method: str) -> Callable[[MethodHandler], MethodHandler]:
         """Register who serves a method, of the protocol or your own: ``@server.request_handler("x/y")``.
 
@@ -234,17 +254,83 @@ class Server(Generic[StateT]):
 
         return register
 
+    def notification_handler(self, method: str) -> Callable[[NotificationHandler], NotificationHandler]:
+        """Register who handles a notification of clients: ``@server.notification_handler("x/y")``.
+
+        The handler is called with the parameters as plain JSON and a `NotificationContext`: one notification
+        after another, in the order in which they came over the connection. The next one waits for it, so it
+        should be brief. What it raises is logged. A notification that the client's revision does not have is
+        ignored.
+
+        Args:
+            method: The method, of the protocol or your own.
+
+        Raises:
+            ValueError: It has such a handler already, the connection itself handles it, or no client sends it.
+        """
+        check_notification_method(method)
+        if method in self._notification_handlers:
+            raise ValueError(f"{method} has a handler already")
+
+        def register(handler: NotificationHandler) -> NotificationHandler:
+            self._notification_handlers[method] = handler
+            return handler
+
+        return register
+
+    # Telling of changes.
+
+    async def resource_updated(self, uri: str) -> None:
+        """Tell every client that wants to know that a resource has changed.
+
+        Returns at once: each client is told as fast as it reads, and several changes of a resource that it has
+        not been told of yet are one. Nothing happens while nobody is served.
+
+        Args:
+            uri: The resource, as clients have subscribed to it.
+
+        Spec: 2026-07-28, basic/patterns/subscriptions; 2025-11-25, server/resources, "Subscriptions".
+        """
+        self._changes.resource_updated(uri)
+        await trio.lowlevel.checkpoint()
+
+    def list_changed(self, kind: ListKind) -> None:
+        """Tell every client that wants to know that a list has changed. Never waits, and works in any thread.
+
+        What is registered and taken away here is told without this. It is for lists that you serve yourself, with
+        `request_handler`.
+
+        Args:
+            kind: ``"tools"``, ``"prompts"`` or ``"resources"``; templates are resources, too.
+
+        Raises:
+            KeyError: There is no such list.
+        """
+        self._changes.list_changed(kind)
+
     # What a session asks.
+
+    @property
+    def changes(self) -> ChangeHub:
+        """What has changed, and who wants to know."""
+        return self._changes
 
     def capabilities(self) -> ServerCapabilities:
         """Return what the server can do, as it stands."""
-        has_tools = len(self._tools) or "tools/list" in self._custom
-        return ServerCapabilities(tools=ToolsCapability() if has_tools else None, logging={})
+        has_tools = self._tools.is_used or "tools/list" in self._custom
+        has_prompts = "prompts/list" in self._custom
+        has_resources = "resources/list" in self._custom or "resources/read" in self._custom
+        return ServerCapabilities(
+            tools=ToolsCapability(list_changed=True) if has_tools else None,
+            prompts=PromptsCapability(list_changed=True) if has_prompts else None,
+            resources=ResourcesCapability(list_changed=True, subscribe=True) if has_resources else None,
+            logging={},
+        )
 
     def handler_for(self, method: str) -> MethodHandler | None:
         """Return who serves a method; nobody, if it belongs to a capability that the server has not."""
         handler = self._custom.get(method)
-        if handler is None and len(self._tools):
+        if handler is None and self._tools.is_used:
             if method == "tools/call":
                 return self._call_tool
             if method == "tools/list":
@@ -267,6 +353,10 @@ class Server(Generic[StateT]):
             if tool.name == name:
                 return tool
         raise ValueError(f"this server has no tool called {name!r}")
+
+    def notification_handler_for(self, method: str) -> NotificationHandler | None:
+        """Return who handles the notifications of a method."""
+        return self._notification_handlers.get(method)
 
     async def _list_tools(self, params: Mapping[str, Any], _: Context[Any]) -> ListToolsResult:
         read_params(params, PaginatedRequestParams)
@@ -330,7 +420,8 @@ class Server(Generic[StateT]):
         """Serve one client of a running server."""
         async with open_background(f"the session with {channel.description}") as background:
             session = ServerSession(self, service, background)
-            async with open_peer(channel, session, self._limits, on_frame=on_frame) as peer:
+            opening = open_peer(channel, session, self._limits, on_frame=on_frame)
+            async with session.subscriptions.connected(opening) as peer:
                 task_status.started()
                 await serve_until_end(peer, shutdown)
 

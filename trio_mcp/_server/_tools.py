@@ -86,10 +86,19 @@ class RegisteredTool:
 
 @final
 class ToolRegistry:
-    """The tools of a server, in the order in which they were registered."""
+    """The tools of a server, in the order in which they were registered.
 
-    def __init__(self) -> None:
+    Args:
+        on_change: Called when there is another tool, or one less.
+
+    Attributes:
+        is_used: Whether there is a tool, or was one: clients that were told of tools may ask for them to the end.
+    """
+
+    def __init__(self, on_change: Callable[[], object]) -> None:
         self._tools: dict[str, RegisteredTool] = {}
+        self._on_change = on_change
+        self.is_used = False
 
     def __len__(self) -> int:
         return len(self._tools)
@@ -137,12 +146,24 @@ class ToolRegistry:
         asking = (Asking.REPLAY if resume == "replay" else Asking.PARK) if spec.injected else Asking.NEVER
         registered = RegisteredTool(tool=tool, spec=spec, function=function, in_thread=thread, asking=asking)
         self._tools[name] = registered
+        self.is_used = True
+        self._on_change()
         return registered
 
     def asking(self, name: object) -> Asking:
         """Return whether a tool may ask its client, and what becomes of it then."""
         registered = self._tools.get(name) if isinstance(name, str) else None
         return Asking.NEVER if registered is None else registered.asking
+
+    def remove(self, name: str) -> None:
+        """Take a tool away. Calls that run go on.
+
+        Raises:
+            ValueError: There is none of this name.
+        """
+        if self._tools.pop(name, None) is None:
+            raise ValueError(f"there is no tool called {name!r}")
+        self._on_change()
 
     def get(self, name: str) -> RegisteredTool:
         """Return the tool of this name.

@@ -1,0 +1,138 @@
+"""How a handler serves a request, in either era, and how what it returns is written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, cast, final
+
+import trio
+
+from .._codec._convert import to_wire
+from .._codec._json import is_object
+from .._codec._jsonrpc import Encoded
+from .._core._lifecycle import Agreement
+from .._errors import INTERNAL_ERROR, RequestError
+from .._peer._exchange import Answer, Exchange, Handler
+from .._revisions import SERVER_INFO_KEY, Revision
+from ..types import ClientCapabilities, InputRequiredResult, InputResponseRequestParams
+from ._application import Application, MethodHandler
+from ._asking import Abilities, read_said
+from ._context import Context, Surroundings
+from ._elicitation import URLElicitationRequired, result_for
+from ._input_required import Asking, InputRequired, answer_in_session, input_request
+from ._log_handler import enter_request
+from ._params import read_params
+from ._parking import Parking
+from ._requirements import require_for
+
+__all__ = ["Answering"]
+
+INPUT_METHODS: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
+"""The requests whose handlers may ask for input (2026-07-28, basic/patterns/mrtr, "Supported Requests")."""
+
+
+@final
+class Answering:
+    """Serves the requests of one connection with the server's handlers.
+
+    Args:
+        application: The server.
+        parking: Handlers that wait for their clients between two requests.
+        surroundings: Where handlers run.
+    """
+
+    def __init__(self, application: Application, parking: Parking, surroundings: Surroundings[Any]) -> None:
+        self._application = application
+        self._parking = parking
+        self._surroundings = surroundings
+
+    def by(self, handler: MethodHandler, agreement: Agreement) -> Handler:
+        """Return what serves an exchange with a handler."""
+
+        async def serve(exchange: Exchange) -> Answer:
+            context = Context(exchange, agreement, self._surroundings)
+            enter_request(context)
+            try:
+                if agreement.revision.is_modern:
+                    result = await self._serve_modern(handler, exchange, agreement, context)
+                else:
+                    result = await self._serve_legacy(handler, exchange, agreement, context)
+            except URLElicitationRequired as error:
+                await trio.lowlevel.checkpoint()
+                result = result_for(error, _abilities(agreement), context.method)
+            return self.written(result, agreement.revision)
+
+        return serve
+
+    async def _serve_modern(
+        self, handler: MethodHandler, exchange: Exchange, agreement: Agreement, context: Context[Any]
+    ) -> object:
+        params = exchange.request.params or {}
+        asking = self._asking(exchange.request.method, params, agreement)
+        if asking is None:
+            result = await handler(params, context)
+        else:
+            result = await self._parking.serve(
+                exchange,
+                agreement,
+                context,
+                lambda context: handler(params, context),
+                read_params(params, InputResponseRequestParams).input_responses or {},
+                replay=asking is Asking.REPLAY,
+            )
+        return self._left_to_client(result, exchange, agreement) if isinstance(result, InputRequired) else result
+
+    def _asking(self, method: str, params: Mapping[str, Any], agreement: Agreement) -> Asking | None:
+        """Return what becomes of the handler of a request when it asks; `None` if that cannot happen."""
+        if method not in INPUT_METHODS:
+            return None
+        is_again = "requestState" in params or "inputResponses" in params
+        if not is_again and not agreement.client_capabilities:
+            return None  # a client of which nothing can be asked
+        asking = self._application.asking(method, params)
+        return asking if is_again or asking is not Asking.NEVER else None
+
+    def _left_to_client(
+        self, required: InputRequired, exchange: Exchange, agreement: Agreement
+    ) -> InputRequiredResult:
+        if exchange.request.method not in INPUT_METHODS:
+            raise TypeError(f"{exchange.request.method} cannot ask for input")
+        for question in required.requests.values():
+            require_for(_abilities(agreement), input_request(question).params)
+        return self._parking.by_hand(required, exchange)
+
+    async def _serve_legacy(
+        self, handler: MethodHandler, exchange: Exchange, agreement: Agreement, context: Context[Any]
+    ) -> object:
+        """Serve a request; what a handler leaves to its client to bring again is asked here and now."""
+        params = exchange.request.params or {}
+        result = await handler(params, context)
+        rounds = 0
+        while isinstance(result, InputRequired):
+            rounds += 1
+            limit = self._application.limits.max_input_rounds
+            if rounds > limit:
+                problem = f"{exchange.request.method} asked for input more than {limit} times (max_input_rounds)"
+                raise RequestError(INTERNAL_ERROR, problem)
+            context.resume(None, *await answer_in_session(result, exchange, agreement))
+            result = await handler(params, context)
+        return result
+
+    def written(self, result: object, revision: Revision) -> Answer:
+        """Write a result for the client's revision."""
+        return result if isinstance(result, Encoded) else self.plain(result, revision)
+
+    def plain(self, result: object, revision: Revision) -> dict[str, Any]:
+        """Write a result as plain JSON; a modern one says who has made it."""
+        is_plain = isinstance(result, Mapping)
+        written = dict(cast("Mapping[str, Any]", result)) if is_plain else to_wire(result, revision)
+        if revision.is_modern:
+            written.setdefault("resultType", "complete")
+            meta: Any = written.get("_meta")
+            info = to_wire(self._application.info, revision)
+            written["_meta"] = {SERVER_INFO_KEY: info, **(meta if is_object(meta) else {})}
+        return written
+
+
+def _abilities(agreement: Agreement) -> Abilities:
+    return Abilities(agreement.revision, read_said(agreement.client_capabilities, ClientCapabilities))

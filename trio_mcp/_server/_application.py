@@ -1,0 +1,78 @@
+"""What a connection asks of the server it belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeAlias
+
+from .._limits import Limits
+from .._peer._middleware import Middleware
+from .._revisions import Revision
+from ..types import Implementation, ServerCapabilities, Tool
+from ._changes import ChangeHub
+from ._context import Context
+from ._input_required import Asking
+from ._notifications import NotificationHandler
+
+__all__ = ["Application", "MethodHandler"]
+
+MethodHandler: TypeAlias = Callable[[Mapping[str, Any], Context[Any]], Awaitable[object]]
+"""Serves a method: its parameters as plain JSON in; a wire object, plain JSON, or bytes of JSON out."""
+
+
+class Application(Protocol):
+    """A server, as its connections see it."""
+
+    @property
+    def info(self) -> Implementation:
+        """What the server is."""
+        ...
+
+    @property
+    def instructions(self) -> str | None:
+        """How a model should use it."""
+        ...
+
+    @property
+    def revisions(self) -> tuple[Revision, ...]:
+        """The revisions it speaks."""
+        ...
+
+    @property
+    def limits(self) -> Limits:
+        """What a connection may cost."""
+        ...
+
+    @property
+    def changes(self) -> ChangeHub:
+        """What has changed, and who wants to know."""
+        ...
+
+    @property
+    def middleware(self) -> Sequence[Middleware]:
+        """What every message of a client passes, outermost first."""
+        ...
+
+    def capabilities(self) -> ServerCapabilities:
+        """Return what it can do."""
+        ...
+
+    def handler_for(self, method: str) -> MethodHandler | None:
+        """Return who serves a method."""
+        ...
+
+    def notification_handler_for(self, method: str) -> NotificationHandler | None:
+        """Return who handles the notifications of a method."""
+        ...
+
+    def asking(self, method: str, params: Mapping[str, Any]) -> Asking:
+        """Return whether the handler of a request may ask the client, and what becomes of it then."""
+        ...
+
+    def find_tool(self, name: str) -> Tool:
+        """Return one of its tools.
+
+        Raises:
+            ValueError: There is none of this name.
+        """
+        ...

@@ -1,0 +1,313 @@
+"""What the client of one connection is told of changes, in either era. What has changed is the hub's business.
+
+A session of the legacy era gets the list changes that were declared to it, and the resources it has subscribed
+to, as notifications of the connection. In the modern era each ``subscriptions/listen`` gets what it asked for and
+nothing else, as notifications of that request.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextvars import Context as Variables
+from typing import Any, Final, final
+
+import trio
+
+from .._codec._convert import to_wire
+from .._codec._jsonrpc import Request, RequestId
+from .._errors import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    SERVER_BUSY,
+    ConnectionLost,
+    LocalProtocolError,
+    RequestError,
+)
+from .._groups import sole_error
+from .._limits import Limits
+from .._peer._exchange import Answer, Exchange, Standing
+from .._peer._peer import Peer
+from .._revisions import SUBSCRIPTION_ID_KEY, Revision
+from ..types import (
+    ServerCapabilities,
+    SubscribeRequestParams,
+    SubscriptionFilter,
+    SubscriptionsAcknowledgedNotificationParams,
+    SubscriptionsListenRequestParams,
+    SubscriptionsListenResult,
+    UnsubscribeRequestParams,
+)
+from ._changes import LIST_CHANGES, Change, ChangeHub, Receiver, resource_change
+from ._params import read_params
+
+__all__ = ["Subscriptions"]
+
+_log: Final = logging.getLogger("trio_mcp.server")
+
+RESOURCE_NOT_FOUND: Final = -32002
+"""2025-11-25, server/resources, "Error Handling"; 2026-07-28 has -32602 instead."""
+
+ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
+
+
+@final
+class Subscriptions:
+    """The subscriptions of one connection.
+
+    Args:
+        hub: Says what changes.
+        capabilities: Returns what the server can do, as it stands.
+        limits: How many subscriptions there may be.
+        written: Writes a result for a revision.
+    """
+
+    def __init__(
+        self,
+        hub: ChangeHub,
+        capabilities: Callable[[], ServerCapabilities],
+        limits: Limits,
+        written: Callable[[object, Revision], Answer],
+    ) -> None:
+        self._hub = hub
+        self._capabilities = capabilities
+        self._limits = limits
+        self._written = written
+        self._declared: tuple[Change, ...] = ()
+        self._uris: dict[str, int] = {}
+        self._uri_bytes = 0
+        self._receiver: Receiver | None = None
+        self._start: Callable[[], None] | None = None
+        self._is_telling = False
+
+    # What the connection says.
+
+    @asynccontextmanager
+    async def connected(self, opening: AbstractAsyncContextManager[Peer]) -> AsyncGenerator[Peer]:
+        """Open a connection, and tell its session of changes for as long as the body runs.
+
+        An exception of the body comes out as itself. Leaving is the checkpoint.
+
+        Args:
+            opening: Opens the connection.
+        """
+        error: BaseException | None = None
+        # There is a receiver before the first message is read, so that no change falls between the two.
+        with self._hub.receiver(self._wake) as self._receiver:
+            async with opening as peer:
+                try:
+                    async with trio.open_nursery() as nursery:
+                        # Changes are noted by whatever task makes them, whose context variables are its own.
+                        self._start = lambda: Variables().run(nursery.start_soon, self._tell, peer)
+                        self._wake()
+                        try:
+                            yield peer
+                        finally:
+                            self._start = None
+                            nursery.cancel_scope.cancel()
+                except BaseExceptionGroup as group:
+                    error = sole_error(group)
+                    if error is None:
+                        raise
+                if error is not None:
+                    raise error  # outside the handler, so that its context stays its own
+
+    def declared(self, capabilities: ServerCapabilities) -> None:
+        """The handshake has declared this to the client; what was not declared is not sent."""
+        self._declared = _list_changes(capabilities)
+
+    def initialized(self) -> None:
+        """The client is ready: from now on it is told when lists change.
+
+        Spec: 2025-11-25, basic/lifecycle, "Initialization": nothing but pings and logging before.
+        """
+        if self._receiver is not None:
+            for change in self._declared:
+                self._receiver.want(change)
+
+    def route(self, request: Request, revision: Revision) -> Standing | Answer | None:
+        """Decide who serves a request; nobody, if it is not about subscriptions, or not of what the server has.
+
+        Raises:
+            RequestError: The request is refused.
+        """
+        params = request.params or {}
+        if request.method == "subscriptions/listen":
+            return self._listen(request, read_params(params, SubscriptionsListenRequestParams), revision)
+        resources = self._capabilities().resources
+        if self._receiver is None or resources is None or not resources.subscribe:
+            return None
+        if request.method == "resources/subscribe":
+            return self._subscribe(self._receiver, read_params(params, SubscribeRequestParams).uri)
+        if request.method == "resources/unsubscribe":
+            return self._unsubscribe(self._receiver, read_params(params, UnsubscribeRequestParams).uri)
+        return None
+
+    # The legacy era.
+
+    def _subscribe(self, receiver: Receiver, uri: str) -> Answer:
+        if uri in self._uris:
+            return {}
+        if not self._knows(uri):
+            raise RequestError(RESOURCE_NOT_FOUND, "Resource not found", {"uri": uri})
+        limits, size = self._limits, len(uri.encode(errors="surrogatepass"))
+        if len(self._uris) >= limits.max_subscriptions:
+            raise RequestError(
+                SERVER_BUSY,
+                f"uri: subscribed to {len(self._uris)} resources already (max_subscriptions)",
+            )
+        if self._uri_bytes + size > limits.max_subscription_bytes:
+            raise RequestError(
+                SERVER_BUSY,
+                f"uri: with it those that are subscribed to would exceed {limits.max_subscription_bytes} bytes "
+                "(max_subscription_bytes)",
+            )
+        self._uris[uri] = size
+        self._uri_bytes += size
+        receiver.want(resource_change(uri))
+        return {}
+
+    def _unsubscribe(self, receiver: Receiver, uri: str) -> Answer:
+        self._uri_bytes -= self._uris.pop(uri, 0)
+        receiver.forget(resource_change(uri))
+        return {}
+
+    def _wake(self) -> None:
+        """There is something to say; start saying it, unless that has begun or the connection has not."""
+        if self._start is not None and not self._is_telling:
+            self._is_telling = True
+            self._start()
+
+    async def _tell(self, peer: Peer) -> None:
+        """Say what is to be said, as fast as the client takes it."""
+        assert self._receiver is not None
+        # Changes that come together are said together, and those that are equal are one.
+        await trio.lowlevel.checkpoint()
+        try:
+            while (change := self._receiver.take()) is not None:
+                await _say(peer.notify, change, None)
+        except (ConnectionLost, trio.ClosedResourceError):
+            pass  # whoever serves the connection learns of its end from the connection
+        finally:
+            self._is_telling = False
+
+    # The modern era.
+
+    def _listen(self, request: Request, params: SubscriptionsListenRequestParams, revision: Revision) -> Standing:
+        wanted = params.notifications
+        count, limit = len(wanted.resource_subscriptions or ()), self._limits.max_subscriptions
+        if count >= limit:
+            raise RequestError(
+                INVALID_PARAMS,
+                f"invalid params: notifications.resourceSubscriptions names {count} resources; with the request "
+                f"itself that is {count + 1} subscriptions, and max_subscriptions is {limit}",
+            )
+        granted = self._granted(wanted)
+        listening = _Listening(request.id, revision, granted, self._hub, self._written)
+        return Standing(listening.serve, listening.end, places=1 + len(granted.resource_subscriptions or ()))
+
+    def _granted(self, wanted: SubscriptionFilter) -> SubscriptionFilter:
+        """Return the part of what is wanted that the server has; the rest is left out of it."""
+        capabilities = self._capabilities()
+        told = _list_changes(capabilities)
+        uris: tuple[str, ...] | None = None
+        if capabilities.resources is not None and capabilities.resources.subscribe:
+            asked = wanted.resource_subscriptions
+            uris = None if asked is None else tuple(uri for uri in dict.fromkeys(asked) if self._knows(uri))
+        return SubscriptionFilter(
+            tools_list_changed=(wanted.tools_list_changed and LIST_CHANGES["tools"] in told) or None,
+            prompts_list_changed=(wanted.prompts_list_changed and LIST_CHANGES["prompts"] in told) or None,
+            resources_list_changed=(wanted.resources_list_changed and LIST_CHANGES["resources"] in told) or None,
+            resource_subscriptions=uris,
+        )
+
+    def _knows(self, uri: str) -> bool:
+        if self._hub.knows is None:
+            return True
+        try:
+            return self._hub.knows(uri)
+        except Exception as error:
+            # The boundary of one request, although no handler has been started yet.
+            _log.exception("whether there is a resource %.200r could not be found out", uri)
+            raise RequestError(INTERNAL_ERROR, "internal error") from error
+
+
+@final
+class _Listening:
+    """One ``subscriptions/listen``.
+
+    Spec: 2026-07-28, basic/patterns/subscriptions.
+    """
+
+    def __init__(
+        self,
+        id: RequestId,
+        revision: Revision,
+        granted: SubscriptionFilter,
+        hub: ChangeHub,
+        written: Callable[[object, Revision], Answer],
+    ) -> None:
+        self._meta: Final[dict[str, Any]] = {SUBSCRIPTION_ID_KEY: id}
+        self._revision = revision
+        self._granted = granted
+        self._hub = hub
+        self._written = written
+        self._something = trio.lowlevel.ParkingLot()
+        self._ended = False
+
+    def end(self) -> None:
+        """Say what is still to be said, and then that this was all."""
+        self._ended = True
+        self._something.unpark_all()
+
+    async def serve(self, exchange: Exchange) -> Answer:
+        acknowledged = SubscriptionsAcknowledgedNotificationParams(meta=self._meta, notifications=self._granted)
+        with self._hub.receiver(self._something.unpark_all) as receiver:
+            for change in _changes_in(self._granted):
+                receiver.want(change)
+            # What changes from here on waits until this is said.
+            await exchange.notify(ACKNOWLEDGED, to_wire(acknowledged, self._revision))
+            while (due := receiver.take()) is not None or not self._ended:
+                if due is None:
+                    await self._something.park()
+                else:
+                    await _say(exchange.notify, due, self._meta)
+        return self._written(SubscriptionsListenResult(meta=self._meta), self._revision)
+
+
+async def _say(
+    notify: Callable[[str, dict[str, Any] | None], Awaitable[None]], change: Change, meta: dict[str, Any] | None
+) -> None:
+    try:
+        await notify(change.method, change.params(meta))
+    except LocalProtocolError as error:
+        # Its URI was short enough to be asked for, and is too long with what belongs around it here.
+        _log.warning("a change cannot be told: %s", error)
+        await trio.lowlevel.checkpoint()
+
+
+def _list_changes(capabilities: ServerCapabilities) -> tuple[Change, ...]:
+    """Return the list changes that these capabilities promise."""
+    declared = {
+        "tools": capabilities.tools,
+        "prompts": capabilities.prompts,
+        "resources": capabilities.resources,
+    }
+    return tuple(
+        change
+        for kind, change in LIST_CHANGES.items()
+        if (capability := declared[kind]) is not None and capability.list_changed
+    )
+
+
+def _changes_in(granted: SubscriptionFilter) -> tuple[Change, ...]:
+    lists = {
+        "tools": granted.tools_list_changed,
+        "prompts": granted.prompts_list_changed,
+        "resources": granted.resources_list_changed,
+    }
+    return (
+        *(change for kind, change in LIST_CHANGES.items() if lists[kind]),
+        *(resource_change(uri) for uri in granted.resource_subscriptions or ()),
+    )
