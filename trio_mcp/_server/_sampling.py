@@ -184,14 +184,13 @@ def conversation(said: SamplingInput) -> tuple[SamplingMessage, ...]:
     return tuple(messages)
 
 
-def _parts(said: SamplingInput) -> Iterable[Any]:
+def _parts(said: Any) -> Iterable[Any]:
+    kind = type(said).__name__
     if isinstance(said, (str, SamplingMessage, CreateMessageResult, ToolUseContent, *_BY_USERS)):
         return (said,)
-    given: object = said
-    if isinstance(given, (bytes, Mapping)) or not isinstance(given, Iterable):
-        kind: str = given.__class__.__name__
+    if isinstance(said, (bytes, Mapping)) or not isinstance(said, Iterable):
         raise TypeError(f"messages must be text, content or messages, not {kind}")
-    return said
+    return said  # pyright: ignore[reportUnknownVariableType]  # of what, the caller looks at
 
 
 def _blocks(message: SamplingMessage) -> Sequence[SamplingMessageContentBlock]:
