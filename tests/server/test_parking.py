@@ -486,6 +486,7 @@ async def test_replayed_it_finds_the_answers_it_has_got_even_in_another_process(
     keys = [b"k" * 32]
     params, answers = call(), iter(["Ada", "Lovelace", "Byron"])
     ran: list[str] = []
+    result: dict[str, Any] = {}
     for _ in range(4):
         server, ran_here = replaying(keys)  # each time a new server, as after a restart or behind a balancer
         async with open_client(server, revision=MODERN, capabilities=CAPABLE) as client:

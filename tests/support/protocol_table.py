@@ -25,7 +25,7 @@ HEAD = """\
 
 Which test shows which section of the specification, in which revision: the server, client, utilities and patterns
 pages of all five. Made from the marks of the tests by `make protocol`; a test keeps it current. A number is how many
-tests show the section in that revision, `–` means that the revision has no such section, and a letter gives the
+tests show the section in that revision, `-` means that the revision has no such section, and a letter gives the
 reason why a section has no test.
 """
 
@@ -97,7 +97,7 @@ class Table:
         modules: set[str] = set()
         for revision in REVISIONS:
             if revision not in self.sections[page][section]:
-                cells.append("–")
+                cells.append("-")
                 continue
             tests = self.tests.get((page, section, revision))
             if tests:

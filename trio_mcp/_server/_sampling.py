@@ -190,7 +190,7 @@ def _parts(said: Any) -> Iterable[Any]:
         return (said,)
     if isinstance(said, (bytes, Mapping)) or not isinstance(said, Iterable):
         raise TypeError(f"messages must be text, content or messages, not {kind}")
-    return cast("Iterable[Any]", said)
+    return said  # pyright: ignore[reportUnknownVariableType]  # of what, the caller looks at
 
 
 def _blocks(message: SamplingMessage) -> Sequence[SamplingMessageContentBlock]:

@@ -111,11 +111,11 @@ class ServerSession:
         if handler is not None:
             return self._answering.by(handler, agreement)
         decision = self.subscriptions.route(request, agreement.revision)
-        if decision is None:
-            decision = if_missing
-        if decision is None:
-            _missing_method(request.method)
-        return decision
+        if decision is not None:
+            return decision
+        if if_missing is not None:
+            return if_missing
+        _missing_method(request.method)
 
     def _through(self, middleware: Sequence[Middleware], serve: Handler, request: Request) -> Handler:
         """Return a handler that hands a request through the middleware first."""
