@@ -60,8 +60,12 @@ from ._peer._silence import SilenceScope as SilenceScope
 from ._peer._silence import fail_after_silence as fail_after_silence
 from ._revisions import Revision as Revision
 from ._schema import Field as Field
+from ._server._caching import CacheHint as CacheHint
 from ._server._context import Context as Context
 from ._server._context import ProgressReporter as ProgressReporter
+from ._server._depends import Depends as Depends
+from ._server._prompts import assistant_message as assistant_message
+from ._server._prompts import user_message as user_message
 from ._server._serve import serve_stdio as serve_stdio
 from ._server._server import Server as Server
 from ._server._session import MethodHandler as MethodHandler
@@ -71,11 +75,13 @@ from ._version import __version__ as __version__
 __all__ = [
     "ABSENT",
     "Absent",
+    "CacheHint",
     "Channel",
     "Client",
     "ClientOptions",
     "ConnectionLost",
     "Context",
+    "Depends",
     "Encoded",
     "Field",
     "Incoming",
@@ -114,12 +120,14 @@ __all__ = [
     "TooLarge",
     "ToolError",
     "__version__",
+    "assistant_message",
     "fail_after_silence",
     "memory_channel_pair",
     "open_client",
     "run_client",
     "serve_stdio",
     "types",
+    "user_message",
 ]
 
 # Tracebacks and documentation show where a name is found, not where it is kept. Aliases have no home to move.

@@ -1,8 +1,9 @@
 """Cursors: where the next page of a list begins, in a form that only their maker can read and nobody can change.
 
-A cursor names the last item of its page and says when that item was registered. While the item is there the next
-page begins after it; if it has gone, with what was registered later. So no item that stays is left out or comes
-twice because others come and go (2026-07-28, server/utilities/pagination, "Implementation Guidelines").
+A cursor says of the last item of its page which number it was registered under, and its name. The next page begins
+with what was registered later, so that no item that stays is left out or comes twice because others come and go. In
+another process that shares the key, where numbers may be others, the name counts. Spec: 2026-07-28,
+server/utilities/pagination, "Implementation Guidelines".
 """
 
 from __future__ import annotations
@@ -37,10 +38,12 @@ class Position:
     """A place in a list.
 
     Attributes:
+        origin: Who has given the number; no colon in it.
         serial: The number under which the last item before it was registered.
         name: The name of that item.
     """
 
+    origin: str
     serial: int
     name: str
 
@@ -63,7 +66,7 @@ class CursorSeal:
 
     def seal(self, method: str, position: Position) -> str:
         """Return the cursor for a place in the list of a method."""
-        said = f"{position.serial}:{position.name}".encode("utf-8", "surrogatepass")
+        said = f"{position.origin}:{position.serial}:{position.name}".encode("utf-8", "surrogatepass")
         return base64.urlsafe_b64encode(self._tag(method, said) + said).decode().rstrip("=")
 
     def open(self, method: str, cursor: str) -> Position:
@@ -79,8 +82,8 @@ class CursorSeal:
         tag, said = data[:_TAG_BYTES], data[_TAG_BYTES:]
         if not hmac.compare_digest(tag, self._tag(method, said)):
             raise BadCursor("the cursor is not one of this server's, or of another list")
-        serial, _, name = said.decode("utf-8", "surrogatepass").partition(":")
-        position = Position(int(serial), name)
+        origin, serial, name = said.decode("utf-8", "surrogatepass").split(":", 2)
+        position = Position(origin, int(serial), name)
         # The last character has bits that say nothing, and they are not to be played with either.
         if self.seal(method, position) != cursor:
             raise BadCursor("the cursor was changed")

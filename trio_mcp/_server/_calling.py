@@ -20,7 +20,7 @@ from .._errors import RequestError, ToolError
 from .._groups import sole_error
 from .._schema import CallSpec, inspect_callable, is_unstructured
 from ._context import Context
-from ._depends import Injection, is_provided, name_of, own_parameters, refuse_misplaced
+from ._depends import Injection, anything, is_provided, name_of, own_parameters, refuse_misplaced
 
 __all__ = ["HandlerFunction", "Overdue", "read_given", "read_handler"]
 
@@ -186,6 +186,7 @@ def read_given(
     *,
     what: str,
     optional: tuple[str, ...] = (),
+    unstructured: Callable[[Any], bool] | None = None,
     thread: bool,
     timeout: float | None = None,
     limit: int | None = None,
@@ -201,6 +202,7 @@ def read_given(
             `optional`.
         what: What the first parameter is given, for errors.
         optional: The names of the parameters that it may have besides.
+        unstructured: As for `read_handler`; by default no result has a schema.
         thread: As for `read_handler`.
         timeout: As for `read_handler`.
         limit: As for `read_handler`.
@@ -210,7 +212,7 @@ def read_given(
         ValueError: As for `read_handler`.
     """
     refuse_misplaced(function)
-    every = inspect_callable(function, injected=_anything, unstructured=_anything)
+    every = inspect_callable(function, injected=anything, unstructured=unstructured or anything)
     provided = {name: hint for name, hint in every.injected.items() if is_provided(hint)}
     own = [found for found in own_parameters(function, provided) if found.name not in optional]
     name = name_of(function)
@@ -228,10 +230,6 @@ def read_given(
 
     spec = attrs.evolve(every, injected=provided, decode=decode_by_name)
     return _handler(function, spec, thread=thread, timeout=timeout, limit=limit)
-
-
-def _anything(_hint: Any) -> bool:
-    return True
 
 
 def _handler(

@@ -23,6 +23,7 @@ from ._context import Context
 __all__ = [
     "Depends",
     "Injection",
+    "anything",
     "is_context",
     "is_provided",
     "name_of",
@@ -63,6 +64,11 @@ class Depends:
 
     function: Callable[..., Any]
     thread: bool = attrs.field(default=False, kw_only=True)
+
+
+def anything(_hint: Any) -> bool:
+    """Say of every hint that it is so."""
+    return True
 
 
 def is_context(hint: Any) -> bool:
@@ -238,7 +244,7 @@ class _Graph:
 
     def _read_step(self, marker: Depends, name: str) -> None:
         refuse_misplaced(marker.function)
-        spec = inspect_callable(marker.function, injected=_anything, unstructured=_anything)
+        spec = inspect_callable(marker.function, injected=anything, unstructured=anything)
         provided = {parameter: hint for parameter, hint in spec.injected.items() if is_provided(hint)}
         for found in own_parameters(marker.function, provided):
             if found.default is found.empty and found.kind is not found.VAR_KEYWORD:
@@ -251,10 +257,6 @@ class _Graph:
         if marker.thread and kind != "thread":
             raise TypeError(f"{self._root}(): Depends({name}, thread=True) is only for plain functions")
         self.steps.append(_Step(marker=marker, enter=enter, spec=spec, kind=kind, contexts=contexts, needs=needs))
-
-
-def _anything(_hint: Any) -> bool:
-    return True
 
 
 def _kind_of(marker: Depends, *, is_async: bool) -> tuple[_Kind, Callable[..., Any]]:

@@ -19,16 +19,18 @@ from ..types import (
     Icon,
     Implementation,
     ListToolsResult,
-    PaginatedRequestParams,
+    PromptsCapability,
     ServerCapabilities,
     ToolAnnotations,
     ToolsCapability,
 )
+from ._caching import CacheHint
 from ._context import Context
+from ._listing import Listing
+from ._offers import Offers
 from ._serve import run_stdio, serve_until_end
 from ._session import MethodHandler, ServerSession, read_params
 from ._shutdown import Shutdown
-from ._tools import ToolRegistry
 
 __all__ = ["Server"]
 
@@ -39,7 +41,7 @@ _OURS: Final = frozenset({"initialize", "ping", "server/discover", "logging/setL
 
 
 @final
-class Server(Generic[StateT]):
+class Server(Offers, Generic[StateT]):
     """Tools, and whatever else a program offers to models, for clients of every revision.
 
     Args:
@@ -54,9 +56,14 @@ class Server(Generic[StateT]):
             when it does not serve any more. What it yields is `Context.state`.
         limits: What each connection may cost, and how long ending may take.
         revisions: The revisions it speaks; all, unless told otherwise.
+        page_size: How many items a page of a list has; `None` for all of them.
+        cursor_key: The secret, at least 16 bytes, by which the cursors between pages are protected from changes.
+            Processes that share one understand each other's cursors. By default each server has its own.
+        cache: What clients are told about keeping results: one `CacheHint` for all lists and for
+            `server/discover`, or hints by method. By default nothing is to be kept.
 
     Raises:
-        ValueError: There is no name, or no revision.
+        ValueError: There is no name, or no revision; an option is out of bounds.
     """
 
     def __init__(
@@ -72,6 +79,9 @@ class Server(Generic[StateT]):
         lifespan: Callable[[Server[StateT]], AbstractAsyncContextManager[StateT]] | None = None,
         limits: Limits | None = None,
         revisions: Sequence[Revision | str] = tuple(Revision),
+        page_size: int | None = None,
+        cursor_key: bytes | None = None,
+        cache: CacheHint | Mapping[str, CacheHint] | None = None,
     ) -> None:
         if not name:
             raise ValueError("a server needs a name")
@@ -89,8 +99,8 @@ class Server(Generic[StateT]):
         self._lifespan = lifespan
         self._limits = Limits() if limits is None else limits
         self._revisions = tuple(Revision(revision) for revision in revisions)
-        self._tools = ToolRegistry()
-        self._threads = trio.CapacityLimiter(self._limits.max_threads)
+        self._listing = Listing(page_size=page_size, cursor_key=cursor_key, cache=cache)
+        super().__init__(trio.CapacityLimiter(self._limits.max_threads), self._listing)
         self._custom: dict[str, MethodHandler] = {}
 
     @property
@@ -129,6 +139,10 @@ class Server(Generic[StateT]):
         icons: Sequence[Icon] | None = None,
         meta: Mapping[str, object] | None = None,
         thread: bool = True,
+        timeout: float | None = None,
+        limit: int | None = None,
+        input_schema: Mapping[str, Any] | None = None,
+        output_schema: Mapping[str, Any] | None = None,
     ) -> Callable[[_Function], _Function]: ...
     def tool(
         self,
@@ -142,12 +156,17 @@ class Server(Generic[StateT]):
         icons: Sequence[Icon] | None = None,
         meta: Mapping[str, object] | None = None,
         thread: bool = True,
+        timeout: float | None = None,
+        limit: int | None = None,
+        input_schema: Mapping[str, Any] | None = None,
+        output_schema: Mapping[str, Any] | None = None,
     ) -> Any:
         """Register a function as a tool: ``@server.tool``, or ``@server.tool(title="…")``.
 
         Its parameters become the input schema: types from the hints, descriptions from the docstring. A parameter
-        annotated `Context` is given the context and is not part of the schema. Its return annotation becomes the
-        output schema, unless it is text, content, or nothing. A plain ``def`` runs in a thread of its own, so
+        annotated `Context` is given the context, one annotated with `Depends` what that gives; neither is part of the
+        schema. Its return annotation becomes the output schema, unless it is text, content, or nothing; clients
+        before 2026-07-28, which only know objects there, get any other value as ``{"result": value}``. A plain ``def`` runs in a thread of its own, so
         that it may block; cancelled, the call ends at once and the thread is left to itself.
 
         What the tool raises: `ToolError` is shown to the model; `RequestError` is the answer as it is; anything
@@ -162,10 +181,21 @@ class Server(Generic[StateT]):
             icons: What to show for it.
             meta: Its `_meta`.
             thread: Whether a plain ``def`` runs in a thread; if not, it must not block.
+            timeout: After how many seconds a call is cancelled, and its cleanup run; the model is told. It counts
+                from when the call has its place under `limit`, and time that the client takes to answer the
+                tool's own questions counts. `None` for never.
+            limit: How many calls run at once. Further ones wait, and can be cancelled meanwhile. `None` for any
+                number.
+            input_schema: The schema of the arguments, sent to the letter and enforced. Then the function takes
+                the arguments as they are, a mapping, in its first parameter that is neither a context nor a
+                dependency: ``async def run(arguments: Mapping[str, Any], ctx: Context) -> …``.
+            output_schema: The schema of the structured output, sent to the letter and enforced, in place of the
+                return annotation's. The function returns what fits it, or a `CallToolResult` with that.
 
         Raises:
-            TypeError: Its parameters or its result have no form in JSON.
-            ValueError: The name is none a tool may have, or is taken.
+            TypeError: Its parameters or its result have no form in JSON; a dependency is not sound.
+            ValueError: The name is none a tool may have, or is taken; a schema or an option is not valid; a
+                `Field.header` is none, is used twice, or marks what a header cannot carry.
 
         Spec: 2026-07-28, server/tools.
         """
@@ -180,6 +210,10 @@ class Server(Generic[StateT]):
                 icons=icons,
                 meta=meta,
                 thread=thread,
+                timeout=timeout,
+                limit=limit,
+                input_schema=input_schema,
+                output_schema=output_schema,
             )
             return function
 
@@ -211,23 +245,30 @@ class Server(Generic[StateT]):
 
     def capabilities(self) -> ServerCapabilities:
         """Return what the server can do, as it stands."""
-        has_tools = len(self._tools) or "tools/list" in self._custom
-        return ServerCapabilities(tools=ToolsCapability() if has_tools else None, logging={})
+        has_tools = self._tools.entries.was_used or "tools/list" in self._custom
+        has_prompts = self._prompts.entries.was_used or "prompts/list" in self._custom
+        can_complete = self._completer.can_complete or "completion/complete" in self._custom
+        return ServerCapabilities(
+            tools=ToolsCapability() if has_tools else None,
+            prompts=PromptsCapability() if has_prompts else None,
+            completions={} if can_complete else None,
+            logging={},
+        )
 
     def handler_for(self, method: str) -> MethodHandler | None:
         """Return who serves a method; nobody, if it belongs to a capability that the server has not."""
         handler = self._custom.get(method)
-        if handler is None and len(self._tools):
+        if handler is None and self._tools.entries.was_used:
             if method == "tools/call":
                 return self._call_tool
             if method == "tools/list":
                 return self._list_tools
-        return handler
+        return self._offered(method) if handler is None else handler
 
-    async def _list_tools(self, params: Mapping[str, Any], _: Context[Any]) -> ListToolsResult:
-        read_params(params, PaginatedRequestParams)
+    async def _list_tools(self, params: Mapping[str, Any], context: Context[Any]) -> ListToolsResult:
         await trio.lowlevel.checkpoint()
-        return ListToolsResult(tools=self._tools.listed)
+        page, members = self._listing.page("tools/list", params, self._tools.entries.visible)
+        return ListToolsResult(tools=[tool.seen_by(context.revision) for tool in page], **members)
 
     async def _call_tool(self, params: Mapping[str, Any], context: Context[Any]) -> CallToolResult:
         call = read_params(params, CallToolRequestParams)

@@ -25,6 +25,7 @@ from ..types import (
     ServerCapabilities,
     SetLevelRequestParams,
 )
+from ._caching import CacheHint
 from ._context import Context
 
 __all__ = ["Application", "MethodHandler", "ServerSession", "read_params"]
@@ -65,6 +66,10 @@ class Application(Protocol):
 
     def handler_for(self, method: str) -> MethodHandler | None:
         """Return who serves a method."""
+        ...
+
+    def cache_hint(self, method: str) -> CacheHint:
+        """Return what is said about keeping the results of a method."""
         ...
 
 
@@ -135,7 +140,10 @@ class ServerSession:
         return to_wire(result, revision)
 
     def _discover(self, _: Request, agreement: Agreement) -> Answer:
+        hint = self._application.cache_hint("server/discover")
         result = DiscoverResult(
+            ttl_ms=hint.ttl_ms,
+            cache_scope=hint.scope,
             supported_versions=self._lifecycle.supported_versions,
             capabilities=self._application.capabilities(),
             instructions=self._application.instructions,
