@@ -1,8 +1,8 @@
 """Cursors: where the next page of a list begins, in a form that only their maker can read and nobody can change.
 
-A cursor says of the last item of its page which number it was registered under, and its name. The next page begins
-with what was registered later, so that no item that stays is left out or comes twice because others come and go. In
-another process that shares the key, where numbers may be others, the name counts. Spec: 2026-07-28,
+A cursor says of the last item of its page which number it was registered under, and its name. The next page
+begins with what was registered later, so that no item that stays is left out or comes twice because others come
+and go. In another process that shares the key, where numbers may be others, the name counts. Spec: 2026-07-28,
 server/utilities/pagination, "Implementation Guidelines".
 """
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeGuard
 
 __all__ = ["direct_subschemas", "is_schema", "with_changed_subschemas"]
@@ -40,6 +40,10 @@ def is_schema(value: object) -> TypeGuard[Mapping[str, Any]]:
     return isinstance(value, Mapping)
 
 
+def _is_several(value: object) -> TypeGuard[Sequence[Any]]:
+    return isinstance(value, (list, tuple))
+
+
 def direct_subschemas(schema: Mapping[str, Any]) -> Iterator[tuple[str, str | None, Mapping[str, Any]]]:
     """Yield keyword, name (where the keyword has names) and schema of all that stand directly in a schema."""
     for keyword, value in schema.items():
@@ -48,7 +52,7 @@ def direct_subschemas(schema: Mapping[str, Any]) -> Iterator[tuple[str, str | No
                 if is_schema(inner):
                     yield keyword, name, inner
         elif keyword in _NESTED:
-            for inner in value if isinstance(value, (list, tuple)) else (value,):
+            for inner in value if _is_several(value) else (value,):
                 if is_schema(inner):
                     yield keyword, None, inner
 
@@ -66,8 +70,7 @@ def with_changed_subschemas(
         if keyword in _BY_NAME and is_schema(value):
             copy[keyword] = {name: changed(inner) for name, inner in value.items()}
         elif keyword in _NESTED:
-            is_list = isinstance(value, (list, tuple))
-            copy[keyword] = [changed(inner) for inner in value] if is_list else changed(value)
+            copy[keyword] = [changed(inner) for inner in value] if _is_several(value) else changed(value)
         else:
             copy[keyword] = value
     return copy

@@ -148,9 +148,10 @@ class HandlerFunction:
 
 def _said(group: BaseExceptionGroup[BaseException]) -> Exception | None:
     """Return what a handler has to say to its caller, if the nurseries around it hold nothing else."""
-    error: BaseException | None = group
-    while isinstance(error, BaseExceptionGroup):
-        error = sole_error(error)
+    error = sole_error(group)
+    if isinstance(error, BaseExceptionGroup):
+        inner: BaseExceptionGroup[BaseException] = error
+        return _said(inner)
     return error if isinstance(error, (RequestError, ToolError)) else None
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sized
 from itertools import islice
-from typing import Any, Final, Protocol, cast, final
+from typing import Any, Final, Protocol, final
 
 import trio
 
@@ -55,9 +55,13 @@ class Completer:
     """
 
     def __init__(self, *sources: CompletionSource) -> None:
-        self._sources = sources
+        self._sources = list(sources)
         # By kind of reference, name or template, and argument.
         self._functions: dict[tuple[type, str, str], HandlerFunction] = {}
+
+    def add_source(self, source: CompletionSource) -> None:
+        """Ask one more registry."""
+        self._sources.append(source)
 
     @property
     def can_complete(self) -> bool:
@@ -129,15 +133,21 @@ def _result(returned: object) -> CompleteResult:
             total, has_more = len(values) if total is None else total, True
         completion = Completion(values=values[:MAX_VALUES], total=total, has_more=has_more)
         return CompleteResult(completion=completion)
-    if isinstance(returned, (str, bytes, Mapping)) or not isinstance(returned, Iterable):
-        raise TypeError(f"a completion returns strings or a Completion, not {type(returned).__qualname__}")
     # It may go on for ever; one more than can be sent says that there is more.
-    values = list(islice(cast("Iterable[Any]", returned), MAX_VALUES + 1))
+    values: list[Any] = list(islice(_several(returned), MAX_VALUES + 1))
     for value in values:
         if not isinstance(value, str):
             raise TypeError(f"a completion returns strings, not {type(value).__qualname__}")
     has_more = len(values) > MAX_VALUES
     total = len(values) if not has_more else None
-    if has_more and isinstance(returned, Collection):
-        total = len(cast("Collection[Any]", returned))
+    if has_more and isinstance(returned, Sized):
+        total = len(returned)
     return CompleteResult(completion=Completion(values=values[:MAX_VALUES], total=total, has_more=has_more))
+
+
+def _several(returned: Any) -> Iterable[Any]:
+    if isinstance(returned, (str, bytes, Mapping)) or not isinstance(returned, Iterable):
+        kind: type = type(returned)  # pyright: ignore[reportUnknownVariableType] - whatever came
+        raise TypeError(f"a completion returns strings or a Completion, not {kind.__qualname__}")
+    every: Iterable[Any] = returned
+    return every

@@ -232,7 +232,8 @@ class _Graph:
             circle = [*self._path[self._path.index(marker) :], marker]
             told = " -> ".join(f"{name_of(step.function)}()" for step in circle)
             raise TypeError(f"{self._root}(): its dependencies go round in a circle: {told}")
-        if not callable(marker.function) or isinstance(marker.function, type):
+        given: object = marker.function
+        if not callable(given) or isinstance(given, type):
             asking = name_of(self._path[-1].function) if self._path else self._root
             raise TypeError(
                 f"{asking}(): parameter {parameter!r}: Depends takes a function, not {marker.function!r}"

@@ -1,4 +1,4 @@
-"""What a server offers beside its tools, and the taking away of what it offers: the part of `Server` that registers."""
+"""Prompts, completion, and the taking away of what a server offers: the part of `Server` that registers them."""
 
 from __future__ import annotations
 
@@ -126,10 +126,10 @@ class Offers:
     ) -> Callable[[_Function], _Function]:
         """Register a function that completes an argument: ``@server.completion("summarise", "order_id")``.
 
-        It is called with what has been typed so far, and returns strings, best first, or a `Completion`. If it has
-        a parameter named `arguments`, that gets the arguments filled in already; older clients do not say, and
-        then it is empty. A `Context` and dependencies are filled in. At most 100 values are sent; if there are
-        more, the client is told so.
+        It is called with what has been typed so far, and returns strings, best first, or a `Completion`. If it
+        has a parameter named `arguments`, that gets the arguments filled in already; older clients do not say,
+        and then it is empty. A `Context` and dependencies are filled in. At most 100 values are sent; if there
+        are more, the client is told so.
 
         Args:
             reference: A prompt's name, or the template of resources as it was registered.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, cast, final, get_args
+from typing import Any, Final, TypeGuard, final, get_args
 
 import attrs
 import trio
@@ -92,15 +92,13 @@ class RegisteredPrompt:
         except Overdue as error:
             raise RequestError(INTERNAL_ERROR, f"prompt {name} {error} and was cancelled") from error
 
-    def _result(self, returned: object) -> GetPromptResult:
+    def _result(self, returned: Any) -> GetPromptResult:
         if isinstance(returned, GetPromptResult):
             return returned
-        several = isinstance(returned, Iterable) and not isinstance(returned, (str, bytes, Mapping))
-        said = cast("Iterable[object]", returned) if several else (returned,)
-        messages = [self._said(part) for part in said]
+        messages = [self._said(part) for part in (returned if _is_several(returned) else (returned,))]
         return GetPromptResult(description=self.prompt.description, messages=messages)
 
-    def _said(self, part: object) -> PromptMessage:
+    def _said(self, part: Any) -> PromptMessage:
         if isinstance(part, PromptMessage):
             return part
         if isinstance(part, (str, *_BLOCKS)):
@@ -187,6 +185,10 @@ class PromptRegistry:
                 f"prompt {reference.name} has no argument {argument[:MAX_SHOWN_NAME]!r}; it has {known}",
             )
         return choices[argument]
+
+
+def _is_several(returned: object) -> TypeGuard[Iterable[Any]]:
+    return isinstance(returned, Iterable) and not isinstance(returned, (str, bytes, Mapping))
 
 
 def _told(argument: StringArgument) -> PromptArgument:

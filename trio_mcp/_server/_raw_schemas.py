@@ -1,7 +1,8 @@
 """Tools whose schemas their author has written: kept to the letter, and enforced.
 
-With an input schema the function is called with the arguments as they are: its first parameter that is neither a
-`Context` nor a dependency gets the JSON object. With an output schema it returns what fits, or a `CallToolResult`.
+With an input schema the function is called with the arguments as they are: its first parameter that is neither
+a `Context` nor a dependency gets the JSON object. With an output schema it returns what fits, or a
+`CallToolResult`.
 """
 
 from __future__ import annotations

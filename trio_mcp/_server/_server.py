@@ -164,10 +164,11 @@ class Server(Offers, Generic[StateT]):
         """Register a function as a tool: ``@server.tool``, or ``@server.tool(title="…")``.
 
         Its parameters become the input schema: types from the hints, descriptions from the docstring. A parameter
-        annotated `Context` is given the context, one annotated with `Depends` what that gives; neither is part of the
-        schema. Its return annotation becomes the output schema, unless it is text, content, or nothing; clients
-        before 2026-07-28, which only know objects there, get any other value as ``{"result": value}``. A plain ``def`` runs in a thread of its own, so
-        that it may block; cancelled, the call ends at once and the thread is left to itself.
+        annotated `Context` is given the context, one annotated with `Depends` what that gives; neither is part
+        of the schema. Its return annotation becomes the output schema, unless it is text, content, or nothing;
+        clients before 2026-07-28, which only know objects there, get any other value as ``{"result": value}``.
+        A plain ``def`` runs in a thread of its own, so that it may block; cancelled, the call ends at once and
+        the thread is left to itself.
 
         What the tool raises: `ToolError` is shown to the model; `RequestError` is the answer as it is; anything
         else is logged in full and shown to nobody.
