@@ -53,7 +53,7 @@ def ordering() -> Server:
         size: Size = Size.SMALL,
         gift: bool = False,
         copies: Literal[1, 10, 100] = 1,
-        kind: Literal["a"] | Literal["b", "a"] | None = None,
+        kind: Literal["a", "b"] | None = None,
         mixed: bool | int = True,
     ) -> str:
         return ""

@@ -395,9 +395,7 @@ async def test_what_was_entered_is_left_when_the_next_one_fails() -> None:
         yield ""
 
     @server.tool
-    async def use(
-        db: Annotated[Database, Depends(diary.database())], user: Annotated[str, Depends(fail)]
-    ) -> str:
+    async def use(db: Annotated[Database, Depends(diary.database())], user: Annotated[str, Depends(fail)]) -> str:
         pytest.fail("must not be called")
 
     assert await call(server, "use") == (True, "nobody is logged in")

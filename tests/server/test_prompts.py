@@ -66,9 +66,7 @@ async def test_a_prompt_is_listed_with_its_arguments(revision: Revision) -> None
     """Every revision, server/prompts, "Listing Prompts" and "Prompt": what a revision lacks is left out."""
     server = Server("s")
 
-    @server.prompt(
-        title="Review", icons=[types.Icon(src="https://example.com/i.png")], meta={"example.com/x": 1}
-    )
+    @server.prompt(title="Review", icons=[types.Icon(src="https://example.com/i.png")], meta={"example.com/x": 1})
     def review(code: str, language: Annotated[str, Field(title="Tongue")] = "python", *, ctx: Context) -> str:
         """Ask for a review.
 
