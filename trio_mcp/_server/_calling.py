@@ -11,7 +11,7 @@ import inspect
 import math
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
-from typing import Any, Final, TypeVar, final
+from typing import Any, Final, TypeVar, cast, final
 
 import attrs
 import trio
@@ -150,8 +150,7 @@ def _said(group: BaseExceptionGroup[BaseException]) -> Exception | None:
     """Return what a handler has to say to its caller, if the nurseries around it hold nothing else."""
     error = sole_error(group)
     if isinstance(error, BaseExceptionGroup):
-        inner: BaseExceptionGroup[BaseException] = error
-        return _said(inner)
+        return _said(cast("BaseExceptionGroup[BaseException]", error))
     return error if isinstance(error, (RequestError, ToolError)) else None
 
 

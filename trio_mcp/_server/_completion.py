@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sized
 from itertools import islice
-from typing import Any, Final, Protocol, final
+from typing import Any, Final, Protocol, TypeGuard, final
 
 import trio
 
@@ -127,12 +127,7 @@ def _given(arguments: Mapping[str, Any]) -> list[Any]:
 
 def _result(returned: object) -> CompleteResult:
     if isinstance(returned, Completion):
-        values, total = returned.values, returned.total
-        has_more = returned.has_more
-        if len(values) > MAX_VALUES:
-            total, has_more = len(values) if total is None else total, True
-        completion = Completion(values=values[:MAX_VALUES], total=total, has_more=has_more)
-        return CompleteResult(completion=completion)
+        return CompleteResult(completion=_cut(returned))
     # It may go on for ever; one more than can be sent says that there is more.
     values: list[Any] = list(islice(_several(returned), MAX_VALUES + 1))
     for value in values:
@@ -145,9 +140,19 @@ def _result(returned: object) -> CompleteResult:
     return CompleteResult(completion=Completion(values=values[:MAX_VALUES], total=total, has_more=has_more))
 
 
-def _several(returned: Any) -> Iterable[Any]:
-    if isinstance(returned, (str, bytes, Mapping)) or not isinstance(returned, Iterable):
-        kind: type = type(returned)  # pyright: ignore[reportUnknownVariableType] - whatever came
-        raise TypeError(f"a completion returns strings or a Completion, not {kind.__qualname__}")
-    every: Iterable[Any] = returned
-    return every
+def _cut(completion: Completion) -> Completion:
+    count, total = len(completion.values), completion.total
+    if count <= MAX_VALUES:
+        return completion
+    values = completion.values[:MAX_VALUES]
+    return Completion(values=values, total=count if total is None else total, has_more=True)
+
+
+def _several(returned: object) -> Iterable[Any]:
+    if not _is_several(returned):
+        raise TypeError(f"a completion returns strings or a Completion, not {type(returned).__qualname__}")
+    return returned
+
+
+def _is_several(returned: object) -> TypeGuard[Iterable[Any]]:
+    return isinstance(returned, Iterable) and not isinstance(returned, (str, bytes, Mapping))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, TypeGuard, final, get_args
+from typing import Any, Final, TypeGuard, final
 
 import attrs
 import trio
@@ -29,8 +29,6 @@ from ._depends import anything
 from ._registry import Registry
 
 __all__ = ["PromptRegistry", "RegisteredPrompt", "assistant_message", "user_message"]
-
-_BLOCKS: Final = get_args(ContentBlock)
 
 MAX_SHOWN_NAME: Final = 128
 """Characters of an unknown name that are said back."""
@@ -101,7 +99,7 @@ class RegisteredPrompt:
     def _said(self, part: Any) -> PromptMessage:
         if isinstance(part, PromptMessage):
             return part
-        if isinstance(part, (str, *_BLOCKS)):
+        if isinstance(part, str | ContentBlock):
             return user_message(part)
         raise TypeError(
             f"prompt {self.prompt.name} may return text, blocks of content, messages, a list of those or a "
