@@ -65,14 +65,18 @@ from ._revisions import Revision as Revision
 from ._schema import Field as Field
 from ._server._application import MethodHandler as MethodHandler
 from ._server._asking import CapabilityMissing as CapabilityMissing
+from ._server._caching import CacheHint as CacheHint
 from ._server._context import Context as Context
 from ._server._context import ProgressReporter as ProgressReporter
+from ._server._depends import Depends as Depends
 from ._server._elicitation import Elicitation as Elicitation
 from ._server._elicitation import URLElicitationRequired as URLElicitationRequired
 from ._server._input_required import InputRequired as InputRequired
 from ._server._log_handler import LogHandler as LogHandler
 from ._server._notifications import NotificationContext as NotificationContext
 from ._server._notifications import NotificationHandler as NotificationHandler
+from ._server._prompts import assistant_message as assistant_message
+from ._server._prompts import user_message as user_message
 from ._server._sampling import Preferences as Preferences
 from ._server._sampling import SamplingInput as SamplingInput
 from ._server._serve import serve_stdio as serve_stdio
@@ -83,6 +87,7 @@ from ._version import __version__ as __version__
 __all__ = [
     "ABSENT",
     "Absent",
+    "CacheHint",
     "CallNext",
     "CapabilityMissing",
     "Channel",
@@ -90,6 +95,7 @@ __all__ = [
     "ClientOptions",
     "ConnectionLost",
     "Context",
+    "Depends",
     "Elicitation",
     "Encoded",
     "Field",
@@ -138,12 +144,14 @@ __all__ = [
     "ToolError",
     "URLElicitationRequired",
     "__version__",
+    "assistant_message",
     "fail_after_silence",
     "memory_channel_pair",
     "open_client",
     "run_client",
     "serve_stdio",
     "types",
+    "user_message",
 ]
 
 # Tracebacks and documentation show where a name is found, not where it is kept. Aliases have no home to move.

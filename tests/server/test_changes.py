@@ -83,7 +83,7 @@ async def test_removing_the_last_tool_leaves_an_empty_list(nursery: trio.Nursery
     await talk.shake_hands(Revision.V2025_11_25)
     server.remove_tool("another")
     assert (await talk.ask("tools/list", Revision.V2025_11_25))["result"]["tools"] == []
-    with pytest.raises(ValueError, match="no tool called 'another'"):
+    with pytest.raises(LookupError, match="no tool called 'another'"):
         server.remove_tool("another")
     nursery.cancel_scope.cancel()
 

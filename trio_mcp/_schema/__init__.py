@@ -13,6 +13,8 @@ from ._problems import InvalidValue as InvalidValue
 from ._signature import CallSpec as CallSpec
 from ._signature import inspect_callable as inspect_callable
 from ._signature import is_unstructured as is_unstructured
+from ._strings import StringArgument as StringArgument
+from ._validator import compile_schema as compile_schema
 from ._values import JsonType as JsonType
 from ._values import json_schema as json_schema
 
@@ -22,6 +24,8 @@ __all__ = [
     "Field",
     "InvalidValue",
     "JsonType",
+    "StringArgument",
+    "compile_schema",
     "inspect_callable",
     "is_unstructured",
     "json_schema",

@@ -12,6 +12,8 @@ from typing import Any, Final, cast, final
 
 import attrs
 
+from .._core._param_headers import HEADER_KEYWORD
+
 __all__ = ["BOUNDS", "Field", "Remark", "read_metadata"]
 
 BOUNDS: Final = ("ge", "gt", "le", "lt", "multiple_of", "min_length", "max_length", "pattern")
@@ -42,6 +44,9 @@ class Field:
         multiple_of: What the value must be a multiple of; above 0.
         min_length: The least number of characters, items, members or bytes.
         max_length: The greatest number of characters, items, members or bytes.
+        header: The name under which HTTP also carries the value, as ``Mcp-Param-<name>``, for whoever routes
+            requests without reading them (2026-07-28, server/tools, "x-mcp-header"). Nothing secret; only text,
+            whole numbers and booleans.
         pattern: A regular expression to be found in the text, in the part of the syntax that ECMA-262 and
             Python share. `$` matches at the very end only. It runs on whatever a peer sends: beware of
             repetitions inside repetitions.
@@ -61,6 +66,7 @@ class Field:
     min_length: int | None = attrs.field(default=None, kw_only=True)
     max_length: int | None = attrs.field(default=None, kw_only=True)
     pattern: str | None = attrs.field(default=None, kw_only=True)
+    header: str | None = attrs.field(default=None, kw_only=True)
     keywords: Mapping[str, object] | None = attrs.field(default=None, kw_only=True)
 
     def __repr__(self) -> str:
@@ -124,4 +130,6 @@ def _read_object(item: object) -> Remark:
         remark.examples = tuple(cast("Iterable[object]", examples))
     if isinstance(item, Field):
         remark.name = item.name
+        if item.header is not None:
+            remark.keywords[HEADER_KEYWORD] = item.header
     return remark

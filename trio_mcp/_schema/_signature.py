@@ -23,13 +23,14 @@ from ._encode import Encoder, encoder
 from ._generate import Schema, schema_of
 from ._hints import ENDLESS, HintReader, UnsupportedHint, described, read_hint
 from ._members import UNRESOLVED, MemberHint, unresolved
-from ._shapes import Record
+from ._shapes import Member, Record
+from ._strings import StringArgument, describe, from_strings
 from ._unions import refuse_ambiguous
 
 __all__ = ["CallSpec", "HintTest", "inspect_callable", "is_unstructured"]
 
 HintTest: TypeAlias = Callable[[Any], bool]
-"""Asked about a hint, `Annotated` already taken off."""
+"""Asked about a hint. What a parameter is annotated with is asked about as it is, then without `Annotated`."""
 
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 _POSITIONAL: Final = inspect.Parameter.POSITIONAL_ONLY
@@ -70,6 +71,7 @@ class CallSpec:
     _encode: Encoder | None = attrs.field(alias="encode", repr=False)
     # Names and defaults of the parameters that only take positional arguments.
     _positional: tuple[tuple[str, Any], ...] = attrs.field(alias="positional", repr=False)
+    _members: tuple[Member, ...] = attrs.field(alias="members", default=(), repr=False)
 
     def bind(
         self, arguments: Mapping[str, object], injected: Mapping[str, object] = _NOTHING
@@ -86,7 +88,33 @@ class CallSpec:
         Raises:
             InvalidValue: The arguments do not fit the schema. The paths begin with the argument's name.
         """
+        return self.arrange(self.decode(arguments), injected)
+
+    def decode(self, arguments: Mapping[str, object]) -> dict[str, Any]:
+        """Convert the arguments of a call, and do no more: `arrange` does the rest.
+
+        Raises:
+            InvalidValue: As `bind`.
+        """
         values: dict[str, Any] = self._decode(arguments if isinstance(arguments, dict) else dict(arguments))
+        return values
+
+    def decode_strings(self, arguments: Mapping[str, str]) -> dict[str, Any]:
+        """Convert the arguments of a call that come as strings, whatever their types; see `_strings`.
+
+        Raises:
+            InvalidValue: As `bind`.
+        """
+        return self.decode(from_strings(self._members, arguments))
+
+    def arguments_as_strings(self) -> tuple[StringArgument, ...]:
+        """Return the parameters, but for the injected ones, for somebody who can only give strings."""
+        return tuple(map(describe, self._members))
+
+    def arrange(
+        self, values: dict[str, Any], injected: Mapping[str, object] = _NOTHING
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return converted arguments as positional and keyword arguments, which may be `values` itself."""
         values.update(injected)
         if not self._positional:
             return (), values
@@ -198,6 +226,7 @@ class _Reader:
             positional=tuple(
                 (name, found.default) for name, found in parameters.items() if found.kind is _POSITIONAL
             ),
+            members=record.members,
         )
 
     def _hints(self) -> dict[str, Any]:
@@ -251,10 +280,12 @@ def _without_partials(function: Any) -> tuple[Any, frozenset[str]]:
 
 
 def _is_injected(hint: Any, injected: HintTest) -> bool:
+    if injected(hint):
+        return True
     bare = _bare(hint)
     if typing.get_origin(bare) in {typing.Union, types.UnionType}:
-        return any(injected(_bare(branch)) for branch in typing.get_args(bare))
-    return injected(bare)
+        return any(_is_injected(branch, injected) for branch in typing.get_args(bare))
+    return bare is not hint and injected(bare)
 
 
 def _without(hint: Any, aside: HintTest) -> Any:

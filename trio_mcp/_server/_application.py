@@ -9,6 +9,7 @@ from .._limits import Limits
 from .._peer._middleware import Middleware
 from .._revisions import Revision
 from ..types import Implementation, ServerCapabilities, Tool
+from ._caching import CacheHint
 from ._changes import ChangeHub
 from ._context import Context
 from ._input_required import Asking
@@ -59,6 +60,10 @@ class Application(Protocol):
 
     def handler_for(self, method: str) -> MethodHandler | None:
         """Return who serves a method."""
+        ...
+
+    def cache_hint(self, method: str) -> CacheHint:
+        """Return what is said about keeping the results of a method."""
         ...
 
     def notification_handler_for(self, method: str) -> NotificationHandler | None:

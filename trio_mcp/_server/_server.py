@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
-from typing import Any, Final, Generic, Literal, final, overload
+from typing import Any, Final, Generic, Literal, final
 
 import trio
 from typing_extensions import TypeVar
@@ -17,42 +17,39 @@ from .._peer._middleware import Middleware
 from .._peer._peer import OnFrame, open_peer
 from .._revisions import Revision
 from ..types import (
-    CallToolRequestParams,
-    CallToolResult,
     Icon,
     Implementation,
-    ListToolsResult,
-    PaginatedRequestParams,
     PromptsCapability,
     ResourcesCapability,
     ServerCapabilities,
-    Tool,
-    ToolAnnotations,
     ToolsCapability,
 )
 from ._application import MethodHandler
 from ._background import open_background
+from ._caching import CacheHint
 from ._changes import ChangeHub, ListKind
-from ._context import Context
-from ._input_required import Asking, InputRequired
+from ._completion import Completer
+from ._input_required import Asking
+from ._listing import Listing
 from ._notifications import NotificationHandler, check_notification_method
-from ._params import read_params
+from ._prompt_offers import PromptOffers
+from ._prompts import PromptRegistry
 from ._serve import run_stdio, serve_until_end
 from ._service import Service, open_service
 from ._session import ServerSession
 from ._shutdown import Shutdown
+from ._tool_offers import ToolOffers
 from ._tools import ToolRegistry
 
 __all__ = ["Server"]
 
 StateT = TypeVar("StateT", default=Any)
-_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 _OURS: Final = frozenset({"initialize", "ping", "server/discover", "logging/setLevel"})
 
 
 @final
-class Server(Generic[StateT]):
+class Server(ToolOffers, PromptOffers, Generic[StateT]):
     """Tools, and whatever else a program offers to models, for clients of every revision.
 
     Args:
@@ -72,9 +69,14 @@ class Server(Generic[StateT]):
         request_state_keys: Secrets that seal what clients carry from one request to the next, the first for new
             states, all for old ones, so that keys can be rotated. Without any, a state is good for this object
             only; replicas and restarts need shared ones.
+        page_size: How many items a page of a list has; `None` for all of them.
+        cursor_key: The secret, at least 16 bytes, by which the cursors between pages are protected from changes.
+            Processes that share one understand each other's cursors. By default each server has its own.
+        cache: What clients are told about keeping results: one `CacheHint` for all lists and for
+            `server/discover`, or hints by method. By default nothing is to be kept.
 
     Raises:
-        ValueError: There is no name, or no revision.
+        ValueError: There is no name, or no revision; an option is out of bounds.
     """
 
     def __init__(
@@ -92,6 +94,9 @@ class Server(Generic[StateT]):
         revisions: Sequence[Revision | str] = tuple(Revision),
         middleware: Sequence[Middleware] = (),
         request_state_keys: Sequence[bytes] | None = None,
+        page_size: int | None = None,
+        cursor_key: bytes | None = None,
+        cache: CacheHint | Mapping[str, CacheHint] | None = None,
     ) -> None:
         if not name:
             raise ValueError("a server needs a name")
@@ -110,8 +115,13 @@ class Server(Generic[StateT]):
         self._limits = Limits() if limits is None else limits
         self._revisions = tuple(Revision(revision) for revision in revisions)
         self._changes = ChangeHub()
-        self._tools = ToolRegistry(partial(self._changes.list_changed, "tools"))
         self._threads = trio.CapacityLimiter(self._limits.max_threads)
+        self._listing = Listing(page_size=page_size, cursor_key=cursor_key, cache=cache)
+        self._tools = ToolRegistry()
+        self._tools.entries.on_change = partial(self._changes.list_changed, "tools")
+        self._prompts = PromptRegistry()
+        self._prompts.entries.on_change = partial(self._changes.list_changed, "prompts")
+        self._completer = Completer(self._prompts)
         self._custom: dict[str, MethodHandler] = {}
         self._middleware = tuple(middleware)
         self._sealer = Sealer(request_state_keys)
@@ -143,94 +153,6 @@ class Server(Generic[StateT]):
         return self._middleware
 
     # Registering.
-
-    @overload
-    def tool(self, function: _Function, /) -> _Function: ...
-    @overload
-    def tool(
-        self,
-        /,
-        *,
-        name: str | None = None,
-        title: str | None = None,
-        description: str | None = None,
-        annotations: ToolAnnotations | None = None,
-        icons: Sequence[Icon] | None = None,
-        meta: Mapping[str, object] | None = None,
-        thread: bool = True,
-        resume: Literal["park", "replay"] = "park",
-    ) -> Callable[[_Function], _Function]: ...
-    def tool(
-        self,
-        function: Any = None,
-        /,
-        *,
-        name: str | None = None,
-        title: str | None = None,
-        description: str | None = None,
-        annotations: ToolAnnotations | None = None,
-        icons: Sequence[Icon] | None = None,
-        meta: Mapping[str, object] | None = None,
-        thread: bool = True,
-        resume: Literal["park", "replay"] = "park",
-    ) -> Any:
-        """Register a function as a tool: ``@server.tool``, or ``@server.tool(title="…")``.
-
-        Its parameters become the input schema: types from the hints, descriptions from the docstring. A parameter
-        annotated `Context` is given the context and is not part of the schema. Its return annotation becomes the
-        output schema, unless it is text, content, or nothing. A plain ``def`` runs in a thread of its own, so
-        that it may block; cancelled, the call ends at once and the thread is left to itself.
-
-        What the tool raises: `ToolError` is shown to the model; `RequestError` is the answer as it is; anything
-        else is logged in full and shown to nobody.
-
-        Args:
-            function: The function.
-            name: The tool's name; the function's own if `None`.
-            title: Its name, for people.
-            description: What it does; the docstring if `None`.
-            annotations: Hints about what it may change.
-            icons: What to show for it.
-            meta: Its `_meta`.
-            thread: Whether a plain ``def`` runs in a thread; if not, it must not block.
-            resume: What becomes of it in the modern era while its client answers a question: it is parked, its
-                task waiting in this server, or it is run again from the beginning and finds the answers it has
-                got before. The latter outlives restarts and works behind a load balancer (see
-                ``request_state_keys``), but what it does before a question it does again.
-
-        Raises:
-            TypeError: Its parameters or its result have no form in JSON.
-            ValueError: The name is none a tool may have, or is taken.
-
-        Spec: 2026-07-28, server/tools.
-        """
-
-        def register(function: _Function) -> _Function:
-            self._tools.add(
-                function,
-                name=name,
-                title=title,
-                description=description,
-                annotations=annotations,
-                icons=icons,
-                meta=meta,
-                thread=thread,
-                resume=resume,
-            )
-            return function
-
-        return register if function is None else register(function)
-
-    def remove_tool(self, name: str) -> None:
-        """Take a tool away, and tell the clients that want to know. Calls of it that run go on.
-
-        Args:
-            name: The tool's name.
-
-        Raises:
-            ValueError: There is no tool of this name.
-        """
-        self._tools.remove(name)
 
     def request_handler(self, method: str) -> Callable[[MethodHandler], MethodHandler]:
         """Register who serves a method, of the protocol or your own: ``@server.request_handler("x/y")``.
@@ -317,58 +239,42 @@ class Server(Generic[StateT]):
 
     def capabilities(self) -> ServerCapabilities:
         """Return what the server can do, as it stands."""
-        has_tools = self._tools.is_used or "tools/list" in self._custom
-        has_prompts = "prompts/list" in self._custom
-        has_resources = "resources/list" in self._custom or "resources/read" in self._custom
+        custom = self._custom.keys()
+        has_tools = self._tools.entries.was_used or "tools/list" in custom
+        has_prompts = self._prompts.entries.was_used or "prompts/list" in custom
+        has_resources = not custom.isdisjoint(("resources/list", "resources/read"))
+        can_complete = self._completer.can_complete or "completion/complete" in custom
         return ServerCapabilities(
             tools=ToolsCapability(list_changed=True) if has_tools else None,
             prompts=PromptsCapability(list_changed=True) if has_prompts else None,
             resources=ResourcesCapability(list_changed=True, subscribe=True) if has_resources else None,
+            completions={} if can_complete else None,
             logging={},
         )
 
+    def cache_hint(self, method: str) -> CacheHint:
+        """Return what clients are told about keeping the results of a method."""
+        return self._listing.hints.of(method)
+
     def handler_for(self, method: str) -> MethodHandler | None:
         """Return who serves a method; nobody, if it belongs to a capability that the server has not."""
-        handler = self._custom.get(method)
-        if handler is None and self._tools.is_used:
-            if method == "tools/call":
-                return self._call_tool
-            if method == "tools/list":
-                return self._list_tools
-        return handler
+        return self._custom.get(method) or self._tool_handler(method) or self._prompt_handler(method)
 
     def asking(self, method: str, params: Mapping[str, Any]) -> Asking:
         """Return whether the handler of a request may ask its client, and what becomes of it then."""
         if method in self._custom:
             return Asking.PARK
-        return self._tools.asking(params.get("name")) if method == "tools/call" else Asking.NEVER
-
-    def find_tool(self, name: str) -> Tool:
-        """Return one of the tools, as clients are told of it.
-
-        Raises:
-            ValueError: There is none of this name.
-        """
-        for tool in self._tools.listed:
-            if tool.name == name:
-                return tool
-        raise ValueError(f"this server has no tool called {name!r}")
+        match method:
+            case "tools/call":
+                return self._tools.asking(params.get("name"))
+            case "prompts/get":
+                return self._prompts.asking(params.get("name"))
+            case _:
+                return Asking.NEVER
 
     def notification_handler_for(self, method: str) -> NotificationHandler | None:
         """Return who handles the notifications of a method."""
         return self._notification_handlers.get(method)
-
-    async def _list_tools(self, params: Mapping[str, Any], _: Context[Any]) -> ListToolsResult:
-        read_params(params, PaginatedRequestParams)
-        await trio.lowlevel.checkpoint()
-        return ListToolsResult(tools=self._tools.listed)
-
-    async def _call_tool(
-        self, params: Mapping[str, Any], context: Context[Any]
-    ) -> CallToolResult | InputRequired:
-        call = read_params(params, CallToolRequestParams)
-        tool = self._tools.get(call.name)
-        return await tool.call(call.arguments or {}, context, self._threads)
 
     # Serving.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, Final, Literal, NoReturn, final
+from typing import Any, Final, Literal, final
 
 import attrs
 import trio
@@ -113,9 +113,9 @@ class ServerSession:
         decision = self.subscriptions.route(request, agreement.revision)
         if decision is not None:
             return decision
-        if if_missing is not None:
-            return if_missing
-        _missing_method(request.method)
+        if if_missing is None:
+            raise _missing_method(request.method)
+        return if_missing
 
     def _through(self, middleware: Sequence[Middleware], serve: Handler, request: Request) -> Handler:
         """Return a handler that hands a request through the middleware first."""
@@ -191,7 +191,10 @@ class ServerSession:
         return to_wire(result, revision)
 
     def _discover(self, _: Request, agreement: Agreement) -> Mapping[str, Any]:
+        hint = self._application.cache_hint("server/discover")
         result = DiscoverResult(
+            ttl_ms=hint.ttl_ms,
+            cache_scope=hint.scope,
             supported_versions=self._lifecycle.supported_versions,
             capabilities=self._application.capabilities(),
             instructions=self._application.instructions,
@@ -217,8 +220,8 @@ def _giving(answer: Answer) -> Handler:
 
 async def _missing(exchange: Exchange) -> Answer:
     await trio.lowlevel.checkpoint()
-    _missing_method(exchange.request.method)
+    raise _missing_method(exchange.request.method)
 
 
-def _missing_method(method: str) -> NoReturn:
-    raise RequestError(METHOD_NOT_FOUND, f"this server has no method {method}")
+def _missing_method(method: str) -> RequestError:
+    return RequestError(METHOD_NOT_FOUND, f"this server has no method {method}")

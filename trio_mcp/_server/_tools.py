@@ -5,16 +5,25 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Literal, final, get_origin
+from typing import Any, Final, Literal, TypedDict, final
 
 import attrs
 import trio
 
+from .._absent import ABSENT
+from .._core._param_headers import param_headers
+from .._core._wrapping import RESULT_MEMBER, needs_wrapping, wrapped_schema
 from .._errors import INVALID_PARAMS, RequestError, ToolError
-from .._schema import CallSpec, InvalidValue, inspect_callable
+from .._revisions import Revision
+from .._schema import InvalidValue, compile_schema
 from ..types import CallToolResult, Icon, TextContent, Tool, ToolAnnotations
+from ..types._fields import evolve
+from ._calling import HandlerFunction, Overdue, read_handler
 from ._context import Context
-from ._input_required import Asking, InputRequired, asks_for_input
+from ._depends import anything
+from ._input_required import Asking, InputRequired
+from ._raw_schemas import read_with_schema, with_output_schema
+from ._registry import Registry
 from ._results import has_no_schema, tool_result
 
 __all__ = ["RegisteredTool", "ToolRegistry"]
@@ -25,88 +34,96 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_.\-]{1,128}")
 """What a tool may be called (SEP-986)."""
 
 
+class _Options(TypedDict):
+    unstructured: Callable[[Any], bool]
+    thread: bool
+    timeout: float | None
+    limit: int | None
+
+
 @final
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False)
 class RegisteredTool:
     """A function as a tool.
 
     Attributes:
         tool: What clients are told about it.
-        spec: How the function is called.
-        function: The function.
-        in_thread: Whether it is called in a thread, because it may block.
+        older_tool: What clients are told that know only objects as structured output.
+        handler: The function.
+        headers: Which HTTP headers carry arguments: the name after ``Mcp-Param-``, and the way to the argument.
+        check_output: Holds structured output to a schema that was not made from hints.
         asking: Whether it may ask its client, and what becomes of it then.
     """
 
     tool: Tool
-    spec: CallSpec
-    function: Callable[..., Any]
-    in_thread: bool
+    older_tool: Tool
+    handler: HandlerFunction
+    headers: Mapping[str, tuple[str, ...]]
+    check_output: Callable[[Any], None] | None
     asking: Asking
 
+    def seen_by(self, revision: Revision) -> Tool:
+        """Return what a client of a revision is told."""
+        return self.tool if revision.is_modern else self.older_tool
+
     async def call(
-        self, arguments: Mapping[str, Any], context: Context[Any], threads: trio.CapacityLimiter
+        self,
+        arguments: Mapping[str, Any],
+        context: Context[Any],
+        threads: trio.CapacityLimiter,
     ) -> CallToolResult | InputRequired:
         """Call the function, and turn whatever comes of it into a result.
 
         Arguments that do not fit are the model's to mend, so they are a result, too (SEP-1303).
+
+        Args:
+            arguments: The arguments, as they came.
+            context: The request.
+            threads: How many threads there may be.
 
         Raises:
             RequestError: The function raised it.
         """
         name = self.tool.name
         try:
-            args, kwargs = self.spec.bind(arguments, dict.fromkeys(self.spec.injected, context))
+            values = self.handler.spec.decode(arguments)
         except InvalidValue as error:
             return _failure(f"Invalid arguments for {name}: {error}")
         try:
-            returned = await self._run(args, kwargs, threads)
-            return returned if isinstance(returned, InputRequired) else tool_result(returned, self.spec)
+            result = await self.handler.call(values, context, threads, self._result)
         except ToolError as error:
             return _failure(str(error))
+        except Overdue as error:
+            return _failure(f"{name} {error} and was cancelled")
         except RequestError:
             raise
         except Exception:
             # The boundary of one call. What the exception says was not written for strangers.
             _log.exception("tool %s failed", name)
             return _failure(f"{name} failed. The server's log says why.")
+        if isinstance(result, InputRequired) or self.older_tool is self.tool or context.revision.is_modern:
+            return result
+        return _wrapped(result)
 
-    async def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any], threads: trio.CapacityLimiter) -> object:
-        if self.spec.is_async:
-            return await self.function(*args, **kwargs)
-        if not self.in_thread:
-            await trio.lowlevel.checkpoint()
-            return self.function(*args, **kwargs)
-        # A thread cannot be cancelled. The call is, and the thread is left to end by itself: waiting for it would
-        # let one stuck function hold up a cancellation, or the end of the program.
-        return await trio.to_thread.run_sync(
-            lambda: self.function(*args, **kwargs), abandon_on_cancel=True, limiter=threads
-        )
+    async def _result(self, returned: object) -> CallToolResult | InputRequired:
+        if isinstance(returned, InputRequired):
+            return returned
+        result = tool_result(returned, self.handler.spec)
+        schema = self.tool.output_schema
+        if result is returned and schema is not None and not result.is_error:
+            # Made by hand; what is made here fits by construction (server/tools, "Output Schema").
+            if result.structured_content is ABSENT:
+                raise TypeError(f"{self.tool.name} has an output schema, but its result no structured_content")
+            (self.check_output or compile_schema(schema))(result.structured_content)
+        return result
 
 
 @final
 class ToolRegistry:
-    """The tools of a server, in the order in which they were registered.
+    """The tools of a server, in the order in which they were registered."""
 
-    Args:
-        on_change: Called when there is another tool, or one less.
-
-    Attributes:
-        is_used: Whether there is a tool, or was one: clients that were told of tools may ask for them to the end.
-    """
-
-    def __init__(self, on_change: Callable[[], object]) -> None:
-        self._tools: dict[str, RegisteredTool] = {}
-        self._on_change = on_change
-        self.is_used = False
-
-    def __len__(self) -> int:
-        return len(self._tools)
-
-    @property
-    def listed(self) -> tuple[Tool, ...]:
-        """What clients are told."""
-        return tuple(registered.tool for registered in self._tools.values())
+    def __init__(self) -> None:
+        self.entries: Final = Registry[RegisteredTool]("tool")
 
     def add(
         self,
@@ -119,21 +136,38 @@ class ToolRegistry:
         icons: Sequence[Icon] | None,
         meta: Mapping[str, object] | None,
         thread: bool,
+        timeout: float | None,
+        limit: int | None,
         resume: Literal["park", "replay"],
-    ) -> RegisteredTool:
+        input_schema: Mapping[str, Any] | None,
+        output_schema: Mapping[str, Any] | None,
+    ) -> None:
         """Register a function as a tool.
 
         Raises:
             TypeError: Its parameters or its result have no form in JSON.
-            ValueError: Its name is none that a tool may have, or another tool has it.
+            ValueError: Its name is none that a tool may have, or another tool has it; a schema is not valid; an
+                option is out of bounds.
         """
-        spec = inspect_callable(function, injected=_is_context, unstructured=has_no_schema, aside=asks_for_input)
+        unstructured = has_no_schema if output_schema is None else anything
+        options: _Options = {"unstructured": unstructured, "thread": thread, "timeout": timeout, "limit": limit}
+        if input_schema is None:
+            handler = read_handler(function, **options)
+        else:
+            handler = read_with_schema(function, input_schema, **options)
+        spec = handler.spec
+        check_output: Callable[[Any], None] | None = None
+        if output_schema is not None:
+            spec, check_output = with_output_schema(spec, output_schema)
+            handler = attrs.evolve(handler, spec=spec)
         name = spec.name if name is None else name
         if _NAME.fullmatch(name) is None:
             raise ValueError(f"a tool's name is 1 to 128 of A-Z a-z 0-9 _ - . and not {name!r} (SEP-986)")
-        if name in self._tools:
-            raise ValueError(f"there is a tool called {name!r} already")
-        tool = Tool(
+        try:
+            headers = param_headers(spec.input_schema)
+        except ValueError as error:
+            raise ValueError(f"tool {name!r}: parameter {error}") from error
+        tool = older_tool = Tool(
             name=name,
             title=title,
             description=spec.description if description is None else description,
@@ -143,27 +177,22 @@ class ToolRegistry:
             icons=icons,
             meta=meta,
         )
-        asking = (Asking.REPLAY if resume == "replay" else Asking.PARK) if spec.injected else Asking.NEVER
-        registered = RegisteredTool(tool=tool, spec=spec, function=function, in_thread=thread, asking=asking)
-        self._tools[name] = registered
-        self.is_used = True
-        self._on_change()
-        return registered
+        if spec.output_schema is not None and needs_wrapping(spec.output_schema):
+            older_tool = evolve(tool, output_schema=wrapped_schema(spec.output_schema))
+        registered = RegisteredTool(
+            tool=tool,
+            older_tool=older_tool,
+            handler=handler,
+            headers=headers,
+            check_output=check_output,
+            asking=(Asking.REPLAY if resume == "replay" else Asking.PARK) if handler.may_ask else Asking.NEVER,
+        )
+        self.entries.add(name, registered)
 
     def asking(self, name: object) -> Asking:
         """Return whether a tool may ask its client, and what becomes of it then."""
-        registered = self._tools.get(name) if isinstance(name, str) else None
+        registered = self.entries.get(name) if isinstance(name, str) else None
         return Asking.NEVER if registered is None else registered.asking
-
-    def remove(self, name: str) -> None:
-        """Take a tool away. Calls that run go on.
-
-        Raises:
-            ValueError: There is none of this name.
-        """
-        if self._tools.pop(name, None) is None:
-            raise ValueError(f"there is no tool called {name!r}")
-        self._on_change()
 
     def get(self, name: str) -> RegisteredTool:
         """Return the tool of this name.
@@ -171,14 +200,17 @@ class ToolRegistry:
         Raises:
             RequestError: There is none.
         """
-        registered = self._tools.get(name)
+        registered = self.entries.get(name)
         if registered is None:
             raise RequestError(INVALID_PARAMS, f"Unknown tool: {name[:128]}")
         return registered
 
 
-def _is_context(hint: Any) -> bool:
-    return hint is Context or get_origin(hint) is Context
+def _wrapped(result: CallToolResult) -> CallToolResult:
+    """Return a result for clients that know only objects as structured output."""
+    if result.is_error or result.structured_content is ABSENT:
+        return result
+    return evolve(result, structured_content={RESULT_MEMBER: result.structured_content})
 
 
 def _failure(text: str) -> CallToolResult:

@@ -1,0 +1,306 @@
+"""Completion of prompts' arguments, as clients of every revision see it."""
+
+from __future__ import annotations
+
+import enum
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Annotated, Any, Literal
+
+import pytest
+
+from trio_mcp import Context, Depends, Field, RequestError, Revision, Server, open_client, types
+
+EVERY = pytest.mark.parametrize("revision", list(Revision))
+NEWEST = Revision.V2026_07_28
+
+
+class Size(enum.Enum):
+    SMALL = "small"
+    LARGE = "large"
+
+
+async def complete(
+    server: Server,
+    argument: str,
+    value: str,
+    *,
+    revision: Revision = NEWEST,
+    ref: Mapping[str, str] | None = None,
+    context: Mapping[str, str] | None = None,
+) -> Any:
+    params: dict[str, Any] = {
+        "ref": {"type": "ref/prompt", "name": "order"} if ref is None else ref,
+        "argument": {"name": argument, "value": value},
+    }
+    if context is not None:
+        params["context"] = {"arguments": context}
+    async with open_client(server, revision=revision) as client:
+        return (await client.request("completion/complete", params))["completion"]
+
+
+def shelf_of(ctx: Context) -> str:
+    return f"shelf of {ctx.method}"
+
+
+def ordering() -> Server:
+    server = Server("s")
+
+    @server.prompt
+    def order(
+        title: str,
+        colour: Annotated[Literal["red", "Rose", "green"] | None, Field("Of the cover.")] = None,
+        size: Size = Size.SMALL,
+        gift: bool = False,
+        copies: Literal[1, 10, 100] = 1,
+        kind: Literal["a", "b"] | None = None,
+        mixed: bool | int = True,
+    ) -> str:
+        return ""
+
+    return server
+
+
+# By type.
+
+
+@EVERY
+@pytest.mark.parametrize(
+    ("argument", "value", "values"),
+    [
+        ("colour", "", ["red", "Rose", "green"]),
+        ("colour", "r", ["red", "Rose"]),
+        ("colour", "RO", ["Rose"]),
+        ("colour", "x", []),
+        ("size", "l", ["large"]),
+        ("gift", "", ["true", "false"]),
+        ("gift", "T", ["true"]),
+        ("copies", "10", ["10", "100"]),
+        ("kind", "", ["a", "b"]),
+        ("title", "", []),
+        ("mixed", "", []),
+    ],
+)
+async def test_arguments_of_few_values_complete_themselves(
+    revision: Revision, argument: str, value: str, values: list[str]
+) -> None:
+    """Every revision, server/utilities/completion, "Completion Results"."""
+    completion = await complete(ordering(), argument, value, revision=revision)
+    assert completion == {"values": values, "total": len(values), "hasMore": False}
+
+
+@EVERY
+async def test_the_capability_is_declared_when_something_can_be_completed(revision: Revision) -> None:
+    """2025-03-26 on, server/utilities/completion, "Capabilities"; 2024-11-05 has completion, but no capability."""
+    async with open_client(ordering(), revision=revision) as client:
+        assert client.server_capabilities is not None
+        is_declared = client.server_capabilities.completions is not None
+        assert is_declared is (revision > Revision.V2024_11_05)
+
+
+@EVERY
+async def test_without_anything_to_complete_there_is_no_such_method(revision: Revision) -> None:
+    """2025-03-26 on, server/utilities/completion, "Error Handling": -32601, capability not supported."""
+    server = Server("s")
+
+    @server.prompt
+    def order(title: str) -> str:
+        return title
+
+    async with open_client(server, revision=revision) as client:
+        assert client.server_capabilities is not None
+        assert client.server_capabilities.completions is None
+    with pytest.raises(RequestError) as caught:
+        await complete(server, "title", "", revision=revision)
+    assert caught.value.code == -32601
+
+
+@EVERY
+@pytest.mark.parametrize(
+    ("ref", "argument", "told"),
+    [
+        ({"type": "ref/prompt", "name": "other"}, "size", "Unknown prompt: other"),
+        ({"type": "ref/prompt", "name": "order"}, "weight", "no argument 'weight'; it has title, colour"),
+        ({"type": "ref/resource", "uri": "x://{size}"}, "size", "x://{size}"),
+        ({"type": "ref/resource", "uri": "order"}, "size", "Unknown reference: order"),
+        ({"type": "ref/tool", "name": "order"}, "size", "ref"),
+    ],
+)
+async def test_an_unknown_reference_is_refused(
+    revision: Revision, ref: dict[str, str], argument: str, told: str
+) -> None:
+    """Every revision, server/utilities/completion, "Error Handling": -32602."""
+    with pytest.raises(RequestError) as caught:
+        await complete(ordering(), argument, "", revision=revision, ref=ref)
+    assert caught.value.code == -32602
+    assert told in caught.value.message
+
+
+async def test_a_hidden_prompt_completes_nothing() -> None:
+    server = ordering()
+
+    @server.completion("order", "title")
+    def titles(value: str) -> list[str]:
+        return [value]
+
+    server.disable_prompt("order")
+    with pytest.raises(RequestError) as caught:
+        await complete(server, "title", "")
+    assert caught.value.code == -32602
+
+
+# By function.
+
+
+@EVERY
+async def test_a_function_completes_an_argument(revision: Revision) -> None:
+    server = ordering()
+
+    @server.completion("order", "title")
+    async def titles(begun: str) -> Iterable[str]:
+        return [f"{begun} 1", f"{begun} 2"]
+
+    @server.completion("order", "size")
+    def sizes(value: str) -> Iterator[str]:
+        yield f"{value}, and by the function"
+
+    completion = await complete(server, "title", "Dune", revision=revision)
+    assert completion == {"values": ["Dune 1", "Dune 2"], "total": 2, "hasMore": False}
+    completion = await complete(server, "size", "la", revision=revision)
+    assert completion["values"] == ["la, and by the function"]
+
+
+@EVERY
+async def test_a_function_sees_what_is_filled_in_its_context_and_its_dependencies(revision: Revision) -> None:
+    """2025-06-18 on, server/utilities/completion, "Requesting Completions": context.arguments.
+
+    A member of a newer revision is accepted from a client that is ahead of the one it agreed to.
+    """
+    server = ordering()
+
+    @server.completion("order", "title", thread=False)
+    def titles(
+        value: str,
+        *,
+        arguments: Mapping[str, str],
+        ctx: Context,
+        shelf: Annotated[str, Depends(shelf_of)],
+        limit: int = 3,
+    ) -> list[str]:
+        return [value, arguments.get("colour", "?"), str(ctx.revision), shelf, str(limit)]
+
+    completion = await complete(server, "title", "D", revision=revision, context={"colour": "red"})
+    assert completion["values"] == ["D", "red", str(revision), "shelf of completion/complete", "3"]
+    completion = await complete(server, "title", "D", revision=revision)
+    assert completion["values"][1] == "?"
+
+
+@EVERY
+async def test_a_template_is_completed_by_function(revision: Revision) -> None:
+    """Every revision, server/utilities/completion, "Reference Types"."""
+    server = Server("s")
+
+    @server.completion("orders://{year}/{id}", "id")
+    def ids(value: str, arguments: Mapping[str, str]) -> list[str]:
+        return ["12", "15"]
+
+    ref = {"type": "ref/resource", "uri": "orders://{year}/{id}"}
+    completion = await complete(server, "id", "1", revision=revision, ref=ref)
+    assert completion["values"] == ["12", "15"]
+    with pytest.raises(RequestError) as caught:
+        await complete(server, "year", "1", revision=revision, ref=ref)
+    assert caught.value.code == -32602
+
+
+class Templates:
+    """Stands for a registry of templates."""
+
+    has_choices = True
+
+    def choices(
+        self, reference: types.PromptReference | types.ResourceTemplateReference, argument: str
+    ) -> Iterable[str] | None:
+        return ("red", "green") if isinstance(reference, types.ResourceTemplateReference) else None
+
+
+async def test_other_registries_can_say_what_they_know() -> None:
+    server = ordering()
+    server._completer.add_source(Templates())
+    ref = {"type": "ref/resource", "uri": "x://{colour}"}
+    assert (await complete(server, "colour", "g", ref=ref))["values"] == ["green"]
+    assert (await complete(server, "size", "l"))["values"] == ["large"]
+
+
+@pytest.mark.parametrize("count", [99, 100, 101, 1000])
+@pytest.mark.parametrize("lazy", [False, True])
+async def test_at_most_a_hundred_values_are_sent(count: int, lazy: bool) -> None:
+    """Every revision, server/utilities/completion, "Completion Results": a maximum, a total, and whether more."""
+    server = ordering()
+
+    @server.completion("order", "title")
+    def titles(value: str) -> Iterable[str]:
+        values = [str(number) for number in range(count)]
+        return iter(values) if lazy else values
+
+    completion = await complete(server, "title", "")
+    assert completion["values"] == [str(number) for number in range(min(count, 100))]
+    assert completion["hasMore"] is (count > 100)
+    assert completion.get("total") == (None if lazy and count > 100 else count)
+
+
+async def test_a_whole_completion_is_sent_as_far_as_it_may() -> None:
+    server = ordering()
+    given = types.Completion(values=["a"], total=7, has_more=True)
+
+    @server.completion("order", "title")
+    def titles(value: str) -> types.Completion:
+        return given
+
+    assert await complete(server, "title", "") == {"values": ["a"], "total": 7, "hasMore": True}
+    given = types.Completion(values=["a"])
+    assert await complete(server, "title", "") == {"values": ["a"]}
+    given = types.Completion(values=["a"] * 101)
+    assert await complete(server, "title", "") == {"values": ["a"] * 100, "total": 101, "hasMore": True}
+    given = types.Completion(values=["a"] * 101, total=500)
+    assert await complete(server, "title", "") == {"values": ["a"] * 100, "total": 500, "hasMore": True}
+
+
+@pytest.mark.parametrize("returned", ["text", None, 5, {"a": "b"}, ["a", 1]])
+async def test_what_is_no_completion_is_an_error_and_in_the_log(
+    returned: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = ordering()
+
+    @server.completion("order", "title")
+    def titles(value: str) -> object:
+        return returned
+
+    with pytest.raises(RequestError) as caught, caplog.at_level(logging.ERROR):
+        await complete(server, "title", "")
+    assert (caught.value.code, caught.value.message) == (-32603, "internal error")
+    assert "a completion returns strings" in caplog.text
+
+
+def test_what_cannot_be_a_completion_is_refused() -> None:
+    server = ordering()
+
+    def nothing(*, ctx: Context) -> list[str]:
+        return []
+
+    def rest(**values: str) -> list[str]:
+        return []
+
+    def two(value: str, other: str) -> list[str]:
+        return []
+
+    def good(value: str) -> list[str]:
+        return []
+
+    for bad in (nothing, rest):
+        with pytest.raises(TypeError, match="needs a parameter for the value typed so far"):
+            server.completion("order", "title")(bad)
+    with pytest.raises(TypeError, match="nobody fills the parameter 'other'"):
+        server.completion("order", "title")(two)
+    server.completion("order", "title")(good)
+    with pytest.raises(ValueError, match="'order' has a completion for 'title' already"):
+        server.completion("order", "title")(good)
