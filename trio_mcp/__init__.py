@@ -44,12 +44,15 @@ from ._codec._jsonrpc import Encoded as Encoded
 from ._codec._jsonrpc import Notification as Notification
 from ._codec._jsonrpc import RequestId as RequestId
 from ._core._restart import RestartPolicy as RestartPolicy
+from ._core._uri_template import TemplateValue as TemplateValue
+from ._core._uri_template import UriTemplate as UriTemplate
 from ._errors import ConnectionLost as ConnectionLost
 from ._errors import LocalProtocolError as LocalProtocolError
 from ._errors import McpError as McpError
 from ._errors import ProtocolError as ProtocolError
 from ._errors import RemoteProtocolError as RemoteProtocolError
 from ._errors import RequestError as RequestError
+from ._errors import ResourceNotFound as ResourceNotFound
 from ._errors import ToolError as ToolError
 from ._limits import Limits as Limits
 from ._peer._exchange import OnProgress as OnProgress
@@ -62,6 +65,9 @@ from ._revisions import Revision as Revision
 from ._schema import Field as Field
 from ._server._context import Context as Context
 from ._server._context import ProgressReporter as ProgressReporter
+from ._server._media import Audio as Audio
+from ._server._media import File as File
+from ._server._media import Image as Image
 from ._server._serve import serve_stdio as serve_stdio
 from ._server._server import Server as Server
 from ._server._session import MethodHandler as MethodHandler
@@ -71,6 +77,7 @@ from ._version import __version__ as __version__
 __all__ = [
     "ABSENT",
     "Absent",
+    "Audio",
     "Channel",
     "Client",
     "ClientOptions",
@@ -78,6 +85,8 @@ __all__ = [
     "Context",
     "Encoded",
     "Field",
+    "File",
+    "Image",
     "Incoming",
     "Limits",
     "LocalProtocolError",
@@ -101,6 +110,7 @@ __all__ = [
     "RequestError",
     "RequestHandler",
     "RequestId",
+    "ResourceNotFound",
     "RestartPolicy",
     "Revision",
     "Server",
@@ -111,8 +121,10 @@ __all__ = [
     "StdioServerParameters",
     "StreamChannel",
     "Target",
+    "TemplateValue",
     "TooLarge",
     "ToolError",
+    "UriTemplate",
     "__version__",
     "fail_after_silence",
     "memory_channel_pair",

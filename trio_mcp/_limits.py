@@ -64,7 +64,12 @@ class Limits:
         drain_timeout: How long handlers may finish after the server was asked to stop.
         terminate_timeout: How long a server process may take to exit after its input was closed, and again
             after it was asked to terminate, before it is killed.
-        max_threads: Tools written as plain functions that run at once, per server.
+        max_threads: Tools and resources written as plain functions, and files, that threads run and read at once,
+            per server.
+        max_uri_length: Characters of a URI that a client asks for.
+        max_file_bytes: The largest file that is read for a resource or a tool's result.
+        max_listed_files: Files of one directory that are listed as resources; the others can still be read.
+        max_scanned_files: Files and folders of one directory that are looked at to find those.
     """
 
     max_message_bytes: int = _size(16 * MIB)
@@ -81,3 +86,7 @@ class Limits:
     drain_timeout: float = _seconds(5.0)
     terminate_timeout: float = _seconds(2.0)
     max_threads: int = _size(40)
+    max_uri_length: int = _size(8 * KIB)
+    max_file_bytes: int = _size(8 * MIB)
+    max_listed_files: int = _size(1_000)
+    max_scanned_files: int = _size(50_000)

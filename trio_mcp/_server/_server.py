@@ -20,11 +20,14 @@ from ..types import (
     Implementation,
     ListToolsResult,
     PaginatedRequestParams,
+    ResourcesCapability,
     ServerCapabilities,
     ToolAnnotations,
     ToolsCapability,
 )
 from ._context import Context
+from ._resource_offers import ResourceOffers
+from ._resources import ResourceRegistry
 from ._serve import run_stdio, serve_until_end
 from ._session import MethodHandler, ServerSession, read_params
 from ._shutdown import Shutdown
@@ -39,7 +42,7 @@ _OURS: Final = frozenset({"initialize", "ping", "server/discover", "logging/setL
 
 
 @final
-class Server(Generic[StateT]):
+class Server(ResourceOffers, Generic[StateT]):
     """Tools, and whatever else a program offers to models, for clients of every revision.
 
     Args:
@@ -91,6 +94,7 @@ class Server(Generic[StateT]):
         self._revisions = tuple(Revision(revision) for revision in revisions)
         self._tools = ToolRegistry()
         self._threads = trio.CapacityLimiter(self._limits.max_threads)
+        self._resources = ResourceRegistry(self._limits, self._threads)
         self._custom: dict[str, MethodHandler] = {}
 
     @property
@@ -212,7 +216,12 @@ class Server(Generic[StateT]):
     def capabilities(self) -> ServerCapabilities:
         """Return what the server can do, as it stands."""
         has_tools = len(self._tools) or "tools/list" in self._custom
-        return ServerCapabilities(tools=ToolsCapability() if has_tools else None, logging={})
+        has_resources = self._resources.is_used or "resources/list" in self._custom
+        return ServerCapabilities(
+            tools=ToolsCapability() if has_tools else None,
+            resources=ResourcesCapability() if has_resources else None,
+            logging={},
+        )
 
     def handler_for(self, method: str) -> MethodHandler | None:
         """Return who serves a method; nobody, if it belongs to a capability that the server has not."""
@@ -222,7 +231,7 @@ class Server(Generic[StateT]):
                 return self._call_tool
             if method == "tools/list":
                 return self._list_tools
-        return handler
+        return handler or self._resources.handler_for(method)
 
     async def _list_tools(self, params: Mapping[str, Any], _: Context[Any]) -> ListToolsResult:
         read_params(params, PaginatedRequestParams)
@@ -232,7 +241,7 @@ class Server(Generic[StateT]):
     async def _call_tool(self, params: Mapping[str, Any], context: Context[Any]) -> CallToolResult:
         call = read_params(params, CallToolRequestParams)
         tool = self._tools.get(call.name)
-        return await tool.call(call.arguments or {}, context, self._threads)
+        return await tool.call(call.arguments or {}, context, self._threads, self._limits.max_file_bytes)
 
     # Serving.
 

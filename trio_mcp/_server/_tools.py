@@ -14,7 +14,7 @@ from .._errors import INVALID_PARAMS, RequestError, ToolError
 from .._schema import CallSpec, InvalidValue, inspect_callable
 from ..types import CallToolResult, Icon, TextContent, Tool, ToolAnnotations
 from ._context import Context
-from ._results import has_no_schema, tool_result
+from ._results import has_no_schema, tool_result, with_media_read
 
 __all__ = ["RegisteredTool", "ToolRegistry"]
 
@@ -42,11 +42,21 @@ class RegisteredTool:
     in_thread: bool
 
     async def call(
-        self, arguments: Mapping[str, Any], context: Context[Any], threads: trio.CapacityLimiter
+        self,
+        arguments: Mapping[str, Any],
+        context: Context[Any],
+        threads: trio.CapacityLimiter,
+        max_file_bytes: int,
     ) -> CallToolResult:
         """Call the function, and turn whatever comes of it into a result.
 
         Arguments that do not fit are the model's to mend, so they are a result, too (SEP-1303).
+
+        Args:
+            arguments: The arguments, as they came.
+            context: The request.
+            threads: How many threads there may be.
+            max_file_bytes: How large a file in the result may be.
 
         Raises:
             RequestError: The function raised it.
@@ -57,7 +67,10 @@ class RegisteredTool:
         except InvalidValue as error:
             return _failure(f"Invalid arguments for {name}: {error}")
         try:
-            return tool_result(await self._run(args, kwargs, threads), self.spec)
+            returned = await self._run(args, kwargs, threads)
+            if self.spec.output_schema is None:
+                returned = await with_media_read(returned, threads, max_file_bytes)
+            return tool_result(returned, self.spec)
         except ToolError as error:
             return _failure(str(error))
         except RequestError:

@@ -1,0 +1,181 @@
+"""Functions and constants as resources: what their URIs mean, and how they are called."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any, final, get_origin
+
+import attrs
+import trio
+
+from .._core._uri_matching import Found, UriMatcher
+from .._core._uri_template import UriTemplate
+from .._core._uris import normalised
+from .._errors import ResourceNotFound
+from .._schema import CallSpec, InvalidValue, inspect_callable
+from ..types import ReadResourceResult, Resource, ResourceTemplate
+from ._contents import contents_of
+from ._context import Context
+from ._reading import Reading
+from ._variables import is_list_only, value_for
+
+__all__ = [
+    "ConstantSource",
+    "FunctionSource",
+    "inspect_reader",
+    "matcher_for",
+    "refuse_parameters",
+    "returned_hint",
+]
+
+
+@final
+@attrs.frozen(kw_only=True)
+class ConstantSource:
+    """Text or bytes that do not change."""
+
+    resource: Resource
+    result: ReadResourceResult
+    template: ResourceTemplate | None = None
+    blocks: bool = False
+
+    def match(self, uri: str) -> Found | None:
+        """Tell whether a URI is this one's."""
+        return {} if uri == normalised(self.resource.uri) else None
+
+    def resources(self) -> Iterator[Resource]:
+        """Yield the resource."""
+        yield self.resource
+
+    async def read(self, _: Reading, __: Found) -> ReadResourceResult:
+        """Return the contents."""
+        await trio.lowlevel.checkpoint()
+        return self.result
+
+
+@final
+@attrs.frozen(kw_only=True)
+class FunctionSource:
+    """A function that gives the contents of one resource, or of all that fit a template.
+
+    Attributes:
+        spec: How it is called.
+        function: The function.
+        in_thread: Whether it is called in a thread, because it may block.
+        resource: What clients are told, if it is one resource.
+        template: What clients are told, if it is a template.
+        matcher: What finds the variables of the template.
+    """
+
+    spec: CallSpec
+    function: Callable[..., Any]
+    in_thread: bool
+    resource: Resource | None = None
+    template: ResourceTemplate | None = None
+    matcher: UriMatcher | None = None
+    blocks: bool = False
+
+    def match(self, uri: str) -> Found | None:
+        """Return the variables of a URI, or `None` if it is not this one's."""
+        if self.matcher is not None:
+            return self.matcher.match(uri)
+        return {} if self.resource is not None and uri == normalised(self.resource.uri) else None
+
+    def resources(self) -> Iterator[Resource]:
+        """Yield the resource, if it is one."""
+        if self.resource is not None:
+            yield self.resource
+
+    async def read(self, reading: Reading, found: Found) -> ReadResourceResult:
+        """Call the function, and turn what it returns into a result.
+
+        Raises:
+            ResourceNotFound: A variable is not what the function takes.
+            Exception: Whatever the function raises.
+        """
+        schema = self.spec.input_schema
+        known: Mapping[str, Any] = schema.get("properties", {})
+        arguments = {name: value_for(known.get(name, {}), schema, value) for name, value in found.items()}
+        try:
+            args, kwargs = self.spec.bind(arguments, dict.fromkeys(self.spec.injected, reading.context))
+        except InvalidValue as error:
+            raise ResourceNotFound(f"Resource not found: {error}") from error
+        returned = await self._call(args, kwargs, reading.threads)
+        described = self.resource or self.template
+        kind = None if described is None else described.mime_type
+        return await contents_of(returned, kind, reading)
+
+    async def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], threads: trio.CapacityLimiter) -> object:
+        call = functools.partial(self.function, *args, **kwargs)
+        if self.spec.is_async:
+            return await call()
+        if not self.in_thread:
+            await trio.lowlevel.checkpoint()
+            return call()
+        # As with tools: the read is cancelled, and the thread is left to end by itself.
+        return await trio.to_thread.run_sync(call, abandon_on_cancel=True, limiter=threads)
+
+
+def inspect_reader(function: Callable[..., Any]) -> CallSpec:
+    """Read the signature of a function that gives contents. What it returns needs no schema.
+
+    Raises:
+        TypeError: A parameter has no form in JSON.
+    """
+    return inspect_callable(function, injected=_is_context, unstructured=lambda _: True)
+
+
+def matcher_for(template: UriTemplate, spec: CallSpec) -> UriMatcher:
+    """Return what finds the variables of a template for a function's parameters.
+
+    Raises:
+        ValueError: The template can be read in several ways, or its variables and the parameters do not agree.
+    """
+    matcher = UriMatcher(template)
+    schema: Mapping[str, Any] = spec.input_schema
+    known: Mapping[str, Any] = schema.get("properties", {})
+    required: frozenset[str] = frozenset(schema.get("required", ()))
+    takes_any = schema.get("additionalProperties", False) is not False
+    where = f"{spec.name}() and {template}"
+    variables = template.variables
+    for name in variables:
+        if name not in known:
+            if not takes_any:
+                raise ValueError(f"{where}: there is no parameter for the variable {name!r}")
+            continue
+        wanted = is_list_only(known[name], schema)
+        if wanted is not None and wanted is not (name in matcher.lists):
+            said = f"is a list; write {{{name}*}}" if wanted else "is no list, but the variable is"
+            raise ValueError(f"{where}: the parameter {name!r} {said}")
+        if name in matcher.optional and name in required:
+            raise ValueError(f"{where}: a URI may lack {name!r}, so that parameter needs a default")
+    _refuse_missing(required.difference(variables), where)
+    return matcher
+
+
+def refuse_parameters(spec: CallSpec, uri: str) -> None:
+    """Make sure that nobody needs to give a function anything.
+
+    Raises:
+        ValueError: It has a parameter without a default.
+    """
+    _refuse_missing(spec.input_schema.get("required", ()), f"{spec.name}() and {uri}")
+
+
+def _refuse_missing(missing: Collection[str], where: str) -> None:
+    if missing:
+        raise ValueError(f"{where}: no variable gives the parameter {min(missing)!r}, and it has no default")
+
+
+def _is_context(hint: Any) -> bool:
+    return hint is Context or get_origin(hint) is Context
+
+
+def returned_hint(function: Callable[..., Any]) -> Any:
+    """Return what a function is annotated to return, or `None`."""
+    try:
+        return inspect.signature(function, eval_str=True).return_annotation
+    except (NameError, TypeError, ValueError):
+        return None
