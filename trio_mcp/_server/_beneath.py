@@ -1,9 +1,9 @@
 """Opening files, and only those that lie beneath a directory. Blocks: called in threads.
 
-On POSIX nothing is looked up twice. From the directory on, each part of a path is opened relative to the one before
-and without following symbolic links; those are read and walked by hand, and one that leads above the directory, or
-begins with a slash, leads nowhere. So it does not matter who renames what in the meantime. Elsewhere paths are
-resolved, compared, opened, and compared again.
+On POSIX nothing is looked up twice. From the directory on, each part of a path is opened relative to the one
+before and without following symbolic links; those are read and walked by hand, and one that leads above the
+directory, or begins with a slash, leads nowhere. So it does not matter who renames what in the meantime.
+Elsewhere paths are resolved, compared, opened, and compared again.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import stat
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Final, final
 
 import attrs
@@ -42,7 +43,9 @@ _FOLDER: Final = os.O_RDONLY | _CLOSED_ON_EXEC | getattr(os, "O_DIRECTORY", 0)
 _NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0)
 _WALKS: Final = bool(_NO_LINK) and {os.open, os.readlink} <= os.supports_dir_fd
 
-_WINDOWS_DEVICE: Final = re.compile(r"(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9¹²³])(?:\..*)?", re.I)
+_WINDOWS_DEVICE: Final = re.compile(
+    r"(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9¹²³])(?:\..*)?", re.IGNORECASE
+)
 _WINDOWS_FORBIDDEN: Final = re.compile(r'[\x00-\x1f<>:"/\\|?*]|[. ]\Z')
 
 
@@ -176,7 +179,7 @@ def _link_at(folder: int, name: str) -> str | None:
 
 def _resolved(root: str, names: Sequence[str]) -> str:
     real_root = os.path.realpath(root, strict=True)
-    real = os.path.realpath(os.path.join(real_root, *names), strict=True)
+    real = os.path.realpath(Path(real_root, *names), strict=True)
     if os.path.commonpath((real_root, real)) != real_root:
         raise PermissionError(f"a symbolic link leads out of {root}")
     return real
@@ -188,7 +191,7 @@ def _open_resolved(root: str, names: Sequence[str]) -> int:
     try:
         # What was opened must be what is there now, and what is there now must still be beneath.
         if os.path.realpath(real, strict=True) != real or not os.path.samestat(
-            os.fstat(descriptor), os.stat(real, follow_symlinks=False)
+            os.fstat(descriptor), Path(real).lstat()
         ):
             raise PermissionError(f"a path beneath {root} has changed while it was opened")
     except BaseException:

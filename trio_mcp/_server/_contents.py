@@ -38,9 +38,9 @@ def _type_by_name(uri: str) -> str | None:
 async def contents_of(returned: Any, kind: str | None, reading: Reading) -> ReadResourceResult:
     """Return the result for what a function returned.
 
-    Text and bytes are what they are; contents and results of the protocol are sent as they are; of a list with any
-    of those and nothing else in it, each is a part. Every other value, also a list of nothing but text, is sent as
-    JSON. So contents are never empty, which nobody could tell from a resource that does not exist.
+    Text and bytes are what they are; contents and results of the protocol are sent as they are; of a list with
+    any of those and nothing else in it, each is a part. Every other value, also a list of nothing but text, is
+    sent as JSON. So contents are never empty, which nobody could tell from a resource that does not exist.
 
     Args:
         returned: What it returned.

@@ -121,7 +121,7 @@ class FileSource:
     def resources(self) -> Iterator[Resource]:
         """Yield the file, while there is one."""
         try:
-            status = os.stat(self.path)
+            status = Path(self.path).stat()
         except OSError:
             return
         if stat.S_ISREG(status.st_mode):
@@ -133,7 +133,7 @@ class FileSource:
 
     def _read(self, reading: Reading) -> _Contents:
         data = read_file(self.path, reading.limits.max_file_bytes).data
-        return file_contents(reading.uri, data, self.resource.mime_type, os.path.basename(self.path))
+        return file_contents(reading.uri, data, self.resource.mime_type, Path(self.path).name)
 
 
 @final

@@ -57,17 +57,17 @@ class ResourceOffers:
     ) -> Callable[[_Function], _Function]:
         """Register a function as a resource: ``@server.resource("orders://recent")``.
 
-        With ``{…}`` in the URI it is a template: ``"orders://{order_id}/lines{?page}"`` (RFC 6570). Each variable
+        With ``{…}`` in the URI it is a template (RFC 6570): ``"orders://{order_id}/lines{?page}"``. Each variable
         is given to the parameter of its name, converted from text by its hint. Variables that a URI may lack,
-        those of ``{?…}``, ``{/…}``, ``{#…}`` and ``{.…}``, are parameters with a default; those of ``{name*}`` are
-        lists. ``{name}`` takes no slash, ``{+name}`` does. What a variable says is decoded and may be anything,
-        ``..`` and slashes included; serve files with `add_directory`. A parameter annotated `Context` is given the
-        context.
+        those of ``{?…}``, ``{/…}``, ``{#…}`` and ``{.…}``, are parameters with a default; those of ``{name*}``
+        are lists. ``{name}`` ends at a slash, ``{+name}`` does not. What they say is decoded and may be anything,
+        slashes and ``..`` included: to serve files, use `add_directory`. A parameter annotated `Context` is given
+        the context.
 
         The function returns text, bytes, `File`, `Image`, `Audio`, `TextResourceContents`,
         `BlobResourceContents`, or a list with any of those; anything else is sent as JSON. It raises
-        `ResourceNotFound` if there is nothing; a `RequestError` is the answer as it is; anything else is logged in
-        full and shown to nobody. A plain ``def`` runs in a thread, as with `tool`.
+        `ResourceNotFound` if there is nothing; a `RequestError` is the answer as it is; anything else is logged
+        in full and shown to nobody. A plain ``def`` runs in a thread, as with `tool`.
 
         Args:
             uri: The URI or the template.
@@ -86,8 +86,8 @@ class ResourceOffers:
 
         Raises:
             TypeError: A parameter has no form in JSON.
-            ValueError: The URI or template is none, or is taken; it can be read in several ways; its variables and
-                the function's parameters do not agree; or another argument is out of bounds.
+            ValueError: The URI or template is none, or is taken; it can be read in several ways; its variables
+                and the function's parameters do not agree; or another argument is out of bounds.
 
         Spec: 2026-07-28, server/resources; server/utilities/caching.
         """
@@ -245,9 +245,9 @@ class ResourceOffers:
     ) -> None:
         """Register the files beneath a directory as resources.
 
-        They are listed, up to `Limits.max_listed_files`, and offered as a template. Whatever a client asks for, no
-        file outside is read: ``..``, absolute paths and symbolic links that lead out of the directory lead nowhere,
-        also if something is renamed meanwhile. Links within are followed if they are relative.
+        They are listed, up to `Limits.max_listed_files`, and offered as a template. Whatever a client asks for,
+        no file outside is read: ``..``, absolute paths and symbolic links that lead out of the directory lead
+        nowhere, also if something is renamed meanwhile. Links within are followed if they are relative.
 
         Args:
             path: The directory.

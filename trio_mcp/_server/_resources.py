@@ -80,8 +80,8 @@ class Offer:
 class ResourceRegistry:
     """The resources of a server, in the order in which they were registered.
 
-    A URI means the resource that is registered under it; else it means one of the first template or directory that
-    it fits.
+    A URI means the resource that is registered under it; else it means one of the first template or directory
+    that it fits.
 
     Args:
         limits: What reading may cost.

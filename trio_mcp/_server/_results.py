@@ -31,7 +31,8 @@ _READ_FIRST: Final = (bytes, bytearray, File, Image, Audio)
 def has_no_schema(hint: Any) -> bool:
     """Whether a tool annotated so returns what is shown, not structured output.
 
-    That is text, bytes, files, pictures, sound, blocks, and a whole result. A list of text is a value with a schema; a list with blocks in it is shown.
+    That is text, bytes, files, pictures, sound, blocks, and a whole result. A list of text is a value with a
+    schema; a list with blocks in it is shown.
     """
     if is_unstructured(hint) or _is_block(hint):
         return True

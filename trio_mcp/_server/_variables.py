@@ -1,4 +1,7 @@
-"""From the text in a URI to what a schema asks for. What does not look like that stays text, and is refused later."""
+"""From the text in a URI to what a schema asks for.
+
+What does not look like that stays text, and is refused when it is bound.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ def is_list_only(schema: Mapping[str, Any], root: Mapping[str, Any]) -> bool | N
 def value_for(schema: Mapping[str, Any], root: Mapping[str, Any], found: str | Sequence[str]) -> object:
     """Return plain JSON for a variable of a URI, or for the parts of one.
 
-    A number or truth value is only taken for one if the schema allows that, and then it is also preferred to text.
+    A number or truth value is only taken for one if the schema allows that, and is then preferred to text.
 
     Args:
         schema: The schema of the parameter.
