@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import stat
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -15,8 +16,9 @@ import trio
 from trio_mcp import Client, Limits, RequestError, Revision, Server, open_client
 from trio_mcp._server import _beneath
 from trio_mcp._server._beneath import MAX_DEPTH, MAX_LINKS, is_plain_name
+from trio_mcp._server._files import _described
 from trio_mcp._server._mime import guess_type, sniff_type, text_of
-from trio_mcp.types import Annotations
+from trio_mcp.types import Annotations, Resource
 
 REVISIONS = pytest.mark.parametrize("revision", list(Revision))
 MOMENT = 1_785_240_000  # 2026-07-28T12:00:00Z
@@ -263,16 +265,21 @@ async def test_what_cannot_be_read_is_a_failure(
 
 
 async def test_odd_files(root: Path) -> None:
-    """Names that are no UTF-8, and dates that no calendar has."""
+    """Names that are no UTF-8."""
     (root / os.fsdecode(b"\xff.txt")).write_text("odd")
-    os.utime(root / "readme.md", (1e12, 1e12))
     server = Server("s")
     server.add_directory(root, uri="x:", pattern="*.*")
     async with open_client(server) as client:
         resources = {resource["uri"]: resource for resource in await listed(client)}
         assert resources["x:/%FF.txt"]["name"] == "\ufffd.txt"
         assert (await read(client, "x:/%FF.txt"))["text"] == "odd"
-        assert "lastModified" not in resources["x:/readme.md"]["annotations"]
+
+
+def test_odd_dates() -> None:
+    """Some disks have seen much; no calendar has these."""
+    status = os.stat_result((stat.S_IFREG, 0, 0, 1, 0, 0, 7, 0, 10**15, 0))
+    told = _described(Resource(uri="x:a", name="a"), status)
+    assert (told.size, told.annotations) == (7, Annotations())
 
 
 async def test_pipes_and_folders_are_no_files(root: Path) -> None:

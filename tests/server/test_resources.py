@@ -174,7 +174,7 @@ async def test_what_a_function_returns_becomes_contents(
     uri = f"x:/{path}"
 
     @server.resource(uri)
-    async def give():  # type: ignore[no-untyped-def]  # noqa: ANN202 - what it returns is found out when it does
+    async def give() -> Any:
         return returned
 
     async with open_client(server, revision=revision) as client:
@@ -201,9 +201,9 @@ async def test_contents_of_the_protocol_are_sent_as_they_are(revision: Revision)
         return ReadResourceResult(contents=[blob], ttl_ms=9)
 
     async with open_client(server, revision=revision) as client:
-        first = {"uri": "x:a", "text": "1"}
+        first: dict[str, Any] = {"uri": "x:a", "text": "1"}
         if revision >= Revision.V2025_06_18:
-            first["_meta"] = {"k": 1}  # type: ignore[assignment]
+            first["_meta"] = {"k": 1}
         second = {"uri": "x:b", "blob": "AA==", "mimeType": "x/y"}
         assert await read(client, "x:one") == [first]
         assert await read(client, "x:two") == [first, second]
@@ -335,7 +335,7 @@ async def test_variables_are_converted_by_hint(hint: Any, text: str, value: obje
     server = Server("s")
     seen: list[object] = []
 
-    async def take(value):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    async def take(value: Any) -> str:
         seen.append(value)
         return ""
 

@@ -127,14 +127,15 @@ class UriMatcher:
         self._pivot: _Step | None = None
         self._right: list[_Step] = []
         self._arrange(parts)
-        fields = [*(part for part in parts if isinstance(part, _Field))]
-        if self._fragment is not None:
-            fields.append(self._fragment)
-        pairs = () if self._query is None else tuple(self._query.variables.values())
-        self.optional = frozenset(template.variables) - {field.name for field in fields if not field.lead}
+        in_place = [part for part in parts if isinstance(part, _Field)]
+        self.optional = frozenset(template.variables) - {field.name for field in in_place if not field.lead}
         """The variables that a URI of the template may lack."""
-        self.lists = frozenset(field.name for field in fields if field.separator is not None) | frozenset(
-            spec.name for spec in pairs if spec.explode
+        self.lists = frozenset(
+            spec.name
+            for part in template.parts
+            if isinstance(part, Expression)
+            for spec in part.variables
+            if spec.explode
         )
         """The variables that are found as lists."""
 
@@ -257,8 +258,9 @@ class UriMatcher:
         if operator.named:
             raise self._refusal(f"{expression.text}: path parameters cannot be matched")
         must, may = _ENCODED, _LENIENT
+        nothing: frozenset[str] = frozenset()
         if expression.operator == "#":
-            must, may = _ENCODED | RESERVED, frozenset()
+            must, may = _ENCODED | RESERVED, nothing
         elif operator.reserved:
             # A query and a fragment are not part of a path, although RFC 6570 would expand one into it.
             must, may = _ENCODED | RESERVED - {"?", "#"}, frozenset("?#") - cuts
@@ -344,7 +346,7 @@ def _edge(parts: Sequence[_Part], *, at_start: bool) -> frozenset[str]:
                 if part.lead and at_start:
                     found |= {part.lead}
                 else:
-                    found |= part.must | ({part.lead} if part.lead else frozenset())
+                    found |= part.must | set(part.lead)
                 if part.filled:
                     return found
             case _:

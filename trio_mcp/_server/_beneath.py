@@ -13,7 +13,7 @@ import os
 import re
 import stat
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, final
@@ -119,7 +119,7 @@ def open_beneath(root: str, names: Sequence[str]) -> int:
 
 
 @contextmanager
-def scan_beneath(root: str, names: Sequence[str]) -> Iterator[Iterator[os.DirEntry[str]]]:
+def scan_beneath(root: str, names: Sequence[str]) -> Generator[Iterator[os.DirEntry[str]]]:
     """Look into a folder; see `open_beneath`."""
     if len(names) >= MAX_DEPTH:
         raise FileNotFoundError(f"deeper than {MAX_DEPTH} folders")

@@ -127,8 +127,9 @@ class FileSource:
         if stat.S_ISREG(status.st_mode):
             yield _described(self.resource, status)
 
-    async def read(self, reading: Reading, _: Found) -> ReadResourceResult:
+    async def read(self, reading: Reading, found: Found) -> ReadResourceResult:
         """Read it."""
+        del found
         return await _read_in_thread(reading, lambda: self._read(reading))
 
     def _read(self, reading: Reading) -> _Contents:

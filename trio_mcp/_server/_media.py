@@ -8,7 +8,7 @@ import hashlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, TypeAlias, cast, final
+from typing import Final, TypeAlias, TypeGuard, final
 from urllib.parse import quote
 
 import attrs
@@ -36,9 +36,13 @@ def _shown(source: _Path | bytes) -> str:
     return f"{len(source)} bytes" if isinstance(source, bytes) else repr(os.fspath(source))
 
 
-def _placed(source: _Path | bytes) -> Path | bytes:
+def _absolute(path: _Path) -> Path:
     """Make a path absolute now: it is read later, and programs change their directory."""
-    return source if isinstance(source, bytes) else Path(os.fspath(source)).absolute()
+    return Path(path).absolute()
+
+
+def _placed(source: _Path | bytes) -> Path | bytes:
+    return source if isinstance(source, bytes) else _absolute(source)
 
 
 @final
@@ -58,7 +62,7 @@ class File:
         meta: The block's `_meta`.
     """
 
-    path: Path = attrs.field(converter=cast("Any", _placed))
+    path: Path = attrs.field(converter=_absolute)
     uri: str | None = attrs.field(default=None, kw_only=True)
     mime_type: str | None = attrs.field(default=None, kw_only=True)
     annotations: Annotations | None = attrs.field(default=None, kw_only=True)
@@ -82,7 +86,7 @@ class Image:
         ValueError: The type is none of a picture, or bytes are given that nobody knows to be one.
     """
 
-    source: Path | bytes = attrs.field(converter=cast("Any", _placed), repr=_shown)
+    source: Path | bytes = attrs.field(converter=_placed, repr=_shown)
     mime_type: str | None = attrs.field(default=None, kw_only=True)
     annotations: Annotations | None = attrs.field(default=None, kw_only=True)
     meta: Mapping[str, object] | None = attrs.field(default=None, kw_only=True)
@@ -108,7 +112,7 @@ class Audio:
         ValueError: The type is none of sound, or bytes are given that nobody knows to be any.
     """
 
-    source: Path | bytes = attrs.field(converter=cast("Any", _placed), repr=_shown)
+    source: Path | bytes = attrs.field(converter=_placed, repr=_shown)
     mime_type: str | None = attrs.field(default=None, kw_only=True)
     annotations: Annotations | None = attrs.field(default=None, kw_only=True)
     meta: Mapping[str, object] | None = attrs.field(default=None, kw_only=True)
@@ -123,7 +127,7 @@ Media: TypeAlias = File | Image | Audio
 _FAMILY: Final[Mapping[type, str]] = {Image: "image/", Audio: "audio/"}
 
 
-def is_media(value: object) -> bool:
+def is_media(value: object) -> TypeGuard[Media]:
     """Whether a value must be read before it can be sent."""
     return isinstance(value, (File, Image, Audio))
 

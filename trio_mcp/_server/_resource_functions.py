@@ -49,8 +49,9 @@ class ConstantSource:
         """Yield the resource."""
         yield self.resource
 
-    async def read(self, _: Reading, __: Found) -> ReadResourceResult:
+    async def read(self, reading: Reading, found: Found) -> ReadResourceResult:
         """Return the contents."""
+        del reading, found
         await trio.lowlevel.checkpoint()
         return self.result
 

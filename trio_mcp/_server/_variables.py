@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 __all__ = ["is_list_only", "value_for"]
+
+_Schema: TypeAlias = Mapping[str, Any]
 
 # One spelling for each number, and no more digits than Python reads willingly.
 _INTEGER: Final = re.compile(r"0|-?[1-9][0-9]{0,99}")
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,99})(?:\.[0-9]{1,99})?(?:[eE][+-]?[0-9]{1,3})?")
 
 
-def is_list_only(schema: Mapping[str, Any], root: Mapping[str, Any]) -> bool | None:
+def is_list_only(schema: _Schema, root: _Schema) -> bool | None:
     """Whether what a schema allows is a list: yes, no, or `None` if it allows both, or anything."""
     kinds = {kind for branch in _branches(schema, root) for kind in _kinds(branch)}
     if not kinds or {"array", "string"} <= kinds:
@@ -24,7 +26,7 @@ def is_list_only(schema: Mapping[str, Any], root: Mapping[str, Any]) -> bool | N
     return "array" in kinds
 
 
-def value_for(schema: Mapping[str, Any], root: Mapping[str, Any], found: str | Sequence[str]) -> object:
+def value_for(schema: _Schema, root: _Schema, found: str | Sequence[str]) -> object:
     """Return plain JSON for a variable of a URI, or for the parts of one.
 
     A number or truth value is only taken for one if the schema allows that, and is then preferred to text.
@@ -36,10 +38,7 @@ def value_for(schema: Mapping[str, Any], root: Mapping[str, Any], found: str | S
     """
     branches = _branches(schema, root)
     if not isinstance(found, str):
-        items = next((branch for branch in branches if "array" in _kinds(branch)), {})
-        fixed: Sequence[Any] = items.get("prefixItems", ())
-        rest = items.get("items", {})
-        return [value_for(fixed[n] if n < len(fixed) else rest, root, part) for n, part in enumerate(found)]
+        return [value_for(_item(branches, n), root, part) for n, part in enumerate(found)]
     for branch in branches:
         if "enum" in branch or "const" in branch:
             for value in branch.get("enum", [branch.get("const")]):
@@ -56,33 +55,42 @@ def value_for(schema: Mapping[str, Any], root: Mapping[str, Any], found: str | S
     return found
 
 
-def _branches(schema: Mapping[str, Any], root: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _item(branches: Sequence[_Schema], index: int) -> _Schema:
+    """Return the schema of one part of a list."""
+    anything: _Schema = {}
+    array = next((branch for branch in branches if "array" in _kinds(branch)), anything)
+    fixed: Sequence[_Schema] = array.get("prefixItems", ())
+    items: _Schema = fixed[index] if index < len(fixed) else array.get("items", anything)
+    return items
+
+
+def _branches(schema: _Schema, root: _Schema) -> list[_Schema]:
     """Return what a schema allows, one by one. A reference that leads round in a circle is followed once."""
-    found: list[Mapping[str, Any]] = []
-    ahead: list[Any] = [schema]
+    found: list[_Schema] = []
+    ahead: list[_Schema] = [schema]
     seen: set[str] = set()
     while ahead:
         branch = ahead.pop(0)
-        reference = branch.get("$ref") if isinstance(branch, Mapping) else None
-        if isinstance(reference, str):
-            if reference not in seen:
-                seen.add(reference)
-                ahead.insert(0, _resolved(reference, root))
-        elif isinstance(branch, Mapping):
-            found.append(branch)
-            ahead[:0] = branch.get("anyOf", ())
+        found.append(branch)
+        reference = branch.get("$ref")
+        if isinstance(reference, str) and reference not in seen:
+            seen.add(reference)
+            ahead.append(_resolved(reference, root))
+        ahead += branch.get("anyOf", ())
     return found
 
 
-def _resolved(reference: str, root: Mapping[str, Any]) -> Any:
+def _resolved(reference: str, root: _Schema) -> _Schema:
+    # Our own generator writes `#` and `#/$defs/Name`, whose names need no escaping.
     place: Any = root
-    for step in reference.removeprefix("#").split("/")[1:]:
-        place = place.get(step) if isinstance(place, Mapping) else None
-    return place
+    for step in reference.split("/")[1:]:
+        place = place[step]
+    schema: _Schema = place
+    return schema
 
 
-def _kinds(schema: Mapping[str, Any]) -> Sequence[str]:
-    kind = schema.get("type", ())
+def _kinds(schema: _Schema) -> Sequence[str]:
+    kind: str | Sequence[str] = schema.get("type", ())
     return (kind,) if isinstance(kind, str) else kind
 
 
