@@ -575,6 +575,19 @@ def nothing() -> str:
     return ""
 
 
+@attrs.frozen
+class Tree:
+    children: list[Tree]
+
+
+def of_tree(tree: Tree) -> str:
+    return str(tree)
+
+
+def of_order(order: Order) -> str:
+    return order.title
+
+
 @pytest.mark.parametrize(
     ("uri", "function", "reason"),
     [
@@ -585,6 +598,9 @@ def nothing() -> str:
         ("x:y", one, "no variable gives the parameter 'id'"),
         ("x:{ids}", many, r"write \{ids\*\}"),
         ("x:{id*}", one, "is no list"),
+        ("x:{tree}", of_tree, "is an object"),
+        ("x:{order}", of_order, "is an object"),
+        ("x:{order*}", of_order, "is no list"),
         ("x:{a}-{b}", two, "cannot be matched"),
     ],
 )
@@ -636,9 +652,10 @@ def test_a_uri_is_registered_once() -> None:
     server = Server("s")
     server.add_resource("x:a", "")
     server.resource("x:{id}")(one)
-    for uri, function in [("X:%61", nothing), ("x:{id}", one)]:
-        with pytest.raises(ValueError, match="already"):
-            server.resource(uri)(function)
+    with pytest.raises(ValueError, match="already"):
+        server.resource("X:%61")(nothing)
+    with pytest.raises(ValueError, match="already"):
+        server.resource("x:{id}")(one)
 
 
 async def test_removing_and_hiding() -> None:

@@ -115,8 +115,9 @@ class FileSource:
     blocks: bool = True
 
     def match(self, uri: str) -> Found | None:
-        """Tell whether a URI is this one's."""
-        return {} if uri == normalised(self.resource.uri) else None
+        """Return nothing more: it was found by its URI."""
+        del uri
+        return {}
 
     def resources(self) -> Iterator[Resource]:
         """Yield the file, while there is one."""

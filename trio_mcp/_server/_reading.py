@@ -48,7 +48,10 @@ class ResourceSource(Protocol):
         ...
 
     def match(self, uri: str) -> Found | None:
-        """Return what a URI, normalised, says to `read`; `None` if it is not one of this source."""
+        """Return what a URI, normalised, says to `read`; `None` if it is not one of this source.
+
+        A single resource is found by its URI, and only asked about that.
+        """
         ...
 
     def resources(self) -> Iterator[Resource]:

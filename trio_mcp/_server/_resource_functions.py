@@ -12,14 +12,13 @@ import trio
 
 from .._core._uri_matching import Found, UriMatcher
 from .._core._uri_template import UriTemplate
-from .._core._uris import normalised
 from .._errors import ResourceNotFound
 from .._schema import CallSpec, InvalidValue, inspect_callable
 from ..types import ReadResourceResult, Resource, ResourceTemplate
 from ._contents import contents_of
 from ._context import Context
 from ._reading import Reading
-from ._variables import is_list_only, value_for
+from ._variables import kinds_of, value_for
 
 __all__ = [
     "ConstantSource",
@@ -42,8 +41,9 @@ class ConstantSource:
     blocks: bool = False
 
     def match(self, uri: str) -> Found | None:
-        """Tell whether a URI is this one's."""
-        return {} if uri == normalised(self.resource.uri) else None
+        """Return nothing more: it was found by its URI."""
+        del uri
+        return {}
 
     def resources(self) -> Iterator[Resource]:
         """Yield the resource."""
@@ -79,10 +79,8 @@ class FunctionSource:
     blocks: bool = False
 
     def match(self, uri: str) -> Found | None:
-        """Return the variables of a URI, or `None` if it is not this one's."""
-        if self.matcher is not None:
-            return self.matcher.match(uri)
-        return {} if self.resource is not None and uri == normalised(self.resource.uri) else None
+        """Return the variables of a URI, or `None` if it does not fit the template."""
+        return {} if self.matcher is None else self.matcher.match(uri)
 
     def resources(self) -> Iterator[Resource]:
         """Yield the resource, if it is one."""
@@ -146,10 +144,12 @@ def matcher_for(template: UriTemplate, spec: CallSpec) -> UriMatcher:
             if not takes_any:
                 raise ValueError(f"{where}: there is no parameter for the variable {name!r}")
             continue
-        wanted = is_list_only(known[name], schema)
-        if wanted is not None and wanted is not (name in matcher.lists):
-            said = f"is a list; write {{{name}*}}" if wanted else "is no list, but the variable is"
+        kinds = kinds_of(known[name], schema) - {"null"}
+        if kinds and (kinds == {"array"}) is not (name in matcher.lists) and not kinds > {"array"}:
+            said = f"is a list; write {{{name}*}}" if kinds == {"array"} else "is no list, but the variable is"
             raise ValueError(f"{where}: the parameter {name!r} {said}")
+        if kinds == {"object"}:
+            raise ValueError(f"{where}: the parameter {name!r} is an object, which has no form in a URI")
         if name in matcher.optional and name in required:
             raise ValueError(f"{where}: a URI may lack {name!r}, so that parameter needs a default")
     _refuse_missing(required.difference(variables), where)

@@ -159,14 +159,16 @@ class ResourceRegistry:
 
     def _find(self, asked: str) -> tuple[Offer, Found] | None:
         uri = normalised(asked)
-        registered = self._offers.get(uri)
-        if registered is not None and registered.source.template is None:
-            return (registered, {}) if registered.enabled else None
-        for offer in self._offers.values():
-            if offer.enabled and offer.source.template is not None:
-                found = offer.source.match(uri)
-                if found is not None:
-                    return offer, found
+        single = self._offers.get(uri)
+        if single is not None and single.source.template is None:
+            # Hidden, it is not found either by a template that it also fits.
+            candidates = [single]
+        else:
+            candidates = [offer for offer in self._offers.values() if offer.source.template is not None]
+        for offer in candidates:
+            found = offer.source.match(uri) if offer.enabled else None
+            if found is not None:
+                return offer, found
         return None
 
     # The methods.

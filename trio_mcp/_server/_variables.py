@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-__all__ = ["is_list_only", "value_for"]
+__all__ = ["kinds_of", "value_for"]
 
 _Schema: TypeAlias = Mapping[str, Any]
 
@@ -18,12 +18,14 @@ _INTEGER: Final = re.compile(r"0|-?[1-9][0-9]{0,99}")
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,99})(?:\.[0-9]{1,99})?(?:[eE][+-]?[0-9]{1,3})?")
 
 
-def is_list_only(schema: _Schema, root: _Schema) -> bool | None:
-    """Whether what a schema allows is a list: yes, no, or `None` if it allows both, or anything."""
-    kinds = {kind for branch in _branches(schema, root) for kind in _kinds(branch)}
-    if not kinds or {"array", "string"} <= kinds:
-        return None
-    return "array" in kinds
+def kinds_of(schema: _Schema, root: _Schema) -> set[str]:
+    """Return the kinds of JSON value that a schema allows; none if it does not say.
+
+    Args:
+        schema: The schema.
+        root: The schema that its references begin at.
+    """
+    return {kind for branch in _branches(schema, root) for kind in _kinds(branch)}
 
 
 def value_for(schema: _Schema, root: _Schema, found: str | Sequence[str]) -> object:
