@@ -154,6 +154,9 @@ class Server(ResourceOffers, Generic[StateT]):
         output schema, unless it is text, content, or nothing. A plain ``def`` runs in a thread of its own, so
         that it may block; cancelled, the call ends at once and the thread is left to itself.
 
+        It may return `File`, `Image`, `Audio` or `bytes`, also in a list with text: they become the block that
+        fits them. Bytes that do not begin like a picture or sound become an embedded resource.
+
         What the tool raises: `ToolError` is shown to the model; `RequestError` is the answer as it is; anything
         else is logged in full and shown to nobody.
 
