@@ -44,12 +44,15 @@ from ._codec._jsonrpc import Encoded as Encoded
 from ._codec._jsonrpc import Notification as Notification
 from ._codec._jsonrpc import RequestId as RequestId
 from ._core._restart import RestartPolicy as RestartPolicy
+from ._core._uri_template import TemplateValue as TemplateValue
+from ._core._uri_template import UriTemplate as UriTemplate
 from ._errors import ConnectionLost as ConnectionLost
 from ._errors import LocalProtocolError as LocalProtocolError
 from ._errors import McpError as McpError
 from ._errors import ProtocolError as ProtocolError
 from ._errors import RemoteProtocolError as RemoteProtocolError
 from ._errors import RequestError as RequestError
+from ._errors import ResourceNotFound as ResourceNotFound
 from ._errors import ToolError as ToolError
 from ._limits import Limits as Limits
 from ._peer._exchange import OnProgress as OnProgress
@@ -73,6 +76,9 @@ from ._server._elicitation import Elicitation as Elicitation
 from ._server._elicitation import URLElicitationRequired as URLElicitationRequired
 from ._server._input_required import InputRequired as InputRequired
 from ._server._log_handler import LogHandler as LogHandler
+from ._server._media import Audio as Audio
+from ._server._media import File as File
+from ._server._media import Image as Image
 from ._server._notifications import NotificationContext as NotificationContext
 from ._server._notifications import NotificationHandler as NotificationHandler
 from ._server._prompts import assistant_message as assistant_message
@@ -87,6 +93,7 @@ from ._version import __version__ as __version__
 __all__ = [
     "ABSENT",
     "Absent",
+    "Audio",
     "CacheHint",
     "CallNext",
     "CapabilityMissing",
@@ -99,6 +106,8 @@ __all__ = [
     "Elicitation",
     "Encoded",
     "Field",
+    "File",
+    "Image",
     "Incoming",
     "InputRequired",
     "Limits",
@@ -129,6 +138,7 @@ __all__ = [
     "RequestError",
     "RequestHandler",
     "RequestId",
+    "ResourceNotFound",
     "RestartPolicy",
     "Revision",
     "SamplingInput",
@@ -140,9 +150,11 @@ __all__ = [
     "StdioServerParameters",
     "StreamChannel",
     "Target",
+    "TemplateValue",
     "TooLarge",
     "ToolError",
     "URLElicitationRequired",
+    "UriTemplate",
     "__version__",
     "assistant_message",
     "fail_after_silence",

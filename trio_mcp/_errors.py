@@ -6,6 +6,7 @@
     │   └── RemoteProtocolError    the peer broke the specification
     ├── RequestError               the answer to a request was an error: code, message, data
     ├── ToolError                  a tool failed in a way its caller should read
+    ├── ResourceNotFound           a resource that was asked for does not exist
     └── ConnectionLost             the connection is gone, and why
 
 Timeouts are Trio's own: `trio.TooSlowError`. Use after closing is Trio's own: `trio.ClosedResourceError`.
@@ -28,6 +29,7 @@ __all__ = [
     "MISSING_REQUIRED_CLIENT_CAPABILITY",
     "MODERN_ERRORS",
     "PARSE_ERROR",
+    "RESOURCE_NOT_FOUND",
     "SERVER_BUSY",
     "UNSUPPORTED_PROTOCOL_VERSION",
     "URL_ELICITATION_REQUIRED",
@@ -37,6 +39,7 @@ __all__ = [
     "ProtocolError",
     "RemoteProtocolError",
     "RequestError",
+    "ResourceNotFound",
     "ToolError",
 ]
 
@@ -46,6 +49,9 @@ INVALID_REQUEST: Final = -32600
 METHOD_NOT_FOUND: Final = -32601
 INVALID_PARAMS: Final = -32602
 INTERNAL_ERROR: Final = -32603
+
+RESOURCE_NOT_FOUND: Final = -32002
+"""The legacy era's own code (2025-11-25, server/resources, "Error Handling"); invalid params since 2026-07-28."""
 
 # 2026-07-28, basic, "Error Codes".
 HEADER_MISMATCH: Final = -32020
@@ -114,6 +120,24 @@ class ToolError(McpError):
     The message is sent as a result with `isError`. Every other exception is logged in full on the server and
     reaches the client as one masked sentence, because what it says was not written for strangers.
     """
+
+
+class ResourceNotFound(McpError):
+    """Raise it in a function that serves resources when what the URI means does not exist.
+
+    The client is answered with the error that its revision has for this, and with the URI.
+
+    Attributes:
+        message: One sentence for people. It is sent.
+        uri: What was not found; the URI that was asked for if `None`.
+
+    Spec: 2026-07-28, server/resources, "Error Handling".
+    """
+
+    def __init__(self, message: str = "Resource not found", *, uri: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.uri = uri
 
 
 class ConnectionLost(McpError):

@@ -70,12 +70,17 @@ class Limits:
         drain_timeout: How long handlers may finish after the server was asked to stop.
         terminate_timeout: How long a server process may take to exit after its input was closed, and again
             after it was asked to terminate, before it is killed.
-        max_threads: Tools written as plain functions that run at once, per server.
+        max_threads: Tools and resources written as plain functions, and files, that threads run and read at once,
+            per server.
         max_parked: Handlers that wait for their client between two of its requests, per running server.
         max_parked_per_principal: The same, for one client, where the transport tells who it is.
         parked_timeout: How long such a handler waits before it is cancelled, and how long its state is good for.
         max_request_state_bytes: What a state may weigh that the client carries from one request to the next.
         max_input_rounds: How often one request may ask for input before whoever answers gives up.
+        max_uri_length: Characters of a URI that a client asks for.
+        max_file_bytes: The largest file that is read for a resource or a tool's result.
+        max_listed_files: Files of one directory that are listed as resources; the others can still be read.
+        max_scanned_files: Files and folders of one directory that are looked at to find those.
     """
 
     max_message_bytes: int = _size(16 * MIB)
@@ -99,3 +104,7 @@ class Limits:
     parked_timeout: float = _seconds(600.0)
     max_request_state_bytes: int = _size(64 * KIB)
     max_input_rounds: int = _size(10)
+    max_uri_length: int = _size(8 * KIB)
+    max_file_bytes: int = _size(8 * MIB)
+    max_listed_files: int = _size(1_000)
+    max_scanned_files: int = _size(50_000)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypedDict, TypeVar, final
 
@@ -96,7 +96,15 @@ class Listing:
             for index, entry in enumerate(entries):
                 if entry.name == position.name:
                     return index + 1
-        return bisect_right(entries, position.serial, key=_serial)
+        begin = bisect_left(entries, position.serial, key=_serial)
+        end = bisect_right(entries, position.serial, key=_serial)
+        if end - begin <= 1:
+            return end
+        # Files of one directory have the number of the directory; they are listed by name.
+        for index in range(begin, end):
+            if entries[index].name == position.name:
+                return index + 1
+        return next((index for index in range(begin, end) if entries[index].name > position.name), end)
 
 
 def _serial(entry: Entry[Any]) -> int:

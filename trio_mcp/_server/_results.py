@@ -6,6 +6,8 @@ import types
 from collections.abc import Sequence
 from typing import Any, Final, Union, cast, get_args, get_origin
 
+import trio
+
 from .._absent import ABSENT
 from .._codec import _json
 from .._schema import CallSpec, is_unstructured, to_json
@@ -18,16 +20,19 @@ from ..types import (
     TextContent,
     UnknownContent,
 )
+from ._media import Audio, File, Image, block_of_bytes, block_of_media, is_media
 
-__all__ = ["has_no_schema", "tool_result"]
+__all__ = ["has_no_schema", "tool_result", "with_media_read"]
 
 _BLOCKS: Final = (TextContent, ImageContent, AudioContent, ResourceLink, EmbeddedResource, UnknownContent)
+_READ_FIRST: Final = (bytes, bytearray, File, Image, Audio)
 
 
 def has_no_schema(hint: Any) -> bool:
-    """Whether a tool annotated so returns what is shown, not structured output: text, blocks, a whole result.
+    """Whether a tool annotated so returns what is shown, not structured output.
 
-    A list of text is a value with a schema; a list with blocks in it is shown.
+    That is text, bytes, files, pictures, sound, blocks, and a whole result. A list of text is a value with a
+    schema; a list with blocks in it is shown.
     """
     if is_unstructured(hint) or _is_block(hint):
         return True
@@ -39,11 +44,42 @@ def has_no_schema(hint: Any) -> bool:
 
 
 def _is_block(hint: Any) -> bool:
-    return hint is CallToolResult or hint in _BLOCKS
+    return hint is CallToolResult or hint in _BLOCKS or hint in _READ_FIRST
 
 
 def _has_block(hint: Any) -> bool:
     return _is_block(hint) or any(_has_block(part) for part in get_args(hint))
+
+
+async def with_media_read(returned: Any, threads: trio.CapacityLimiter, max_bytes: int) -> Any:
+    """Return what a tool returned, with blocks in the place of bytes, files, pictures and sound.
+
+    Where something else is in a list with them, it is left as it is.
+
+    Args:
+        returned: What it returned.
+        threads: How many threads there may be.
+        max_bytes: How large a file may be.
+
+    Raises:
+        OSError: A file cannot be read.
+        FileTooLarge: A file is too large.
+        ValueError: A file is no picture, or no sound, although it should be.
+    """
+    if isinstance(returned, _READ_FIRST):
+        return await _as_read_block(returned, threads, max_bytes)
+    parts = _parts(returned)
+    if parts is None or not any(isinstance(part, _READ_FIRST) for part in parts):
+        return returned
+    if not all(_is_shown(part) or isinstance(part, _READ_FIRST) for part in parts):
+        return returned
+    return [await _as_read_block(part, threads, max_bytes) for part in parts]
+
+
+async def _as_read_block(part: Any, threads: trio.CapacityLimiter, max_bytes: int) -> Any:
+    if isinstance(part, (bytes, bytearray)):
+        return block_of_bytes(bytes(part))
+    return await block_of_media(part, threads, max_bytes) if is_media(part) else part
 
 
 def tool_result(returned: object, spec: CallSpec) -> CallToolResult:

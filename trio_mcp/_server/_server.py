@@ -34,6 +34,8 @@ from ._listing import Listing
 from ._notifications import NotificationHandler, check_notification_method
 from ._prompt_offers import PromptOffers
 from ._prompts import PromptRegistry
+from ._resource_offers import ResourceOffers
+from ._resources import ResourceRegistry
 from ._serve import run_stdio, serve_until_end
 from ._service import Service, open_service
 from ._session import ServerSession
@@ -49,7 +51,7 @@ _OURS: Final = frozenset({"initialize", "ping", "server/discover", "logging/setL
 
 
 @final
-class Server(ToolOffers, PromptOffers, Generic[StateT]):
+class Server(ToolOffers, PromptOffers, ResourceOffers, Generic[StateT]):
     """Tools, and whatever else a program offers to models, for clients of every revision.
 
     Args:
@@ -121,7 +123,11 @@ class Server(ToolOffers, PromptOffers, Generic[StateT]):
         self._tools.entries.on_change = partial(self._changes.list_changed, "tools")
         self._prompts = PromptRegistry()
         self._prompts.entries.on_change = partial(self._changes.list_changed, "prompts")
+        self._resources = ResourceRegistry(self._limits, self._threads, self._listing)
+        self._resources.on_change = partial(self._changes.list_changed, "resources")
+        self._changes.knows = self._knows
         self._completer = Completer(self._prompts)
+        self._completer.add_source(self._resources)
         self._custom: dict[str, MethodHandler] = {}
         self._middleware = tuple(middleware)
         self._sealer = Sealer(request_state_keys)
@@ -242,7 +248,7 @@ class Server(ToolOffers, PromptOffers, Generic[StateT]):
         custom = self._custom.keys()
         has_tools = self._tools.entries.was_used or "tools/list" in custom
         has_prompts = self._prompts.entries.was_used or "prompts/list" in custom
-        has_resources = not custom.isdisjoint(("resources/list", "resources/read"))
+        has_resources = self._resources.is_used or not custom.isdisjoint(("resources/list", "resources/read"))
         can_complete = self._completer.can_complete or "completion/complete" in custom
         return ServerCapabilities(
             tools=ToolsCapability(list_changed=True) if has_tools else None,
@@ -258,7 +264,12 @@ class Server(ToolOffers, PromptOffers, Generic[StateT]):
 
     def handler_for(self, method: str) -> MethodHandler | None:
         """Return who serves a method; nobody, if it belongs to a capability that the server has not."""
-        return self._custom.get(method) or self._tool_handler(method) or self._prompt_handler(method)
+        return (
+            self._custom.get(method)
+            or self._tool_handler(method)
+            or self._prompt_handler(method)
+            or self._resources.handler_for(method)
+        )
 
     def asking(self, method: str, params: Mapping[str, Any]) -> Asking:
         """Return whether the handler of a request may ask its client, and what becomes of it then."""
@@ -269,12 +280,19 @@ class Server(ToolOffers, PromptOffers, Generic[StateT]):
                 return self._tools.asking(params.get("name"))
             case "prompts/get":
                 return self._prompts.asking(params.get("name"))
+            case "resources/read":
+                return self._resources.asking(params.get("uri"))
             case _:
                 return Asking.NEVER
 
     def notification_handler_for(self, method: str) -> NotificationHandler | None:
         """Return who handles the notifications of a method."""
         return self._notification_handlers.get(method)
+
+    def _knows(self, uri: str) -> bool:
+        """Whether a client may subscribe to a resource; who serves reading by hand knows better than we do."""
+        by_hand = "resources/read" in self._custom or not self._resources.is_used
+        return by_hand or self._resources.knows(uri)
 
     # Serving.
 

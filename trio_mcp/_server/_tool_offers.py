@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeVar, overload
 
 import trio
 
+from .._limits import Limits
 from ..types import CallToolRequestParams, CallToolResult, Icon, ListToolsResult, Tool, ToolAnnotations
 from ._application import MethodHandler
 from ._context import Context
@@ -23,6 +24,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 class ToolOffers:
     """Registers tools; a server is one."""
 
+    _limits: Limits
     _threads: trio.CapacityLimiter
     _listing: Listing
     _tools: ToolRegistry
@@ -73,6 +75,9 @@ class ToolOffers:
         clients before 2026-07-28, which only know objects there, get any other value as ``{"result": value}``.
         A plain ``def`` runs in a thread of its own, so that it may block; cancelled, the call ends at once and
         the thread is left to itself.
+
+        It may return `File`, `Image`, `Audio` or `bytes`, also in a list with text: they become the block that
+        fits them. Bytes that do not begin like a picture or sound become an embedded resource.
 
         What the tool raises: `ToolError` is shown to the model; `RequestError` is the answer as it is; anything
         else is logged in full and shown to nobody.
@@ -182,4 +187,4 @@ class ToolOffers:
     ) -> CallToolResult | InputRequired:
         call = read_params(params, CallToolRequestParams)
         tool = self._tools.get(call.name)
-        return await tool.call(call.arguments or {}, context, self._threads)
+        return await tool.call(call.arguments or {}, context, self._threads, self._limits.max_file_bytes)

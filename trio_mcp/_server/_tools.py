@@ -24,7 +24,7 @@ from ._depends import anything
 from ._input_required import Asking, InputRequired
 from ._raw_schemas import read_with_schema, with_output_schema
 from ._registry import Registry
-from ._results import has_no_schema, tool_result
+from ._results import has_no_schema, tool_result, with_media_read
 
 __all__ = ["RegisteredTool", "ToolRegistry"]
 
@@ -71,6 +71,7 @@ class RegisteredTool:
         arguments: Mapping[str, Any],
         context: Context[Any],
         threads: trio.CapacityLimiter,
+        max_file_bytes: int,
     ) -> CallToolResult | InputRequired:
         """Call the function, and turn whatever comes of it into a result.
 
@@ -80,6 +81,7 @@ class RegisteredTool:
             arguments: The arguments, as they came.
             context: The request.
             threads: How many threads there may be.
+            max_file_bytes: How large a file in the result may be.
 
         Raises:
             RequestError: The function raised it.
@@ -90,7 +92,9 @@ class RegisteredTool:
         except InvalidValue as error:
             return _failure(f"Invalid arguments for {name}: {error}")
         try:
-            result = await self.handler.call(values, context, threads, self._result)
+            result = await self.handler.call(
+                values, context, threads, lambda returned: self._result(returned, threads, max_file_bytes)
+            )
         except ToolError as error:
             return _failure(str(error))
         except Overdue as error:
@@ -105,9 +109,13 @@ class RegisteredTool:
             return result
         return _wrapped(result)
 
-    async def _result(self, returned: object) -> CallToolResult | InputRequired:
+    async def _result(
+        self, returned: object, threads: trio.CapacityLimiter, max_file_bytes: int
+    ) -> CallToolResult | InputRequired:
         if isinstance(returned, InputRequired):
             return returned
+        if self.handler.spec.output_schema is None:
+            returned = await with_media_read(returned, threads, max_file_bytes)
         result = tool_result(returned, self.handler.spec)
         schema = self.tool.output_schema
         if result is returned and schema is not None and not result.is_error:

@@ -1,0 +1,102 @@
+"""From what a resource's function returned to the contents its reader gets."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from typing import Any, Final, TypeAlias, cast
+
+from .._codec import _json
+from .._schema import to_json
+from ..types import BlobResourceContents, ReadResourceResult, TextResourceContents
+from ._media import contents_of_media, is_media
+from ._mime import BINARY, JSON, PLAIN_TEXT, guess_type, sniff_type
+from ._reading import Reading
+
+__all__ = ["Contents", "contents_of", "plain_contents", "type_of_result"]
+
+Contents: TypeAlias = TextResourceContents | BlobResourceContents
+
+_WIRE: Final = (TextResourceContents, BlobResourceContents)
+
+
+def type_of_result(uri: str, hint: Any) -> str | None:
+    """Return the type that a resource probably has: what its URI ends with says, or what its function returns.
+
+    Args:
+        uri: The URI, or the text of the template.
+        hint: The function's return annotation, or the type of the contents.
+    """
+    by_name = _type_by_name(uri)
+    return PLAIN_TEXT if by_name is None and hint is str else by_name
+
+
+def _type_by_name(uri: str) -> str | None:
+    return guess_type(uri.partition("?")[0].partition("#")[0].rpartition("/")[2])
+
+
+async def contents_of(returned: Any, kind: str | None, reading: Reading) -> ReadResourceResult:
+    """Return the result for what a function returned.
+
+    Text and bytes are what they are; contents and results of the protocol are sent as they are; of a list with
+    any of those and nothing else in it, each is a part. Every other value, also a list of nothing but text, is
+    sent as JSON. So contents are never empty, which nobody could tell from a resource that does not exist.
+
+    Args:
+        returned: What it returned.
+        kind: The type the resource is said to have; else its name tells, and then what it is.
+        reading: The request.
+
+    Raises:
+        InvalidValue: The value has no form in JSON.
+        OSError: A file cannot be read.
+        FileTooLarge: A file is too large.
+
+    Spec: 2026-07-28, server/resources, "Reading Resources", "Error Handling".
+    """
+    if isinstance(returned, ReadResourceResult):
+        return returned
+    parts = _parts(returned)
+    if parts is None:
+        text = _json.encode(to_json(returned)).decode()
+        whole = TextResourceContents(uri=reading.uri, mime_type=kind or JSON, text=text)
+        return ReadResourceResult(contents=(whole,))
+    kind = kind or _type_by_name(reading.uri)
+    return ReadResourceResult(contents=[await _part(part, kind, reading) for part in parts])
+
+
+def _parts(returned: Any) -> Sequence[Any] | None:
+    if _is_part(returned):
+        return (returned,)
+    if not isinstance(returned, (list, tuple)):
+        return None
+    parts = cast("Sequence[Any]", returned)
+    is_all_text = all(isinstance(part, str) for part in parts)
+    return parts if not is_all_text and all(map(_is_part, parts)) else None
+
+
+def _is_part(value: object) -> bool:
+    return isinstance(value, (str, bytes, bytearray, memoryview, *_WIRE)) or is_media(value)
+
+
+async def _part(part: Any, kind: str | None, reading: Reading) -> Contents:
+    if isinstance(part, _WIRE):
+        return part
+    if is_media(part):
+        return await contents_of_media(part, reading.uri, reading.threads, reading.limits.max_file_bytes)
+    return plain_contents(part, reading.uri, kind)
+
+
+def plain_contents(content: str | bytes | bytearray | memoryview, uri: str, kind: str | None) -> Contents:
+    """Return text or bytes as the contents of a resource.
+
+    Args:
+        content: The text or the bytes.
+        uri: The resource's URI.
+        kind: Its type, if it is known.
+    """
+    if isinstance(content, str):
+        return TextResourceContents(uri=uri, mime_type=kind or PLAIN_TEXT, text=content)
+    data = bytes(content)
+    blob = base64.b64encode(data).decode("ascii")
+    return BlobResourceContents(uri=uri, mime_type=kind or sniff_type(data) or BINARY, blob=blob)

@@ -1,0 +1,336 @@
+"""Files and directories as resources: their URIs, their lists, and the reading of them.
+
+Everything here that touches the disk blocks and is called in threads. Which files may be opened is decided in
+`_beneath`; what the bytes are, in `_mime`.
+"""
+
+from __future__ import annotations
+
+import base64
+import errno
+import fnmatch
+import itertools
+import logging
+import os
+import re
+import stat
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, TypeAlias, final
+from urllib.parse import unquote_to_bytes
+
+import attrs
+import trio
+
+from .._core._uri_matching import Found
+from .._core._uris import UNRESERVED, check_uri, normalised
+from .._errors import INTERNAL_ERROR, RequestError, ResourceNotFound
+from .._limits import Limits
+from ..types import (
+    Annotations,
+    BlobResourceContents,
+    ReadResourceResult,
+    Resource,
+    ResourceTemplate,
+    TextResourceContents,
+)
+from ..types._fields import evolve
+from ._beneath import FileTooLarge, is_plain_name, open_beneath, read_file, read_open_file, scan_beneath
+from ._mime import BINARY, PLAIN_TEXT, guess_type, sniff_type, text_of
+from ._reading import Reading
+
+__all__ = ["DirectorySource", "FileSource", "directory_prefix", "file_contents"]
+
+_log: Final = logging.getLogger("trio_mcp.server")
+
+_Contents: TypeAlias = TextResourceContents | BlobResourceContents
+
+# What the system says of a file that is not there for us, whatever is in its place.
+_NOT_THERE: Final = frozenset(
+    {errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL, errno.ENXIO}
+)
+
+
+def file_contents(uri: str, data: bytes, kind: str | None, name: str) -> _Contents:
+    """Return the contents of a file: text if its type and its bytes say so, else bytes.
+
+    Args:
+        uri: What it is known by.
+        data: Its bytes.
+        kind: Its type, if that is known; else the name and then the bytes tell.
+        name: Its name.
+    """
+    kind = guess_type(name) if kind is None else kind
+    text = text_of(data, kind)
+    if text is not None:
+        return TextResourceContents(uri=uri, mime_type=kind or PLAIN_TEXT, text=text)
+    blob = base64.b64encode(data).decode("ascii")
+    return BlobResourceContents(uri=uri, mime_type=kind or sniff_type(data) or BINARY, blob=blob)
+
+
+async def _read_in_thread(reading: Reading, read: Callable[[], _Contents]) -> ReadResourceResult:
+    try:
+        # A thread that is left behind ends by itself and keeps nothing.
+        contents = await trio.to_thread.run_sync(read, abandon_on_cancel=True, limiter=reading.threads)
+    except FileTooLarge as error:
+        raise RequestError(
+            INTERNAL_ERROR, f"Reading the resource failed: {error}", {"uri": reading.uri}
+        ) from error
+    except OSError as error:
+        # What is not there, and what lies where nothing may be read, look the same. The rest is a failure.
+        if error.errno in _NOT_THERE or error.errno is None:
+            raise ResourceNotFound from error
+        raise
+    return ReadResourceResult(contents=(contents,))
+
+
+def _described(resource: Resource, status: os.stat_result) -> Resource:
+    """Add what the system says of a file: its size, and when it last changed (as ISO 8601)."""
+    changed: str | None = None
+    try:
+        moment = datetime.fromtimestamp(int(status.st_mtime), UTC)
+        changed = moment.isoformat().replace("+00:00", "Z")
+    except (OverflowError, ValueError, OSError):  # the year 30000, on a disk that has seen much
+        pass
+    annotations = resource.annotations or Annotations()
+    if annotations.last_modified is None and changed is not None:
+        annotations = evolve(annotations, last_modified=changed)
+    return evolve(resource, size=status.st_size, annotations=annotations)
+
+
+@final
+@attrs.frozen(kw_only=True)
+class FileSource:
+    """One file.
+
+    Attributes:
+        path: Where it is; absolute, because programs change their directory.
+        resource: What clients are told, but for its size and when it changed.
+    """
+
+    path: str
+    resource: Resource
+    template: ResourceTemplate | None = None
+    blocks: bool = True
+    may_ask: bool = False
+
+    @property
+    def choices(self) -> Mapping[str, tuple[str, ...]]:
+        """Nobody is told what there is to complete."""
+        return {}
+
+    def match(self, uri: str) -> Found | None:
+        """Return nothing more: it was found by its URI."""
+        del uri
+        return {}
+
+    def resources(self) -> Iterator[Resource]:
+        """Yield the file, while there is one."""
+        try:
+            status = Path(self.path).stat()
+        except OSError:
+            return
+        if stat.S_ISREG(status.st_mode):
+            yield _described(self.resource, status)
+
+    async def read(self, reading: Reading, found: Found) -> ReadResourceResult:
+        """Read it."""
+        del found
+        return await _read_in_thread(reading, lambda: self._read(reading))
+
+    def _read(self, reading: Reading) -> _Contents:
+        data = read_file(self.path, reading.limits.max_file_bytes).data
+        return file_contents(reading.uri, data, self.resource.mime_type, Path(self.path).name)
+
+
+@final
+class _Glob:
+    """A pattern of paths, as in `pathlib`: ``*`` within a name, ``**`` for any folders.
+
+    Each step of the match is taken once, so no pattern is expensive.
+    """
+
+    def __init__(self, pattern: str) -> None:
+        parts = pattern.split("/")
+        if not all(is_plain_name(part, windows=False) for part in parts):
+            raise ValueError(f"a pattern is a relative path such as **/*.md, and not {pattern!r}")
+        self._parts = [None if part == "**" else re.compile(fnmatch.translate(part)) for part in parts]
+        if self._parts[-1] is None:
+            raise ValueError(f"{pattern!r} means folders; write {pattern}/* for the files in them")
+
+    def matches(self, names: Sequence[str]) -> bool:
+        states = self._skipped({0})
+        for name in names:
+            reached: set[int] = set()
+            for state in states:
+                part = self._parts[state] if state < len(self._parts) else re.compile(r"(?!)")
+                if part is None:
+                    reached.add(state)
+                elif part.match(name):
+                    reached.add(state + 1)
+            states = self._skipped(reached)
+        return len(self._parts) in states
+
+    def _skipped(self, states: set[int]) -> set[int]:
+        found = set(states)
+        for state in range(len(self._parts)):
+            if state in found and self._parts[state] is None:
+                found.add(state + 1)
+        return found
+
+
+@final
+class DirectorySource:
+    """The files beneath a directory.
+
+    Args:
+        root: The directory; absolute.
+        prefix: What the URIs of its files begin with; ends with a slash.
+        pattern: Which files there are.
+        hidden: Whether those are among them whose name, or a folder's on the way, begins with a dot.
+        template: What clients are told about all of them.
+        limits: How many are listed.
+
+    Raises:
+        ValueError: The pattern is none.
+    """
+
+    blocks = True
+    may_ask = False
+
+    def __init__(
+        self, *, root: str, prefix: str, pattern: str, hidden: bool, template: ResourceTemplate, limits: Limits
+    ) -> None:
+        self.template = template
+        self._root = root
+        self._prefix = normalised(prefix)
+        self._glob = _Glob(pattern)
+        self._hidden = hidden
+        self._limits = limits
+        self._told = False
+
+    @property
+    def choices(self) -> Mapping[str, tuple[str, ...]]:
+        """Nobody is told what there is to complete."""
+        return {}
+
+    def match(self, uri: str) -> Found | None:
+        """Return the names on the way to the file that a URI means, if it is one that may be read."""
+        if not uri.startswith(self._prefix):
+            return None
+        rest = uri[len(self._prefix) :]
+        if not rest or "?" in rest or "#" in rest:
+            return None
+        # Split before decoding: an encoded slash is part of a name, and no name has one.
+        try:
+            names = [os.fsdecode(unquote_to_bytes(part)) for part in rest.split("/")]
+        except UnicodeDecodeError:  # where names are text, not bytes
+            return None
+        return {"path": names} if self._offers(names) else None
+
+    def _offers(self, names: Sequence[str]) -> bool:
+        return all(map(self._is_seen, names)) and self._glob.matches(names)
+
+    def _is_seen(self, name: str) -> bool:
+        return is_plain_name(name) and (self._hidden or not name.startswith("."))
+
+    async def read(self, reading: Reading, found: Found) -> ReadResourceResult:
+        """Read a file."""
+        return await _read_in_thread(reading, lambda: self._read(reading, found["path"]))
+
+    def _read(self, reading: Reading, names: Sequence[str]) -> _Contents:
+        read = read_open_file(open_beneath(self._root, names), reading.limits.max_file_bytes)
+        return file_contents(reading.uri, read.data, self.template.mime_type, names[-1])
+
+    def resources(self) -> Iterator[Resource]:
+        """Yield the files, by name, folder after folder, as many as are listed."""
+        found = itertools.islice(self._walk(), self._limits.max_listed_files + 1)
+        for count, (names, status) in enumerate(found):
+            if count == self._limits.max_listed_files:
+                self._tell(f"more than Limits.max_listed_files ({count})")
+                return
+            yield _described(self._resource(names), status)
+
+    def _resource(self, names: Sequence[str]) -> Resource:
+        template = self.template
+        path = os.fsencode("/".join(names)).decode(errors="replace")
+        return Resource(
+            uri=self._prefix + "/".join(map(_encoded_name, names)),
+            name=path,
+            mime_type=template.mime_type or guess_type(names[-1]),
+            annotations=template.annotations,
+            icons=template.icons,
+        )
+
+    def _walk(self) -> Iterator[tuple[Sequence[str], os.stat_result]]:
+        room = self._limits.max_scanned_files
+        folders: list[tuple[str, ...]] = [()]
+        while folders:
+            folder = folders.pop()
+            scanned, entries = self._scan(folder, room)
+            room -= scanned
+            inner: list[tuple[str, ...]] = []
+            for name, status in entries:
+                names = (*folder, name)
+                if stat.S_ISDIR(status.st_mode):
+                    inner.append(names)
+                elif stat.S_ISREG(status.st_mode) and self._glob.matches(names):
+                    yield names, status
+            folders += reversed(inner)
+            if room <= 0:
+                self._tell(f"more than Limits.max_scanned_files ({self._limits.max_scanned_files}) entries")
+                return
+
+    def _scan(self, folder: Sequence[str], room: int) -> tuple[int, list[tuple[str, os.stat_result]]]:
+        """Return how much of a folder was looked at, and what is in it.
+
+        Links to files count as files, and links to folders are not followed: they may lead in circles.
+        """
+        scanned = 0
+        found: list[tuple[str, os.stat_result]] = []
+        try:
+            with scan_beneath(self._root, folder) as entries:
+                for entry in itertools.islice(entries, room):
+                    scanned += 1
+                    status = self._status((*folder, entry.name), entry) if self._is_seen(entry.name) else None
+                    if status is not None:
+                        found.append((entry.name, status))
+        except OSError:  # gone, or not for us
+            pass
+        return scanned, sorted(found, key=lambda one: one[0])
+
+    def _status(self, names: Sequence[str], entry: os.DirEntry[str]) -> os.stat_result | None:
+        try:
+            if not entry.is_symlink():
+                return entry.stat(follow_symlinks=False)
+            descriptor = open_beneath(self._root, names)
+        except OSError:
+            return None
+        try:
+            status = os.fstat(descriptor)
+        finally:
+            os.close(descriptor)
+        return status if stat.S_ISREG(status.st_mode) else None
+
+    def _tell(self, problem: str) -> None:
+        if not self._told:
+            self._told = True
+            _log.warning("%s has %s; not all are listed as resources", self._root, problem)
+
+
+def _encoded_name(name: str) -> str:
+    return "".join(chr(b) if chr(b) in UNRESERVED else f"%{b:02X}" for b in os.fsencode(name))
+
+
+def directory_prefix(root: Path, uri: str | None, *, max_length: int) -> str:
+    """Return what the URIs of a directory's files begin with.
+
+    Raises:
+        ValueError: It is no URI.
+    """
+    prefix = root.as_uri() if uri is None else uri
+    check_uri(prefix, max_length=max_length)
+    if "?" in prefix or "#" in prefix:
+        raise ValueError(f"the URI of a directory has no query and no fragment: {prefix!r}")
+    return prefix if prefix.endswith("/") else prefix + "/"

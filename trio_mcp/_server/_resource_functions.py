@@ -1,0 +1,177 @@
+"""Functions and constants as resources: what their URIs mean, and how they are called."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any, final
+
+import attrs
+import trio
+
+from .._core._uri_matching import Found, UriMatcher
+from .._core._uri_template import UriTemplate
+from .._errors import ResourceNotFound
+from .._schema import CallSpec, InvalidValue
+from ..types import ReadResourceResult, Resource, ResourceTemplate
+from ._calling import HandlerFunction
+from ._contents import contents_of
+from ._input_required import InputRequired
+from ._reading import Reading
+from ._variables import kinds_of, value_for
+
+__all__ = [
+    "ConstantSource",
+    "FunctionSource",
+    "matcher_for",
+    "refuse_parameters",
+    "returned_hint",
+]
+
+
+@final
+@attrs.frozen(kw_only=True)
+class ConstantSource:
+    """Text or bytes that do not change."""
+
+    resource: Resource
+    result: ReadResourceResult
+    template: ResourceTemplate | None = None
+    blocks: bool = False
+    may_ask: bool = False
+
+    @property
+    def choices(self) -> Mapping[str, tuple[str, ...]]:
+        """It has no variables."""
+        return {}
+
+    def match(self, uri: str) -> Found | None:
+        """Return nothing more: it was found by its URI."""
+        del uri
+        return {}
+
+    def resources(self) -> Iterator[Resource]:
+        """Yield the resource."""
+        yield self.resource
+
+    async def read(self, reading: Reading, found: Found) -> ReadResourceResult:
+        """Return the contents."""
+        del reading, found
+        await trio.lowlevel.checkpoint()
+        return self.result
+
+
+@final
+@attrs.frozen(kw_only=True)
+class FunctionSource:
+    """A function that gives the contents of one resource, or of all that fit a template.
+
+    Attributes:
+        handler: The function.
+        resource: What clients are told, if it is one resource.
+        template: What clients are told, if it is a template.
+        matcher: What finds the variables of the template.
+    """
+
+    handler: HandlerFunction
+    resource: Resource | None = None
+    template: ResourceTemplate | None = None
+    matcher: UriMatcher | None = None
+    blocks: bool = False
+
+    @property
+    def may_ask(self) -> bool:
+        """Whether it is given a context."""
+        return self.handler.may_ask
+
+    @property
+    def choices(self) -> Mapping[str, tuple[str, ...]]:
+        """What the variables can be, as far as the types of the parameters say."""
+        if self.matcher is None:
+            return {}
+        known = {argument.name: argument.choices for argument in self.handler.spec.arguments_as_strings()}
+        return {name: known.get(name, ()) for name in self.matcher.names}
+
+    def match(self, uri: str) -> Found | None:
+        """Return the variables of a URI, or `None` if it does not fit the template."""
+        return {} if self.matcher is None else self.matcher.match(uri)
+
+    def resources(self) -> Iterator[Resource]:
+        """Yield the resource, if it is one."""
+        if self.resource is not None:
+            yield self.resource
+
+    async def read(self, reading: Reading, found: Found) -> ReadResourceResult | InputRequired:
+        """Call the function, and turn what it returns into a result.
+
+        Raises:
+            ResourceNotFound: A variable is not what the function takes.
+            Exception: Whatever the function raises.
+        """
+        spec = self.handler.spec
+        schema = spec.input_schema
+        known: Mapping[str, Any] = schema.get("properties", {})
+        arguments = {name: value_for(known.get(name, {}), schema, value) for name, value in found.items()}
+        try:
+            values = spec.decode(arguments)
+        except InvalidValue as error:
+            raise ResourceNotFound(f"Resource not found: {error}") from error
+        described = self.resource or self.template
+        kind = None if described is None else described.mime_type
+
+        async def finish(returned: Any) -> ReadResourceResult | InputRequired:
+            return returned if isinstance(returned, InputRequired) else await contents_of(returned, kind, reading)
+
+        return await self.handler.call(values, reading.context, reading.threads, finish)
+
+
+def matcher_for(template: UriTemplate, spec: CallSpec) -> UriMatcher:
+    """Return what finds the variables of a template for a function's parameters.
+
+    Raises:
+        ValueError: The template can be read in several ways, or its variables and the parameters do not agree.
+    """
+    matcher = UriMatcher(template)
+    schema: Mapping[str, Any] = spec.input_schema
+    known: Mapping[str, Any] = schema.get("properties", {})
+    required: frozenset[str] = frozenset(schema.get("required", ()))
+    takes_any = schema.get("additionalProperties", False) is not False
+    where = f"{spec.name}() and {template}"
+    variables = template.variables
+    for name in variables:
+        if name not in known:
+            if not takes_any:
+                raise ValueError(f"{where}: there is no parameter for the variable {name!r}")
+            continue
+        kinds = kinds_of(known[name], schema) - {"null"}
+        if kinds and (kinds == {"array"}) is not (name in matcher.lists) and not kinds > {"array"}:
+            said = f"is a list; write {{{name}*}}" if kinds == {"array"} else "is no list, but the variable is"
+            raise ValueError(f"{where}: the parameter {name!r} {said}")
+        if kinds == {"object"}:
+            raise ValueError(f"{where}: the parameter {name!r} is an object, which has no form in a URI")
+        if name in matcher.optional and name in required:
+            raise ValueError(f"{where}: a URI may lack {name!r}, so that parameter needs a default")
+    _refuse_missing(required.difference(variables), where)
+    return matcher
+
+
+def refuse_parameters(spec: CallSpec, uri: str) -> None:
+    """Make sure that nobody needs to give a function anything.
+
+    Raises:
+        ValueError: It has a parameter without a default.
+    """
+    _refuse_missing(spec.input_schema.get("required", ()), f"{spec.name}() and {uri}")
+
+
+def _refuse_missing(missing: Collection[str], where: str) -> None:
+    if missing:
+        raise ValueError(f"{where}: no variable gives the parameter {min(missing)!r}, and it has no default")
+
+
+def returned_hint(function: Callable[..., Any]) -> Any:
+    """Return what a function is annotated to return, or `None`."""
+    try:
+        return inspect.signature(function, eval_str=True).return_annotation
+    except (NameError, TypeError, ValueError):
+        return None

@@ -1,0 +1,290 @@
+"""Resources: what is registered, what a URI means, and the methods by which clients list and read."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, final
+
+import attrs
+import trio
+
+from .._core._uri_matching import Found
+from .._core._uris import check_uri, normalised
+from .._errors import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND, RequestError, ResourceNotFound
+from .._limits import Limits
+from .._revisions import Revision
+from ..types import (
+    CacheScope,
+    ListResourcesResult,
+    ListResourceTemplatesResult,
+    PromptReference,
+    ReadResourceRequestParams,
+    ReadResourceResult,
+    Resource,
+    ResourceTemplateReference,
+)
+from ..types._fields import evolve
+from ._application import MethodHandler
+from ._context import Context
+from ._input_required import Asking, InputRequired
+from ._listing import Listing
+from ._params import read_params
+from ._reading import Reading, ResourceSource
+from ._registry import Entry
+
+__all__ = ["Offer", "ResourceRegistry"]
+
+_log: Final = logging.getLogger("trio_mcp.server")
+
+
+def _nothing() -> None:
+    """Do nothing: nobody wants to know of changes."""
+
+
+def _check_ttl(_instance: object, _attribute: attrs.Attribute[Any], value: float) -> None:
+    if not (math.isfinite(value) and value >= 0):
+        raise ValueError(f"ttl must be a finite number of seconds, at least 0, not {value!r}")
+
+
+def _check_scope(_instance: object, _attribute: attrs.Attribute[Any], value: object) -> None:
+    if value not in {"public", "private"}:
+        raise ValueError(f"scope must be 'public' or 'private', not {value!r}")
+
+
+def _check_timeout(_instance: object, _attribute: attrs.Attribute[Any], value: float | None) -> None:
+    if value is not None and not value > 0:
+        raise ValueError(f"timeout must be more than 0 seconds, not {value!r}")
+
+
+@final
+@attrs.define(eq=False, kw_only=True)
+class Offer:
+    """A resource, a template or a directory that is registered.
+
+    Attributes:
+        uri: The URI, template or prefix, as it was registered.
+        source: Where the contents come from.
+        ttl: For how many seconds clients may keep what they have read.
+        scope: Whether they may show it to others.
+        timeout: After how many seconds reading is cancelled.
+        enabled: Whether clients see it.
+        serial: A number greater than those of everything registered before it.
+    """
+
+    uri: str
+    source: ResourceSource
+    ttl: float = attrs.field(default=0, validator=_check_ttl)
+    scope: CacheScope = attrs.field(default="private", validator=_check_scope)
+    timeout: float | None = attrs.field(default=None, validator=_check_timeout)
+    enabled: bool = True
+    serial: int = 0
+
+
+@final
+class ResourceRegistry:
+    """The resources of a server, in the order in which they were registered.
+
+    A URI means the resource that is registered under it; else it means one of the first template or directory
+    that it fits.
+
+    Args:
+        limits: What reading may cost.
+        threads: How many threads there may be.
+        listing: How lists are cut into pages.
+
+    Attributes:
+        on_change: Called after what clients see has changed.
+    """
+
+    def __init__(self, limits: Limits, threads: trio.CapacityLimiter, listing: Listing) -> None:
+        self.on_change: Callable[[], None] = _nothing
+        self._limits = limits
+        self._threads = threads
+        self._listing = listing
+        self._offers: dict[str, Offer] = {}
+        self._last_serial = 0
+        self._handlers: Final[Mapping[str, MethodHandler]] = {
+            "resources/list": self._list,
+            "resources/templates/list": self._list_templates,
+            "resources/read": self._read,
+        }
+
+    @property
+    def is_used(self) -> bool:
+        """Whether there is, or was, something: then clients may be told that there can be."""
+        return self._last_serial > 0
+
+    @property
+    def has_choices(self) -> bool:
+        """Whether a variable of a template can be completed without anybody's help; see `CompletionSource`."""
+        return any(offer.enabled and any(offer.source.choices.values()) for offer in self._offers.values())
+
+    def choices(
+        self, reference: PromptReference | ResourceTemplateReference, argument: str
+    ) -> Iterable[str] | None:
+        """Return what a variable of a template can be, as far as its type says; see `CompletionSource`.
+
+        Raises:
+            RequestError: There is no such template, or it has no such variable.
+        """
+        if not isinstance(reference, ResourceTemplateReference):
+            return None
+        offer = self._offers.get(normalised(reference.uri))
+        if offer is None or not offer.enabled or offer.source.template is None:
+            return None
+        choices = offer.source.choices
+        if argument not in choices:
+            known = ", ".join(choices) or "none"
+            raise RequestError(
+                INVALID_PARAMS, f"template {offer.uri} has no variable {argument[:128]!r}; it has {known}"
+            )
+        return choices[argument]
+
+    def asking(self, uri: object) -> Asking:
+        """Return whether reading a resource may ask the client, and what becomes of it then."""
+        found = self._find(uri) if isinstance(uri, str) and len(uri) <= self._limits.max_uri_length else None
+        return Asking.PARK if found is not None and found[0].source.may_ask else Asking.NEVER
+
+    def knows(self, uri: str) -> bool:
+        """Whether a URI means a resource that may be read. Whether there is one is only known when it is."""
+        return len(uri) <= self._limits.max_uri_length and self._find(uri) is not None
+
+    def handler_for(self, method: str) -> MethodHandler | None:
+        """Return who serves a method; nobody, while there have never been resources."""
+        return self._handlers.get(method) if self.is_used else None
+
+    def add(self, offer: Offer) -> None:
+        """Register something.
+
+        Raises:
+            ValueError: Its URI is taken.
+        """
+        key = normalised(offer.uri)
+        if key in self._offers:
+            raise ValueError(f"there is a resource at {offer.uri!r} already")
+        self._last_serial += 1
+        offer.serial = self._last_serial
+        self._offers[key] = offer
+        self.on_change()
+
+    def remove(self, uri: str) -> None:
+        """Remove something for good; its URI is free again.
+
+        Raises:
+            LookupError: There is nothing.
+        """
+        was_enabled = self._at(uri).enabled
+        del self._offers[normalised(uri)]
+        if was_enabled:
+            self.on_change()
+
+    def switch(self, uri: str, *, enabled: bool) -> None:
+        """Show something to clients, or hide it; it keeps its place.
+
+        Raises:
+            LookupError: There is nothing.
+        """
+        offer = self._at(uri)
+        if offer.enabled != enabled:
+            offer.enabled = enabled
+            self.on_change()
+
+    def _at(self, uri: str) -> Offer:
+        offer = self._offers.get(normalised(uri))
+        if offer is None:
+            raise LookupError(f"there is no resource registered at {uri!r}")
+        return offer
+
+    def _find(self, asked: str) -> tuple[Offer, Found] | None:
+        uri = normalised(asked)
+        single = self._offers.get(uri)
+        if single is not None and single.source.template is None:
+            # Hidden, it is not found either by a template that it also fits.
+            candidates = [single]
+        else:
+            candidates = [offer for offer in self._offers.values() if offer.source.template is not None]
+        for offer in candidates:
+            found = offer.source.match(uri) if offer.enabled else None
+            if found is not None:
+                return offer, found
+        return None
+
+    # The methods.
+
+    async def _list(self, params: Mapping[str, Any], _: Context[Any]) -> ListResourcesResult:
+        offers = [offer for offer in self._offers.values() if offer.enabled]
+        taken = {uri for uri, offer in self._offers.items() if offer.source.template is None}
+        if any(offer.source.blocks for offer in offers):
+            # A thread that is left behind only looks around.
+            found = await trio.to_thread.run_sync(
+                _listed, offers, taken, abandon_on_cancel=True, limiter=self._threads
+            )
+        else:
+            await trio.lowlevel.checkpoint()
+            found = _listed(offers, taken)
+        page, members = self._listing.page("resources/list", params, found)
+        return ListResourcesResult(resources=page, **members)
+
+    async def _list_templates(self, params: Mapping[str, Any], _: Context[Any]) -> ListResourceTemplatesResult:
+        await trio.lowlevel.checkpoint()
+        found = [
+            Entry(offer.serial, offer.uri, offer.source.template)
+            for offer in self._offers.values()
+            if offer.enabled and offer.source.template is not None
+        ]
+        page, members = self._listing.page("resources/templates/list", params, found)
+        return ListResourceTemplatesResult(resource_templates=page, **members)
+
+    async def _read(self, params: Mapping[str, Any], context: Context[Any]) -> ReadResourceResult | InputRequired:
+        uri = read_params(params, ReadResourceRequestParams).uri
+        try:
+            check_uri(uri, max_length=self._limits.max_uri_length)
+        except ValueError as error:
+            raise RequestError(INVALID_PARAMS, f"invalid params: uri: {error}", {"uri": uri[:256]}) from error
+        found = self._find(uri)
+        if found is None:
+            raise _not_found(ResourceNotFound(), uri, context.revision)
+        offer, variables = found
+        reading = Reading(uri, context, self._threads, self._limits)
+        try:
+            with trio.move_on_after(math.inf if offer.timeout is None else offer.timeout):
+                result = await offer.source.read(reading, variables)
+                return result if isinstance(result, InputRequired) else _with_freshness(result, offer)
+        except ResourceNotFound as error:
+            raise _not_found(error, uri, context.revision) from error
+        except RequestError:
+            raise
+        except Exception as error:
+            # The boundary of one read. What the exception says was not written for strangers.
+            _log.exception("reading the resource %s failed", uri)
+            problem = "Reading the resource failed. The server's log says why."
+            raise RequestError(INTERNAL_ERROR, problem, {"uri": uri}) from error
+        # Only the deadline leads here.
+        _log.warning("reading the resource %s took longer than %g s and was cancelled", uri, offer.timeout)
+        problem = f"Reading the resource took longer than {offer.timeout:g} s and was cancelled."
+        raise RequestError(INTERNAL_ERROR, problem, {"uri": uri})
+
+
+def _listed(offers: Iterable[Offer], taken: set[str]) -> list[Entry[Resource]]:
+    """Return what clients are told. Files of a directory that are registered by themselves are not told twice."""
+    return [
+        Entry(offer.serial, resource.uri, resource)
+        for offer in offers
+        for resource in offer.source.resources()
+        if offer.source.template is None or normalised(resource.uri) not in taken
+    ]
+
+
+def _with_freshness(result: ReadResourceResult, offer: Offer) -> ReadResourceResult:
+    """Add what the registration says, where the function itself has not said anything."""
+    if result.ttl_ms or result.cache_scope != "private" or (not offer.ttl and offer.scope == "private"):
+        return result
+    return evolve(result, ttl_ms=int(offer.ttl * 1000), cache_scope=offer.scope)
+
+
+def _not_found(error: ResourceNotFound, asked: str, revision: Revision) -> RequestError:
+    """Return the answer that a revision has for this (server/resources, "Error Handling")."""
+    code = INVALID_PARAMS if revision.is_modern else RESOURCE_NOT_FOUND
+    return RequestError(code, error.message, {"uri": asked if error.uri is None else error.uri})
