@@ -30,16 +30,32 @@ from ._channel import Origin as Origin
 from ._channel import Outgoing as Outgoing
 from ._channel import Received as Received
 from ._channel import TooLarge as TooLarge
+from ._client._call_options import ListOptions as ListOptions
+from ._client._call_options import WorkOptions as WorkOptions
 from ._client._client import Client as Client
 from ._client._connectors import ServesChannels as ServesChannels
 from ._client._connectors import Target as Target
 from ._client._dispatch import OnLog as OnLog
 from ._client._dispatch import OnNotification as OnNotification
-from ._client._dispatch import RequestHandler as RequestHandler
+from ._client._elicitation import ElicitAnswer as ElicitAnswer
+from ._client._elicitation import ElicitMode as ElicitMode
+from ._client._elicitation import OnElicit as OnElicit
+from ._client._elicitation import OnElicitationComplete as OnElicitationComplete
+from ._client._extension import ClientExtension as ClientExtension
+from ._client._extension import ExtensionClient as ExtensionClient
+from ._client._extension import ExtensionNotificationHandler as ExtensionNotificationHandler
+from ._client._extension import ResultHandler as ResultHandler
 from ._client._open import ClientOptions as ClientOptions
 from ._client._open import open_client as open_client
 from ._client._open import run_client as run_client
+from ._client._pages import PageIterator as PageIterator
 from ._client._pages import Pages as Pages
+from ._client._progress import ProgressTarget as ProgressTarget
+from ._client._questions import RequestHandler as RequestHandler
+from ._client._roots import RootLike as RootLike
+from ._client._roots import Roots as Roots
+from ._client._sampling import OnSample as OnSample
+from ._client._sampling import SampleAnswer as SampleAnswer
 from ._codec._jsonrpc import Encoded as Encoded
 from ._codec._jsonrpc import Notification as Notification
 from ._codec._jsonrpc import RequestId as RequestId
@@ -54,6 +70,9 @@ from ._errors import ToolError as ToolError
 from ._limits import Limits as Limits
 from ._peer._exchange import OnProgress as OnProgress
 from ._peer._exchange import Progress as Progress
+from ._peer._middleware import CallNext as CallNext
+from ._peer._middleware import Message as Message
+from ._peer._middleware import Middleware as Middleware
 from ._peer._peer import OnFrame as OnFrame
 from ._peer._peer import PeerStatistics as PeerStatistics
 from ._peer._silence import SilenceScope as SilenceScope
@@ -71,30 +90,44 @@ from ._version import __version__ as __version__
 __all__ = [
     "ABSENT",
     "Absent",
+    "CallNext",
     "Channel",
     "Client",
+    "ClientExtension",
     "ClientOptions",
     "ConnectionLost",
     "Context",
+    "ElicitAnswer",
+    "ElicitMode",
     "Encoded",
+    "ExtensionClient",
+    "ExtensionNotificationHandler",
     "Field",
     "Incoming",
     "Limits",
+    "ListOptions",
     "LocalProtocolError",
     "McpError",
     "MemoryChannel",
+    "Message",
     "MethodHandler",
+    "Middleware",
     "Notification",
+    "OnElicit",
+    "OnElicitationComplete",
     "OnFrame",
     "OnLog",
     "OnNotification",
     "OnProgress",
+    "OnSample",
     "Origin",
     "Outgoing",
+    "PageIterator",
     "Pages",
     "PeerStatistics",
     "Progress",
     "ProgressReporter",
+    "ProgressTarget",
     "ProtocolError",
     "Received",
     "RemoteProtocolError",
@@ -102,7 +135,11 @@ __all__ = [
     "RequestHandler",
     "RequestId",
     "RestartPolicy",
+    "ResultHandler",
     "Revision",
+    "RootLike",
+    "Roots",
+    "SampleAnswer",
     "Server",
     "ServesChannels",
     "Shutdown",
@@ -113,6 +150,7 @@ __all__ = [
     "Target",
     "TooLarge",
     "ToolError",
+    "WorkOptions",
     "__version__",
     "fail_after_silence",
     "memory_channel_pair",

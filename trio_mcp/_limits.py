@@ -65,6 +65,8 @@ class Limits:
         terminate_timeout: How long a server process may take to exit after its input was closed, and again
             after it was asked to terminate, before it is killed.
         max_threads: Tools written as plain functions that run at once, per server.
+        max_pages: Pages of one list that a client reads before it takes the server to be broken.
+        max_open_elicitations: Elicitations by URL that a client remembers until their end is told.
     """
 
     max_message_bytes: int = _size(16 * MIB)
@@ -81,3 +83,5 @@ class Limits:
     drain_timeout: float = _seconds(5.0)
     terminate_timeout: float = _seconds(2.0)
     max_threads: int = _size(40)
+    max_pages: int = _size(10_000)
+    max_open_elicitations: int = _size(1_000)
