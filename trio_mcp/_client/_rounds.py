@@ -195,6 +195,7 @@ class Rounds:
                 raise
         if error is not None:
             raise error
+        await trio.lowlevel.checkpoint()  # there may have been nothing to answer
         return answers
 
     def _prepare(self, method: str, asked: object, revision: Revision) -> dict[str, Question]:

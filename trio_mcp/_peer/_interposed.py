@@ -15,11 +15,12 @@ from .._channel import Origin
 from .._codec import _json
 from .._codec._jsonrpc import Encoded, Notification, Request
 from .._errors import RequestError
+from .._groups import sole_error
 from ._dispatcher import Dispatcher
 from ._exchange import Answer, Exchange, Handler
 from ._middleware import Message, Middleware, compose
 
-__all__ = ["InterposedDispatcher", "interpose"]
+__all__ = ["InterposedDispatcher", "interpose", "interpose_batch", "notification"]
 
 
 async def interpose(
@@ -42,6 +43,68 @@ async def interpose(
     """
     await trio.lowlevel.checkpoint()  # it may answer by itself, without one
     return _checked(message, await compose(middleware, send)(message))
+
+
+async def interpose_batch(
+    middleware: Sequence[Middleware],
+    requests: Sequence[tuple[str, Mapping[str, Any] | None]],
+    send_batch: Callable[
+        [Sequence[tuple[str, Mapping[str, Any] | None]]], Awaitable[Sequence[dict[str, Any] | RequestError]]
+    ],
+    send: Callable[[Message], Awaitable[Mapping[str, Any] | None]],
+) -> list[dict[str, Any] | RequestError]:
+    """Send a batch of ours through middleware, each request on its own way, and what comes through as one batch.
+
+    Args:
+        middleware: What the requests go through; the first is the outermost.
+        requests: Methods and parameters.
+        send_batch: Sends what has come through when all have, or were answered before.
+        send: Sends a request that middleware hands on a second time, alone.
+    """
+    outcomes: list[dict[str, Any] | RequestError] = [{} for _ in requests]
+    through: dict[int, tuple[str, Mapping[str, Any] | None]] = {}
+    answers: dict[int, dict[str, Any] | RequestError] = {}
+    still_out = set(range(len(requests)))
+    all_in, answered = trio.Event(), trio.Event()
+
+    def come_in(index: int) -> None:
+        still_out.discard(index)
+        if not still_out:
+            all_in.set()
+
+    async def ask(index: int, method: str, params: Mapping[str, Any] | None) -> None:
+        async def innermost(message: Message) -> Mapping[str, Any] | None:
+            if index not in still_out:
+                return await send(message)
+            through[index] = message.method, message.params
+            come_in(index)
+            await answered.wait()
+            if isinstance(answer := answers[index], RequestError):
+                raise answer
+            return answer
+
+        try:
+            outcomes[index] = dict(await interpose(middleware, Message("sent", method, params), innermost) or {})
+        except RequestError as error:
+            outcomes[index] = error
+        come_in(index)
+
+    error: BaseException | None = None
+    try:
+        async with trio.open_nursery() as nursery:
+            for index, (method, params) in enumerate(requests):
+                nursery.start_soon(ask, index, method, params)
+            await all_in.wait()
+            if through:
+                answers.update(zip(through, await send_batch(list(through.values())), strict=True))
+            answered.set()
+    except BaseExceptionGroup as group:
+        error = sole_error(group)
+        if error is None:
+            raise
+    if error is not None:
+        raise error
+    return outcomes
 
 
 def _checked(message: Message, result: Mapping[str, Any] | None) -> Mapping[str, Any] | None:

@@ -44,8 +44,8 @@ What goes wrong further in comes out of it: `RequestError` for an error that ans
 Middleware: TypeAlias = Callable[[Message, CallNext], Awaitable[Mapping[str, Any] | None]]
 """Takes a message and what hands it on, and returns the result, `None` for a notification.
 
-It may hand on another message (see `Message.evolve`), return a result of its own without handing anything on,
-drop a notification, hand on twice, or raise. It runs where the message is waited for, so a deadline there covers it.
+It may hand on another message (see `Message.evolve`), return a result without handing anything on, drop a
+notification, hand on twice, or raise. It runs where the message is waited for, so a deadline there covers it.
 """
 
 

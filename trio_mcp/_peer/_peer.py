@@ -48,7 +48,7 @@ from ._calls import Calls
 from ._dispatcher import Dispatcher
 from ._exchange import Exchange, OnProgress
 from ._exchanges import Arrival, Exchanges
-from ._interposed import InterposedDispatcher, interpose, notification
+from ._interposed import InterposedDispatcher, interpose, interpose_batch, notification
 from ._middleware import Message, Middleware
 from ._notices import Notices
 from ._outbox import Outbox, OutboxEntry
@@ -174,7 +174,12 @@ class Peer:
 
         Spec: 2025-03-26, basic, "Batching". Whether the revision has batches is the caller's business.
         """
+        if self._middleware and requests:
+            return await interpose_batch(self._middleware, requests, self._calls.request_batch, self._send)
         return await self._calls.request_batch(requests)
+
+    async def _send(self, message: Message) -> Mapping[str, Any]:
+        return await self._calls.request(message.method, message.params)
 
     async def notify(self, method: str, params: Mapping[str, Any] | Encoded | None = None) -> None:
         """Send a notification. Returns when it is in line to be written; cancelled, it was not sent.
