@@ -47,8 +47,7 @@ class Answered:
         params: The parameters that were sent at last.
         revision: The revision that was spoken.
         result_type: ``"complete"``, ``"input_required"``, or what an extension calls it.
-        rounds: How often the server has asked back before. A result that took more than the request itself must
-            not be kept for others who make the same request.
+        rounds: How often the server has asked back before.
     """
 
     result: dict[str, Any]
@@ -56,6 +55,11 @@ class Answered:
     revision: Revision
     result_type: str
     rounds: int
+
+    @property
+    def may_be_kept(self) -> bool:
+        """Whether the result depends on nothing but the request, so that a cache may look at it at all."""
+        return self.rounds == 0 and self.result_type == "complete"
 
 
 @final
