@@ -42,7 +42,9 @@ def paged_server(revision: Revision, *pages: list[str], cursors: list[str] | Non
         index = 0 if cursor is None else names.index(cursor, 1)
         following = {"nextCursor": names[index + 1]} if index + 1 < len(names) else {}
         caching = {"ttlMs": 0, "cacheScope": "private"} if revision.is_modern else {}
-        return server.complete(**{member: [{"name": name, **extra} for name in pages[index]]}, **following, **caching)
+        return server.complete(
+            **{member: [{"name": name, **extra} for name in pages[index]]}, **following, **caching
+        )
 
     server.script = dict.fromkeys(ITEMS, page)
     return server
@@ -121,7 +123,9 @@ async def test_every_step_of_a_list_is_a_checkpoint() -> None:
 
 
 @REVISIONS
-async def test_one_bad_item_does_not_hide_the_others(revision: Revision, caplog: pytest.LogCaptureFixture) -> None:
+async def test_one_bad_item_does_not_hide_the_others(
+    revision: Revision, caplog: pytest.LogCaptureFixture
+) -> None:
     """It is left out, and the log says once which and why."""
     server = ScriptedServer(revision)
     good = {"name": "good", "inputSchema": {"type": "object"}}
@@ -160,7 +164,9 @@ async def test_pages_can_be_made_by_hand() -> None:
     async def fetch(cursor: str | None) -> ListToolsResult:
         await trio.lowlevel.checkpoint()
         name = cursor or "first"
-        return ListToolsResult(tools=[Tool(name=name, input_schema={})], next_cursor="last" if cursor is None else None)
+        return ListToolsResult(
+            tools=[Tool(name=name, input_schema={})], next_cursor="last" if cursor is None else None
+        )
 
     pages = Pages(fetch, lambda page: page.tools, what="tools")
     assert [tool.name async for tool in pages] == ["first", "last"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -115,9 +116,11 @@ def test_what_was_filled_in_is_not_told() -> None:
     ],
 )
 @pytest.mark.parametrize("content", [{}, {"f": None}], ids=["missing", "None"])
-def test_a_field_left_empty_has_its_default(field: dict[str, Any], default: object, content: dict[str, object]) -> None:
+def test_a_field_left_empty_has_its_default(
+    field: dict[str, Any], default: object, content: dict[str, object]
+) -> None:
     """2025-11-25, client/elicitation, "Requested Schema": all kinds of fields have defaults."""
-    wire = list(default) if isinstance(default, tuple) else default
+    wire: object = json.loads(json.dumps(default))
     assert fill({**field, "default": wire}, content, required=True) == {"f": default}
 
 

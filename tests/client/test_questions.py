@@ -13,9 +13,19 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
-from scripted_server import ALL, LEGACY, MODERN, ScriptedServer
+from scripted_server import ALL, LEGACY, MODERN, ScriptedServer, never_asked
+from typing_extensions import Unpack
 
-from trio_mcp import LocalProtocolError, RemoteProtocolError, RequestError, Revision, open_client
+from trio_mcp import (
+    ClientOptions,
+    ElicitMode,
+    LocalProtocolError,
+    RemoteProtocolError,
+    RequestError,
+    Revision,
+    RootLike,
+    open_client,
+)
 from trio_mcp.types import (
     ClientCapabilities,
     CreateMessageRequestParams,
@@ -28,6 +38,7 @@ from trio_mcp.types import (
     ImageContent,
     Root,
     SamplingCapability,
+    SamplingMessageContentBlock,
     TextContent,
     ToolUseContent,
 )
@@ -51,7 +62,9 @@ FORM: dict[str, Any] = {
 URL: dict[str, Any] = {"mode": "url", "message": "Log in", "url": "https://x.test/", "elicitationId": "e1"}
 
 
-async def put(revision: Revision, method: str, params: dict[str, Any] | None = None, **options: Any) -> dict[str, Any]:
+async def put(
+    revision: Revision, method: str, params: dict[str, Any] | None = None, /, **options: Unpack[ClientOptions]
+) -> dict[str, Any]:
     """Put one question to a client with these options and return its answer.
 
     Raises:
@@ -70,7 +83,8 @@ async def put(revision: Revision, method: str, params: dict[str, Any] | None = N
         return server.complete(content=[])
 
     server.script["tools/call"] = call
-    async with open_client(server, revision=revision, **options) as client:
+    options["revision"] = revision
+    async with open_client(server, **options) as client:
         if revision.is_modern:
             await client.call_tool("asks")
             return answers[0]
@@ -81,10 +95,11 @@ async def put(revision: Revision, method: str, params: dict[str, Any] | None = N
         return result
 
 
-async def declared(revision: Revision, **options: Any) -> dict[str, Any]:
+async def declared(revision: Revision, /, **options: Unpack[ClientOptions]) -> dict[str, Any]:
     """Return the capabilities that a client with these options declares."""
     server = ScriptedServer(revision, {"ping": {}})
-    async with open_client(server, revision=revision, **options) as client:
+    options["revision"] = revision
+    async with open_client(server, **options) as client:
         await client.ping()
         return server.declared
 
@@ -100,7 +115,9 @@ async def test_a_model_is_asked(revision: Revision, is_async: bool) -> None:
 
     def plain(params: CreateMessageRequestParams) -> CreateMessageResult:
         asked.append(params)
-        return CreateMessageResult(role="assistant", content=TextContent(text="4"), model="m", stop_reason="endTurn")
+        return CreateMessageResult(
+            role="assistant", content=TextContent(text="4"), model="m", stop_reason="endTurn"
+        )
 
     async def slow(params: CreateMessageRequestParams) -> CreateMessageResult:
         await trio.lowlevel.checkpoint()
@@ -117,7 +134,10 @@ async def test_a_model_is_asked(revision: Revision, is_async: bool) -> None:
     ("said", "content"),
     [
         ("4", {"type": "text", "text": "4"}),
-        (ImageContent(data="AA==", mime_type="image/png"), {"type": "image", "data": "AA==", "mimeType": "image/png"}),
+        (
+            ImageContent(data="AA==", mime_type="image/png"),
+            {"type": "image", "data": "AA==", "mimeType": "image/png"},
+        ),
     ],
     ids=["text", "image"],
 )
@@ -129,7 +149,10 @@ async def test_a_model_may_only_say_something(revision: Revision, said: Any, con
 @WITH_URLS
 async def test_a_model_may_say_several_things(revision: Revision) -> None:
     """2025-11-25 on, client/sampling: content is one block or several."""
-    said = [TextContent(text="I will look."), ToolUseContent(id="1", name="look", input={})]
+    said: list[SamplingMessageContentBlock] = [
+        TextContent(text="I will look."),
+        ToolUseContent(id="1", name="look", input={}),
+    ]
     answer = await put(
         revision,
         "sampling/createMessage",
@@ -141,12 +164,14 @@ async def test_a_model_may_say_several_things(revision: Revision) -> None:
 
 
 @WITH_URLS
-@pytest.mark.parametrize("extra", [{"tools": [{"name": "x", "inputSchema": {"type": "object"}}]}, {"toolChoice": {}}])
+@pytest.mark.parametrize(
+    "extra", [{"tools": [{"name": "x", "inputSchema": {"type": "object"}}]}, {"toolChoice": {}}]
+)
 async def test_tools_for_the_model_are_refused_if_not_declared(revision: Revision, extra: dict[str, Any]) -> None:
     """2025-11-25, client/sampling, "Capabilities": tools need sampling.tools. Nobody is asked."""
     error = RemoteProtocolError if revision.is_modern else RequestError
     with pytest.raises(error, match=r"has not declared sampling\.tools"):
-        await put(revision, "sampling/createMessage", {**SAMPLING, **extra}, on_sample=pytest.fail)
+        await put(revision, "sampling/createMessage", {**SAMPLING, **extra}, on_sample=never_asked)
 
 
 @REVISIONS
@@ -211,7 +236,9 @@ async def test_a_user_may_say_no(revision: Revision, action: Any, as_result: boo
 
 
 @WITH_ELICITATION
-@pytest.mark.parametrize("filled_in", [{}, {"name": 5}, {"name": "A", "age": 1.5}, {"name": "A", "x": 1}, "accept"])
+@pytest.mark.parametrize(
+    "filled_in", [{}, {"name": 5}, {"name": "A", "age": 1.5}, {"name": "A", "x": 1}, "accept"]
+)
 async def test_an_answer_that_does_not_fit_the_form_is_not_sent(
     revision: Revision, filled_in: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -232,7 +259,9 @@ async def test_what_is_no_answer_of_a_user_is_an_error(revision: Revision, answe
 
 
 @WITH_URLS
-@pytest.mark.parametrize("answer", ["accept", {}, ElicitResult(action="accept")], ids=["action", "mapping", "result"])
+@pytest.mark.parametrize(
+    "answer", ["accept", {}, ElicitResult(action="accept")], ids=["action", "mapping", "result"]
+)
 async def test_a_user_agrees_to_go_to_a_url(revision: Revision, answer: Any) -> None:
     """2025-11-25 on, client/elicitation, "URL Mode": the handler sees the whole URL, and nothing is filled in."""
     seen: list[str] = []
@@ -242,8 +271,10 @@ async def test_a_user_agrees_to_go_to_a_url(revision: Revision, answer: Any) -> 
         seen.append(params.url)
         return answer
 
-    modes = ("form", "url")
-    assert await put(revision, "elicitation/create", URL, on_elicit=agree, elicit_modes=modes) == {"action": "accept"}
+    modes: list[ElicitMode] = ["form", "url"]
+    assert await put(revision, "elicitation/create", URL, on_elicit=agree, elicit_modes=modes) == {
+        "action": "accept"
+    }
     assert seen == ["https://x.test/"]
 
 
@@ -251,18 +282,24 @@ async def test_a_user_agrees_to_go_to_a_url(revision: Revision, answer: Any) -> 
 async def test_a_url_is_no_form(revision: Revision) -> None:
     with pytest.raises(LocalProtocolError if revision.is_modern else RequestError):
         await put(
-            revision, "elicitation/create", URL, on_elicit=lambda _: {"password": "x"}, elicit_modes=["form", "url"]
+            revision,
+            "elicitation/create",
+            URL,
+            on_elicit=lambda _: {"password": "x"},
+            elicit_modes=["form", "url"],
         )
 
 
 @WITH_ELICITATION
 @pytest.mark.parametrize(("mode", "params"), [("form", FORM), ("url", URL)])
-async def test_a_mode_that_is_not_declared_is_refused(revision: Revision, mode: str, params: dict[str, Any]) -> None:
+async def test_a_mode_that_is_not_declared_is_refused(
+    revision: Revision, mode: str, params: dict[str, Any]
+) -> None:
     """2025-11-25, client/elicitation, "Error Handling": -32602. In the modern era the server broke the protocol."""
-    other = ("url",) if mode == "form" else ("form",)
+    other: list[ElicitMode] = ["url"] if mode == "form" else ["form"]
     error = RemoteProtocolError if revision.is_modern else RequestError
     with pytest.raises(error, match=rf"has not declared elicitation\.{mode}") as caught:
-        await put(revision, "elicitation/create", params, on_elicit=pytest.fail, elicit_modes=other)
+        await put(revision, "elicitation/create", params, on_elicit=never_asked, elicit_modes=other)
     if isinstance(caught.value, RequestError):
         assert caught.value.code == -32602
 
@@ -280,7 +317,7 @@ async def test_modes_that_do_not_exist_are_refused(modes: Any) -> None:
 @REVISIONS
 async def test_roots_are_told(revision: Revision, tmp_path: Path) -> None:
     """Every revision, client/roots, "Listing Roots"."""
-    roots = [Root(uri="file:///a", name="A"), "file:///b%20c", tmp_path]
+    roots: list[RootLike] = [Root(uri="file:///a", name="A"), "file:///b%20c", tmp_path]
     assert await put(revision, "roots/list", roots=roots) == {
         "roots": [
             {"uri": "file:///a", "name": "A"},
@@ -322,7 +359,9 @@ async def test_a_handler_in_plain_json_answers_too(revision: Revision) -> None:
 async def test_a_question_nobody_answers_is_refused(revision: Revision, method: str) -> None:
     """Legacy: -32601 (2025-11-25, client/roots, "Error Handling"). Modern: the server must not have asked."""
     params = {"sampling/createMessage": SAMPLING, "elicitation/create": FORM}.get(method, {})
-    with pytest.raises(RemoteProtocolError if revision.is_modern else RequestError, match="has no method") as caught:
+    with pytest.raises(
+        RemoteProtocolError if revision.is_modern else RequestError, match="has no method"
+    ) as caught:
         await put(revision, method, params)
     if isinstance(caught.value, RequestError):
         assert caught.value.code == -32601
@@ -332,7 +371,7 @@ async def test_a_question_nobody_answers_is_refused(revision: Revision, method: 
 async def test_a_question_that_cannot_be_read_is_refused(revision: Revision) -> None:
     error = RemoteProtocolError if revision.is_modern else RequestError
     with pytest.raises(error, match="messages") as caught:
-        await put(revision, "sampling/createMessage", {"maxTokens": 1}, on_sample=pytest.fail)
+        await put(revision, "sampling/createMessage", {"maxTokens": 1}, on_sample=never_asked)
     if isinstance(caught.value, RequestError):
         assert caught.value.code == -32602
 
@@ -382,7 +421,7 @@ async def test_a_question_given_up_by_the_server_ends_its_handler(revision: Revi
 async def test_a_modern_server_that_sends_a_request_is_ignored(caplog: pytest.LogCaptureFixture) -> None:
     """2026-07-28, basic/patterns: there are no requests of servers, and no answers to them."""
     server = ScriptedServer(MODERN)
-    async with open_client(server, on_sample=pytest.fail):
+    async with open_client(server, on_sample=never_asked):
         with caplog.at_level(logging.WARNING, "trio_mcp.client"):
             server.say({"jsonrpc": "2.0", "id": "q", "method": "sampling/createMessage", "params": SAMPLING})
             await trio.testing.wait_all_tasks_blocked()

@@ -64,7 +64,11 @@ async def test_a_prompt_is_got(revision: Revision) -> None:
     async with open_client(server, revision=revision) as client:
         result = await client.get_prompt("brief", {"how": "very"}, meta={"x/y": 2})
     assert result.messages[0].content == TextContent(text="Be brief.")
-    assert last_params(server, "prompts/get") == {"name": "brief", "arguments": {"how": "very"}, "_meta": {"x/y": 2}}
+    assert last_params(server, "prompts/get") == {
+        "name": "brief",
+        "arguments": {"how": "very"},
+        "_meta": {"x/y": 2},
+    }
 
 
 @REVISIONS
@@ -176,11 +180,19 @@ async def test_a_result_that_cannot_be_read_is_an_error(revision: Revision, meth
 @REVISIONS
 async def test_an_error_answer_is_raised_as_it_is(revision: Revision) -> None:
     server = ScriptedServer(revision)
-    server.script["resources/read"] = lambda message: refusal(message, -32002, "no such resource", uri="x:")
+
+    def refuse(message: dict[str, Any]) -> object:
+        return refusal(message, -32002, "no such resource", uri="x:")
+
+    server.script["resources/read"] = refuse
     async with open_client(server, revision=revision) as client:
         with pytest.raises(RequestError) as caught:
             await client.read_resource("x:")
-    assert (caught.value.code, caught.value.message, caught.value.data) == (-32002, "no such resource", {"uri": "x:"})
+    assert (caught.value.code, caught.value.message, caught.value.data) == (
+        -32002,
+        "no such resource",
+        {"uri": "x:"},
+    )
 
 
 async def test_the_timeout_of_requests_covers_the_log_level(autojump_clock: trio.testing.MockClock) -> None:

@@ -10,17 +10,22 @@ from wires import ScriptedChannel, answer, refusal
 
 from trio_mcp import Outgoing, Revision
 
-__all__ = ["ALL", "LEGACY", "MODERN", "Script", "ScriptedServer"]
+__all__ = ["ALL", "LEGACY", "MODERN", "Scripted", "ScriptedServer", "never_asked"]
 
 ALL = tuple(Revision)
 LEGACY = tuple(revision for revision in Revision if not revision.is_modern)
 MODERN = Revision.V2026_07_28
 
-Script: TypeAlias = Mapping[str, "Callable[[dict[str, Any]], object] | Mapping[str, Any]"]
-"""What to do about a request, by method: a result, or a function of the message that returns one.
+Scripted: TypeAlias = Callable[[dict[str, Any]], object] | Mapping[str, Any]
+"""What to do about a request: a result, or a function of the message that returns one.
 
 A function may also return a whole message (it has ``jsonrpc``), or `None` to stay silent.
 """
+
+
+def never_asked(_: object) -> Any:
+    """Be a handler that must not be called."""
+    raise AssertionError("asked all the same")
 
 
 class ScriptedServer(ScriptedChannel):
@@ -32,11 +37,15 @@ class ScriptedServer(ScriptedChannel):
     """
 
     def __init__(
-        self, revision: Revision, script: Script | None = None, *, capabilities: Mapping[str, Any] | None = None
+        self,
+        revision: Revision,
+        script: Mapping[str, Scripted] | None = None,
+        *,
+        capabilities: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(self._react)
         self.revision = revision
-        self.script: dict[str, Any] = dict(script or {})
+        self.script: dict[str, Scripted] = dict(script or {})
         self.capabilities = dict(capabilities or {})
         self._news = trio.lowlevel.ParkingLot()
 
@@ -50,7 +59,9 @@ class ScriptedServer(ScriptedChannel):
             return None
         if method == "server/discover" and self.revision.is_modern and method not in self.script:
             versions = {"supportedVersions": [self.revision], "capabilities": self.capabilities}
-            return answer(message, self.complete(**versions, ttlMs=0, cacheScope="private", instructions="Be kind."))
+            return answer(
+                message, self.complete(**versions, ttlMs=0, cacheScope="private", instructions="Be kind.")
+            )
         if method == "initialize" and not self.revision.is_modern:
             said: dict[str, Any] = {"protocolVersion": self.revision, "capabilities": self.capabilities}
             return answer(
@@ -58,9 +69,8 @@ class ScriptedServer(ScriptedChannel):
             )
         if method not in self.script:
             return refusal(message, -32601, f"no method {method}")
-        outcome: Any = self.script[method]
-        if callable(outcome):
-            outcome = outcome(message)
+        scripted = self.script[method]
+        outcome: Any = scripted(message) if callable(scripted) else scripted
         if outcome is None or "jsonrpc" in outcome:
             return outcome
         return answer(message, dict(outcome))
@@ -78,7 +88,9 @@ class ScriptedServer(ScriptedChannel):
                     return found
             await self._news.park()
 
-    async def ask(self, method: str, params: Mapping[str, Any] | None = None, *, id: object = "q1") -> dict[str, Any]:
+    async def ask(
+        self, method: str, params: Mapping[str, Any] | None = None, *, id: object = "q1"
+    ) -> dict[str, Any]:
         """Ask the client something, as servers of the legacy era do, and return its whole answer."""
         question: dict[str, Any] = {"jsonrpc": "2.0", "id": id, "method": method}
         self.say(question if params is None else {**question, "params": params})

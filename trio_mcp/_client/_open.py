@@ -75,7 +75,7 @@ class ClientOptions(TypedDict, total=False):
     sampling_tools: bool
     sampling_context: bool
     on_elicit: OnElicit | None
-    elicit_modes: Collection[ElicitMode]
+    elicit_modes: Collection[ElicitMode] | tuple[ElicitMode, ...]  # mypy reads literals in a tuple only as one
     on_elicitation_complete: OnElicitationComplete | None
     roots: Roots | None
     max_input_rounds: int

@@ -45,7 +45,8 @@ async def sample(on_sample: OnSample, params: CreateMessageRequestParams) -> Cre
     if isinstance(answer, CreateMessageResult):
         return answer
     content: Any = TextContent(text=answer) if isinstance(answer, str) else answer
-    blocks = cast("Sequence[object]", content) if isinstance(content, (list, tuple)) else (content,)
+    several = isinstance(content, (list, tuple))
+    blocks = cast("Sequence[object]", content if several else (content,))
     if not all(isinstance(block, _BLOCKS) for block in blocks):
         raise TypeError(f"on_sample returns a CreateMessageResult, text or content, not {answer!r:.60}")
     return CreateMessageResult(role="assistant", content=content, model=UNNAMED_MODEL)
