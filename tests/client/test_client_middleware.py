@@ -14,6 +14,7 @@ from wires import answer
 
 from trio_mcp import (
     CallNext,
+    Encoded,
     LocalProtocolError,
     Message,
     Middleware,
@@ -300,6 +301,39 @@ async def test_each_request_of_a_batch_passes_and_what_is_left_goes_out_as_one()
     batches = [frame for frame in frames if frame.startswith(b"[")]
     assert len(batches) == 1
     assert len(server.requests("x/twice")) == 2
+
+
+async def test_a_batch_of_the_server_is_answered_as_one() -> None:
+    """What would be answered on the spot takes its way through the middleware, and the batch waits for it."""
+    seen: list[tuple[str, str, bool]] = []
+    frames: list[bytes] = []
+    server = ScriptedServer(BATCHING)
+    async with open_client(
+        server,
+        revision=BATCHING,
+        middleware=[recorder(seen)],
+        on_frame=lambda direction, data: frames.append(data) if direction == "sent" else None,
+    ):
+        seen.clear()
+        server.say(b'[{"jsonrpc":"2.0","id":"a","method":"ping"},{"jsonrpc":"2.0","id":"b","method":"x/y"}]')
+        server.say(b"what a library prints")
+        await server.wait_for(lambda message: message.get("id") == "b")
+    assert sorted(seen) == [("received", "ping", False), ("received", "x/y", False)]
+    assert frames[-1].startswith(b"[")
+
+
+async def test_what_is_encoded_already_is_shown_in_plain() -> None:
+    seen: list[Message] = []
+
+    async def look(message: Message, call_next: CallNext) -> Mapping[str, Any] | None:
+        seen.append(message)
+        return await call_next(message)
+
+    server = ScriptedServer(MODERN)
+    async with open_client(server, middleware=[look]) as client:
+        await client._keeper.agreed.peer.notify("x/y", Encoded(b'{"a":1}'))
+        await server.wait_for(lambda message: message.get("method") == "x/y")
+    assert seen[-1] == Message("sent", "x/y", {"a": 1}, is_notification=True)
 
 
 async def test_a_batch_that_fails_fails_as_itself() -> None:

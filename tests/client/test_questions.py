@@ -19,6 +19,7 @@ from typing_extensions import Unpack
 from trio_mcp import (
     ClientOptions,
     ElicitMode,
+    Limits,
     LocalProtocolError,
     RemoteProtocolError,
     RequestError,
@@ -356,7 +357,9 @@ async def test_a_handler_in_plain_json_answers_too(revision: Revision) -> None:
 
 @REVISIONS
 @pytest.mark.parametrize("method", ["sampling/createMessage", "elicitation/create", "roots/list", "x/y"])
-async def test_a_question_nobody_answers_is_refused(revision: Revision, method: str) -> None:
+async def test_a_question_nobody_answers_is_refused(
+    revision: Revision, method: str, caplog: pytest.LogCaptureFixture
+) -> None:
     """Legacy: -32601 (2025-11-25, client/roots, "Error Handling"). Modern: the server must not have asked."""
     params = {"sampling/createMessage": SAMPLING, "elicitation/create": FORM}.get(method, {})
     with pytest.raises(
@@ -365,15 +368,19 @@ async def test_a_question_nobody_answers_is_refused(revision: Revision, method: 
         await put(revision, method, params)
     if isinstance(caught.value, RequestError):
         assert caught.value.code == -32601
+        assert f"refused a question of the server, {method!r}" in caplog.text
 
 
 @REVISIONS
-async def test_a_question_that_cannot_be_read_is_refused(revision: Revision) -> None:
+async def test_a_question_that_cannot_be_read_is_refused(
+    revision: Revision, caplog: pytest.LogCaptureFixture
+) -> None:
     error = RemoteProtocolError if revision.is_modern else RequestError
     with pytest.raises(error, match="messages") as caught:
         await put(revision, "sampling/createMessage", {"maxTokens": 1}, on_sample=never_asked)
     if isinstance(caught.value, RequestError):
         assert caught.value.code == -32602
+        assert "messages: " in caplog.text
 
 
 @pytest.mark.parametrize("revision", LEGACY)
@@ -529,6 +536,26 @@ async def test_the_end_of_an_elicitation_that_an_error_demanded_is_told() -> Non
         server.tell("notifications/elicitation/complete", elicitationId="e1")
         await trio.testing.wait_all_tasks_blocked()
     assert done == ["e1"]
+
+
+async def test_only_so_many_open_elicitations_are_remembered() -> None:
+    """`Limits.max_open_elicitations`; a server that asks for ever does not fill our memory."""
+    done: list[str] = []
+    server = ScriptedServer(Revision.V2025_11_25)
+    async with open_client(
+        server,
+        revision="2025-11-25",
+        on_elicit=lambda _: "accept",
+        elicit_modes=["url"],
+        on_elicitation_complete=done.append,
+        limits=Limits(max_open_elicitations=2),
+    ):
+        for n in range(3):
+            await server.ask("elicitation/create", {**URL, "elicitationId": f"e{n}"}, id=n)
+        for n in range(3):
+            server.tell("notifications/elicitation/complete", elicitationId=f"e{n}")
+        await trio.testing.wait_all_tasks_blocked()
+    assert done == ["e1", "e2"]
 
 
 async def test_without_a_handler_the_end_of_an_elicitation_is_a_notification_like_others() -> None:

@@ -83,12 +83,17 @@ class ServerMessages:
         if request.method == "ping":
             return {}
         if not self._questions.knows(request.method):
+            _log.warning("refused a question of the server, %.60r: nobody answers it", request.method)
             raise RequestError(METHOD_NOT_FOUND, f"this client has no method {request.method}")
         return self._answer
 
     async def _answer(self, exchange: Exchange) -> Answer:
         request = exchange.request
-        question = self._questions.prepare(request.method, request.params, self.revision or LATEST_LEGACY)
+        try:
+            question = self._questions.prepare(request.method, request.params, self.revision or LATEST_LEGACY)
+        except RequestError as error:
+            _log.warning("refused a question of the server, %.60r: %s", request.method, error.message)
+            raise
         return await question()
 
     def notice_key(self, notification: Notification) -> Hashable | None:
