@@ -11,7 +11,7 @@ import pytest
 # Test modules import the helpers that lie beside them; what several folders need lies in `support`.
 sys.path.insert(0, str(Path(__file__).parent / "support"))
 
-from protocol_table import Table  # noqa: E402 - found in `support`
+from protocol_table import Table
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

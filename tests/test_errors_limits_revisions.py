@@ -111,13 +111,15 @@ def test_a_lost_connection_is_renewed_for_each_who_waits() -> None:
 def test_codes_are_those_of_the_specification() -> None:
     """2026-07-28, basic, "Error Codes": all of its codes, and new ones outside the ranges that are reserved.
 
-    One is of the revisions before, and must not be used for anything else (2025-11-25, server/resources).
+    Two are of the revisions before, and must not be used for anything else (2025-11-25, server/resources,
+    client/elicitation).
     """
     schema = (SCHEMAS / LATEST / "schema.json").read_text(encoding="utf-8")
     official = {int(code) for code in re.findall(r'"const": (-32\d{3})\b', schema)}
+    older = {errors.RESOURCE_NOT_FOUND, errors.URL_ELICITATION_REQUIRED}
     ours = {getattr(errors, name) for name in errors.__all__ if isinstance(getattr(errors, name), int)}
-    assert {code for code in ours if -32768 <= code <= -32000} == official | {errors.RESOURCE_NOT_FOUND}
-    assert ours - official == {errors.CANCELLED_BY_DEADLINE, errors.SERVER_BUSY, errors.RESOURCE_NOT_FOUND}
+    assert {code for code in ours if -32768 <= code <= -32000} == official | older
+    assert ours - official == {errors.CANCELLED_BY_DEADLINE, errors.SERVER_BUSY, *older}
     assert {code for code in official if -32099 <= code <= -32020} == errors.MODERN_ERRORS
 
 

@@ -30,16 +30,32 @@ from ._channel import Origin as Origin
 from ._channel import Outgoing as Outgoing
 from ._channel import Received as Received
 from ._channel import TooLarge as TooLarge
+from ._client._call_options import ListOptions as ListOptions
+from ._client._call_options import WorkOptions as WorkOptions
 from ._client._client import Client as Client
 from ._client._connectors import ServesChannels as ServesChannels
 from ._client._connectors import Target as Target
 from ._client._dispatch import OnLog as OnLog
 from ._client._dispatch import OnNotification as OnNotification
-from ._client._dispatch import RequestHandler as RequestHandler
+from ._client._elicitation import ElicitAnswer as ElicitAnswer
+from ._client._elicitation import ElicitMode as ElicitMode
+from ._client._elicitation import OnElicit as OnElicit
+from ._client._elicitation import OnElicitationComplete as OnElicitationComplete
+from ._client._extension import ClientExtension as ClientExtension
+from ._client._extension import ExtensionClient as ExtensionClient
+from ._client._extension import ExtensionNotificationHandler as ExtensionNotificationHandler
+from ._client._extension import ResultHandler as ResultHandler
 from ._client._open import ClientOptions as ClientOptions
 from ._client._open import open_client as open_client
 from ._client._open import run_client as run_client
+from ._client._pages import PageIterator as PageIterator
 from ._client._pages import Pages as Pages
+from ._client._progress import ProgressTarget as ProgressTarget
+from ._client._questions import RequestHandler as RequestHandler
+from ._client._roots import RootLike as RootLike
+from ._client._roots import Roots as Roots
+from ._client._sampling import OnSample as OnSample
+from ._client._sampling import SampleAnswer as SampleAnswer
 from ._codec._jsonrpc import Encoded as Encoded
 from ._codec._jsonrpc import Notification as Notification
 from ._codec._jsonrpc import RequestId as RequestId
@@ -99,18 +115,24 @@ __all__ = [
     "CapabilityMissing",
     "Channel",
     "Client",
+    "ClientExtension",
     "ClientOptions",
     "ConnectionLost",
     "Context",
     "Depends",
+    "ElicitAnswer",
+    "ElicitMode",
     "Elicitation",
     "Encoded",
+    "ExtensionClient",
+    "ExtensionNotificationHandler",
     "Field",
     "File",
     "Image",
     "Incoming",
     "InputRequired",
     "Limits",
+    "ListOptions",
     "LocalProtocolError",
     "LogHandler",
     "McpError",
@@ -121,17 +143,22 @@ __all__ = [
     "Notification",
     "NotificationContext",
     "NotificationHandler",
+    "OnElicit",
+    "OnElicitationComplete",
     "OnFrame",
     "OnLog",
     "OnNotification",
     "OnProgress",
+    "OnSample",
     "Origin",
     "Outgoing",
+    "PageIterator",
     "Pages",
     "PeerStatistics",
     "Preferences",
     "Progress",
     "ProgressReporter",
+    "ProgressTarget",
     "ProtocolError",
     "Received",
     "RemoteProtocolError",
@@ -140,7 +167,11 @@ __all__ = [
     "RequestId",
     "ResourceNotFound",
     "RestartPolicy",
+    "ResultHandler",
     "Revision",
+    "RootLike",
+    "Roots",
+    "SampleAnswer",
     "SamplingInput",
     "Server",
     "ServesChannels",
@@ -155,6 +186,7 @@ __all__ = [
     "ToolError",
     "URLElicitationRequired",
     "UriTemplate",
+    "WorkOptions",
     "__version__",
     "assistant_message",
     "fail_after_silence",

@@ -81,6 +81,8 @@ class Limits:
         max_file_bytes: The largest file that is read for a resource or a tool's result.
         max_listed_files: Files of one directory that are listed as resources; the others can still be read.
         max_scanned_files: Files and folders of one directory that are looked at to find those.
+        max_pages: Pages of one list that a client reads before it takes the server to be broken.
+        max_open_elicitations: Elicitations by URL that a client remembers until their end is told.
     """
 
     max_message_bytes: int = _size(16 * MIB)
@@ -108,3 +110,5 @@ class Limits:
     max_file_bytes: int = _size(8 * MIB)
     max_listed_files: int = _size(1_000)
     max_scanned_files: int = _size(50_000)
+    max_pages: int = _size(10_000)
+    max_open_elicitations: int = _size(1_000)

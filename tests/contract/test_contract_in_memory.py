@@ -250,7 +250,7 @@ async def test_a_cancelled_handler_says_nothing_more(
                 except trio_mcp.LocalProtocolError as error:
                     cleanup.append(type(error))
 
-    async with open_client(server, revision=revision, on_frame=tape) as client:
+    async with open_client(server, revision=revision, on_frame=tape, roots=[]) as client:
         await client.set_log_level("debug")
         with trio.move_on_after(2):
             await client.call_tool("talk", on_progress=print)

@@ -472,6 +472,22 @@ def test_every_limit_has_a_test() -> None:
         "drain_timeout",
         "max_threads",
     }
-    tested_elsewhere = {"goodbye_timeout", "terminate_timeout", "max_subscriptions", "max_subscription_bytes"}
+    tested_elsewhere = {
+        "goodbye_timeout",
+        "max_file_bytes",
+        "max_input_rounds",
+        "max_listed_files",
+        "max_open_elicitations",
+        "max_pages",
+        "max_parked",
+        "max_parked_per_principal",
+        "max_request_state_bytes",
+        "max_scanned_files",
+        "max_subscription_bytes",
+        "max_subscriptions",
+        "max_uri_length",
+        "parked_timeout",
+        "terminate_timeout",
+    }
     assert {field.name for field in attrs.fields(Limits)} == tested_here | tested_elsewhere
     assert issubclass(ScriptedChannel, Channel)

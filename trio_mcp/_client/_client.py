@@ -2,255 +2,367 @@
 
 from __future__ import annotations
 
-import logging
-import math
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, Final, TypeVar, final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal, TypeVar, final, overload
 
 import trio
+from typing_extensions import Unpack
 
-from .._codec._convert import from_wire
-from .._codec._invalid import InvalidData
-from .._errors import RemoteProtocolError, RequestError
-from .._peer._exchange import OnProgress
-from .._peer._peer import PeerStatistics
-from .._revisions import Revision
+from .._errors import LocalProtocolError
+from .._revisions import METHODS, Side
 from ..types import (
     CallToolRequestParams,
     CallToolResult,
-    Implementation,
+    CompleteRequestParams,
+    CompleteResult,
+    CompletionArgument,
+    CompletionContext,
+    DiscoverResult,
+    EmptyResult,
+    GetPromptRequestParams,
+    GetPromptResult,
+    InputRequiredResult,
+    InputResponseRequestParams,
+    ListPromptsResult,
+    ListResourcesResult,
+    ListResourceTemplatesResult,
     ListToolsResult,
     LoggingLevel,
     PaginatedRequestParams,
+    PaginatedResult,
+    Prompt,
+    PromptReference,
+    ReadResourceRequestParams,
+    ReadResourceResult,
     RequestParams,
+    Resource,
+    ResourceTemplate,
+    ResourceTemplateReference,
     ServerCapabilities,
     Tool,
 )
-from ._keeper import ConnectionKeeper
+from ._call_options import ListOptions, WorkOptions, brought_by
+from ._low_level import LowLevelClient
 from ._pages import Pages
+from ._results import read_result
+from ._roots import Roots
 
 __all__ = ["Client"]
 
-_log: Final = logging.getLogger("trio_mcp.client")
-
 _T = TypeVar("_T")
+_P = TypeVar("_P", bound=PaginatedResult)
 
 
 @final
-class Client:
+class Client(LowLevelClient):
     """A client of one server. Made by `open_client` or `run_client`; any task may use it, and any may close it.
 
     Every call may be cancelled, and the server is told. Every call raises `ConnectionLost` when the connection is
-    gone for good, and `trio.ClosedResourceError` when the client was closed.
+    gone for good, `trio.ClosedResourceError` when the client was closed, `RequestError` when the server answers
+    with an error, and `RemoteProtocolError` when its answer cannot be used.
+
+    A modern server that must know more before it can answer `call_tool`, `get_prompt` or `read_resource` says so;
+    the client's handlers find it out and the request is made again, at most ``max_input_rounds`` times. That is
+    all inside one call: one deadline, one ``on_progress``. What a handler raises then comes out of the call. With
+    ``input_required="return"`` an `InputRequiredResult` comes back instead, and the caller goes on by hand, with
+    ``input_responses`` and ``request_state`` (2026-07-28, basic/patterns/mrtr).
     """
-
-    def __init__(self, keeper: ConnectionKeeper, request_timeout: float) -> None:
-        self._keeper = keeper
-        self._request_timeout = request_timeout
-
-    # What was agreed on.
-
-    @property
-    def revision(self) -> Revision:
-        """The revision that is spoken."""
-        return self._keeper.agreed.revision
-
-    @property
-    def server_info(self) -> Implementation | None:
-        """What the server says it is, if it has said so. Nobody has checked it."""
-        return self._keeper.agreed.server_info
-
-    @property
-    def server_capabilities(self) -> ServerCapabilities | None:
-        """What the server says it can do; `None` if it was not asked."""
-        return self._keeper.agreed.capabilities
-
-    @property
-    def instructions(self) -> str | None:
-        """How a model should use the server, if it says so."""
-        return self._keeper.agreed.instructions
-
-    def statistics(self) -> PeerStatistics:
-        """Return the counters of the connection, for tests and debugging."""
-        return self._keeper.agreed.peer.statistics()
 
     # Tools.
 
+    @overload
     async def call_tool(
         self,
         name: str,
         arguments: Mapping[str, object] | None = None,
         *,
-        on_progress: OnProgress | None = None,
-        meta: Mapping[str, object] | None = None,
-    ) -> CallToolResult:
+        input_required: Literal["answer"] = "answer",
+        **options: Unpack[WorkOptions],
+    ) -> CallToolResult: ...
+    @overload
+    async def call_tool(
+        self,
+        name: str,
+        arguments: Mapping[str, object] | None = None,
+        *,
+        input_required: Literal["return"],
+        **options: Unpack[WorkOptions],
+    ) -> CallToolResult | InputRequiredResult: ...
+    async def call_tool(
+        self,
+        name: str,
+        arguments: Mapping[str, object] | None = None,
+        *,
+        input_required: Literal["answer", "return"] = "answer",
+        **options: Unpack[WorkOptions],
+    ) -> CallToolResult | InputRequiredResult:
         """Call a tool.
 
         Args:
             name: The tool's name.
             arguments: Its arguments as plain JSON.
-            on_progress: Called with each `Progress` the tool reports, in this task, all before this returns.
-            meta: What to add to the request's `_meta`.
+            input_required: Whether the client's handlers answer what the server asks, or the caller does.
+            **options: See `WorkOptions`.
 
         Returns:
             The result, also one that is an error of the tool: look at `is_error`.
 
         Raises:
             RequestError: The server refuses the call, for instance because it has no such tool.
-            RemoteProtocolError: The result is none.
 
         Spec: 2026-07-28, server/tools, "Calling Tools".
         """
         # Some old servers refuse a call that leaves the arguments out, although it may.
-        params = CallToolRequestParams(name=name, arguments=arguments or {}, meta=meta)
-        return await self._ask("tools/call", params, CallToolResult, on_progress=on_progress)
+        params = CallToolRequestParams(name=name, arguments=arguments or {}, **brought_by(options))
+        if input_required == "return":
+            return await self._ask_by_hand("tools/call", params, CallToolResult, options)
+        return await self._ask("tools/call", params, CallToolResult, on_progress=options.get("on_progress"))
 
-    def list_tools(self) -> Pages[Tool]:
+    def list_tools(self, **options: Unpack[ListOptions]) -> Pages[Tool, ListToolsResult]:
         """Iterate over the server's tools: ``async for tool in client.list_tools()``.
 
         Spec: 2026-07-28, server/tools, "Listing Tools".
         """
+        return self._pages("tools/list", ListToolsResult, lambda page: page.tools, options)
 
-        async def fetch(cursor: str | None) -> tuple[Sequence[Tool], str | None]:
-            result = await self._ask("tools/list", PaginatedRequestParams(cursor=cursor), ListToolsResult)
-            return result.tools, result.next_cursor
+    # Resources.
 
-        return Pages(fetch, what="tools/list")
+    def list_resources(self, **options: Unpack[ListOptions]) -> Pages[Resource, ListResourcesResult]:
+        """Iterate over the server's resources, as far as they can be listed.
+
+        Spec: 2026-07-28, server/resources, "Listing Resources".
+        """
+        return self._pages("resources/list", ListResourcesResult, lambda page: page.resources, options)
+
+    def list_resource_templates(
+        self, **options: Unpack[ListOptions]
+    ) -> Pages[ResourceTemplate, ListResourceTemplatesResult]:
+        """Iterate over the templates of the server's resources.
+
+        Spec: 2026-07-28, server/resources, "Resource Templates".
+        """
+        return self._pages(
+            "resources/templates/list",
+            ListResourceTemplatesResult,
+            lambda page: page.resource_templates,
+            options,
+        )
+
+    @overload
+    async def read_resource(
+        self,
+        uri: str,
+        *,
+        fresh: bool = False,
+        input_required: Literal["answer"] = "answer",
+        **options: Unpack[WorkOptions],
+    ) -> ReadResourceResult: ...
+    @overload
+    async def read_resource(
+        self,
+        uri: str,
+        *,
+        fresh: bool = False,
+        input_required: Literal["return"],
+        **options: Unpack[WorkOptions],
+    ) -> ReadResourceResult | InputRequiredResult: ...
+    async def read_resource(
+        self,
+        uri: str,
+        *,
+        fresh: bool = False,
+        input_required: Literal["answer", "return"] = "answer",
+        **options: Unpack[WorkOptions],
+    ) -> ReadResourceResult | InputRequiredResult:
+        """Read a resource.
+
+        Args:
+            uri: Its URI.
+            fresh: Whether to ask the server even if a kept answer is still good. By hand it is always asked.
+            input_required: Whether the client's handlers answer what the server asks, or the caller does.
+            **options: See `WorkOptions`.
+
+        Raises:
+            RequestError: There is none (-32602, before 2026-07-28 -32002), or the server refuses.
+
+        Spec: 2026-07-28, server/resources, "Reading Resources".
+        """
+        params = ReadResourceRequestParams(uri=uri, **brought_by(options))
+        if input_required == "return":
+            return await self._ask_by_hand("resources/read", params, ReadResourceResult, options)
+        progress = options.get("on_progress")
+        if params.input_responses is not None or params.request_state is not None:
+            return await self._ask("resources/read", params, ReadResourceResult, on_progress=progress)
+        return await self._ask_cacheable(
+            "resources/read", params, ReadResourceResult, fresh=fresh, on_progress=progress
+        )
+
+    # Prompts.
+
+    def list_prompts(self, **options: Unpack[ListOptions]) -> Pages[Prompt, ListPromptsResult]:
+        """Iterate over the server's prompts.
+
+        Spec: 2026-07-28, server/prompts, "Listing Prompts".
+        """
+        return self._pages("prompts/list", ListPromptsResult, lambda page: page.prompts, options)
+
+    @overload
+    async def get_prompt(
+        self,
+        name: str,
+        arguments: Mapping[str, str] | None = None,
+        *,
+        input_required: Literal["answer"] = "answer",
+        **options: Unpack[WorkOptions],
+    ) -> GetPromptResult: ...
+    @overload
+    async def get_prompt(
+        self,
+        name: str,
+        arguments: Mapping[str, str] | None = None,
+        *,
+        input_required: Literal["return"],
+        **options: Unpack[WorkOptions],
+    ) -> GetPromptResult | InputRequiredResult: ...
+    async def get_prompt(
+        self,
+        name: str,
+        arguments: Mapping[str, str] | None = None,
+        *,
+        input_required: Literal["answer", "return"] = "answer",
+        **options: Unpack[WorkOptions],
+    ) -> GetPromptResult | InputRequiredResult:
+        """Get a prompt, filled in.
+
+        Args:
+            name: The prompt's name.
+            arguments: What it is told, by name.
+            input_required: Whether the client's handlers answer what the server asks, or the caller does.
+            **options: See `WorkOptions`.
+
+        Raises:
+            RequestError: The server has no such prompt, or misses an argument.
+
+        Spec: 2026-07-28, server/prompts, "Getting a Prompt".
+        """
+        params = GetPromptRequestParams(name=name, arguments=arguments, **brought_by(options))
+        if input_required == "return":
+            return await self._ask_by_hand("prompts/get", params, GetPromptResult, options)
+        return await self._ask("prompts/get", params, GetPromptResult, on_progress=options.get("on_progress"))
 
     # Utilities.
 
-    async def ping(self) -> None:
+    async def complete(
+        self,
+        ref: PromptReference | ResourceTemplateReference | Prompt | ResourceTemplate,
+        argument: str,
+        value: str,
+        *,
+        context: Mapping[str, str] | None = None,
+        meta: Mapping[str, object] | None = None,
+    ) -> CompleteResult:
+        """Ask how an argument of a prompt, or a variable of a resource template, might go on.
+
+        Args:
+            ref: What it belongs to: a reference, or what came in a list.
+            argument: Its name.
+            value: What has been typed so far.
+            context: What has been filled in before, by name. Sent from 2025-06-18 on.
+            meta: What to add to the request's `_meta`.
+
+        Spec: 2026-07-28, server/utilities/completion.
+        """
+        if isinstance(ref, Prompt):
+            ref = PromptReference(name=ref.name)
+        elif isinstance(ref, ResourceTemplate):
+            ref = ResourceTemplateReference(uri=ref.uri_template)
+        params = CompleteRequestParams(
+            ref=ref,
+            argument=CompletionArgument(name=argument, value=value),
+            context=None if context is None else CompletionContext(arguments=context),
+            meta=meta,
+        )
+        return await self._ask("completion/complete", params, CompleteResult)
+
+    async def discover(self, *, fresh: bool = False, meta: Mapping[str, object] | None = None) -> DiscoverResult:
+        """Ask what the server is and can do. In the legacy era that is what it has said in the handshake.
+
+        Spec: 2026-07-28, server/discover.
+        """
+        connection = await self._keeper.connected()
+        if connection.revision.is_modern:
+            return await self._ask_cacheable(
+                "server/discover", RequestParams(meta=meta), DiscoverResult, fresh=fresh
+            )
+        await trio.lowlevel.checkpoint()
+        return DiscoverResult(
+            supported_versions=(connection.revision,),
+            capabilities=connection.capabilities or ServerCapabilities(),
+            instructions=connection.instructions,
+        )
+
+    async def ping(self, *, meta: Mapping[str, object] | None = None) -> None:
         """Find out whether the server answers. The modern era has no ping; discovery does as well."""
         connection = await self._keeper.connected()
-        await self.request("server/discover" if connection.revision.is_modern else "ping")
+        method = "server/discover" if connection.revision.is_modern else "ping"
+        await self._ask(method, RequestParams(meta=meta), EmptyResult)
 
-    async def set_log_level(self, level: LoggingLevel) -> None:
+    async def set_log_level(self, level: LoggingLevel, *, meta: Mapping[str, object] | None = None) -> None:
         """Ask for log messages of at least this severity, from now on; they go to ``on_log``.
 
         In the legacy era the server is told at once, in the modern era with each request.
 
         Spec: 2025-11-25, server/utilities/logging; 2026-07-28, server/utilities/logging.
         """
-        await self._keeper.set_log_level(level)
+        with self._timeout("logging/setLevel"):
+            await self._keeper.set_log_level(level, meta)
 
-    # The low level.
+    # Roots.
 
-    async def request(
-        self,
-        method: str,
-        params: Mapping[str, Any] | None = None,
-        *,
-        on_progress: OnProgress | None = None,
-    ) -> dict[str, Any]:
-        """Send any request and wait for its result, both as plain JSON.
-
-        The caller's deadline covers everything: waiting for a connection that is being restored, for room to
-        write, writing, waiting. The server is told how much time is left.
-
-        Args:
-            method: The method, of the protocol or your own.
-            params: Its parameters. What the revision demands in `_meta` is added.
-            on_progress: Called with each `Progress` of this request, in this task, all before this returns.
+    async def set_roots(self, roots: Roots) -> None:
+        """Replace the roots, and tell the server; see `roots_changed`. Cancelled, they are replaced all the same.
 
         Raises:
-            RequestError: The answer is an error.
-            RemoteProtocolError: The answer cannot be used.
-            LocalProtocolError: The revision in use has no such method, or the request is too large.
-            ConnectionLost: The connection ended before the answer came.
-            trio.TooSlowError: ``request_timeout`` passed.
-            trio.ClosedResourceError: The client was closed.
+            TypeError, ValueError: One of them is no root. Nothing has changed.
+            LocalProtocolError: The client was opened without ``roots``, so the server believes it has none.
         """
-        with self._timeout(method):
-            connection = await self._keeper.connected()
-            connection.check(method)
-            return await connection.peer.request(method, connection.with_meta(params), on_progress=on_progress)
+        known = self._questions.roots
+        if known is not None:
+            known.replace(roots)
+        await self.roots_changed()
 
-    async def _ask(
-        self, method: str, params: RequestParams, kind: type[_T], *, on_progress: OnProgress | None = None
-    ) -> _T:
-        """Send a typed request and return its typed result."""
-        with self._timeout(method):
-            connection = await self._keeper.connected()
-            connection.check(method)
-            result = await connection.peer.request(method, connection.write(params), on_progress=on_progress)
-        try:
-            return from_wire(result, kind)
-        except InvalidData as error:
-            raise RemoteProtocolError(f"{method}: {error}") from error
-
-    def _timeout(self, method: str) -> AbstractContextManager[None]:
-        return nullcontext() if self._request_timeout == math.inf else self._fail_late(method)
-
-    @contextmanager
-    def _fail_late(self, method: str) -> Generator[None]:
-        with trio.move_on_after(self._request_timeout) as scope:
-            yield
-        if scope.cancelled_caught:
-            raise trio.TooSlowError(
-                f"{method} was not answered within {self._request_timeout:g} s (request_timeout)"
-            )
-
-    async def request_many(
-        self, requests: Sequence[tuple[str, Mapping[str, Any] | None]], *, batch: bool = False
-    ) -> list[dict[str, Any] | RequestError]:
-        """Send several requests at once and wait for all of them.
-
-        Args:
-            requests: Methods and parameters, as for `request`.
-            batch: Send them as one JSON-RPC batch. Only 2025-03-26 has batches, and most servers that speak it
-                never answer one, so put a deadline around it.
-
-        Returns:
-            For each request, in order, its result or the error that answers it.
+    async def roots_changed(self) -> None:
+        """Tell the server that it should ask for the roots again. A modern server asks whenever it wants them.
 
         Raises:
-            LocalProtocolError: The revision in use has no batches.
-            ValueError: The batch is empty, or larger than `Limits.max_outbound_requests`.
-            Others: As `request`.
+            LocalProtocolError: The client was opened without ``roots``, so the server believes it has none.
 
-        Spec: 2025-03-26, basic, "Batching".
+        Spec: 2025-11-25, client/roots, "Root List Changes".
         """
-        await trio.lowlevel.checkpoint()
-        if batch:
-            connection = await self._keeper.connected()
-            connection.check_batch(method for method, _ in requests)
-            with self._timeout("the batch"):
-                return await connection.peer.request_batch(requests)
-        outcomes: list[dict[str, Any] | Exception] = [{} for _ in requests]
-
-        async def ask(index: int, method: str, params: Mapping[str, Any] | None) -> None:  # noqa: ASYNC910
-            try:
-                outcomes[index] = await self.request(method, params)
-            except Exception as error:  # all of it is raised or returned below
-                outcomes[index] = error
-
-        async with trio.open_nursery() as nursery:
-            for index, (method, params) in enumerate(requests):
-                nursery.start_soon(ask, index, method, params)
-        return [_answer_or_raise(outcome) for outcome in outcomes]
-
-    async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
-        """Send any notification. Returns when it is in line to be written; cancelled, it was not sent.
-
-        Raises:
-            LocalProtocolError: The revision in use has no such notification, or it is too large.
-        """
+        if self._questions.roots is None:
+            raise LocalProtocolError("this client was opened without roots, so it cannot change them")
         connection = await self._keeper.connected()
-        connection.check(method)
-        await connection.peer.notify(method, params)
+        method = "notifications/roots/list_changed"
+        if METHODS[method].allows(Side.CLIENT, connection.revision):
+            await connection.peer.notify(method)
+        await trio.lowlevel.checkpoint()
 
-    async def aclose(self) -> None:
-        """Close the client, from any task. Closing again does nothing.
+    def _pages(
+        self, method: str, kind: type[_P], items: Callable[[_P], Sequence[_T]], options: ListOptions
+    ) -> Pages[_T, _P]:
+        fresh, meta = options.get("fresh", False), options.get("meta")
 
-        Requests that are still waited for are given up, on the wire too, and raise `trio.ClosedResourceError`. A
-        server process is ended. Takes at most `Limits.goodbye_timeout`, and for a process twice
-        `Limits.terminate_timeout` more. Cancelled, it goes on without its caller.
-        """
-        await self._keeper.aclose()
+        async def fetch(cursor: str | None) -> _P:
+            params = PaginatedRequestParams(cursor=cursor, meta=meta)
+            return await self._ask_cacheable(method, params, kind, fresh=fresh)
 
+        return Pages(fetch, items, what=method, cursor=options.get("cursor"), max_pages=self._settings.max_pages)
 
-def _answer_or_raise(outcome: dict[str, Any] | Exception) -> dict[str, Any] | RequestError:
-    if isinstance(outcome, (dict, RequestError)):
-        return outcome
-    raise outcome
+    async def _ask_by_hand(
+        self, method: str, params: InputResponseRequestParams, kind: type[_T], options: WorkOptions
+    ) -> _T | InputRequiredResult:
+        """Send a request once, and return the result, or what the server asks."""
+        answered = await self._converse(method, params, on_progress=options.get("on_progress"), hand_back=True)
+        if answered.result_type == "input_required":
+            return read_result(method, answered.result, InputRequiredResult)
+        return read_result(method, answered.result, kind)

@@ -94,13 +94,13 @@ class Connection:
         self.instructions: Final = instructions
         self._meta = dict(meta or {})
 
-    async def set_log_level(self, level: LoggingLevel) -> None:
+    async def set_log_level(self, level: LoggingLevel, meta: Mapping[str, object] | None = None) -> None:
         """Ask for log messages: at once in the legacy era, with each request from now on in the modern."""
         if self.revision.is_modern:
             self._meta[LOG_LEVEL_KEY] = level
             await trio.lowlevel.checkpoint()
         else:
-            await self.peer.request("logging/setLevel", self.write(SetLevelRequestParams(level=level)))
+            await self.peer.request("logging/setLevel", self.write(SetLevelRequestParams(level=level, meta=meta)))
 
     def check(self, method: str) -> None:
         """Check that a client may send the method to a peer of this revision.

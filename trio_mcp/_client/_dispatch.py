@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Hashable, Mapping
+from types import MappingProxyType
 from typing import Any, Final, TypeAlias, final
 
+import attrs
 import trio
 
 from .._channel import Origin
@@ -14,10 +16,13 @@ from .._codec._invalid import InvalidData
 from .._codec._jsonrpc import Notification, Request
 from .._errors import METHOD_NOT_FOUND, RequestError
 from .._peer._exchange import Answer, Exchange, Handler
-from .._revisions import BATCH_REVISION, Revision
+from .._revisions import BATCH_REVISION, LATEST_LEGACY, Revision
 from ..types import LoggingMessageNotificationParams
+from ._elicitation import OnElicitationComplete
+from ._extension import ExtensionNotificationHandler
+from ._questions import Questions
 
-__all__ = ["OnLog", "OnNotification", "RequestHandler", "ServerMessages"]
+__all__ = ["NoticeHandlers", "OnLog", "OnNotification", "ServerMessages"]
 
 _log: Final = logging.getLogger("trio_mcp.client")
 
@@ -27,8 +32,23 @@ OnLog: TypeAlias = Callable[[LoggingMessageNotificationParams], object]
 OnNotification: TypeAlias = Callable[[str, Mapping[str, Any]], object]
 """Called with method and parameters of each notification that nothing else takes."""
 
-RequestHandler: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
-"""Answers a request of the server: parameters in, result out, both as plain JSON."""
+
+@final
+@attrs.frozen(kw_only=True)
+class NoticeHandlers:
+    """The user's handlers of notifications.
+
+    Attributes:
+        on_log: Who gets log messages.
+        on_elicitation_complete: Who is told that a user is done at a URL.
+        extensions: Who gets what extensions add, by method; in the modern era only.
+        on_notification: Who gets every other notification.
+    """
+
+    on_log: OnLog | None = None
+    on_elicitation_complete: OnElicitationComplete | None = None
+    extensions: Mapping[str, ExtensionNotificationHandler] = MappingProxyType({})
+    on_notification: OnNotification | None = None
 
 
 @final
@@ -36,22 +56,15 @@ class ServerMessages:
     """Dispatches what the server sends over one connection.
 
     Args:
-        handlers: Who answers which request; in the legacy era only.
-        on_log: Who gets log messages.
-        on_notification: Who gets every other notification.
+        questions: Answers requests; in the legacy era only.
+        handlers: Who gets notifications.
     """
 
     answers_unreadable = False  # a client must not write what is no request or notification of its own
 
-    def __init__(
-        self,
-        handlers: Mapping[str, RequestHandler],
-        on_log: OnLog | None,
-        on_notification: OnNotification | None,
-    ) -> None:
+    def __init__(self, questions: Questions, handlers: NoticeHandlers) -> None:
+        self._questions = questions
         self._handlers = handlers
-        self._on_log = on_log
-        self._on_notification = on_notification
         self.revision: Revision | None = None
         """What is spoken, once that is agreed on."""
 
@@ -69,14 +82,22 @@ class ServerMessages:
             return None
         if request.method == "ping":
             return {}
-        handler = self._handlers.get(request.method)
-        if handler is None:
+        if not self._questions.knows(request.method):
+            _log.warning("refused a question of the server, %.60r: nobody answers it", request.method)
             raise RequestError(METHOD_NOT_FOUND, f"this client has no method {request.method}")
+        return self._answer
 
-        async def serve(exchange: Exchange) -> Answer:
-            return await handler(exchange.request.params or {})
+    async def _answer(self, exchange: Exchange) -> Answer:
+        request = exchange.request
+        try:
+            question = self._questions.prepare(request.method, request.params, self.revision or LATEST_LEGACY)
+        except RequestError as error:
+            _log.warning("refused a question of the server, %.60r: %s", request.method, error.message)
+            raise
+        return await question()
 
-        return serve
+    def take_back(self, request: Request) -> None:
+        """Nothing that is answered on the spot changes anything; see `Dispatcher.take_back`."""
 
     def notice_key(self, notification: Notification) -> Hashable | None:
         """Tell which notifications say the same; see `Dispatcher.notice_key`."""
@@ -89,17 +110,28 @@ class ServerMessages:
     async def notified(self, notification: Notification, origin: Origin | None) -> None:
         """Bring a notification to its handler; see `Dispatcher.notified`."""
         del origin
-        params = notification.params or {}
-        outcome: object = None
-        if notification.method == "notifications/message" and self._on_log is not None:
+        outcome = self._handle(notification.method, notification.params or {})
+        if isinstance(outcome, Awaitable):
+            await outcome
+        await trio.lowlevel.checkpoint()
+
+    def _handle(self, method: str, params: Mapping[str, Any]) -> object:
+        """Call the handler there is, and return what it returns."""
+        handlers = self._handlers
+        if method == "notifications/message" and handlers.on_log is not None:
             try:
                 message = from_wire(params, LoggingMessageNotificationParams)
             except InvalidData as error:
                 _log.warning("ignored a log message of the server: %s", error)
-            else:
-                outcome = self._on_log(message)
-        elif self._on_notification is not None:
-            outcome = self._on_notification(notification.method, params)
-        if isinstance(outcome, Awaitable):
-            await outcome
-        await trio.lowlevel.checkpoint()
+                return None
+            return handlers.on_log(message)
+        if method == "notifications/elicitation/complete" and handlers.on_elicitation_complete is not None:
+            id = params.get("elicitationId")
+            if not isinstance(id, str) or not self._questions.elicitations.finish(id):
+                # 2025-11-25, client/elicitation: what is unknown or told before must be ignored.
+                _log.info("ignored the end of an elicitation that is not open: %.60r", id)
+                return None
+            return handlers.on_elicitation_complete(id)
+        if method in handlers.extensions and self.revision is not None and self.revision.is_modern:
+            return handlers.extensions[method](params)
+        return None if handlers.on_notification is None else handlers.on_notification(method, params)

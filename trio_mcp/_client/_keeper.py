@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final, final
 
@@ -13,6 +13,7 @@ import trio
 from .._core._restart import Backoff
 from .._errors import ConnectionLost, McpError
 from .._limits import Limits
+from .._peer._middleware import Middleware
 from .._peer._peer import OnFrame, open_peer
 from ..types import LoggingLevel
 from ._connection import ClientIdentity, Connection, negotiate
@@ -36,6 +37,7 @@ class ConnectionKeeper:
         limits: How long connecting may take, and what a connection may cost.
         messages: Makes what takes the server's own messages, afresh for each connection.
         on_frame: Called with each message in either direction.
+        middleware: What every request and notification goes through.
     """
 
     def __init__(
@@ -46,12 +48,14 @@ class ConnectionKeeper:
         *,
         messages: Callable[[], ServerMessages],
         on_frame: OnFrame | None,
+        middleware: Sequence[Middleware] = (),
     ) -> None:
         self._connector = connector
         self._identity = identity
         self._limits = limits
         self._messages = messages
         self._on_frame = on_frame
+        self._middleware = middleware
         self._backoff = None if connector.restart is None else Backoff(connector.restart)
         self._log_level: LoggingLevel | None = None
         self._probe = True
@@ -86,11 +90,11 @@ class ConnectionKeeper:
                 return self._agreed
             await self._changed.park()
 
-    async def set_log_level(self, level: LoggingLevel) -> None:
+    async def set_log_level(self, level: LoggingLevel, meta: Mapping[str, object] | None) -> None:
         """Ask for log messages on this connection and on every one after it."""
         connection = await self.connected()
-        self._log_level = level
-        await connection.set_log_level(level)
+        await connection.set_log_level(level, meta)
+        self._log_level = level  # not before: a server that refuses it would refuse every new connection, too
 
     async def run(self, started: Callable[[], object]) -> None:
         """Connect, and stay connected until `aclose`, cancellation, or an end that nothing can be done about.
@@ -185,7 +189,9 @@ class ConnectionKeeper:
             messages = self._messages()
             async with (
                 self._connector.open(limits) as channel,
-                open_peer(channel, messages, limits, on_frame=self._on_frame) as peer,
+                open_peer(
+                    channel, messages, limits, on_frame=self._on_frame, middleware=self._middleware
+                ) as peer,
             ):
                 self._is_agreeing = True
                 connection = await negotiate(peer, self._identity, limits, probe=self._probe)

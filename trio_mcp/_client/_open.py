@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Final, TypedDict
 
@@ -12,15 +12,22 @@ from typing_extensions import Unpack
 
 from .._groups import sole_error
 from .._limits import Limits
+from .._peer._middleware import Middleware
 from .._peer._peer import OnFrame
 from .._revisions import Revision
 from .._version import __version__
-from ..types import ClientCapabilities, Implementation
+from ..types import ClientCapabilities, Implementation, evolve
 from ._client import Client
 from ._connection import ClientIdentity
 from ._connectors import Target, connector_for
-from ._dispatch import OnLog, OnNotification, RequestHandler, ServerMessages
+from ._dispatch import NoticeHandlers, OnLog, OnNotification, ServerMessages
+from ._elicitation import DEFAULT_ELICIT_MODES, ElicitMode, OnElicit, OnElicitationComplete
+from ._extension import ClientExtension, Extensions
 from ._keeper import ConnectionKeeper
+from ._low_level import ClientSettings
+from ._questions import QuestionHandlers, Questions, RequestHandler
+from ._roots import RootList, Roots
+from ._sampling import OnSample
 
 __all__ = ["ClientOptions", "open_client", "run_client"]
 
@@ -37,7 +44,23 @@ class ClientOptions(TypedDict, total=False):
         request_timeout: Seconds after which any request fails with `trio.TooSlowError`. Default: `math.inf`;
             `trio.fail_after` around a call, or around many, does the same and more.
         limits: What a connection may cost. Default: `Limits()`.
-        request_handlers: Who answers which request of the server, by method. Default: nobody.
+        on_sample: Asks a model when a server wants to, and so declares sampling. Handlers of questions may be
+            plain or async functions; several can run at once.
+        sampling_tools: Whether the model may be given tools. Default: no; then such requests are refused.
+        sampling_context: Whether ``on_sample`` heeds `CreateMessageRequestParams.include_context`. Default: no.
+        on_elicit: Asks the user when a server wants to, and so declares elicitation. What it returns is checked
+            against the form, and fields left empty get their defaults.
+        elicit_modes: How the user can be asked. Default: ``("form",)``. A handler that is also given ``"url"``
+            must show the whole URL, and may go there only if the user agrees; nothing here opens it.
+        on_elicitation_complete: Called with the id of an elicitation when its user is done at the URL. In
+            2025-11-25 only.
+        roots: Where a server may work, as roots, ``file://`` URIs and paths, or what returns them; declares
+            roots, even if there are none yet. See `Client.set_roots`.
+        max_input_rounds: How often a modern server may ask back before it answers one request. Default: 10.
+        request_handlers: Who answers which other question of the server, by method. Default: nobody.
+        extensions: The extensions of the protocol that are known. Default: none.
+        middleware: What every request and notification goes through, in either direction, the first outermost;
+            see `Middleware`. Default: nothing.
         on_log: Called with each log message of the server. Default: they are dropped.
         on_notification: Called with method and parameters of every other notification. Default: they are dropped.
         on_frame: Called with ``"sent"`` or ``"received"`` and each message, as it is on the wire.
@@ -48,7 +71,17 @@ class ClientOptions(TypedDict, total=False):
     revision: Revision | str | None
     request_timeout: float
     limits: Limits
+    on_sample: OnSample | None
+    sampling_tools: bool
+    sampling_context: bool
+    on_elicit: OnElicit | None
+    elicit_modes: Collection[ElicitMode] | tuple[ElicitMode, ...]  # mypy reads literals in a tuple only as one
+    on_elicitation_complete: OnElicitationComplete | None
+    roots: Roots | None
+    max_input_rounds: int
     request_handlers: Mapping[str, RequestHandler]
+    extensions: Sequence[ClientExtension]
+    middleware: Sequence[Middleware]
     on_log: OnLog | None
     on_notification: OnNotification | None
     on_frame: OnFrame | None
@@ -135,23 +168,54 @@ def _make_client(target: Target, options: ClientOptions) -> tuple[ConnectionKeep
     request_timeout = options.get("request_timeout", math.inf)
     if not request_timeout > 0:
         raise ValueError(f"request_timeout must be more than 0 seconds, not {request_timeout!r}")
+    max_input_rounds = options.get("max_input_rounds", 10)
+    if max_input_rounds < 1:
+        raise ValueError(f"max_input_rounds must be at least 1, not {max_input_rounds!r}")
+    limits = options.get("limits", Limits())
+    extensions = Extensions(options.get("extensions", ()))
+    handlers = _question_handlers(options, extensions)
+    capabilities = handlers.declared(options.get("capabilities", ClientCapabilities()))
+    if extensions.settings:
+        capabilities = evolve(capabilities, extensions={**(capabilities.extensions or {}), **extensions.settings})
     revision = options.get("revision")
     identity = ClientIdentity(
         options.get("info", OURSELVES),
-        options.get("capabilities", ClientCapabilities()),
+        capabilities,
         tuple(Revision) if revision is None else (Revision(revision),),
     )
-
-    def messages() -> ServerMessages:
-        return ServerMessages(
-            options.get("request_handlers", {}), options.get("on_log"), options.get("on_notification")
-        )
-
+    questions = Questions(handlers, capabilities, limits.max_open_elicitations)
+    notices = NoticeHandlers(
+        on_log=options.get("on_log"),
+        on_elicitation_complete=options.get("on_elicitation_complete"),
+        extensions=extensions.notification_handlers,
+        on_notification=options.get("on_notification"),
+    )
     keeper = ConnectionKeeper(
         connector_for(target),
         identity,
-        options.get("limits", Limits()),
-        messages=messages,
+        limits,
+        messages=lambda: ServerMessages(questions, notices),
         on_frame=options.get("on_frame"),
+        middleware=tuple(options.get("middleware", ())),
     )
-    return keeper, Client(keeper, request_timeout)
+    settings = ClientSettings(
+        request_timeout=request_timeout,
+        max_input_rounds=max_input_rounds,
+        max_questions=limits.max_inbound_requests,
+        max_pages=limits.max_pages,
+        result_types=extensions.result_types,
+    )
+    return keeper, Client(keeper, questions, settings)
+
+
+def _question_handlers(options: ClientOptions, extensions: Extensions) -> QuestionHandlers:
+    roots = options.get("roots")
+    return QuestionHandlers(
+        on_sample=options.get("on_sample"),
+        sampling_tools=options.get("sampling_tools", False),
+        sampling_context=options.get("sampling_context", False),
+        on_elicit=options.get("on_elicit"),
+        elicit_modes=options.get("elicit_modes", DEFAULT_ELICIT_MODES),
+        roots=None if roots is None else RootList(roots),
+        others={**extensions.request_handlers, **options.get("request_handlers", {})},
+    )

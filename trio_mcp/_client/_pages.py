@@ -1,29 +1,79 @@
-"""Lists that come in pages, read as one."""
+"""Lists that come in pages, read as one or page by page."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import Generic, TypeVar, final
+from typing import Generic, final
 
 import trio
+from typing_extensions import TypeVar
 
 from .._errors import RemoteProtocolError
+from ..types import PaginatedResult
 
-__all__ = ["Pages"]
+__all__ = ["PageIterator", "Pages"]
 
 _T = TypeVar("_T")
+_R = TypeVar("_R", bound=PaginatedResult, default=PaginatedResult)
 
 
 @final
-class Pages(AsyncIterator[_T], Generic[_T]):
+class PageIterator(AsyncIterator[_R], Generic[_R]):
+    """Iterates over the pages of a list, as the whole results they are. Made by `Pages.pages`.
+
+    Raises:
+        RemoteProtocolError: The server repeats a cursor, which would never end, or has too many pages.
+    """
+
+    def __init__(
+        self,
+        fetch: Callable[[str | None], Awaitable[_R]],
+        *,
+        what: str,
+        cursor: str | None,
+        max_pages: int,
+    ) -> None:
+        self._fetch = fetch
+        self._what = what
+        self._max_pages = max_pages
+        self._cursor = cursor
+        # Hashes, because cursors may be as long as a message.
+        self._seen: set[int] = set() if cursor is None else {hash(cursor)}
+        self._pages = 0
+        self._at_end = False
+
+    async def __anext__(self) -> _R:
+        await trio.lowlevel.checkpoint()
+        if self._at_end:
+            raise StopAsyncIteration
+        if self._pages >= self._max_pages:
+            raise RemoteProtocolError(f"{self._what}: more than {self._max_pages} pages (max_pages)")
+        page = await self._fetch(self._cursor)
+        self._pages += 1
+        cursor = page.next_cursor
+        if cursor is None:
+            self._at_end = True
+        elif hash(cursor) in self._seen:
+            raise RemoteProtocolError(f"{self._what}: the server repeats the cursor {cursor[:40]!r}")
+        else:
+            self._seen.add(hash(cursor))
+        self._cursor = cursor
+        return page
+
+
+@final
+class Pages(AsyncIterator[_T], Generic[_T, _R]):
     """Iterates over the items of a list and follows its cursors, asking for a page when it is needed.
 
-    Nothing has to be closed: between two items nothing is going on. Each `Pages` starts at the beginning.
+    Nothing has to be closed: between two items nothing is going on. Items that cannot be read are left out, and
+    the log says so; the others are none the worse for them.
 
     Args:
-        fetch: Asks for the page at a cursor (`None` is the first) and returns its items and the next cursor.
+        fetch: Asks for the page at a cursor; `None` is the first.
+        items: Takes the items out of a page.
         what: What is listed, for errors.
+        cursor: Where to begin: the `next_cursor` of a page that was read before.
         max_pages: After so many pages a server that goes on is taken to be broken.
 
     Raises:
@@ -34,38 +84,30 @@ class Pages(AsyncIterator[_T], Generic[_T]):
 
     def __init__(
         self,
-        fetch: Callable[[str | None], Awaitable[tuple[Sequence[_T], str | None]]],
+        fetch: Callable[[str | None], Awaitable[_R]],
+        items: Callable[[_R], Sequence[_T]],
         *,
         what: str,
+        cursor: str | None = None,
         max_pages: int = 10_000,
     ) -> None:
-        self._fetch = fetch
-        self._what = what
-        self._max_pages = max_pages
+        self._start: Callable[[], PageIterator[_R]] = lambda: PageIterator(
+            fetch, what=what, cursor=cursor, max_pages=max_pages
+        )
+        self._items_of = items
+        self._pages = self._start()
         self._items: deque[_T] = deque()
-        self._cursor: str | None = None
-        self._seen: set[str] = set()
-        self._pages = 0
-        self._at_end = False
 
     async def __anext__(self) -> _T:
         await trio.lowlevel.checkpoint()
         while not self._items:
-            if self._at_end:
-                raise StopAsyncIteration
-            await self._fetch_page()
+            self._items.extend(self._items_of(await anext(self._pages)))
         return self._items.popleft()
 
-    async def _fetch_page(self) -> None:
-        items, cursor = await self._fetch(self._cursor)
-        self._pages += 1
-        self._items.extend(items)
-        self._at_end = cursor is None
-        if cursor is None:
-            return
-        if cursor in self._seen:
-            raise RemoteProtocolError(f"{self._what}: the server repeats the cursor {cursor[:40]!r}")
-        if self._pages >= self._max_pages:
-            raise RemoteProtocolError(f"{self._what}: more than {self._max_pages} pages")
-        self._seen.add(cursor)
-        self._cursor = cursor
+    def pages(self) -> PageIterator[_R]:
+        """Iterate over whole pages instead, from the beginning, whatever was read of the items.
+
+        ``page = await anext(client.list_tools().pages())`` is the first; a list that begins at its `next_cursor`
+        goes on from there, in this program or in another.
+        """
+        return self._start()

@@ -40,6 +40,10 @@ class Dispatcher(Protocol):
         """
         ...
 
+    def take_back(self, request: Request) -> None:
+        """Forget what `route` has answered on the spot: middleware has let the request fail all the same."""
+        ...
+
     def notice_key(self, notification: Notification) -> Hashable | None:
         """Return what makes two notifications say the same, or `None` if each says something new."""
         ...

@@ -44,14 +44,13 @@ What goes wrong further in comes out of it: `RequestError` for an error that ans
 Middleware: TypeAlias = Callable[[Message, CallNext], Awaitable[Mapping[str, Any] | None]]
 """Takes a message and what hands it on, and returns the result, `None` for a notification.
 
-It may hand on another message (see `Message.evolve`), return a result of its own without handing anything on,
-drop a notification, hand on twice, or raise. It runs where the message is waited for, so a deadline there covers
-it.
+It may hand on another message (see `Message.evolve`), return a result without handing anything on, drop a
+notification, hand on twice, or raise. It runs where the message is waited for, so a deadline there covers it.
 """
 
 
 def compose(middleware: Sequence[Middleware], innermost: CallNext) -> CallNext:
-    """Return what hands a message through all middleware to the innermost. The first is the outermost.
+    """Return what hands a message through all middleware to the innermost; the first is the outermost.
 
     Without any it is the innermost itself, so that what nobody asked for costs nothing.
     """

@@ -48,6 +48,8 @@ from ._calls import Calls
 from ._dispatcher import Dispatcher
 from ._exchange import Exchange, OnProgress
 from ._exchanges import Arrival, Exchanges
+from ._interposed import InterposedDispatcher, interpose, interpose_batch, notification
+from ._middleware import Message, Middleware
 from ._notices import Notices
 from ._outbox import Outbox, OutboxEntry
 
@@ -92,8 +94,12 @@ class Peer:
         nursery: trio.Nursery,
         limits: Limits,
         on_frame: OnFrame | None,
+        middleware: Sequence[Middleware] = (),
     ) -> None:
+        if middleware:
+            dispatcher = InterposedDispatcher(dispatcher, middleware)
         self._channel = channel
+        self._middleware = middleware
         self._dispatcher = dispatcher
         self._limits = limits
         self._on_frame = on_frame
@@ -136,7 +142,25 @@ class Peer:
             ConnectionLost: The connection ended first.
             trio.ClosedResourceError: This end was closed.
         """
+        if self._middleware:
+            return await self._interpose(method, params, on_progress, None)
         return await self._calls.request(method, params, on_progress=on_progress)
+
+    async def _interpose(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None,
+        on_progress: OnProgress | None,
+        origin: Origin | None,
+    ) -> dict[str, Any]:
+        async def send(message: Message) -> Mapping[str, Any]:
+            return await self._calls.request(
+                message.method, message.params, on_progress=on_progress, origin=origin
+            )
+
+        result = await interpose(self._middleware, Message("sent", method, params), send)
+        assert result is not None
+        return dict(result)
 
     async def request_batch(
         self, requests: Sequence[tuple[str, Mapping[str, Any] | None]]
@@ -152,7 +176,12 @@ class Peer:
 
         Spec: 2025-03-26, basic, "Batching". Whether the revision has batches is the caller's business.
         """
+        if self._middleware and requests:
+            return await interpose_batch(self._middleware, requests, self._calls.request_batch, self._send)
         return await self._calls.request_batch(requests)
+
+    async def _send(self, message: Message) -> Mapping[str, Any]:
+        return await self._calls.request(message.method, message.params)
 
     async def notify(self, method: str, params: Mapping[str, Any] | Encoded | None = None) -> None:
         """Send a notification. Returns when it is in line to be written; cancelled, it was not sent.
@@ -165,6 +194,19 @@ class Peer:
         await self._notify(method, params, None)
 
     async def _notify(
+        self, method: str, params: Mapping[str, Any] | Encoded | None, exchange: Exchange | None
+    ) -> None:
+        # Progress belongs to its request, and there may be a lot of it; see `_interposed`.
+        if not self._middleware or method == "notifications/progress":
+            await self._send_notification(method, params, exchange)
+            return
+
+        async def send(message: Message) -> None:
+            await self._send_notification(message.method, message.params, exchange)
+
+        await interpose(self._middleware, notification(method, params), send)
+
+    async def _send_notification(
         self, method: str, params: Mapping[str, Any] | Encoded | None, exchange: Exchange | None
     ) -> None:
         await trio.lowlevel.checkpoint_if_cancelled()
@@ -212,6 +254,8 @@ class Peer:
         on_progress: OnProgress | None,
     ) -> dict[str, Any]:
         """Ask on behalf of an exchange; see `ExchangeSink`."""
+        if self._middleware:
+            return await self._interpose(method, params, on_progress, exchange.origin)
         return await self._calls.request(method, params, on_progress=on_progress, origin=exchange.origin)
 
     async def wait_input_ended(self) -> None:
@@ -425,7 +469,12 @@ class Peer:
 
 @asynccontextmanager
 async def open_peer(
-    channel: Channel, dispatcher: Dispatcher, limits: Limits, *, on_frame: OnFrame | None = None
+    channel: Channel,
+    dispatcher: Dispatcher,
+    limits: Limits,
+    *,
+    on_frame: OnFrame | None = None,
+    middleware: Sequence[Middleware] = (),
 ) -> AsyncGenerator[Peer]:
     """Run one end of a connection for as long as the body runs, then say goodbye.
 
@@ -438,11 +487,12 @@ async def open_peer(
         dispatcher: Says what the messages of the other side mean.
         limits: What the connection may cost.
         on_frame: Called with each message in either direction.
+        middleware: What every request and notification goes through, in either direction.
     """
     error: BaseException | None = None
     try:
         async with trio.open_nursery() as nursery:
-            peer = Peer(channel, dispatcher, nursery, limits, on_frame)
+            peer = Peer(channel, dispatcher, nursery, limits, on_frame, middleware)
             await nursery.start(peer._run)  # noqa: SLF001 - the peer's owner
             try:
                 yield peer

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol, TypeAlias
 
 from .._limits import Limits
-from .._peer._middleware import Middleware
 from .._revisions import Revision
 from ..types import Implementation, ServerCapabilities, Tool
 from ._caching import CacheHint
@@ -47,11 +46,6 @@ class Application(Protocol):
     @property
     def changes(self) -> ChangeHub:
         """What has changed, and who wants to know."""
-        ...
-
-    @property
-    def middleware(self) -> Sequence[Middleware]:
-        """What every message of a client passes, outermost first."""
         ...
 
     def capabilities(self) -> ServerCapabilities:

@@ -32,7 +32,7 @@ from .._codec import _json
 from .._codec._convert import to_wire
 from .._core._lifecycle import Agreement
 from .._core._sealing import Sealer, StateRefused, binding_of
-from .._errors import INTERNAL_ERROR, INVALID_PARAMS, SERVER_BUSY, RequestError
+from .._errors import INTERNAL_ERROR, INVALID_PARAMS, SERVER_BUSY, LocalProtocolError, RequestError
 from .._limits import Limits
 from .._peer._exchange import Exchange, OnProgress
 from ..types import InputRequest, InputRequiredResult, InputResponse
@@ -162,8 +162,12 @@ class Run:
 
         Raises:
             RequestError: No more handlers can be parked.
+            LocalProtocolError: The handler was cancelled.
         """
         del on_progress  # a question that is part of a result has none
+        if self._scope.cancel_called:
+            # A handler that cleans up, behind a shield perhaps: nobody attends it any more, or ever will.
+            raise LocalProtocolError(f"{method} cannot be asked: the request is over already")
         request = INPUT_REQUESTS[method](params=params)
         key = self._key(request)
         if self._recorded is not None and key in self._recorded:

@@ -66,8 +66,8 @@ class Server(ToolOffers, PromptOffers, ResourceOffers, Generic[StateT]):
             when it does not serve any more. What it yields is `Context.state`.
         limits: What each connection may cost, and how long ending may take.
         revisions: The revisions it speaks; all, unless told otherwise.
-        middleware: What every request and notification of a client passes, the handshake included; the first is
-            the outermost.
+        middleware: What every request and notification passes, of clients and to them, the handshake included;
+            the first is the outermost. Cancellations and progress belong to their requests and pass by.
         request_state_keys: Secrets that seal what clients carry from one request to the next, the first for new
             states, all for old ones, so that keys can be rotated. Without any, a state is good for this object
             only; replicas and restarts need shared ones.
@@ -152,11 +152,6 @@ class Server(ToolOffers, PromptOffers, ResourceOffers, Generic[StateT]):
     def revisions(self) -> tuple[Revision, ...]:
         """The revisions it speaks."""
         return self._revisions
-
-    @property
-    def middleware(self) -> tuple[Middleware, ...]:
-        """What every message of a client passes, outermost first."""
-        return self._middleware
 
     # Registering.
 
@@ -344,7 +339,7 @@ class Server(ToolOffers, PromptOffers, ResourceOffers, Generic[StateT]):
         """Serve one client of a running server."""
         async with open_background(f"the session with {channel.description}") as background:
             session = ServerSession(self, service, background)
-            opening = open_peer(channel, session, self._limits, on_frame=on_frame)
+            opening = open_peer(channel, session, self._limits, on_frame=on_frame, middleware=self._middleware)
             async with session.subscriptions.connected(opening) as peer:
                 task_status.started()
                 await serve_until_end(peer, shutdown)

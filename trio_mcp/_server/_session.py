@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any, Final, Literal, final
 
-import attrs
 import trio
 
 from .._channel import Origin
-from .._codec import _json
 from .._codec._convert import to_wire
-from .._codec._jsonrpc import Encoded, Notification, Request
+from .._codec._jsonrpc import Notification, Request
 from .._core._lifecycle import Agreement, ServerLifecycle
 from .._errors import METHOD_NOT_FOUND, RequestError
-from .._peer._exchange import Answer, Exchange, Handler, Standing
-from .._peer._middleware import Message, Middleware, compose
+from .._peer._exchange import Answer, Handler, Standing
 from .._revisions import BATCH_REVISION
 from ..types import DiscoverResult, InitializeRequestParams, InitializeResult, SetLevelRequestParams, Tool
 from ._answering import Answering
@@ -90,20 +87,6 @@ class ServerSession:
         """Decide who serves a request; see `Dispatcher.route`."""
         del origin
         agreement = self._lifecycle.agree(request)
-        middleware = self._application.middleware
-        # The session before the request: a handshake that middleware refuses must be taken back.
-        decision = self._decide(request, agreement, if_missing=_missing if middleware else None)
-        if not middleware:
-            return decision
-        if isinstance(decision, Standing):
-            return attrs.evolve(decision, handler=self._through(middleware, decision.handler, request))
-        return self._through(middleware, decision if callable(decision) else _giving(decision), request)
-
-    def _decide(
-        self, request: Request, agreement: Agreement, if_missing: Handler | None
-    ) -> Handler | Standing | Answer:
-        # What is answered on the spot is decided here even if middleware is to see it: what follows on the wire
-        # may depend on it.
         answer_now = self._on_the_spot.get(request.method)
         if answer_now is not None:
             return answer_now(request, agreement)
@@ -111,35 +94,14 @@ class ServerSession:
         if handler is not None:
             return self._answering.by(handler, agreement)
         decision = self.subscriptions.route(request, agreement.revision)
-        if decision is not None:
-            return decision
-        if if_missing is None:
-            raise _missing_method(request.method)
-        return if_missing
+        if decision is None:
+            raise RequestError(METHOD_NOT_FOUND, f"this server has no method {request.method}")
+        return decision
 
-    def _through(self, middleware: Sequence[Middleware], serve: Handler, request: Request) -> Handler:
-        """Return a handler that hands a request through the middleware first."""
-
-        async def serve_through(exchange: Exchange) -> Answer:
-            async def innermost(message: Message) -> Mapping[str, Any]:
-                if message.method != exchange.request.method:
-                    raise TypeError("middleware must not change a request's method")
-                exchange.request.params = None if message.params is None else dict(message.params)
-                answer = await serve(exchange)
-                return _json.decode(answer) if isinstance(answer, Encoded) else answer
-
-            message = Message("received", exchange.request.method, exchange.request.params)
-            try:
-                answer = await compose(middleware, innermost)(message)
-            except BaseException:
-                if request.method == "initialize":
-                    self._lifecycle.forget()
-                raise
-            if answer is None:
-                raise TypeError("middleware returned no result for a request")
-            return answer
-
-        return serve_through
+    def take_back(self, request: Request) -> None:
+        """Forget what was answered on the spot; see `Dispatcher.take_back`."""
+        if request.method == "initialize":
+            self._lifecycle.forget()
 
     # Notifications.
 
@@ -149,20 +111,6 @@ class ServerSession:
 
     async def notified(self, notification: Notification, origin: Origin | None) -> None:
         """Take a notification of the client; see `Dispatcher.notified`."""
-        middleware = self._application.middleware
-        if not middleware:
-            await self._notified(notification, origin)
-            return
-
-        async def innermost(message: Message) -> None:
-            params = None if message.params is None else dict(message.params)
-            await self._notified(Notification(message.method, params), origin)
-
-        message = Message("received", notification.method, notification.params, is_notification=True)
-        await compose(middleware, innermost)(message)
-        await trio.lowlevel.checkpoint()
-
-    async def _notified(self, notification: Notification, origin: Origin | None) -> None:
         agreement = self._lifecycle.agree_on_notification(notification)
         if agreement is not None and notification.method == "notifications/initialized":
             self.subscriptions.initialized()
@@ -208,20 +156,3 @@ class ServerSession:
 
 def _pong(_: Request, __: Agreement) -> Mapping[str, Any]:
     return {}
-
-
-def _giving(answer: Answer) -> Handler:
-    async def give(_: Exchange) -> Answer:
-        await trio.lowlevel.checkpoint()
-        return answer
-
-    return give
-
-
-async def _missing(exchange: Exchange) -> Answer:
-    await trio.lowlevel.checkpoint()
-    raise _missing_method(exchange.request.method)
-
-
-def _missing_method(method: str) -> RequestError:
-    return RequestError(METHOD_NOT_FOUND, f"this server has no method {method}")

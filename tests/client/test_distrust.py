@@ -1,0 +1,165 @@
+"""Servers that misbehave: each oddity costs itself, is logged, and nothing else."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+from scripted_server import ALL, LEGACY, MODERN, ScriptedServer
+from wires import answer, refusal
+
+from trio_mcp import Channel, ConnectionLost, Limits, RequestError, RestartPolicy, Revision, open_client
+from trio_mcp._client._client import Client
+from trio_mcp._client._connection import ClientIdentity
+from trio_mcp._client._dispatch import NoticeHandlers, ServerMessages
+from trio_mcp._client._keeper import ConnectionKeeper
+from trio_mcp._client._low_level import ClientSettings
+from trio_mcp._client._questions import QuestionHandlers, Questions
+from trio_mcp.types import ClientCapabilities, Implementation
+
+REVISIONS = pytest.mark.parametrize("revision", ALL)
+
+
+@REVISIONS
+async def test_late_repeated_and_foreign_answers_reach_nobody(
+    revision: Revision, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = ScriptedServer(revision)
+    good = server.complete(content=[{"type": "text", "text": "good"}])
+
+    def call(message: dict[str, Any]) -> object:
+        id = message["id"]
+        if message["params"]["name"] == "silent":
+            return None
+        for stray in (str(id), id + 1000, None, 1.5):
+            server.say({"jsonrpc": "2.0", "id": stray, "result": server.complete(content=[])})
+        server.say(answer(message, good))
+        server.say(answer(message, server.complete(content=[])), refusal(message, 1, "again"))
+        return None
+
+    server.script["tools/call"] = call
+    with caplog.at_level(logging.DEBUG, "trio_mcp"):
+        async with open_client(server, revision=revision) as client:
+            with trio.move_on_after(1):
+                await client.call_tool("silent")
+            late = server.requests("tools/call")[0]
+            server.say(answer(late, good))
+            for _ in range(3):
+                result = await client.call_tool("x")
+                assert len(result.content) == 1
+            await trio.testing.wait_all_tasks_blocked()
+            assert client.statistics().calls == 0
+    assert caplog.text.count("ignored an answer that nobody waits for, id 'never'") == 0
+    assert "ignored an answer that nobody waits for" in caplog.text
+
+
+@REVISIONS
+async def test_a_refusal_of_the_log_level_does_not_stick(revision: Revision) -> None:
+    """A server without logging refuses; the next connection must not be refused because of that."""
+    server = ScriptedServer(revision)
+    async with open_client(server, revision=revision) as client:
+        if revision.is_modern:
+            await client.set_log_level("info")  # a modern server is not asked
+        else:
+            with pytest.raises(RequestError):
+                await client.set_log_level("info")
+        assert (client._keeper._log_level is None) is not revision.is_modern
+
+
+class Connections:
+    """A connector that gives one scripted server after another."""
+
+    survives_probe = False
+    restart = RestartPolicy(first_delay=0)
+
+    def __init__(self, *servers: ScriptedServer) -> None:
+        self._servers = list(servers)
+
+    @asynccontextmanager
+    async def open(self, limits: Limits) -> AsyncGenerator[Channel]:
+        del limits
+        await trio.lowlevel.checkpoint()
+        yield self._servers.pop(0)
+
+
+@asynccontextmanager
+async def open_on(
+    servers: Connections, handlers: QuestionHandlers, revisions: tuple[Revision, ...]
+) -> AsyncGenerator[Client]:
+    """Open a client that has one connection after another."""
+    identity = ClientIdentity(
+        Implementation(name="t", version="1"), handlers.declared(ClientCapabilities()), revisions
+    )
+    questions = Questions(handlers, identity.capabilities, 10)
+    keeper = ConnectionKeeper(
+        servers, identity, Limits(), messages=lambda: ServerMessages(questions, NoticeHandlers()), on_frame=None
+    )
+    settings = ClientSettings(
+        request_timeout=1e9, max_input_rounds=3, max_questions=3, max_pages=3, result_types={}
+    )
+    async with trio.open_nursery() as nursery:
+        connected = trio.Event()
+        nursery.start_soon(keeper.run, connected.set)
+        await connected.wait()
+        client = Client(keeper, questions, settings)
+        try:
+            yield client
+        finally:
+            await client.aclose()
+
+
+async def lose(server: ScriptedServer, client: Client) -> None:
+    server.hang_up()
+    before = client._keeper.agreed
+    while client._keeper.agreed is before:
+        await trio.sleep(0.1)
+
+
+@pytest.mark.parametrize("second", [MODERN, LEGACY[-1]])
+async def test_a_connection_may_be_restored_between_two_rounds(
+    second: Revision, autojump_clock: trio.testing.MockClock
+) -> None:
+    """The state is brought to the next process; what it means there is that one's business (mrtr, "Basic Workflow").
+
+    To a server that has come back older it would mean nothing, and the call fails.
+    """
+    first = ScriptedServer(
+        MODERN, {"tools/call": {"resultType": "input_required", "inputRequests": {"q": {"method": "x/lose"}}}}
+    )
+    then = ScriptedServer(second)
+    then.script["tools/call"] = then.complete(content=[])
+    holder: list[Client] = []
+
+    async def lose_it(_: object) -> dict[str, Any]:
+        await lose(first, holder[0])
+        return {}
+
+    handlers = QuestionHandlers(others={"x/lose": lose_it})
+    async with open_on(Connections(first, then), handlers, ALL) as client:
+        holder.append(client)
+        if second.is_modern:
+            assert (await client.call_tool("x")).content == ()
+            assert then.requests("tools/call")[0]["params"]["inputResponses"] == {"q": {}}
+        else:
+            with pytest.raises(ConnectionLost, match="came back with 2025-11-25"):
+                await client.call_tool("x")
+            assert then.requests("tools/call") == []
+
+
+async def test_a_closed_client_says_so() -> None:
+    async with open_client(ScriptedServer(MODERN), roots=[]) as client:
+        await client.aclose()
+        calls: list[Callable[[], Awaitable[object]]] = [
+            lambda: client.set_roots(["file:///a"]),
+            client.discover,
+            client.ping,
+            lambda: anext(client.list_tools()),
+        ]
+        for call in calls:
+            with pytest.raises(trio.ClosedResourceError):
+                await call()

@@ -1,0 +1,138 @@
+"""What may be filled into a form: each kind of field, its bounds and its default."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from trio_mcp import LocalProtocolError
+from trio_mcp._client._forms import fill_in
+from trio_mcp._codec._convert import from_wire
+from trio_mcp.types import RequestedSchema
+
+TITLED = [{"const": "r", "title": "Red"}, {"const": "g", "title": "Green"}]
+TEXT = {"type": "string"}
+ENUM = {"type": "string", "enum": ["r", "g"]}
+LEGACY_ENUM = {**ENUM, "enumNames": ["Red", "Green"]}
+TITLED_ENUM = {"type": "string", "oneOf": TITLED}
+MANY = {"type": "array", "items": {"type": "string", "enum": ["r", "g"]}, "minItems": 1, "maxItems": 2}
+TITLED_MANY = {"type": "array", "items": {"anyOf": TITLED}, "minItems": 1, "maxItems": 2}
+
+
+def fill(field: dict[str, Any], content: dict[str, object], *, required: bool = False) -> dict[str, Any]:
+    schema = {"type": "object", "properties": {"f": field}, "required": ["f"] if required else []}
+    return dict(fill_in(content, from_wire(schema, RequestedSchema)))
+
+
+# 2025-11-25, client/elicitation, "Requested Schema": every kind of field.
+FITTING: list[tuple[dict[str, Any], object, object]] = [
+    (TEXT, "any", "any"),
+    (TEXT, "", ""),
+    ({**TEXT, "minLength": 2, "maxLength": 2}, "ab", "ab"),
+    ({**TEXT, "format": "email"}, "a@b.test", "a@b.test"),
+    ({**TEXT, "format": "uri"}, "urn:x", "urn:x"),
+    ({**TEXT, "format": "date"}, "2026-02-28", "2026-02-28"),
+    ({**TEXT, "format": "date-time"}, "2026-02-28T10:00:00Z", "2026-02-28T10:00:00Z"),
+    ({**TEXT, "format": "date-time"}, "2026-02-28t10:00:00.5+01:00", "2026-02-28t10:00:00.5+01:00"),
+    ({"type": "number"}, 1.5, 1.5),
+    ({"type": "number", "minimum": 1, "maximum": 1}, 1, 1),
+    ({"type": "integer"}, 3, 3),
+    ({"type": "integer"}, 3.0, 3),
+    ({"type": "boolean"}, False, False),
+    (ENUM, "r", "r"),
+    (LEGACY_ENUM, "g", "g"),
+    (TITLED_ENUM, "r", "r"),
+    (MANY, ["r", "g"], ("r", "g")),
+    (MANY, {"r"}, ("r",)),
+    (TITLED_MANY, ("g",), ("g",)),
+]
+
+
+@pytest.mark.parametrize(("field", "value", "sent"), FITTING)
+def test_what_fits_is_sent(field: dict[str, Any], value: object, sent: object) -> None:
+    filled = fill(field, {"f": value}, required=True)
+    assert filled == {"f": sent}
+    assert type(filled["f"]) is type(sent)
+
+
+UNFITTING: list[tuple[dict[str, Any], object, str]] = [
+    (TEXT, 5, "must be text"),
+    ({**TEXT, "minLength": 2}, "a", "at least 2 characters"),
+    ({**TEXT, "maxLength": 2}, "abc", "at most 2 characters"),
+    ({**TEXT, "format": "email"}, "a b", "format email"),
+    ({**TEXT, "format": "uri"}, "no scheme", "format uri"),
+    ({**TEXT, "format": "uri"}, "x:a b", "format uri"),
+    ({**TEXT, "format": "uri"}, "http://[", "format uri"),
+    ({**TEXT, "format": "date"}, "28.2.2026", "format date"),
+    ({**TEXT, "format": "date"}, "2026-02-30", "format date"),
+    ({**TEXT, "format": "date-time"}, "2026-02-28", "format date-time"),
+    ({**TEXT, "format": "date-time"}, "2026-02-28T25:00:00Z", "format date-time"),
+    ({"type": "number"}, "1", "must be a number"),
+    ({"type": "number"}, True, "must be a number"),
+    ({"type": "number"}, float("nan"), "must be a number"),
+    ({"type": "number", "minimum": 1}, 0.5, "at least 1"),
+    ({"type": "number", "maximum": 1}, 1.5, "at most 1"),
+    ({"type": "integer"}, 1.5, "must be a whole number"),
+    ({"type": "boolean"}, 1, "must be true or false"),
+    (ENUM, "b", "one of the values"),
+    (ENUM, 5, "one of the values"),
+    (LEGACY_ENUM, "Red", "one of the values"),
+    (TITLED_ENUM, "Red", "one of the values"),
+    (MANY, "r", "a list of values"),
+    (MANY, [], "at least 1 values"),
+    (MANY, ["r", "g", "r"], "at most 2 values"),
+    (MANY, ["b"], "one of the values"),
+    (TITLED_MANY, ["Red"], "one of the values"),
+]
+
+
+@pytest.mark.parametrize(("field", "value", "reason"), UNFITTING)
+def test_what_does_not_fit_is_told_by_field_and_rule(field: dict[str, Any], value: object, reason: str) -> None:
+    with pytest.raises(LocalProtocolError, match=f"f: .*{reason}"):
+        fill(field, {"f": value})
+
+
+def test_what_was_filled_in_is_not_told() -> None:
+    """It is somebody's, and errors end in logs."""
+    with pytest.raises(LocalProtocolError) as caught:
+        fill({**TEXT, "maxLength": 2}, {"f": "secret"})
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("field", "default"),
+    [
+        (TEXT, "x"),
+        ({"type": "number"}, 1.5),
+        ({"type": "integer"}, 0),
+        ({"type": "boolean"}, False),
+        (ENUM, "r"),
+        (LEGACY_ENUM, "r"),
+        (TITLED_ENUM, "g"),
+        (MANY, ("r",)),
+        (TITLED_MANY, ("g",)),
+    ],
+)
+@pytest.mark.parametrize("content", [{}, {"f": None}], ids=["missing", "None"])
+def test_a_field_left_empty_has_its_default(
+    field: dict[str, Any], default: object, content: dict[str, object]
+) -> None:
+    """2025-11-25, client/elicitation, "Requested Schema": all kinds of fields have defaults."""
+    wire: object = json.loads(json.dumps(default))
+    assert fill({**field, "default": wire}, content, required=True) == {"f": default}
+
+
+def test_a_default_that_does_not_fit_is_told() -> None:
+    with pytest.raises(LocalProtocolError, match="f: must be one of the values"):
+        fill({**ENUM, "default": "b"}, {})
+
+
+def test_an_optional_field_may_stay_empty() -> None:
+    assert fill(TEXT, {}) == {}
+
+
+def test_all_problems_are_told_at_once() -> None:
+    with pytest.raises(LocalProtocolError, match="g: the form has no such field; f: is required"):
+        fill(TEXT, {"g": 1}, required=True)

@@ -1,0 +1,567 @@
+"""What a server asks, answered by the same handlers in every revision.
+
+In the legacy era a question is a request of the server; in 2026-07-28 it is part of an `InputRequiredResult`. The
+tests put the same question in the way of the revision, and look at the same answer.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+from scripted_server import ALL, LEGACY, MODERN, ScriptedServer, never_asked
+from typing_extensions import Unpack
+
+from trio_mcp import (
+    ClientOptions,
+    ElicitMode,
+    Limits,
+    LocalProtocolError,
+    RemoteProtocolError,
+    RequestError,
+    Revision,
+    RootLike,
+    open_client,
+)
+from trio_mcp.types import (
+    ClientCapabilities,
+    CreateMessageRequestParams,
+    CreateMessageResult,
+    ElicitationCapability,
+    ElicitRequestFormParams,
+    ElicitRequestParams,
+    ElicitRequestURLParams,
+    ElicitResult,
+    ImageContent,
+    Root,
+    SamplingCapability,
+    SamplingMessageContentBlock,
+    TextContent,
+    ToolUseContent,
+)
+
+REVISIONS = pytest.mark.parametrize("revision", ALL)
+WITH_ELICITATION = pytest.mark.parametrize("revision", [r for r in ALL if r >= Revision.V2025_06_18])
+WITH_URLS = pytest.mark.parametrize("revision", [Revision.V2025_11_25, MODERN])
+
+SAMPLING: dict[str, Any] = {
+    "messages": [{"role": "user", "content": {"type": "text", "text": "2 + 2?"}}],
+    "maxTokens": 10,
+}
+FORM: dict[str, Any] = {
+    "message": "Who are you?",
+    "requestedSchema": {
+        "type": "object",
+        "properties": {"name": {"type": "string"}, "age": {"type": "integer", "default": 30}},
+        "required": ["name"],
+    },
+}
+URL: dict[str, Any] = {"mode": "url", "message": "Log in", "url": "https://x.test/", "elicitationId": "e1"}
+
+
+async def put(
+    revision: Revision, method: str, params: dict[str, Any] | None = None, /, **options: Unpack[ClientOptions]
+) -> dict[str, Any]:
+    """Put one question to a client with these options and return its answer.
+
+    Raises:
+        RequestError: The client of the legacy era answers with an error.
+        Others: The call of the client of the modern era fails.
+    """
+    server = ScriptedServer(revision)
+    question = {"method": method} if params is None else {"method": method, "params": params}
+    answers: list[dict[str, Any]] = []
+
+    def call(message: dict[str, Any]) -> dict[str, Any]:
+        brought = message["params"].get("inputResponses")
+        if brought is None:
+            return {"resultType": "input_required", "inputRequests": {"q": question}}
+        answers.append(brought["q"])
+        return server.complete(content=[])
+
+    server.script["tools/call"] = call
+    options["revision"] = revision
+    async with open_client(server, **options) as client:
+        if revision.is_modern:
+            await client.call_tool("asks")
+            return answers[0]
+        answer = await server.ask(method, params)
+        if "error" in answer:
+            raise RequestError(answer["error"]["code"], answer["error"]["message"])
+        result: dict[str, Any] = answer["result"]
+        return result
+
+
+async def declared(revision: Revision, /, **options: Unpack[ClientOptions]) -> dict[str, Any]:
+    """Return the capabilities that a client with these options declares."""
+    server = ScriptedServer(revision, {"ping": {}})
+    options["revision"] = revision
+    async with open_client(server, **options) as client:
+        await client.ping()
+        return server.declared
+
+
+# Sampling.
+
+
+@REVISIONS
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_a_model_is_asked(revision: Revision, is_async: bool) -> None:
+    """Every revision, client/sampling, "Creating Messages"."""
+    asked: list[CreateMessageRequestParams] = []
+
+    def plain(params: CreateMessageRequestParams) -> CreateMessageResult:
+        asked.append(params)
+        return CreateMessageResult(
+            role="assistant", content=TextContent(text="4"), model="m", stop_reason="endTurn"
+        )
+
+    async def slow(params: CreateMessageRequestParams) -> CreateMessageResult:
+        await trio.lowlevel.checkpoint()
+        return plain(params)
+
+    answer = await put(revision, "sampling/createMessage", SAMPLING, on_sample=slow if is_async else plain)
+    text = {"type": "text", "text": "4"}
+    assert answer == {"role": "assistant", "content": text, "model": "m", "stopReason": "endTurn"}
+    assert asked[0].max_tokens == 10
+
+
+@REVISIONS
+@pytest.mark.parametrize(
+    ("said", "content"),
+    [
+        ("4", {"type": "text", "text": "4"}),
+        (
+            ImageContent(data="AA==", mime_type="image/png"),
+            {"type": "image", "data": "AA==", "mimeType": "image/png"},
+        ),
+    ],
+    ids=["text", "image"],
+)
+async def test_a_model_may_only_say_something(revision: Revision, said: Any, content: dict[str, Any]) -> None:
+    answer = await put(revision, "sampling/createMessage", SAMPLING, on_sample=lambda _: said)
+    assert answer == {"role": "assistant", "content": content, "model": "unspecified"}
+
+
+@WITH_URLS
+async def test_a_model_may_say_several_things(revision: Revision) -> None:
+    """2025-11-25 on, client/sampling: content is one block or several."""
+    said: list[SamplingMessageContentBlock] = [
+        TextContent(text="I will look."),
+        ToolUseContent(id="1", name="look", input={}),
+    ]
+    answer = await put(
+        revision,
+        "sampling/createMessage",
+        {**SAMPLING, "tools": [{"name": "look", "inputSchema": {"type": "object"}}]},
+        on_sample=lambda _: said,
+        sampling_tools=True,
+    )
+    assert [block["type"] for block in answer["content"]] == ["text", "tool_use"]
+
+
+@WITH_URLS
+@pytest.mark.parametrize(
+    "extra", [{"tools": [{"name": "x", "inputSchema": {"type": "object"}}]}, {"toolChoice": {}}]
+)
+async def test_tools_for_the_model_are_refused_if_not_declared(revision: Revision, extra: dict[str, Any]) -> None:
+    """2025-11-25, client/sampling, "Capabilities": tools need sampling.tools. Nobody is asked."""
+    error = RemoteProtocolError if revision.is_modern else RequestError
+    with pytest.raises(error, match=r"has not declared sampling\.tools"):
+        await put(revision, "sampling/createMessage", {**SAMPLING, **extra}, on_sample=never_asked)
+
+
+@REVISIONS
+async def test_a_user_may_reject_sampling(revision: Revision) -> None:
+    """2025-11-25, client/sampling, "Error Handling": -1. In the modern era the call ends with what was raised."""
+
+    def reject(_: CreateMessageRequestParams) -> str:
+        raise RequestError(-1, "User rejected sampling request")
+
+    with pytest.raises(RequestError, match="User rejected") as caught:
+        await put(revision, "sampling/createMessage", SAMPLING, on_sample=reject)
+    assert caught.value.code == -1
+
+
+@REVISIONS
+@pytest.mark.parametrize("answer", [None, 5, ["text"]])
+async def test_what_is_no_answer_of_a_model_is_an_error(
+    revision: Revision, answer: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    error = TypeError if revision.is_modern else RequestError
+    with pytest.raises(error) as caught:
+        await put(revision, "sampling/createMessage", SAMPLING, on_sample=lambda _: answer)
+    if not revision.is_modern:
+        assert str(caught.value) == "internal error [-32603]"  # the server learns nothing, the log everything
+        assert "on_sample returns a CreateMessageResult" in caplog.text
+
+
+# Elicitation.
+
+
+@WITH_ELICITATION
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize(
+    "filled_in",
+    [{"name": "Ann"}, {"name": "Ann", "age": None}, ElicitResult(action="accept", content={"name": "Ann"})],
+    ids=["mapping", "None is empty", "result"],
+)
+async def test_a_user_fills_in_a_form(revision: Revision, is_async: bool, filled_in: Any) -> None:
+    """2025-06-18 on, client/elicitation. A field that is left empty has its default."""
+    asked: list[ElicitRequestParams] = []
+
+    def plain(params: ElicitRequestParams) -> Any:
+        asked.append(params)
+        return filled_in
+
+    async def slow(params: ElicitRequestParams) -> Any:
+        await trio.lowlevel.checkpoint()
+        return plain(params)
+
+    answer = await put(revision, "elicitation/create", FORM, on_elicit=slow if is_async else plain)
+    assert answer == {"action": "accept", "content": {"name": "Ann", "age": 30}}
+    assert isinstance(asked[0], ElicitRequestFormParams)
+
+
+@WITH_ELICITATION
+@pytest.mark.parametrize("action", ["decline", "cancel"])
+@pytest.mark.parametrize("as_result", [False, True])
+async def test_a_user_may_say_no(revision: Revision, action: Any, as_result: bool) -> None:
+    """2025-06-18, client/elicitation, "Response Actions"; content goes with acceptance only."""
+    answer = ElicitResult(action=action, content={"name": "A"}) if as_result else action
+    assert await put(revision, "elicitation/create", FORM, on_elicit=lambda _: answer) == {"action": action}
+
+
+@WITH_ELICITATION
+@pytest.mark.parametrize(
+    "filled_in", [{}, {"name": 5}, {"name": "A", "age": 1.5}, {"name": "A", "x": 1}, "accept"]
+)
+async def test_an_answer_that_does_not_fit_the_form_is_not_sent(
+    revision: Revision, filled_in: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """2025-06-18, client/elicitation, "Security Considerations": both validate. The server learns no more."""
+    error = LocalProtocolError if revision.is_modern else RequestError
+    with pytest.raises(error) as caught:
+        await put(revision, "elicitation/create", FORM, on_elicit=lambda _: filled_in)
+    if not revision.is_modern:
+        assert str(caught.value) == "internal error [-32603]"
+        assert "the answer does not fit the form" in caplog.text
+
+
+@WITH_ELICITATION
+@pytest.mark.parametrize("answer", [None, True, "yes"])
+async def test_what_is_no_answer_of_a_user_is_an_error(revision: Revision, answer: Any) -> None:
+    with pytest.raises(TypeError if revision.is_modern else RequestError):
+        await put(revision, "elicitation/create", FORM, on_elicit=lambda _: answer)
+
+
+@WITH_URLS
+@pytest.mark.parametrize(
+    "answer", ["accept", {}, ElicitResult(action="accept")], ids=["action", "mapping", "result"]
+)
+async def test_a_user_agrees_to_go_to_a_url(revision: Revision, answer: Any) -> None:
+    """2025-11-25 on, client/elicitation, "URL Mode": the handler sees the whole URL, and nothing is filled in."""
+    seen: list[str] = []
+
+    def agree(params: ElicitRequestParams) -> Any:
+        assert isinstance(params, ElicitRequestURLParams)
+        seen.append(params.url)
+        return answer
+
+    modes: list[ElicitMode] = ["form", "url"]
+    assert await put(revision, "elicitation/create", URL, on_elicit=agree, elicit_modes=modes) == {
+        "action": "accept"
+    }
+    assert seen == ["https://x.test/"]
+
+
+@WITH_URLS
+async def test_a_url_is_no_form(revision: Revision) -> None:
+    with pytest.raises(LocalProtocolError if revision.is_modern else RequestError):
+        await put(
+            revision,
+            "elicitation/create",
+            URL,
+            on_elicit=lambda _: {"password": "x"},
+            elicit_modes=["form", "url"],
+        )
+
+
+@WITH_ELICITATION
+@pytest.mark.parametrize(("mode", "params"), [("form", FORM), ("url", URL)])
+async def test_a_mode_that_is_not_declared_is_refused(
+    revision: Revision, mode: str, params: dict[str, Any]
+) -> None:
+    """2025-11-25, client/elicitation, "Error Handling": -32602. In the modern era the server broke the protocol."""
+    other: list[ElicitMode] = ["url"] if mode == "form" else ["form"]
+    error = RemoteProtocolError if revision.is_modern else RequestError
+    with pytest.raises(error, match=rf"has not declared elicitation\.{mode}") as caught:
+        await put(revision, "elicitation/create", params, on_elicit=never_asked, elicit_modes=other)
+    if isinstance(caught.value, RequestError):
+        assert caught.value.code == -32602
+
+
+@pytest.mark.parametrize("modes", ["form", (), ("form", "telepathy")])
+async def test_modes_that_do_not_exist_are_refused(modes: Any) -> None:
+    with pytest.raises(ValueError, match="elicit_modes are"):
+        async with open_client(ScriptedServer(MODERN), on_elicit=lambda _: "cancel", elicit_modes=modes):
+            pass
+
+
+# Roots.
+
+
+@REVISIONS
+async def test_roots_are_told(revision: Revision, tmp_path: Path) -> None:
+    """Every revision, client/roots, "Listing Roots"."""
+    roots: list[RootLike] = [Root(uri="file:///a", name="A"), "file:///b%20c", tmp_path]
+    assert await put(revision, "roots/list", roots=roots) == {
+        "roots": [
+            {"uri": "file:///a", "name": "A"},
+            {"uri": "file:///b%20c"},
+            {"uri": tmp_path.as_uri(), "name": tmp_path.name},
+        ]
+    }
+
+
+@REVISIONS
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_roots_can_be_found_out_when_asked_for(revision: Revision, is_async: bool) -> None:
+    async def slow() -> list[str]:
+        await trio.lowlevel.checkpoint()
+        return ["file:///now"]
+
+    answer = await put(revision, "roots/list", {}, roots=slow if is_async else lambda: ["file:///now"])
+    assert answer == {"roots": [{"uri": "file:///now"}]}
+
+
+# Handlers of the user's own, and none.
+
+
+@REVISIONS
+async def test_a_handler_in_plain_json_answers_too(revision: Revision) -> None:
+    """`request_handlers` are for other questions, and go before the handlers of the known ones."""
+
+    async def answer(params: Any) -> dict[str, Any]:
+        await trio.lowlevel.checkpoint()
+        return {"got": params}
+
+    assert await put(revision, "x/y", {"z": 1}, request_handlers={"x/y": answer}) == {"got": {"z": 1}}
+    handlers = {"roots/list": answer}
+    assert await put(revision, "roots/list", request_handlers=handlers, roots=["file:///a"]) == {"got": {}}
+
+
+@REVISIONS
+@pytest.mark.parametrize("method", ["sampling/createMessage", "elicitation/create", "roots/list", "x/y"])
+async def test_a_question_nobody_answers_is_refused(
+    revision: Revision, method: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Legacy: -32601 (2025-11-25, client/roots, "Error Handling"). Modern: the server must not have asked."""
+    params = {"sampling/createMessage": SAMPLING, "elicitation/create": FORM}.get(method, {})
+    with pytest.raises(
+        RemoteProtocolError if revision.is_modern else RequestError, match="has no method"
+    ) as caught:
+        await put(revision, method, params)
+    if isinstance(caught.value, RequestError):
+        assert caught.value.code == -32601
+        assert f"refused a question of the server, {method!r}" in caplog.text
+
+
+@REVISIONS
+async def test_a_question_that_cannot_be_read_is_refused(
+    revision: Revision, caplog: pytest.LogCaptureFixture
+) -> None:
+    error = RemoteProtocolError if revision.is_modern else RequestError
+    with pytest.raises(error, match="messages") as caught:
+        await put(revision, "sampling/createMessage", {"maxTokens": 1}, on_sample=never_asked)
+    if isinstance(caught.value, RequestError):
+        assert caught.value.code == -32602
+        assert "messages: " in caplog.text
+
+
+@pytest.mark.parametrize("revision", LEGACY)
+async def test_questions_are_answered_concurrently(revision: Revision) -> None:
+    both = trio.Event()
+    running = 0
+
+    async def together(_: CreateMessageRequestParams) -> str:
+        nonlocal running
+        running += 1
+        if running == 2:
+            both.set()
+        await both.wait()
+        return "done"
+
+    server = ScriptedServer(revision)
+    async with open_client(server, revision=revision, on_sample=together), trio.open_nursery() as nursery:
+        nursery.start_soon(lambda: server.ask("sampling/createMessage", SAMPLING, id="a"))
+        nursery.start_soon(lambda: server.ask("sampling/createMessage", SAMPLING, id="b"))
+
+
+@pytest.mark.parametrize("revision", LEGACY)
+async def test_a_question_given_up_by_the_server_ends_its_handler(revision: Revision) -> None:
+    """Every legacy revision, basic/utilities/cancellation; the server gets no answer."""
+    ended = trio.Event()
+    started = trio.Event()
+
+    async def forever(_: CreateMessageRequestParams) -> str:
+        started.set()
+        try:
+            await trio.sleep_forever()
+        finally:
+            ended.set()
+
+    server = ScriptedServer(revision)
+    async with open_client(server, revision=revision, on_sample=forever):
+        server.say({"jsonrpc": "2.0", "id": "q", "method": "sampling/createMessage", "params": SAMPLING})
+        await started.wait()
+        server.tell("notifications/cancelled", requestId="q")
+        await ended.wait()
+        await trio.testing.wait_all_tasks_blocked()
+    assert not [message for message in server.sent if message.get("id") == "q"]
+
+
+async def test_a_modern_server_that_sends_a_request_is_ignored(caplog: pytest.LogCaptureFixture) -> None:
+    """2026-07-28, basic/patterns: there are no requests of servers, and no answers to them."""
+    server = ScriptedServer(MODERN)
+    async with open_client(server, on_sample=never_asked):
+        with caplog.at_level(logging.WARNING, "trio_mcp.client"):
+            server.say({"jsonrpc": "2.0", "id": "q", "method": "sampling/createMessage", "params": SAMPLING})
+            await trio.testing.wait_all_tasks_blocked()
+    assert not [message for message in server.sent if message.get("id") == "q"]
+    assert "ignored a request of the server, sampling/createMessage" in caplog.text
+
+
+# What is declared.
+
+
+@REVISIONS
+async def test_nothing_is_declared_without_handlers(revision: Revision) -> None:
+    assert await declared(revision) == {}
+
+
+@REVISIONS
+async def test_what_is_declared_follows_from_the_handlers(revision: Revision) -> None:
+    """Each revision is told what it knows: elicitation since 2025-06-18, its modes and tools since 2025-11-25."""
+    everything = await declared(
+        revision,
+        on_sample=lambda _: "",
+        sampling_tools=True,
+        sampling_context=True,
+        on_elicit=lambda _: "cancel",
+        elicit_modes=("form", "url"),
+        roots=[],
+    )
+    expected: dict[str, Any] = {"roots": {} if revision.is_modern else {"listChanged": True}, "sampling": {}}
+    if revision >= Revision.V2025_06_18:
+        expected["elicitation"] = {}
+    if revision >= Revision.V2025_11_25:
+        expected |= {"sampling": {"tools": {}, "context": {}}, "elicitation": {"form": {}, "url": {}}}
+    assert everything == expected
+
+
+@REVISIONS
+async def test_what_is_declared_by_hand_stands(revision: Revision) -> None:
+    by_hand = ClientCapabilities(
+        sampling=SamplingCapability(tools={}), elicitation=ElicitationCapability(form={}), experimental={"x": {}}
+    )
+    found = await declared(
+        revision, capabilities=by_hand, on_sample=lambda _: "", on_elicit=lambda _: "cancel", elicit_modes=["url"]
+    )
+    expected: dict[str, Any] = {"sampling": {}, "experimental": {"x": {}}}
+    if revision >= Revision.V2025_06_18:
+        expected["elicitation"] = {}
+    if revision >= Revision.V2025_11_25:
+        expected |= {"sampling": {"tools": {}}, "elicitation": {"form": {}}}
+    assert found == expected
+
+
+@pytest.mark.parametrize("revision", [Revision.V2025_06_18])
+async def test_a_revision_without_urls_is_not_told_of_elicitation_by_url_alone(revision: Revision) -> None:
+    assert await declared(revision, on_elicit=lambda _: "cancel", elicit_modes=["url"]) == {}
+
+
+# The end of an elicitation by URL.
+
+
+async def test_the_end_of_an_elicitation_by_url_is_told() -> None:
+    """2025-11-25, client/elicitation, "Completion Notifications": unknown and completed ids must be ignored."""
+    done: list[str] = []
+    other: list[str] = []
+    server = ScriptedServer(Revision.V2025_11_25)
+    async with open_client(
+        server,
+        revision="2025-11-25",
+        on_elicit=lambda _: "accept",
+        elicit_modes=("url",),
+        on_elicitation_complete=done.append,
+        on_notification=lambda method, _: other.append(method),
+    ):
+        server.tell("notifications/elicitation/complete", elicitationId="e1")  # not asked yet
+        await trio.testing.wait_all_tasks_blocked()
+        await server.ask("elicitation/create", URL)
+        server.tell("notifications/elicitation/complete", elicitationId="e2")
+        server.tell("notifications/elicitation/complete", elicitationId=5)
+        server.tell("notifications/elicitation/complete", elicitationId="e1")
+        server.tell("notifications/elicitation/complete", elicitationId="e1")
+        await trio.testing.wait_all_tasks_blocked()
+    assert done == ["e1"]
+    assert other == []
+
+
+async def test_the_end_of_an_elicitation_that_an_error_demanded_is_told() -> None:
+    """2025-11-25, client/elicitation, "URL Elicitation Required Error": its ids are known from then on."""
+    done: list[str] = []
+    server = ScriptedServer(Revision.V2025_11_25)
+    data: list[object] = [{"elicitations": [URL]}, {"elicitations": "none"}]
+
+    def refuse(message: dict[str, Any]) -> dict[str, Any]:
+        error = {"code": -32042, "message": "go there first", "data": data.pop()}
+        return {"jsonrpc": "2.0", "id": message["id"], "error": error}
+
+    server.script["tools/call"] = refuse
+
+    async def note(id: str) -> None:
+        await trio.lowlevel.checkpoint()
+        done.append(id)
+
+    async with open_client(server, revision="2025-11-25", on_elicitation_complete=note) as client:
+        for _ in range(2):
+            with pytest.raises(RequestError, match="go there first"):
+                await client.call_tool("x")
+        server.tell("notifications/elicitation/complete", elicitationId="e1")
+        await trio.testing.wait_all_tasks_blocked()
+    assert done == ["e1"]
+
+
+async def test_only_so_many_open_elicitations_are_remembered() -> None:
+    """`Limits.max_open_elicitations`; a server that asks for ever does not fill our memory."""
+    done: list[str] = []
+    server = ScriptedServer(Revision.V2025_11_25)
+    async with open_client(
+        server,
+        revision="2025-11-25",
+        on_elicit=lambda _: "accept",
+        elicit_modes=["url"],
+        on_elicitation_complete=done.append,
+        limits=Limits(max_open_elicitations=2),
+    ):
+        for n in range(3):
+            await server.ask("elicitation/create", {**URL, "elicitationId": f"e{n}"}, id=n)
+        for n in range(3):
+            server.tell("notifications/elicitation/complete", elicitationId=f"e{n}")
+        await trio.testing.wait_all_tasks_blocked()
+    assert done == ["e1", "e2"]
+
+
+async def test_without_a_handler_the_end_of_an_elicitation_is_a_notification_like_others() -> None:
+    told: list[str] = []
+    server = ScriptedServer(Revision.V2025_11_25)
+    async with open_client(server, revision="2025-11-25", on_notification=lambda method, _: told.append(method)):
+        server.tell("notifications/elicitation/complete", elicitationId="e1")
+        await trio.testing.wait_all_tasks_blocked()
+    assert told == ["notifications/elicitation/complete"]

@@ -1,0 +1,277 @@
+"""What a client does whatever is asked: ask, notify, close. No tools, no resources, no prompts."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, Final, TypeVar
+
+import attrs
+import trio
+
+from .._errors import RemoteProtocolError, RequestError
+from .._peer._peer import PeerStatistics
+from .._revisions import Revision
+from ..types import Implementation, RequestParams, ServerCapabilities
+from ._extension import ResultHandler
+from ._keeper import ConnectionKeeper
+from ._progress import ProgressTarget, progress_to
+from ._questions import Questions
+from ._results import read_result
+from ._rounds import Answered, Rounds
+
+__all__ = ["ClientSettings", "LowLevelClient"]
+
+_log: Final = logging.getLogger("trio_mcp.client")
+
+_T = TypeVar("_T")
+
+
+@attrs.frozen(kw_only=True)
+class ClientSettings:
+    """What a client needs to know beside its connection.
+
+    Attributes:
+        request_timeout: Seconds after which any request fails.
+        max_input_rounds: How often a server may ask back before it answers one request.
+        max_questions: How many questions a server may ask at once.
+        max_pages: How many pages a list may have.
+        result_types: The types of results that extensions take.
+    """
+
+    request_timeout: float
+    max_input_rounds: int
+    max_questions: int
+    max_pages: int
+    result_types: Mapping[str, ResultHandler]
+
+
+class LowLevelClient:
+    """The part of `Client` that knows methods and plain JSON, and nothing of what is behind them."""
+
+    def __init__(self, keeper: ConnectionKeeper, questions: Questions, settings: ClientSettings) -> None:
+        self._keeper = keeper
+        self._questions = questions
+        self._settings = settings
+        self._rounds = Rounds(
+            keeper,
+            questions,
+            settings.result_types,
+            max_rounds=settings.max_input_rounds,
+            max_questions=settings.max_questions,
+        )
+
+    # What was agreed on.
+
+    @property
+    def revision(self) -> Revision:
+        """The revision that is spoken."""
+        return self._keeper.agreed.revision
+
+    @property
+    def server_info(self) -> Implementation | None:
+        """What the server says it is, if it has said so. Nobody has checked it."""
+        return self._keeper.agreed.server_info
+
+    @property
+    def server_capabilities(self) -> ServerCapabilities | None:
+        """What the server says it can do; `None` if it was not asked.
+
+        Servers are wrong about themselves, so nothing is held back because of it: what is called is sent, and the
+        server's own answer counts.
+        """
+        return self._keeper.agreed.capabilities
+
+    @property
+    def instructions(self) -> str | None:
+        """How a model should use the server, if it says so."""
+        return self._keeper.agreed.instructions
+
+    def statistics(self) -> PeerStatistics:
+        """Return the counters of the connection, for tests and debugging."""
+        return self._keeper.agreed.peer.statistics()
+
+    # Asking.
+
+    async def request(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        on_progress: ProgressTarget | None = None,
+    ) -> dict[str, Any]:
+        """Send any request and wait for its result, both as plain JSON.
+
+        The caller's deadline covers everything: waiting for a connection that is being restored, for room to
+        write, writing, waiting. The server is told how much time is left. The result is what the server said,
+        whatever its `resultType`: nothing is answered for you.
+
+        Args:
+            method: The method, of the protocol or your own.
+            params: Its parameters. What the revision demands in `_meta` is added.
+            on_progress: Called with each `Progress` of this request, in this task, all before this returns; or a
+                channel that takes them (see `ProgressTarget`).
+
+        Raises:
+            RequestError: The answer is an error.
+            RemoteProtocolError: The answer cannot be used.
+            LocalProtocolError: The revision in use has no such method, or the request is too large.
+            ConnectionLost: The connection ended before the answer came.
+            trio.TooSlowError: ``request_timeout`` passed.
+            trio.ClosedResourceError: The client was closed.
+        """
+        with progress_to(on_progress) as callback, self._timeout(method):
+            connection = await self._keeper.connected()
+            connection.check(method)
+            return await connection.peer.request(method, connection.with_meta(params), on_progress=callback)
+
+    async def request_many(
+        self, requests: Sequence[tuple[str, Mapping[str, Any] | None]], *, batch: bool = False
+    ) -> list[dict[str, Any] | RequestError]:
+        """Send several requests at once and wait for all of them.
+
+        Args:
+            requests: Methods and parameters, as for `request`.
+            batch: Send them as one JSON-RPC batch. Only 2025-03-26 has batches, and most servers that speak it
+                never answer one, so put a deadline around it.
+
+        Returns:
+            For each request, in order, its result or the error that answers it.
+
+        Raises:
+            LocalProtocolError: The revision in use has no batches.
+            ValueError: The batch is empty, or larger than `Limits.max_outbound_requests`.
+            Others: As `request`.
+
+        Spec: 2025-03-26, basic, "Batching".
+        """
+        await trio.lowlevel.checkpoint()
+        if batch:
+            connection = await self._keeper.connected()
+            connection.check_batch(method for method, _ in requests)
+            with self._timeout("the batch"):
+                return await connection.peer.request_batch(requests)
+        outcomes: list[dict[str, Any] | Exception] = [{} for _ in requests]
+
+        async def ask(index: int, method: str, params: Mapping[str, Any] | None) -> None:  # noqa: ASYNC910
+            try:
+                outcomes[index] = await self.request(method, params)
+            except Exception as error:  # all of it is raised or returned below
+                outcomes[index] = error
+
+        async with trio.open_nursery() as nursery:
+            for index, (method, params) in enumerate(requests):
+                nursery.start_soon(ask, index, method, params)
+        return [_answer_or_raise(outcome) for outcome in outcomes]
+
+    async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
+        """Send any notification. Returns when it is in line to be written; cancelled, it was not sent.
+
+        Raises:
+            LocalProtocolError: The revision in use has no such notification, or it is too large.
+        """
+        connection = await self._keeper.connected()
+        connection.check(method)
+        await connection.peer.notify(method, params)
+
+    async def answer_input(self, input_requests: Mapping[str, Any]) -> dict[str, Any]:
+        """Let this client's handlers answer what a server asks, for extensions and for requests driven by hand.
+
+        Args:
+            input_requests: The questions as plain JSON: `inputRequests` as it is on the wire.
+
+        Returns:
+            The answers by the keys of the questions, as plain JSON: `inputResponses` as it goes on the wire.
+
+        Raises:
+            RemoteProtocolError: The server asks what it may not.
+            Others: Whatever a handler raises.
+
+        Spec: 2026-07-28, basic/patterns/mrtr, "InputRequests".
+        """
+        await trio.lowlevel.checkpoint()
+        return await self._rounds.answer("answer_input", dict(input_requests), self.revision)
+
+    async def aclose(self) -> None:
+        """Close the client, from any task. Closing again does nothing.
+
+        Requests that are still waited for are given up, on the wire too, and raise `trio.ClosedResourceError`. A
+        server process is ended. Takes at most `Limits.goodbye_timeout`, and for a process twice
+        `Limits.terminate_timeout` more. Cancelled, it goes on without its caller.
+        """
+        await self._keeper.aclose()
+
+    # For the typed calls.
+
+    async def _ask(
+        self,
+        method: str,
+        params: RequestParams,
+        kind: type[_T],
+        *,
+        on_progress: ProgressTarget | None = None,
+    ) -> _T:
+        """Send a typed request, in as many rounds as it takes, and return its typed result."""
+        answered = await self._converse(method, params, on_progress=on_progress)
+        return read_result(method, answered.result, kind)
+
+    async def _ask_cacheable(
+        self,
+        method: str,
+        params: RequestParams,
+        kind: type[_T],
+        *,
+        fresh: bool,
+        on_progress: ProgressTarget | None = None,
+    ) -> _T:
+        """Do what `_ask` does for a result that its server may allow to be kept.
+
+        Args:
+            method: The method.
+            params: Its parameters.
+            kind: The class of its result.
+            fresh: Whether to ask the server even if a kept answer is still good.
+            on_progress: Where progress goes.
+        """
+        del fresh  # nothing is kept; whoever keeps something looks at `Answered.may_be_kept` first
+        answered = await self._converse(method, params, on_progress=on_progress)
+        return read_result(method, answered.result, kind)
+
+    async def _converse(
+        self,
+        method: str,
+        params: RequestParams,
+        *,
+        on_progress: ProgressTarget | None = None,
+        hand_back: bool = False,
+    ) -> Answered:
+        """Ask until there is a result, and let an extension finish it if it is of a type of its own."""
+        with progress_to(on_progress) as callback, self._timeout(method):
+            answered = await self._rounds.ask(method, params, on_progress=callback, hand_back=hand_back)
+            finish = self._settings.result_types.get(answered.result_type)
+            if finish is None:
+                return answered
+            result = dict(await finish(self, method, answered.params, answered.result))
+        if result.get("resultType", "complete") != "complete":
+            raise RemoteProtocolError(f"{method}: an extension made no complete result of {answered.result_type}")
+        return attrs.evolve(answered, result=result)
+
+    def _timeout(self, method: str) -> AbstractContextManager[None]:
+        return nullcontext() if self._settings.request_timeout == math.inf else self._fail_late(method)
+
+    @contextmanager
+    def _fail_late(self, method: str) -> Generator[None]:
+        with trio.move_on_after(self._settings.request_timeout) as scope:
+            yield
+        if scope.cancelled_caught:
+            raise trio.TooSlowError(
+                f"{method} was not answered within {self._settings.request_timeout:g} s (request_timeout)"
+            )
+
+
+def _answer_or_raise(outcome: dict[str, Any] | Exception) -> dict[str, Any] | RequestError:
+    if isinstance(outcome, (dict, RequestError)):
+        return outcome
+    raise outcome
