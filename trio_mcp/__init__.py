@@ -30,12 +30,15 @@ from ._channel import Origin as Origin
 from ._channel import Outgoing as Outgoing
 from ._channel import Received as Received
 from ._channel import TooLarge as TooLarge
+from ._client._cache import CacheStatistics as CacheStatistics
+from ._client._cache import ResponseCache as ResponseCache
 from ._client._client import Client as Client
 from ._client._connectors import ServesChannels as ServesChannels
 from ._client._connectors import Target as Target
 from ._client._dispatch import OnLog as OnLog
 from ._client._dispatch import OnNotification as OnNotification
 from ._client._dispatch import RequestHandler as RequestHandler
+from ._client._events import Events as Events
 from ._client._open import ClientOptions as ClientOptions
 from ._client._open import open_client as open_client
 from ._client._open import run_client as run_client
@@ -43,8 +46,15 @@ from ._client._pages import Pages as Pages
 from ._codec._jsonrpc import Encoded as Encoded
 from ._codec._jsonrpc import Notification as Notification
 from ._codec._jsonrpc import RequestId as RequestId
+from ._core._changes import Change as Change
+from ._core._changes import PromptsListChanged as PromptsListChanged
+from ._core._changes import ResourcesListChanged as ResourcesListChanged
+from ._core._changes import ResourceUpdated as ResourceUpdated
+from ._core._changes import Resynced as Resynced
+from ._core._changes import ToolsListChanged as ToolsListChanged
 from ._core._restart import RestartPolicy as RestartPolicy
 from ._errors import ConnectionLost as ConnectionLost
+from ._errors import Lagged as Lagged
 from ._errors import LocalProtocolError as LocalProtocolError
 from ._errors import McpError as McpError
 from ._errors import ProtocolError as ProtocolError
@@ -71,14 +81,18 @@ from ._version import __version__ as __version__
 __all__ = [
     "ABSENT",
     "Absent",
+    "CacheStatistics",
+    "Change",
     "Channel",
     "Client",
     "ClientOptions",
     "ConnectionLost",
     "Context",
     "Encoded",
+    "Events",
     "Field",
     "Incoming",
+    "Lagged",
     "Limits",
     "LocalProtocolError",
     "McpError",
@@ -95,13 +109,18 @@ __all__ = [
     "PeerStatistics",
     "Progress",
     "ProgressReporter",
+    "PromptsListChanged",
     "ProtocolError",
     "Received",
     "RemoteProtocolError",
     "RequestError",
     "RequestHandler",
     "RequestId",
+    "ResourceUpdated",
+    "ResourcesListChanged",
+    "ResponseCache",
     "RestartPolicy",
+    "Resynced",
     "Revision",
     "Server",
     "ServesChannels",
@@ -113,6 +132,7 @@ __all__ = [
     "Target",
     "TooLarge",
     "ToolError",
+    "ToolsListChanged",
     "__version__",
     "fail_after_silence",
     "memory_channel_pair",

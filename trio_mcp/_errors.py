@@ -6,6 +6,7 @@
     │   └── RemoteProtocolError    the peer broke the specification
     ├── RequestError               the answer to a request was an error: code, message, data
     ├── ToolError                  a tool failed in a way its caller should read
+    ├── Lagged                     a listener was too slow for what it listens to
     └── ConnectionLost             the connection is gone, and why
 
 Timeouts are Trio's own: `trio.TooSlowError`. Use after closing is Trio's own: `trio.ClosedResourceError`.
@@ -31,6 +32,7 @@ __all__ = [
     "SERVER_BUSY",
     "UNSUPPORTED_PROTOCOL_VERSION",
     "ConnectionLost",
+    "Lagged",
     "LocalProtocolError",
     "McpError",
     "ProtocolError",
@@ -110,6 +112,23 @@ class ToolError(McpError):
     The message is sent as a result with `isError`. Every other exception is logged in full on the server and
     reaches the client as one masked sentence, because what it says was not written for strangers.
     """
+
+
+class Lagged(McpError):
+    """A listener did not keep up, and the changes that wait for it are too many. What it knows may be outdated.
+
+    Attributes:
+        max_events: How many different changes may wait.
+    """
+
+    def __init__(self, max_events: int) -> None:
+        super().__init__(max_events)
+        self.max_events = max_events
+
+    def __str__(self) -> str:
+        return (
+            f"the listener was too slow: more than {self.max_events} different changes wait for it (max_events)"
+        )
 
 
 class ConnectionLost(McpError):

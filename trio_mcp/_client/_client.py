@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, Final, TypeVar, final
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager, nullcontext
+from typing import Any, Final, TypeVar, final, overload
 
 import trio
 
 from .._codec._convert import from_wire
 from .._codec._invalid import InvalidData
 from .._errors import RemoteProtocolError, RequestError
+from .._limits import Limits
 from .._peer._exchange import OnProgress
 from .._peer._peer import PeerStatistics
 from .._revisions import Revision
@@ -27,7 +28,11 @@ from ..types import (
     ServerCapabilities,
     Tool,
 )
+from ._events import Events
 from ._keeper import ConnectionKeeper
+from ._listen import open_events, what_to_listen_to
+from ._memory import ClientMemory
+from ._outputs import output_type, read_output
 from ._pages import Pages
 
 __all__ = ["Client"]
@@ -45,8 +50,12 @@ class Client:
     gone for good, and `trio.ClosedResourceError` when the client was closed.
     """
 
-    def __init__(self, keeper: ConnectionKeeper, request_timeout: float) -> None:
+    def __init__(
+        self, keeper: ConnectionKeeper, request_timeout: float, memory: ClientMemory, limits: Limits
+    ) -> None:
         self._keeper = keeper
+        self._memory = memory
+        self._limits = limits
         self._request_timeout = request_timeout
 
     # What was agreed on.
@@ -77,46 +86,146 @@ class Client:
 
     # Tools.
 
+    @overload
     async def call_tool(
         self,
         name: str,
         arguments: Mapping[str, object] | None = None,
         *,
+        returns: None = None,
         on_progress: OnProgress | None = None,
         meta: Mapping[str, object] | None = None,
-    ) -> CallToolResult:
+    ) -> CallToolResult: ...
+    @overload
+    async def call_tool(
+        self,
+        name: str,
+        arguments: Mapping[str, object] | None = None,
+        *,
+        returns: type[_T],
+        on_progress: OnProgress | None = None,
+        meta: Mapping[str, object] | None = None,
+    ) -> _T: ...
+    @overload
+    async def call_tool(
+        self,
+        name: str,
+        arguments: Mapping[str, object] | None = None,
+        *,
+        returns: Any,
+        on_progress: OnProgress | None = None,
+        meta: Mapping[str, object] | None = None,
+    ) -> Any: ...
+    async def call_tool(
+        self,
+        name: str,
+        arguments: Mapping[str, object] | None = None,
+        *,
+        returns: Any = None,
+        on_progress: OnProgress | None = None,
+        meta: Mapping[str, object] | None = None,
+    ) -> Any:
         """Call a tool.
 
         Args:
             name: The tool's name.
             arguments: Its arguments as plain JSON.
+            returns: The type of what the tool gives to programs, which is then returned instead of the result:
+                anything a tool can be annotated with. Members that it does not know are left out.
             on_progress: Called with each `Progress` the tool reports, in this task, all before this returns.
             meta: What to add to the request's `_meta`.
 
         Returns:
-            The result, also one that is an error of the tool: look at `is_error`.
+            The result, also one that is an error of the tool: look at `is_error`. With `returns`, a value of that
+            type.
 
         Raises:
             RequestError: The server refuses the call, for instance because it has no such tool.
-            RemoteProtocolError: The result is none.
+            RemoteProtocolError: The result is none, or breaks the output schema that the tool had when this client
+                listed it, or is not of the type `returns`.
+            ToolError: The tool failed, and there is `returns`.
+            TypeError: `returns` has no form in JSON. Nothing was sent.
 
         Spec: 2026-07-28, server/tools, "Calling Tools".
         """
         # Some old servers refuse a call that leaves the arguments out, although it may.
         params = CallToolRequestParams(name=name, arguments=arguments or {}, meta=meta)
-        return await self._ask("tools/call", params, CallToolResult, on_progress=on_progress)
+        kind = None if returns is None else output_type(returns)
+        result = await self._ask("tools/call", params, CallToolResult, on_progress=on_progress)
+        self._memory.outputs.check(name, result)
+        return result if kind is None else read_output(name, result, kind)
 
-    def list_tools(self) -> Pages[Tool]:
+    def list_tools(self, *, fresh: bool = False) -> Pages[Tool]:
         """Iterate over the server's tools: ``async for tool in client.list_tools()``.
 
-        Spec: 2026-07-28, server/tools, "Listing Tools".
+        Args:
+            fresh: Ask the server also for what is in the cache and fresh.
+
+        Spec: 2026-07-28, server/tools, "Listing Tools"; server/utilities/caching.
         """
 
         async def fetch(cursor: str | None) -> tuple[Sequence[Tool], str | None]:
-            result = await self._ask("tools/list", PaginatedRequestParams(cursor=cursor), ListToolsResult)
+            stamp = self._memory.outputs.stamp
+            params = PaginatedRequestParams(cursor=cursor)
+            result = await self._ask_cacheable("tools/list", params, ListToolsResult, fresh=fresh)
+            self._memory.outputs.learn(result.tools, self.revision, stamp)
             return result.tools, result.next_cursor
 
         return Pages(fetch, what="tools/list")
+
+    # Changes.
+
+    def listen(
+        self,
+        *,
+        tools_list_changed: bool = False,
+        prompts_list_changed: bool = False,
+        resources_list_changed: bool = False,
+        resources: Iterable[str] = (),
+        max_events: int | None = None,
+    ) -> AbstractAsyncContextManager[Events]:
+        """Listen to changes: ``async with client.listen(...) as events: async for event in events``.
+
+        The block begins when the server has agreed; ``events.acknowledged`` says to what. Events are
+        `ToolsListChanged`, `PromptsListChanged`, `ResourcesListChanged`, `ResourceUpdated` and `Resynced`. The
+        iteration ends when the server ends the subscription in an orderly way. When it is interrupted, because
+        the connection is restored or the server lets go of it, the client subscribes again by itself, after a
+        pause that grows, and says so with `Resynced`: fetch again what you know. A listener that is slow delays
+        nobody.
+
+        Leaving the block, or cancelling it, ends the subscription, and the server is told. In the legacy era that
+        may take `Limits.goodbye_timeout`.
+
+        Args:
+            tools_list_changed: Whether to listen to changes of the list of tools.
+            prompts_list_changed: Whether to listen to changes of the list of prompts.
+            resources_list_changed: Whether to listen to changes of the lists of resources and templates.
+            resources: The URIs of the resources to whose changes to listen.
+            max_events: How many different changes may wait, at least 1; then iterating raises `Lagged`. Default:
+                `Limits.max_events`.
+
+        Raises:
+            RequestError: The server refuses, or has no such thing.
+            LocalProtocolError: The server, of the legacy era, has not declared that resources can be listened to.
+            ValueError: There is nothing to listen to, or `max_events` is less than 1.
+            TypeError: `resources` is one string.
+            ConnectionLost: The connection was lost before the server agreed; or, from iterating, for good.
+            trio.TooSlowError: ``request_timeout`` passed before the server agreed.
+
+        Spec: 2026-07-28, basic/patterns/subscriptions; 2025-11-25, server/resources, "Subscriptions".
+        """
+        if max_events is None:
+            max_events = self._limits.max_events
+        if max_events < 1:
+            raise ValueError(f"max_events must be at least 1, not {max_events!r}")
+        wanted = what_to_listen_to(
+            tools_list_changed=tools_list_changed,
+            prompts_list_changed=prompts_list_changed,
+            resources_list_changed=resources_list_changed,
+            resources=resources,
+        )
+        entering = self._timeout("listening")
+        return open_events(self._keeper, wanted, max_events, self._limits, entering)
 
     # Utilities.
 
@@ -174,10 +283,40 @@ class Client:
             connection = await self._keeper.connected()
             connection.check(method)
             result = await connection.peer.request(method, connection.write(params), on_progress=on_progress)
-        try:
-            return from_wire(result, kind)
-        except InvalidData as error:
-            raise RemoteProtocolError(f"{method}: {error}") from error
+        return _read(method, result, kind)
+
+    async def _ask_cacheable(
+        self, method: str, params: RequestParams, kind: type[_T], *, fresh: bool = False
+    ) -> _T:
+        """Send a typed request, unless its result is kept and fresh, and return its typed result.
+
+        Args:
+            method: A method in `trio_mcp._core._cache.CACHEABLE`.
+            params: Its parameters.
+            kind: What the result is.
+            fresh: Ask the server in any case.
+        """
+        cache = self._memory.cache
+        with self._timeout(method):
+            connection = await self._keeper.connected()
+            connection.check(method)
+            written = connection.write(params)
+            pending = cache.pending(connection, method, written)
+            if pending is not None and not fresh:
+                kept = cache.find(pending)
+                if isinstance(kept, kind):
+                    await trio.lowlevel.checkpoint()
+                    return kept
+            try:
+                data = await connection.peer.request(method, written)
+            except RequestError as error:
+                if pending is not None:
+                    cache.refused(pending, error, written.get("cursor"))
+                raise
+        result = _read(method, data, kind)
+        if pending is not None:
+            cache.keep(pending, result, data)
+        return result
 
     def _timeout(self, method: str) -> AbstractContextManager[None]:
         return nullcontext() if self._request_timeout == math.inf else self._fail_late(method)
@@ -248,6 +387,13 @@ class Client:
         `Limits.terminate_timeout` more. Cancelled, it goes on without its caller.
         """
         await self._keeper.aclose()
+
+
+def _read(method: str, result: dict[str, Any], kind: type[_T]) -> _T:
+    try:
+        return from_wire(result, kind)
+    except InvalidData as error:
+        raise RemoteProtocolError(f"{method}: {error}") from error
 
 
 def _answer_or_raise(outcome: dict[str, Any] | Exception) -> dict[str, Any] | RequestError:

@@ -16,6 +16,7 @@ from .._errors import METHOD_NOT_FOUND, RequestError
 from .._peer._exchange import Answer, Exchange, Handler
 from .._revisions import BATCH_REVISION, Revision
 from ..types import LoggingMessageNotificationParams
+from ._subscriptions import Subscriptions
 
 __all__ = ["OnLog", "OnNotification", "RequestHandler", "ServerMessages"]
 
@@ -39,6 +40,7 @@ class ServerMessages:
         handlers: Who answers which request; in the legacy era only.
         on_log: Who gets log messages.
         on_notification: Who gets every other notification.
+        subscriptions: Who listens to what on the connection.
     """
 
     answers_unreadable = False  # a client must not write what is no request or notification of its own
@@ -48,7 +50,9 @@ class ServerMessages:
         handlers: Mapping[str, RequestHandler],
         on_log: OnLog | None,
         on_notification: OnNotification | None,
+        subscriptions: Subscriptions,
     ) -> None:
+        self.subscriptions: Final = subscriptions
         self._handlers = handlers
         self._on_log = on_log
         self._on_notification = on_notification
@@ -91,7 +95,10 @@ class ServerMessages:
         del origin
         params = notification.params or {}
         outcome: object = None
-        if notification.method == "notifications/message" and self._on_log is not None:
+        callback = self.subscriptions.callback_for(notification)
+        if callback is not None:
+            outcome = callback()
+        elif notification.method == "notifications/message" and self._on_log is not None:
             try:
                 message = from_wire(params, LoggingMessageNotificationParams)
             except InvalidData as error:

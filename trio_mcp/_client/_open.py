@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Final, TypedDict
 
@@ -16,11 +16,14 @@ from .._peer._peer import OnFrame
 from .._revisions import Revision
 from .._version import __version__
 from ..types import ClientCapabilities, Implementation
+from ._cache import ResponseCache
 from ._client import Client
 from ._connection import ClientIdentity
 from ._connectors import Target, connector_for
 from ._dispatch import OnLog, OnNotification, RequestHandler, ServerMessages
 from ._keeper import ConnectionKeeper
+from ._memory import ClientMemory
+from ._subscriptions import Callbacks, Subscriptions
 
 __all__ = ["ClientOptions", "open_client", "run_client"]
 
@@ -40,6 +43,17 @@ class ClientOptions(TypedDict, total=False):
         request_handlers: Who answers which request of the server, by method. Default: nobody.
         on_log: Called with each log message of the server. Default: they are dropped.
         on_notification: Called with method and parameters of every other notification. Default: they are dropped.
+        on_tools_list_changed: Called when the list of tools has changed, or may have while the connection was
+            being restored. In the modern era the client subscribes for it, if the server tells about it. This and
+            the next three may return an awaitable, which is awaited; they are called one at a time, in order.
+        on_prompts_list_changed: Called when the list of prompts has changed, likewise.
+        on_resources_list_changed: Called when the list of resources has changed, likewise.
+        on_resource_updated: Called with the URI of each resource that has changed, as far as `Client.listen` or
+            `Client.request` has subscribed to it.
+        cache: Where results are kept while the server says that they are fresh; `None` for nowhere. Default: a
+            `ResponseCache` of this client's own.
+        cache_partition: Whom the private results in `cache` belong to: clients that authenticate as the same
+            principal, and only those, may be given the same. Default: this client alone.
         on_frame: Called with ``"sent"`` or ``"received"`` and each message, as it is on the wire.
     """
 
@@ -51,6 +65,12 @@ class ClientOptions(TypedDict, total=False):
     request_handlers: Mapping[str, RequestHandler]
     on_log: OnLog | None
     on_notification: OnNotification | None
+    on_tools_list_changed: Callable[[], object] | None
+    on_prompts_list_changed: Callable[[], object] | None
+    on_resources_list_changed: Callable[[], object] | None
+    on_resource_updated: Callable[[str], object] | None
+    cache: ResponseCache | None
+    cache_partition: str | None
     on_frame: OnFrame | None
 
 
@@ -142,16 +162,34 @@ def _make_client(target: Target, options: ClientOptions) -> tuple[ConnectionKeep
         tuple(Revision) if revision is None else (Revision(revision),),
     )
 
+    limits = options.get("limits", Limits())
+    memory = ClientMemory(
+        options["cache"] if "cache" in options else ResponseCache.within(limits),
+        options.get("cache_partition"),
+        identity.capabilities,
+        limits,
+    )
+    callbacks = Callbacks(
+        tools=options.get("on_tools_list_changed"),
+        prompts=options.get("on_prompts_list_changed"),
+        resources=options.get("on_resources_list_changed"),
+        resource=options.get("on_resource_updated"),
+    )
+    on_notification = options.get("on_notification")
+
     def messages() -> ServerMessages:
+        subscriptions = Subscriptions(memory.forget, callbacks, warn_of_strays=on_notification is None)
         return ServerMessages(
-            options.get("request_handlers", {}), options.get("on_log"), options.get("on_notification")
+            options.get("request_handlers", {}), options.get("on_log"), on_notification, subscriptions
         )
 
     keeper = ConnectionKeeper(
         connector_for(target),
         identity,
-        options.get("limits", Limits()),
+        limits,
         messages=messages,
         on_frame=options.get("on_frame"),
+        callbacks=callbacks,
+        forget=memory.forget,
     )
-    return keeper, Client(keeper, request_timeout)
+    return keeper, Client(keeper, request_timeout, memory, limits)

@@ -51,12 +51,15 @@ from ._exchanges import Arrival, Exchanges
 from ._notices import Notices
 from ._outbox import Outbox, OutboxEntry
 
-__all__ = ["OnFrame", "Peer", "PeerStatistics", "open_peer"]
+__all__ = ["OnFrame", "OnNotice", "Peer", "PeerStatistics", "open_peer"]
 
 _log: Final = logging.getLogger("trio_mcp.peer")
 
 OnFrame: TypeAlias = Callable[[Literal["sent", "received"], bytes], object]
 """Called with each message as it is handed to the wire or comes from it, for logs and tests."""
+
+OnNotice: TypeAlias = Callable[[Notification], object]
+"""Called with each notification but progress while it is being read, before any later message is looked at."""
 
 
 @final
@@ -90,11 +93,13 @@ class Peer:
         nursery: trio.Nursery,
         limits: Limits,
         on_frame: OnFrame | None,
+        on_notice: OnNotice | None = None,
     ) -> None:
         self._channel = channel
         self._dispatcher = dispatcher
         self._limits = limits
         self._on_frame = on_frame
+        self._on_notice = on_notice
         self._outbox = Outbox(limits.max_outbox_bytes)
         changed = trio.lowlevel.ParkingLot()
         self._calls = Calls(channel, self._outbox, limits, changed)
@@ -115,6 +120,7 @@ class Peer:
         params: Mapping[str, Any] | None = None,
         *,
         on_progress: OnProgress | None = None,
+        on_id: Callable[[RequestId], object] | None = None,
     ) -> dict[str, Any]:
         """Send a request and wait for its result.
 
@@ -126,6 +132,8 @@ class Peer:
             method: The method.
             params: Its parameters as plain JSON; what the connection adds goes into their `_meta`.
             on_progress: Called in this task with each progress notification, all of them before this returns.
+            on_id: Called with the request's id before a byte of it is written, and thus before anything that
+                refers to it can come. Not called if the request is refused before that.
 
         Raises:
             RequestError: The answer is an error.
@@ -134,7 +142,21 @@ class Peer:
             ConnectionLost: The connection ended first.
             trio.ClosedResourceError: This end was closed.
         """
-        return await self._calls.request(method, params, on_progress=on_progress)
+        return await self._calls.request(method, params, on_progress=on_progress, on_id=on_id)
+
+    def fail_request(self, id: RequestId, error: Exception) -> bool:
+        """Let a request of ours end with an error, because the other side said that it will not answer.
+
+        Whoever waits for it raises the error. The other side is told nothing: it knows.
+
+        Returns:
+            Whether somebody waited for it.
+        """
+        return self._calls.fail(id, error)
+
+    def deliver(self, notification: Notification) -> None:
+        """Put a notification of this side's own in line with those that were received. Never waits."""
+        self._notices.offer(notification, None)
 
     async def request_batch(
         self, requests: Sequence[tuple[str, Mapping[str, Any] | None]]
@@ -324,6 +346,8 @@ class Peer:
     async def _take_notification(self, notification: Notification, origin: Origin | None) -> None:
         if notification.method == "notifications/cancelled" and self._exchanges.cancel(notification.params or {}):
             return
+        if self._on_notice is not None and notification.method != "notifications/progress":
+            self._on_notice(notification)
         if self._notices.must_wait:
             await self._notices.wait_room()
         self._notices.offer(notification, origin)
@@ -406,7 +430,12 @@ class Peer:
 
 @asynccontextmanager
 async def open_peer(
-    channel: Channel, dispatcher: Dispatcher, limits: Limits, *, on_frame: OnFrame | None = None
+    channel: Channel,
+    dispatcher: Dispatcher,
+    limits: Limits,
+    *,
+    on_frame: OnFrame | None = None,
+    on_notice: OnNotice | None = None,
 ) -> AsyncGenerator[Peer]:
     """Run one end of a connection for as long as the body runs, then say goodbye.
 
@@ -419,11 +448,12 @@ async def open_peer(
         dispatcher: Says what the messages of the other side mean.
         limits: What the connection may cost.
         on_frame: Called with each message in either direction.
+        on_notice: Called with each notification as it is read. It must neither wait nor raise.
     """
     error: BaseException | None = None
     try:
         async with trio.open_nursery() as nursery:
-            peer = Peer(channel, dispatcher, nursery, limits, on_frame)
+            peer = Peer(channel, dispatcher, nursery, limits, on_frame, on_notice)
             await nursery.start(peer._run)  # noqa: SLF001 - the peer's owner
             try:
                 yield peer
