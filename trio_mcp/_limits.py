@@ -68,7 +68,7 @@ class Limits:
         max_events: Different changes that may wait for one listener of a client.
         max_cache_entries: Results that a client keeps.
         max_cache_bytes: What the results that a client keeps may weigh together, as JSON.
-        max_cache_ttl: For how long a client keeps a result at most, whatever the server says.
+        cache_timeout: For how long a client keeps a result at most, whatever the server says.
         max_known_tools: Tools whose output schema a client remembers from listing them.
         max_schema_bytes: The largest output schema that a client checks results against, as JSON. It may nest 100
             levels deep, and going through it must not take more than 100,000 steps.
@@ -92,7 +92,7 @@ class Limits:
     max_events: int = _size(1_000)
     max_cache_entries: int = _size(1_000)
     max_cache_bytes: int = _size(16 * MIB)
-    max_cache_ttl: float = _seconds(86_400.0)
+    cache_timeout: float = _seconds(86_400.0)
     max_known_tools: int = _size(10_000)
     max_schema_bytes: int = _size(256 * KIB)
     max_threads: int = _size(40)

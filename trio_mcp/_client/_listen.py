@@ -155,13 +155,17 @@ class _Listener:
             self._interruption = str(failure)
             # A connection that is lost is the keeper's to count, and this raises when it was the last.
             was_lost = connection.peer.end is not None
-            lasted = 0.0 if self._acknowledged_at is None else trio.current_time() - self._acknowledged_at
+            lasted = self._lasted()
             await self._keeper.connected()
             delay = RENEWAL.first_delay if was_lost else backoff.next_delay(lasted)
             if delay is None:
                 raise failure
             _log.warning("listening was interrupted and goes on: %s", self._interruption)
             await trio.sleep(jittered(delay))
+
+    def _lasted(self) -> float:
+        """How many seconds the subscription has been there; 0 if it never was."""
+        return 0.0 if self._acknowledged_at is None else trio.current_time() - self._acknowledged_at
 
     async def _subscribe(self, connection: Connection) -> None:
         """Listen on a connection until the server ends it."""

@@ -39,7 +39,7 @@ class ClientMemory:
         limits: Limits,
     ) -> None:
         said = _json.encode(to_wire(capabilities, LATEST))
-        self.cache: Final = ClientCache(cache, partition, said, limits.max_cache_ttl)
+        self.cache: Final = ClientCache(cache, partition, said, limits.cache_timeout)
         self.outputs: Final = OutputChecks(limits.max_known_tools, limits.max_schema_bytes)
 
     def forget(self, change: Change | None) -> None:
