@@ -16,7 +16,6 @@ without compiling anything, in steps that are counted.
 
 from __future__ import annotations
 
-import math
 from collections import Counter, deque
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
@@ -32,9 +31,6 @@ __all__ = ["SchemaCost", "UnusableSchema", "depth_of", "measure"]
 
 MAX_STEPS: Final = 100_000
 """Steps that looking at a schema may take, and subschemas that one level of a value may be checked against."""
-
-MAX_CHECKS: Final = 1_000_000
-"""Subschemas that a value may be checked against in all: a fraction of a second."""
 
 MAX_DEPTH: Final = 100
 """Levels that a schema may nest, counting every array and object. Compilers recurse."""
@@ -65,12 +61,26 @@ class SchemaCost:
     """What is known about checking values against a schema.
 
     Attributes:
-        max_value_depth: How many levels a value may nest to be checked in reasonable time; `None` for any number.
+        per_value: How many subschemas one value is checked against, not counting what recurs in its parts.
+        growth: By how much that is multiplied with each level of the value, at most.
         has_patterns: Whether there are regular expressions in it.
     """
 
-    max_value_depth: int | None
+    per_value: int
+    growth: int
     has_patterns: bool
+
+    def allows(self, value: object, max_checks: int) -> bool:
+        """Whether checking a value takes at most so many steps, estimated from above."""
+        most = max_checks // self.per_value
+        level: list[Any] = [value]
+        weight = total = 1
+        while level and total <= most:
+            weight *= self.growth
+            total += weight * sum(len(whole) for whole in level if is_object(whole) or is_array(whole))
+            if total <= most:
+                level = [part for whole in level for part in _parts(whole)]
+        return total <= most
 
 
 def measure(schema: object) -> SchemaCost:
@@ -136,12 +146,11 @@ class _Graph:
         growth = self._add_up_those_that_recur(endless)
         cost = max((node.cost for node in self._nodes.values()), default=1)
         if cost > MAX_STEPS:
-            raise UnusableSchema(f"one value would be checked against {cost} subschemas; {MAX_STEPS} are allowed")
+            raise UnusableSchema(f"a value would be checked against {cost} subschemas; {MAX_STEPS} are allowed")
         has_patterns = any(
             "pattern" in node.schema or "patternProperties" in node.schema for node in self._nodes.values()
         )
-        depth = None if growth <= 1 else int(math.log(MAX_CHECKS / cost) / math.log(growth))
-        return SchemaCost(depth, has_patterns)
+        return SchemaCost(cost, growth, has_patterns)
 
     def _step(self, count: int = 1) -> None:
         self._steps += count
@@ -258,7 +267,7 @@ class _Graph:
             order = list(TopologicalSorter(same).static_order())
         except CycleError:
             raise UnusableSchema("it refers to itself without end") from None
-        most = 0
+        most = 1
         for node in order:
             node.cost += sum(target.cost for target in node.same)
             for target in node.same:

@@ -16,7 +16,7 @@ from typing import Any, Final, NoReturn, Protocol, cast, final
 
 from ._plain import is_object
 from ._problems import MAX_PROBLEMS, InvalidValue, Problem, place
-from ._schema_cost import SchemaCost, UnusableSchema, depth_of, measure
+from ._schema_cost import SchemaCost, UnusableSchema, measure
 
 __all__ = ["SchemaValidator", "UnusableSchema"]
 
@@ -30,7 +30,13 @@ _Found = tuple[Sequence[str | int], str]
 
 
 class _Engine(Protocol):
-    """A compiled schema of either library."""
+    """A compiled schema of either library.
+
+    Attributes:
+        max_checks: How many subschemas it may check a value against: what takes it about a second.
+    """
+
+    max_checks: int
 
     def fits(self, value: object) -> bool:
         """Whether a value fits."""
@@ -73,11 +79,10 @@ class SchemaValidator:
 
         Raises:
             InvalidValue: It does not fit.
-            UnusableSchema: It nests so deep that checking it might take for ever.
+            UnusableSchema: The value is so large, or so deep, that checking it might take for ever.
         """
-        allowed = self._cost.max_value_depth
-        if allowed is not None and depth_of(value, allowed) > allowed:
-            raise UnusableSchema(f"it repeats itself, and the value nests more than {allowed} levels deep")
+        if not self._cost.allows(value, self._engine.max_checks):
+            raise UnusableSchema(f"checking the value might take more than {self._engine.max_checks} steps")
         try:
             if self._engine.fits(value):
                 return
@@ -117,6 +122,8 @@ def _refuse(uri: str) -> NoReturn:
 class _Fast:
     """jsonschema-rs."""
 
+    max_checks = 20_000_000
+
     def __init__(self, library: Any, schema: object) -> None:
         try:
             self._validator = library.validator_for(schema, retriever=_refuse)
@@ -137,6 +144,8 @@ class _Fast:
 @final
 class _Slow:
     """jsonschema."""
+
+    max_checks = 100_000
 
     def __init__(self, schema: object, draft: str) -> None:
         library: Any = importlib.import_module("jsonschema")
