@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
 import trio
 import trio.testing
 from wires import ScriptedChannel, answer, refusal
 
+import trio_mcp._client._open
 from trio_mcp import Channel, Client, ConnectionLost, Limits, RestartPolicy, Revision, open_client
 
 SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
@@ -94,6 +96,10 @@ class ScriptedServer:
         return answer(message, {})
 
 
+def _itself(target: Any) -> Any:
+    return target
+
+
 SERVER_INFO = {"name": "scripted", "version": "1"}
 NO_ANSWER = object()
 
@@ -116,10 +122,17 @@ def the_end(subscription: object) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": subscription, "result": result}
 
 
-def open_scripted(server: ScriptedServer, **options: Any) -> AbstractAsyncContextManager[Client]:
-    """Open a client on it. Its server must speak the one revision that the client is told to."""
+@asynccontextmanager
+async def open_scripted(server: ScriptedServer, **options: Any) -> AsyncGenerator[Client]:
+    """Open a client on it, for the one revision that it speaks.
+
+    It is its own connector, so that it can be lost and found again without a process.
+    """
     target: Any = server
-    return open_client(target, revision=server.revision, **options)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trio_mcp._client._open, "connector_for", _itself)
+        async with open_client(target, revision=server.revision, **options) as client:
+            yield client
 
 
 async def settle() -> None:

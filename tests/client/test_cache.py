@@ -168,11 +168,15 @@ async def test_a_cursor_that_is_refused_outdates_all_pages(autojump_clock: trio.
         assert asked == [None, "2", None, "2"]
 
 
+def no_such_resource(_: ScriptedServer, message: Parameters) -> object:
+    return refusal(message, -32602, "no such resource")
+
+
 async def test_another_refusal_outdates_nothing(autojump_clock: trio.testing.MockClock) -> None:
     server = ScriptedServer(script=Lists(ttlMs=5000, cacheScope="private"))
     async with open_scripted(server) as client:
         await read(client, "a:b")
-        server.script = lambda _, message: refusal(message, -32602, "no such resource")
+        server.script = no_such_resource
         with pytest.raises(RequestError):
             await read(client, "a:c")
         await read(client, "a:b")
@@ -193,7 +197,9 @@ async def test_a_change_that_is_heard_outdates_the_list(autojump_clock: trio.tes
         assert len(server.requests("resources/read")) == 1
 
 
-async def test_a_result_that_was_overtaken_by_a_change_is_not_kept(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_result_that_was_overtaken_by_a_change_is_not_kept(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
     """It may be as old as what the change has outdated."""
     server = ScriptedServer(script=lambda _, __: NO_ANSWER)
     lists = Lists(ttlMs=50_000, cacheScope="private")
@@ -294,7 +300,9 @@ async def test_a_cache_that_is_shared_shares_what_may_be_shared(
     assert cache.statistics().entries == 0
 
 
-async def test_servers_are_kept_apart(autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_servers_are_kept_apart(
+    autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cache = ResponseCache()
     server = ScriptedServer(script=Lists(ttlMs=50_000, cacheScope="public"))
     async with open_scripted(server, cache=cache) as client:

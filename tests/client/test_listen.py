@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -91,9 +92,7 @@ async def test_changes_are_heard_in_the_order_they_came(
 
 
 @REVISIONS
-async def test_what_was_not_asked_for_is_not_heard(
-    revision: str, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_what_was_not_asked_for_is_not_heard(revision: str, autojump_clock: trio.testing.MockClock) -> None:
     """2026-07-28, "Opening a Stream": the server must not send it; if it does all the same, nobody hears it."""
     server = ScriptedServer(revision)
     async with open_scripted(server) as client, client.listen(tools_list_changed=True) as events:
@@ -159,7 +158,9 @@ async def test_how_many_changes_may_wait_is_a_limit(autojump_clock: trio.testing
         open_scripted(server, limits=Limits(max_events=1)) as client,
         client.listen(tools_list_changed=True, prompts_list_changed=True) as events,
     ):
-        server.say(note("tools/list_changed", subscription(server)), note("prompts/list_changed", subscription(server)))
+        server.say(
+            note("tools/list_changed", subscription(server)), note("prompts/list_changed", subscription(server))
+        )
         assert await take(events, 1) == [ToolsListChanged()]
         with pytest.raises(Lagged):
             await events.__anext__()
@@ -248,13 +249,16 @@ async def test_after_the_block_there_is_nothing_to_hear(
 @REVISIONS
 async def test_one_task_iterates(revision: str, autojump_clock: trio.testing.MockClock) -> None:
     server = ScriptedServer(revision)
-    async with open_scripted(server) as client, client.listen(tools_list_changed=True) as events:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(take, events, 1)
-            await settle()
-            with pytest.raises(trio.BusyResourceError):
-                await events.__anext__()
-            server.say(note("tools/list_changed", subscription(server)))
+    async with (
+        open_scripted(server) as client,
+        client.listen(tools_list_changed=True) as events,
+        trio.open_nursery() as nursery,
+    ):
+        nursery.start_soon(take, events, 1)
+        await settle()
+        with pytest.raises(trio.BusyResourceError):
+            await events.__anext__()
+        server.say(note("tools/list_changed", subscription(server)))
 
 
 @REVISIONS
@@ -281,7 +285,10 @@ async def test_the_end_of_the_connection_ends_the_iteration(
     """What was heard comes first."""
     server = ScriptedServer(revision)
     server.restart = None
-    async with open_scripted(server) as client, client.listen(tools_list_changed=True, resources=["a:b"]) as events:
+    async with (
+        open_scripted(server) as client,
+        client.listen(tools_list_changed=True, resources=["a:b"]) as events,
+    ):
         server.say(note("tools/list_changed", subscription(server)))
         server.lose()
         assert await take(events, 1) == [ToolsListChanged()]
@@ -295,11 +302,14 @@ async def test_closing_the_client_ends_the_iteration(
     revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     server = ScriptedServer(revision)
-    async with open_scripted(server) as client, client.listen(tools_list_changed=True, resources=["a:b"]) as events:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(client.aclose)
-            with pytest.raises(trio.ClosedResourceError):
-                await events.__anext__()
+    async with (
+        open_scripted(server) as client,
+        client.listen(tools_list_changed=True, resources=["a:b"]) as events,
+        trio.open_nursery() as nursery,
+    ):
+        nursery.start_soon(client.aclose)
+        with pytest.raises(trio.ClosedResourceError):
+            await events.__anext__()
     assert len(server.goodbyes()) == (1 if is_modern(revision) else 0)
 
 
@@ -320,6 +330,10 @@ async def test_nonsense_is_refused_at_once(arguments: dict[str, Any], error: typ
         assert server.requests("subscriptions/listen") == []
 
 
+def be_silent(_: ScriptedServer, __: dict[str, Any]) -> object:
+    return NO_ANSWER
+
+
 @REVISIONS
 async def test_the_time_a_request_may_take_covers_entering_only(
     revision: str, autojump_clock: trio.testing.MockClock
@@ -330,7 +344,7 @@ async def test_the_time_a_request_may_take_covers_entering_only(
             await trio.sleep(60)
             server.say(note("tools/list_changed", subscription(server)))
             assert await take(events, 1) == [ToolsListChanged()]
-        server.script = lambda _, message: NO_ANSWER if "sub" in message["method"] else None
+        server.script = be_silent
         with pytest.raises(trio.TooSlowError):
             async with client.listen(resources=["a:b"]):
                 raise AssertionError("nobody has agreed")
@@ -453,25 +467,25 @@ async def test_giving_up_while_entering_says_goodbye_once(autojump_clock: trio.t
         assert server.goodbyes() == [subscription(server)]
 
 
-@pytest.mark.parametrize(
-    ("stray", "says"),
-    [
-        (lambda id: note("tools/list_changed", id + 1), "for a subscription that does not exist"),
-        (lambda id: note("tools/list_changed", str(id)), "for a subscription that does not exist"),
-        (lambda id: note("tools/list_changed", True), "for a subscription that does not exist"),
-        (lambda _: note("tools/list_changed"), "for a subscription that does not exist"),
-        (lambda id: note("prompts/list_changed", id), "not asked for"),
-        (lambda id: acknowledge(id + 1, {}), "acknowledgement of a subscription that does not exist"),
-        (lambda id: acknowledge(id, {}), "second acknowledgement"),
-    ],
-)
+STRAYS: dict[str, tuple[Callable[[Any], object], str]] = {
+    "unknown": (lambda own: note("tools/list_changed", own + 1), "for a subscription that does not exist"),
+    "string": (lambda own: note("tools/list_changed", str(own)), "for a subscription that does not exist"),
+    "boolean": (lambda _: note("tools/list_changed", True), "for a subscription that does not exist"),
+    "none": (lambda _: note("tools/list_changed"), "for a subscription that does not exist"),
+    "unasked": (lambda own: note("prompts/list_changed", own), "not asked for"),
+    "foreign": (lambda own: acknowledge(own + 1, {}), "acknowledgement of a subscription that does not exist"),
+    "second": (lambda own: acknowledge(own, {}), "second acknowledgement"),
+}
+
+
+@pytest.mark.parametrize("kind", STRAYS)
 async def test_strays_are_ignored_and_logged_once(
-    stray: Callable[[Any], Any],
-    says: str,
+    kind: str,
     caplog: pytest.LogCaptureFixture,
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     """2026-07-28, "Receiving Notifications": the id is that of the request, in type and value."""
+    stray, says = STRAYS[kind]
     server = ScriptedServer()
     async with open_scripted(server) as client, client.listen(tools_list_changed=True) as events:
         id = subscription(server)
@@ -507,9 +521,13 @@ async def test_a_subscription_made_by_hand_goes_to_on_notification(
     caplog: pytest.LogCaptureFixture, autojump_clock: trio.testing.MockClock
 ) -> None:
     heard: list[str] = []
+
+    def hear(method: str, _: object) -> None:
+        heard.append(method)
+
     server = ScriptedServer()
     async with (
-        open_scripted(server, on_notification=lambda method, _: heard.append(method)) as client,
+        open_scripted(server, on_notification=hear) as client,
         trio.open_nursery() as nursery,
     ):
         by_hand = {"notifications": {"toolsListChanged": True}}
@@ -532,7 +550,10 @@ async def test_warnings_of_strays_are_bounded(
             await settle()
             id = subscription(server)
             server.say(
-                *(note("subscriptions/acknowledged", id, notifications={"toolsListChanged": i}) for i in range(9, 99))
+                *(
+                    note("subscriptions/acknowledged", id, notifications={"toolsListChanged": i})
+                    for i in range(9, 99)
+                )
             )
             server.say(acknowledge(id, {}))
 
@@ -583,16 +604,18 @@ async def test_a_resource_is_subscribed_to_once_for_all(
 
 
 @OLD_REVISIONS
-async def test_a_part_of_a_resource_is_heard_of(
-    revision: str, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_a_part_of_a_resource_is_heard_of(revision: str, autojump_clock: trio.testing.MockClock) -> None:
     """2025-11-25, schema, `ResourceUpdatedNotification`: it may be a sub-resource of what was subscribed to."""
     server = ScriptedServer(revision)
     async with open_scripted(server) as client, client.listen(resources=["file:///d", "x:/y/"]) as events:
         for uri in ("file:///d/e", "file:///dd", "file:///", "x:/y/z", "x:/y", "file:///d#part"):
             server.say(note("resources/updated", uri=uri))
         heard = await take(events, 3)
-        assert heard == [ResourceUpdated("file:///d/e"), ResourceUpdated("x:/y/z"), ResourceUpdated("file:///d#part")]
+        assert heard == [
+            ResourceUpdated("file:///d/e"),
+            ResourceUpdated("x:/y/z"),
+            ResourceUpdated("file:///d#part"),
+        ]
         assert events.waiting == 0
 
 
@@ -744,11 +767,19 @@ async def test_a_subscription_that_fails_is_made_again_after_a_growing_pause(
         server.say(refusal({"id": subscription(server)}, -32603, "something broke"))
         with pytest.raises(RequestError, match="just now not"):
             await events.__anext__()
-        pauses = [later - earlier for earlier, later in zip(asked, asked[1:], strict=False)]
+        pauses = [later - earlier for earlier, later in itertools.pairwise(asked)]
         assert len(pauses) == 8
         for number, pause in enumerate(pauses):
             assert 0.05 * 2**number <= pause <= 0.1 * 2**number
         assert server.connections == 1
+
+
+def refuse_to_go_on(_: ScriptedServer, message: dict[str, Any]) -> object:
+    return refusal(message, -32601, "not any more")
+
+
+def ignore_the_first(server: ScriptedServer, _: dict[str, Any]) -> object:
+    return NO_ANSWER if len(server.requests("subscriptions/listen")) == 1 else None
 
 
 async def test_a_subscription_that_is_refused_later_ends_the_iteration(
@@ -756,7 +787,7 @@ async def test_a_subscription_that_is_refused_later_ends_the_iteration(
 ) -> None:
     server = ScriptedServer()
     async with open_scripted(server) as client, client.listen(tools_list_changed=True) as events:
-        server.script = lambda _, message: refusal(message, -32601, "not any more")
+        server.script = refuse_to_go_on
         server.lose()
         with pytest.raises(RequestError, match="does not let clients listen"):
             await events.__anext__()
@@ -772,7 +803,7 @@ async def test_a_renewal_that_nobody_acknowledges_is_given_up_and_tried_again(
         open_scripted(server, limits=Limits(listen_timeout=7)) as client,
         client.listen(tools_list_changed=True) as events,
     ):
-        server.script = lambda s, _: NO_ANSWER if len(s.requests("subscriptions/listen")) == 1 else None
+        server.script = ignore_the_first
         server.lose()
         resynced = await events.__anext__()
         assert isinstance(resynced, Resynced)
@@ -788,7 +819,11 @@ async def test_a_renewal_that_nobody_acknowledges_is_given_up_and_tried_again(
 async def test_losing_the_connection_while_entering_comes_out_of_entering(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    server = ScriptedServer(script=lambda s, _: (s.lose(), NO_ANSWER)[1])
+    def fall_over(server: ScriptedServer, _: dict[str, Any]) -> object:
+        server.lose()
+        return NO_ANSWER
+
+    server = ScriptedServer(script=fall_over)
     async with open_scripted(server) as client:
         with pytest.raises(ConnectionLost, match="fell over"):
             async with client.listen(tools_list_changed=True):

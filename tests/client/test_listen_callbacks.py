@@ -12,6 +12,7 @@ from scripted import LEGACY, MODERN, NO_ANSWER, ScriptedServer, note, open_scrip
 from wires import refusal
 
 from trio_mcp import Limits, LocalProtocolError, Revision
+from trio_mcp.types import LoggingMessageNotificationParams
 
 REVISIONS = pytest.mark.parametrize("revision", list(Revision))
 
@@ -28,13 +29,16 @@ class Recorder:
         await trio.sleep(self.pause)
         self.heard[-1] = what
 
+    async def hear_log(self, message: LoggingMessageNotificationParams) -> None:
+        await self.hear(f"log {message.data}")
+
     def options(self) -> dict[str, Any]:
         return {
             "on_tools_list_changed": functools.partial(self.hear, "tools"),
             "on_prompts_list_changed": functools.partial(self.hear, "prompts"),
             "on_resources_list_changed": lambda: self.heard.append("resources"),
             "on_resource_updated": self.heard.append,
-            "on_log": lambda message: self.hear(f"log {message.data}"),
+            "on_log": self.hear_log,
         }
 
 
@@ -194,7 +198,9 @@ async def test_a_subscription_that_fails_is_made_again(autojump_clock: trio.test
         assert recorder.heard == ["tools", "prompts", "resources"]
 
 
-async def test_a_subscription_that_nobody_acknowledges_is_given_up(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_subscription_that_nobody_acknowledges_is_given_up(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
     server = ScriptedServer(script=lambda _, __: NO_ANSWER)
     async with open_scripted(server, on_tools_list_changed=print, limits=Limits(listen_timeout=3)) as client:
         await trio.sleep(1000)

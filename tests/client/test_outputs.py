@@ -38,7 +38,9 @@ class Tools:
             tool: dict[str, Any] = {"name": "t", "inputSchema": {"type": "object"}}
             if self.schema is not None:
                 tool["outputSchema"] = self.schema
-            return answer(message, {"tools": [tool], "resultType": "complete", "ttlMs": 0, "cacheScope": "private"})
+            return answer(
+                message, {"tools": [tool], "resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+            )
         if message["method"] == "tools/call":
             return answer(message, {"content": [], "resultType": "complete", **self.result})
         return None
@@ -200,7 +202,9 @@ async def test_a_value_too_deep_for_its_schema_passes_and_others_are_still_check
 async def test_how_many_tools_are_remembered_is_a_limit(autojump_clock: trio.testing.MockClock) -> None:
     def script(_: ScriptedServer, message: dict[str, Any]) -> object:
         if message["method"] == "tools/list":
-            tools = [{"name": f"t{i}", "inputSchema": {"type": "object"}, "outputSchema": POINT} for i in range(5)]
+            tools = [
+                {"name": f"t{i}", "inputSchema": {"type": "object"}, "outputSchema": POINT} for i in range(5)
+            ]
             return answer(message, {"tools": tools})
         return answer(message, {"content": []})
 
@@ -296,7 +300,9 @@ async def test_where_nothing_is_structured_the_text_is_read(
 
 
 @REVISIONS
-@pytest.mark.parametrize("content", [[], [{"type": "text", "text": "no JSON"}], [{"type": "text", "text": '{"x": "3"}'}]])
+@pytest.mark.parametrize(
+    "content", [[], [{"type": "text", "text": "no JSON"}], [{"type": "text", "text": '{"x": "3"}'}]]
+)
 async def test_what_is_not_of_the_type_is_refused(
     content: object, revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:

@@ -143,7 +143,8 @@ def test_a_change_outdates_what_it_concerns(change: Change, outdated: set[str]) 
 
 
 @pytest.mark.parametrize(
-    ("changed", "is_outdated"), [("a:b/c", True), ("a:b", True), ("a:b/c/d", True), ("a:x", False), ("a:b/cd", False)]
+    ("changed", "is_outdated"),
+    [("a:b/c", True), ("a:b", True), ("a:b/c/d", True), ("a:x", False), ("a:b/cd", False)],
 )
 def test_an_update_outdates_the_resource_its_parts_and_what_holds_it(changed: str, is_outdated: bool) -> None:
     store = CacheStore(10, 1000)

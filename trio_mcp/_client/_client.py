@@ -141,8 +141,8 @@ class Client:
 
         Raises:
             RequestError: The server refuses the call, for instance because it has no such tool.
-            RemoteProtocolError: The result is none, or breaks the output schema that the tool had when this client
-                listed it, or is not of the type `returns`.
+            RemoteProtocolError: The result is none, or breaks the output schema that the tool had when this
+                client listed it, or is not of the type `returns`.
             ToolError: The tool failed, and there is `returns`.
             TypeError: `returns` has no form in JSON. Nothing was sent.
 

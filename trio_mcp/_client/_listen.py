@@ -191,7 +191,7 @@ class _Listener:
             finally:
                 connection.subscriptions.remove(subscription)
         finally:
-            await connection.resource_subscriptions.release(uris)
+            await connection.resource_subscriptions.release(uris)  # noqa: ASYNC102 - shields itself, and is bounded
 
     # Called while a message is being read.
 

@@ -5,8 +5,8 @@ with each step, a definition that names itself twice doubles it with each level 
 without compiling anything, in steps that are counted.
 """
 
-# A schema is a graph: each subschema a node, each keyword that applies one schema to something an edge. Some apply
-# it to the same value (`allOf`, `$ref`), others to a part of it (`properties`, `items`).
+# A schema is a graph: each subschema a node, each keyword that applies one schema to something an edge. Some
+# apply it to the same value (`allOf`, `$ref`), others to a part of it (`properties`, `items`).
 #
 # * A cycle of the first kind never ends.
 # * Where no cycle can be reached, the cost of a node is one more than that of all it applies.

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, NoReturn, Protocol, cast, final
 
 from ._plain import is_object
@@ -38,7 +38,7 @@ class _Engine(Protocol):
 
     max_checks: int
 
-    def fits(self, value: object) -> bool:
+    def fits(self, value: object, /) -> bool:
         """Whether a value fits."""
         ...
 
@@ -129,7 +129,10 @@ class _Fast:
             self._validator = library.validator_for(schema, retriever=_refuse)
         except (ValueError, RecursionError) as error:  # its ValidationError is a ValueError
             raise UnusableSchema(_first_line(error)) from None
-        self.fits: Callable[[object], bool] = self._validator.is_valid
+
+    def fits(self, value: object, /) -> bool:
+        """Whether a value fits."""
+        return bool(self._validator.is_valid(value))
 
     def problems(self, value: object) -> list[_Found]:
         """Return the first few."""
@@ -158,7 +161,10 @@ class _Slow:
         except RecursionError:
             raise UnusableSchema("it nests too deep") from None
         self._validator = make(schema, registry=referencing.Registry())
-        self.fits: Callable[[object], bool] = self._validator.is_valid
+
+    def fits(self, value: object, /) -> bool:
+        """Whether a value fits."""
+        return bool(self._validator.is_valid(value))
 
     def problems(self, value: object) -> list[_Found]:
         """Return the first few."""
