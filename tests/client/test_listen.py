@@ -27,6 +27,7 @@ from wires import refusal
 
 from trio_mcp import (
     Change,
+    Client,
     ConnectionLost,
     Events,
     Lagged,
@@ -231,6 +232,36 @@ async def test_leaving_the_block_ends_the_subscription_exactly_once(
                 assert sorted(r["params"]["uri"] for r in server.requests(method)) == ["a:b", "a:c"]
         assert client.statistics().calls == 0
     tape.check_endings()
+
+
+@REVISIONS
+async def test_cancelled_at_any_moment_it_leaves_nothing(
+    revision: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Whatever the server was asked for, it is told that nobody wants it any more, and never twice."""
+    for steps in range(25):
+        server = ScriptedServer(revision)
+        tape = Tape()
+        async with open_scripted(server, on_frame=tape) as client:
+            await settle()
+            async with trio.open_nursery() as nursery:
+
+                async def listen(client: Client = client) -> None:
+                    async with client.listen(tools_list_changed=True, resources=["a:b", "a:c"]) as events:
+                        await events.__anext__()
+
+                nursery.start_soon(listen)
+                for _ in range(steps):
+                    await trio.lowlevel.checkpoint()
+                nursery.cancel_scope.cancel()
+            await settle()
+            assert client.statistics().calls == 0
+            if is_modern(revision):
+                assert len(server.goodbyes()) == len(server.requests("subscriptions/listen"))
+            else:
+                left = {r["params"]["uri"] for r in server.requests("resources/unsubscribe")}
+                assert {r["params"]["uri"] for r in server.requests("resources/subscribe")} <= left
+        tape.check_endings()
 
 
 @REVISIONS

@@ -473,5 +473,8 @@ def test_every_limit_has_a_test() -> None:
         "max_threads",
     }
     tested_elsewhere = {"goodbye_timeout", "terminate_timeout"}
+    tested_elsewhere |= {"listen_timeout", "max_events"}  # tests/client/test_listen.py
+    tested_elsewhere |= {"max_cache_entries", "max_cache_bytes", "cache_timeout"}  # tests/client/test_cache.py
+    tested_elsewhere |= {"max_known_tools", "max_schema_bytes"}  # tests/client/test_outputs.py
     assert {field.name for field in attrs.fields(Limits)} == tested_here | tested_elsewhere
     assert issubclass(ScriptedChannel, Channel)
