@@ -77,9 +77,19 @@ class SchemaCost:
         weight = total = 1
         while level and total <= most:
             weight *= self.growth
-            total += weight * sum(len(whole) for whole in level if is_object(whole) or is_array(whole))
-            if total <= most:
-                level = [part for whole in level for part in _parts(whole)]
+            parts: list[Any] = []
+            for whole in level:
+                if is_object(whole):
+                    total += weight * len(whole)
+                    if total > most:
+                        break
+                    parts += whole.values()
+                elif is_array(whole):
+                    total += weight * len(whole)
+                    if total > most:
+                        break
+                    parts += whole
+            level = parts
         return total <= most
 
 
