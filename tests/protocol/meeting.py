@@ -274,6 +274,11 @@ class Meeting:
             return error
         raise AssertionError("the call went through")
 
+    async def heard(self, messages: int) -> None:
+        """Wait until so many log messages have come to the client's handler, which no request waits for."""
+        while len(self.host.logged) < messages:
+            await trio.sleep(0.001)
+
     async def noted(self, line: str) -> list[str]:
         """Wait until the server has noted a line, and return all it has noted."""
         found: list[str] = []

@@ -405,8 +405,11 @@ class Client(LowLevelClient):
     async def ping(self, *, meta: Mapping[str, object] | None = None) -> None:
         """Find out whether the server answers. The modern era has no ping; discovery does as well."""
         connection = await self._keeper.connected()
-        method = "server/discover" if connection.revision.is_modern else "ping"
-        await self._ask(method, RequestParams(meta=meta), EmptyResult)
+        if connection.revision.is_modern:
+            await self._ask("server/discover", RequestParams(meta=meta), EmptyResult)
+        else:
+            # Without parameters, not even an empty object (2025-11-25, basic/utilities/ping, "Message Format").
+            read_result("ping", await self.request("ping", None if meta is None else {"_meta": meta}), EmptyResult)
 
     async def set_log_level(self, level: LoggingLevel, *, meta: Mapping[str, object] | None = None) -> None:
         """Ask for log messages of at least this severity, from now on; they go to ``on_log``.

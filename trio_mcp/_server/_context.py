@@ -38,6 +38,7 @@ StateT = TypeVar("StateT", default=Any)
 _State_co = TypeVar("_State_co", covariant=True)
 _Args = TypeVarTuple("_Args")
 
+_PROGRESS_MESSAGES: Final = Revision.V2025_03_26
 _SEVERITY: Final = {level: rank for rank, level in enumerate(get_args(LoggingLevel))}
 
 
@@ -339,7 +340,9 @@ class Context(Questions, Generic[StateT]):
         return await self._exchange.ask(method, params, on_progress=on_progress)
 
     async def _report(self, progress: float, total: float | None, message: str | None) -> None:
-        await self._exchange.report(progress, total, message)
+        # 2024-11-05 has no message.
+        can_say = self.revision >= _PROGRESS_MESSAGES
+        await self._exchange.report(progress, total, message if can_say else None)
 
     # What else goes on.
 
