@@ -13,7 +13,7 @@ import os
 import queue
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, final
@@ -23,8 +23,8 @@ from servers.everything import server
 from tape import Tape
 from typing_extensions import Unpack
 
-from trio_mcp import Client, ClientOptions, RequestError, Revision, RootLike, StdioServerParameters, open_client
-from trio_mcp.types import CallToolResult, TextContent
+from trio_mcp import Client, ClientOptions, RequestError, Revision, StdioServerParameters, open_client
+from trio_mcp.types import CallToolResult, Root, TextContent
 
 __all__ = ["ALL", "FORMS", "LEGACY", "MODERN", "TOOLS", "URLS", "Host", "Hosts", "Meeting", "meet", "text_of"]
 
@@ -52,7 +52,7 @@ class Host:
     Attributes:
         answers: What the user answers to forms and URLs, one after the other; the last one stays.
         replies: What the model says, likewise. Each may be a function, also an async one.
-        roots: Where the server may work.
+        places: Where the server may work, likewise.
         asked: What the user was asked.
         sampled: What the model was asked.
         logged: What the server has logged.
@@ -65,8 +65,8 @@ class Host:
     def reset(self) -> None:
         """Forget everything."""
         self.answers: list[Any] = [{"value": "octocat"}]
-        self.replies: list[Any] = [{"type": "text", "text": "Paris"}]
-        self.roots: Sequence[RootLike] = ()
+        self.replies: list[Any] = ["Paris"]
+        self.places: list[Any] = [[Root(uri="file:///home/user/projects/myproject", name="My Project")]]
         self.asked: list[Any] = []
         self.sampled: list[Any] = []
         self.logged: list[Any] = []
@@ -91,6 +91,10 @@ class Host:
         self.sampled.append(params)
         return await self._next(self.replies, params)
 
+    async def list_roots(self) -> Any:
+        """Say where the server may work."""
+        return await self._next(self.places, None)
+
     def options(self) -> ClientOptions:
         """Return the options of a client that can do everything."""
         return {
@@ -100,7 +104,7 @@ class Host:
             "on_elicit": self.elicit,
             "elicit_modes": ("form", "url"),
             "on_elicitation_complete": self.finished_at,
-            "roots": lambda: self.roots,
+            "roots": self.list_roots,
             "on_log": lambda message: self.logged.append(message),
         }
 
@@ -235,9 +239,10 @@ class Meeting:
         return [m.get("params", {}) for m in self.received if m.get("method") == method and "id" not in m]
 
     def questions(self, method: str) -> list[dict[str, Any]]:
-        """Return the parameters of what the server has asked, however it asks in this revision."""
+        """Return the parameters of what the server has asked, without `_meta`, however it asks in this revision."""
         if not self.is_modern:
-            return [m.get("params", {}) for m in self.received if m.get("method") == method and "id" in m]
+            asked = [m.get("params", {}) for m in self.received if m.get("method") == method and "id" in m]
+            return [{name: value for name, value in one.items() if name != "_meta"} for one in asked]
         found: list[dict[str, Any]] = []
         for message in self.received:
             assert "method" not in message or "id" not in message, "a modern server asks nothing by itself"
@@ -262,6 +267,16 @@ class Meeting:
     def is_modern(self) -> bool:
         """Whether there is no handshake and the server cannot ask by itself."""
         return self.revision.is_modern
+
+    def declared(self) -> dict[str, Any]:
+        """Return what the client says it can do: once in the handshake, or with each request."""
+        if self.is_modern:
+            meta = [m for m in self.sent if "params" in m and "id" in m][-1]["params"]["_meta"]
+            said: dict[str, Any] = meta["io.modelcontextprotocol/clientCapabilities"]
+        else:
+            (hello,) = [m for way, m in self.tape.frames if way == "sent" and m.get("method") == "initialize"]
+            said = hello["params"]["capabilities"]
+        return said
 
     # What tests do often.
 

@@ -409,7 +409,8 @@ class Client(LowLevelClient):
             await self._ask("server/discover", RequestParams(meta=meta), EmptyResult)
         else:
             # Without parameters, not even an empty object (2025-11-25, basic/utilities/ping, "Message Format").
-            read_result("ping", await self.request("ping", None if meta is None else {"_meta": meta}), EmptyResult)
+            result = await self.request("ping", None if meta is None else {"_meta": meta})
+            read_result("ping", result, EmptyResult)
 
     async def set_log_level(self, level: LoggingLevel, *, meta: Mapping[str, object] | None = None) -> None:
         """Ask for log messages of at least this severity, from now on; they go to ``on_log``.

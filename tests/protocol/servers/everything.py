@@ -5,7 +5,7 @@ As a program it is served over stdio; in memory it is `server`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
@@ -20,6 +20,7 @@ from trio_mcp import (
     Context,
     Field,
     Image,
+    NotificationContext,
     Preferences,
     RequestError,
     ResourceNotFound,
@@ -419,6 +420,11 @@ async def agent(ctx: Context, choice: Literal["auto", "required"] = "auto", bad:
 async def where(ctx: Context) -> str:
     """Ask for the client's roots."""
     return ", ".join(f"{root.name}: {root.uri}" for root in await ctx.list_roots())
+
+
+@server.notification_handler("notifications/roots/list_changed")
+async def _roots_changed(params: Mapping[str, Any], ctx: NotificationContext) -> None:
+    NOTES.append("roots changed")
 
 
 @server.tool
