@@ -175,6 +175,7 @@ class Calls:
         if call.request.state is OutboundState.QUEUED and call.entry is not None:
             self._outbox.withdraw(call.entry)
         if self._table.give_up(call.request):
+            _log.debug("%s was given up: %s", call.request.method, reason)
             goodbye = self._channel.give_up(call.request.id, reason)
             if goodbye is not None:
                 data = encode_notification(goodbye.method, goodbye.params)

@@ -268,6 +268,7 @@ class Exchanges:
             return False
         exchange = self._table.get_running(id)
         if exchange is not None:
+            _log.debug("%s was given up by its caller: %.200r", exchange.request.method, reason)
             exchange.give_up(
                 f"the caller gave it up: {reason}" if isinstance(reason, str) else "the caller gave it up"
             )
