@@ -30,7 +30,7 @@ types: .venv/dev
 
 # Writes docs/protocol.md from the marks of the tests, and fails where a section has neither a test nor a reason.
 protocol: .venv/dev
-	$(BIN)/python -m pytest -q --collect-only --protocol-table docs/protocol.md
+	$(BIN)/python -m pytest -q --collect-only --protocol-table=docs/protocol.md
 
 interop: .venv/dev
 	$(BIN)/python tests/interop/environments.py

@@ -519,7 +519,9 @@ async def test_the_end_of_an_elicitation_by_url_is_told() -> None:
     assert other == []
 
 
-@pytest.mark.spec("client/elicitation", "Completion Notifications for URL Mode Elicitation", revisions="2025-11-25")
+@pytest.mark.spec(
+    "client/elicitation", "Completion Notifications for URL Mode Elicitation", revisions="2025-11-25"
+)
 async def test_the_end_of_an_elicitation_that_an_error_demanded_is_told() -> None:
     """2025-11-25, client/elicitation, "URL Elicitation Required Error": its ids are known from then on."""
     done: list[str] = []

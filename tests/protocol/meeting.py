@@ -13,11 +13,13 @@ import os
 import queue
 import sys
 import threading
-from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, final
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast, final
 
+import outcome
+import pytest
 import trio
 from servers.everything import server
 from tape import Tape
@@ -26,7 +28,20 @@ from typing_extensions import Unpack
 from trio_mcp import Client, ClientOptions, RequestError, Revision, StdioServerParameters, open_client
 from trio_mcp.types import CallToolResult, Root, TextContent
 
-__all__ = ["ALL", "FORMS", "LEGACY", "MODERN", "TOOLS", "URLS", "Host", "Hosts", "Meeting", "meet", "text_of"]
+__all__ = [
+    "ALL",
+    "FORMS",
+    "LEGACY",
+    "MODERN",
+    "TOOLS",
+    "URLS",
+    "Host",
+    "Hosts",
+    "Meeting",
+    "meet",
+    "shows",
+    "text_of",
+]
 
 ALL = tuple(Revision)
 LEGACY = tuple(revision for revision in Revision if not revision.is_modern)
@@ -43,6 +58,7 @@ ENOUGH = 30
 """Seconds in which any test is over, on a machine that is busy with other things."""
 
 P = ParamSpec("P")
+T = TypeVar("T", bound=Callable[..., object])
 
 
 @final
@@ -59,7 +75,8 @@ class Host:
         finished: The elicitations whose user is done at a URL.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, tape: Tape) -> None:
+        self.tape = tape
         self.reset()
 
     def reset(self) -> None:
@@ -106,6 +123,7 @@ class Host:
             "on_elicitation_complete": self.finished_at,
             "roots": self.list_roots,
             "on_log": lambda message: self.logged.append(message),
+            "on_frame": self.tape,
         }
 
     def finished_at(self, elicitation_id: str) -> None:
@@ -128,11 +146,11 @@ class Meeting:
     def __init__(self, revision: Revision, binding: str) -> None:
         self.revision = revision
         self.binding = binding
-        self.host = Host()
         self.tape = Tape()
+        self.host = Host(self.tape)
         self.client: Client
         self._begin = 0
-        self._threads: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._reports: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._live, name=f"meeting of {revision} over {binding}")
 
     # Its life.
@@ -140,38 +158,32 @@ class Meeting:
     def open(self) -> None:
         """Connect."""
         self._thread.start()
-        opened = self._threads.get()
-        if isinstance(opened, BaseException):
+        report = self._reports.get()
+        if isinstance(report, outcome.Error):
             self._thread.join()
-            raise opened
-        self._token, self._end = opened
+            report.unwrap()
+        self._token, self._end = report
 
     def close(self) -> None:
         """Disconnect, and leave nothing."""
-        self._token.run_sync_soon(self._end.set)
+        with suppress(trio.RunFinishedError):  # it has failed already, and says why
+            self._token.run_sync_soon(self._end.set)
         self._thread.join()
-        left = self._threads.get()
-        if left is not None:
-            raise left
+        self._reports.get().unwrap()
 
     def _live(self) -> None:
-        try:
-            trio.run(self._connected)
-        except BaseException as error:  # told to whoever opens or closes it
-            self._threads.put(error)
-        else:
-            self._threads.put(None)
+        self._reports.put(outcome.capture(trio.run, self._connected))
 
     async def _connected(self) -> None:
-        async with AsyncExitStack() as stack:
-            self.client = await stack.enter_async_context(self.another(**self.host.options(), on_frame=self.tape))
+        async with self.another(**self.host.options()) as self.client:
             end = trio.Event()
-            self._threads.put((trio.lowlevel.current_trio_token(), end))
+            self._reports.put((trio.lowlevel.current_trio_token(), end))
             await end.wait()
 
-    def another(self, **options: Unpack[ClientOptions]) -> Any:
+    def another(self, **options: Unpack[ClientOptions]) -> AbstractAsyncContextManager[Client]:
         """Return another client of the same revision and binding, with options of its own."""
-        return open_client(self._target(), revision=self.revision, **options)
+        options["revision"] = self.revision
+        return open_client(self._target(), **options)
 
     def _target(self) -> Any:
         if self.binding == "memory":
@@ -255,7 +267,8 @@ class Meeting:
         """Return what the client has answered to the server's questions of a method."""
         if not self.is_modern:
             ids = [m["id"] for m in self.received if m.get("method") == method and "id" in m]
-            return [m.get("result", m.get("error")) for m in self.sent if "method" not in m and m["id"] in ids]
+            answers = [m for m in self.sent if "method" not in m and m["id"] in ids]
+            return [m["result"] if "result" in m else m["error"] for m in answers]
         keys: list[str] = []
         for message in self.received:
             asked = message.get("result", {}).get("inputRequests", {})
@@ -346,4 +359,15 @@ def meet(
     def run(meeting: Meeting, *args: P.args, **kwargs: P.kwargs) -> None:
         meeting.run(functools.partial(test, meeting, *args, **kwargs))
 
-    return run
+    return cast("Callable[Concatenate[Meeting, P], None]", run)
+
+
+def shows(pages: Sequence[str], section: str) -> Callable[[T], T]:
+    """Mark a test for a section that several pages have."""
+
+    def mark(test: T) -> T:
+        for page in pages:
+            test = pytest.mark.spec(page, section)(test)
+        return test
+
+    return mark

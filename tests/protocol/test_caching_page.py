@@ -12,8 +12,16 @@ import trio.testing
 from meeting import MODERN, Meeting, meet
 from scripted_server import ScriptedServer
 
-from trio_mcp import CacheHint, LocalProtocolError, RequestError, ResponseCache, Server, ToolsListChanged, open_client
-from trio_mcp.types import ReadResourceResult, TextResourceContents
+from trio_mcp import (
+    CacheHint,
+    LocalProtocolError,
+    RequestError,
+    ResponseCache,
+    Server,
+    ToolsListChanged,
+    open_client,
+)
+from trio_mcp.types import CacheScope, ReadResourceResult, TextResourceContents
 
 CACHING = "server/utilities/caching"
 MODERN_ONLY = pytest.mark.parametrize("revision", [MODERN])
@@ -152,10 +160,9 @@ async def test_without_a_time_to_live_nothing_is_fresh(revision: str, hints: dic
 @pytest.mark.spec(CACHING, "Security Considerations")
 @pytest.mark.parametrize(("scope", "who"), [("public", "everybody"), ("private", "its own")])
 @MODERN_ONLY
-async def test_what_is_private_is_not_shared(revision: str, scope: str, who: str) -> None:
+async def test_what_is_private_is_not_shared(revision: str, scope: CacheScope, who: str) -> None:
     """Two clients of one server, two principals, one cache."""
-    hint: Any = CacheHint(ttl=60, scope=scope)  # type: ignore[arg-type]  # parametrized
-    server = Server("shared", cache=hint)
+    server = Server("shared", cache=CacheHint(ttl=60, scope=scope))
     server.tool(name="only")(lambda: "x")
     cache = ResponseCache()
     frames: dict[str, list[bytes]] = {"alice": [], "bob": []}
@@ -185,7 +192,11 @@ async def test_each_page_is_kept_by_itself_and_all_have_one_scope(revision: str)
         assert [(page.ttl_ms, page.cache_scope) for page in pages] == [(60_000, "public")] * 3
         asked = sum(b"tools/list" in frame for frame in frames)
         assert asked == 3
-        assert [one.name async for one in client.list_tools(cursor=pages[0].next_cursor)] == ["tool2", "tool3", "tool4"]
+        assert [one.name async for one in client.list_tools(cursor=pages[0].next_cursor)] == [
+            "tool2",
+            "tool3",
+            "tool4",
+        ]
         assert sum(b"tools/list" in frame for frame in frames) == 3
 
 

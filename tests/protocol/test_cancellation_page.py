@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import pytest
 import trio
-from meeting import FORMS, Meeting, meet, text_of
+from meeting import FORMS, Meeting, meet, shows, text_of
 
 from trio_mcp.types import CreateMessageResult, Root, TextContent
 
 PAGES = ("basic/utilities/cancellation", "basic/patterns/cancellation")
 CANCELLED = "notifications/cancelled"
 _JOE = Root(uri="file:///joe", name="Joe")
-
-
-def spec(section: str) -> Any:
-    """Mark a test for the section of both pages."""
-
-    def mark(test: Any) -> Any:
-        for page in PAGES:
-            test = pytest.mark.spec(page, section)(test)
-        return test
-
-    return mark
 
 
 async def still_works(meeting: Meeting) -> None:
@@ -36,8 +26,8 @@ def goodbyes(meeting: Meeting) -> list[Any]:
     return [m["params"]["requestId"] for m in meeting.sent if m.get("method") == CANCELLED]
 
 
-@spec("Cancellation Flow")
-@spec("Behavior Requirements")
+@shows(PAGES, "Cancellation Flow")
+@shows(PAGES, "Behavior Requirements")
 @pytest.mark.spec(PAGES[1], "Transport-Specific Cancellation")
 @meet
 async def test_a_request_that_is_given_up_ends_and_is_not_answered(meeting: Meeting) -> None:
@@ -59,7 +49,7 @@ async def test_a_request_that_is_given_up_ends_and_is_not_answered(meeting: Meet
     assert not meeting.notes("notifications/message")
 
 
-@spec("Cancellation Flow")
+@shows(PAGES, "Cancellation Flow")
 @pytest.mark.spec(PAGES[1], "Timeouts")
 @meet
 async def test_a_deadline_gives_up_as_well(meeting: Meeting) -> None:
@@ -72,7 +62,7 @@ async def test_a_deadline_gives_up_as_well(meeting: Meeting) -> None:
     assert goodbyes(meeting) == [request["id"]]
 
 
-@spec("Behavior Requirements")
+@shows(PAGES, "Behavior Requirements")
 @meet
 async def test_one_request_is_given_up_and_its_neighbour_goes_on(meeting: Meeting) -> None:
     names = [f"{n} of {meeting.revision}" for n in (1, 2)]
@@ -97,12 +87,19 @@ async def test_one_request_is_given_up_and_its_neighbour_goes_on(meeting: Meetin
     assert len(goodbyes(meeting)) == 2
 
 
-@spec("Error Handling")
-@spec("Behavior Requirements")
-@spec("Timing Considerations")
+@shows(PAGES, "Error Handling")
+@shows(PAGES, "Behavior Requirements")
+@shows(PAGES, "Timing Considerations")
 @pytest.mark.parametrize(
     "params",
-    [{"requestId": 999_999}, {"requestId": "no such id"}, {"requestId": None}, {"requestId": 1.5}, {}, "answered"],
+    [
+        {"requestId": 999_999},
+        {"requestId": "no such id"},
+        {"requestId": None},
+        {"requestId": 1.5},
+        {},
+        "answered",
+    ],
     ids=str,
 )
 @meet
@@ -114,6 +111,21 @@ async def test_a_goodbye_to_nothing_is_ignored(meeting: Meeting, params: Any) ->
     await meeting.client.notify(CANCELLED, {**params, "reason": "a test"})
     await still_works(meeting)
     assert not [m for m in meeting.received if "error" in m]
+
+
+@shows(PAGES, "Implementation Notes")
+@meet
+async def test_both_sides_log_why(meeting: Meeting, caplog: pytest.LogCaptureFixture) -> None:
+    """The log of a server process is its own."""
+    with caplog.at_level(logging.DEBUG, "trio_mcp"):
+        with trio.CancelScope() as scope:
+            await meeting.client.call_tool(
+                "wait", {"name": "logged"}, on_progress=lambda _: scope.cancel(reason="the user pressed stop")
+            )
+        await meeting.noted("logged was cancelled")
+    assert "tools/call was given up: the user pressed stop" in caplog.text
+    if meeting.binding == "memory":
+        assert "tools/call was given up by its caller: 'the user pressed stop'" in caplog.text
 
 
 # At each level: a tool asks the model, whose client calls a tool, which asks the user (or, before 2025-06-18, for
@@ -195,8 +207,8 @@ async def test_a_tool_asks_the_model_that_calls_a_tool_that_asks_the_user(meetin
     assert not meeting.notes(CANCELLED)
 
 
-@spec("Behavior Requirements")
-@spec("Cancellation Flow")
+@shows(PAGES, "Behavior Requirements")
+@shows(PAGES, "Cancellation Flow")
 @pytest.mark.parametrize("level", LEVELS)
 @meet
 async def test_cancelling_the_outermost_call_cancels_everything_inside(meeting: Meeting, level: str) -> None:
@@ -213,7 +225,9 @@ async def test_cancelling_the_outermost_call_cancels_everything_inside(meeting: 
     while len(deep.ended) < len(in_client):  # the server's goodbye takes its time
         await trio.sleep(0.001)
     assert sorted(deep.ended) == sorted(in_client)
-    running = {"tool": ["deep"], "model": ["outer"], "inner tool": ["outer", "deep"], "user": ["outer", "inner"]}[level]
+    running = {"tool": ["deep"], "model": ["outer"], "inner tool": ["outer", "deep"], "user": ["outer", "inner"]}[
+        level
+    ]
     if meeting.is_modern:  # those that have asked are parked
         running = [name for name in running if name == "deep"]
     left = {f"{name} was cancelled" for name in running}
@@ -232,7 +246,7 @@ async def test_cancelling_the_outermost_call_cancels_everything_inside(meeting: 
     await still_works(meeting)
 
 
-@spec("Behavior Requirements")
+@shows(PAGES, "Behavior Requirements")
 @pytest.mark.parametrize("level", ["inner tool", "user"])
 @meet
 async def test_cancelling_an_inner_call_leaves_the_outer_ones_alone(meeting: Meeting, level: str) -> None:

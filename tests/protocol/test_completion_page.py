@@ -45,7 +45,10 @@ async def test_an_argument_of_a_prompt_is_completed_and_refined(meeting: Meeting
         "completion": {"values": ["python", "pytorch", "pyside"], "total": 3, "hasMore": False}
     }
     assert list(result.completion.values) == ["python", "pytorch", "pyside"]
-    assert list((await meeting.client.complete(REVIEW, "language", "pyt")).completion.values) == ["python", "pytorch"]
+    assert list((await meeting.client.complete(REVIEW, "language", "pyt")).completion.values) == [
+        "python",
+        "pytorch",
+    ]
 
 
 @pytest.mark.spec(COMPLETION, "Reference Types")

@@ -25,7 +25,7 @@ async def test_the_capability_is_declared(meeting: Meeting) -> None:
     if meeting.revision not in FORMS:
         assert "elicitation" not in meeting.declared()
     else:
-        expected = {"form": {}, "url": {}} if meeting.revision in URLS else {}
+        expected: dict[str, Any] = {"form": {}, "url": {}} if meeting.revision in URLS else {}
         assert meeting.declared()["elicitation"] == expected
 
 
@@ -146,7 +146,8 @@ async def test_a_user_may_decline_or_do_nothing(meeting: Meeting, action: str) -
 @pytest.mark.spec(ELICITATION, "Form Mode Security")
 @pytest.mark.spec(ELICITATION, "Response Actions")
 @pytest.mark.parametrize(
-    "filled_in", [{"name": "x"}, {"name": "x", "email": "no address"}, {"name": "x", "email": "a@b.org", "age": 17}]
+    "filled_in",
+    [{"name": "x"}, {"name": "x", "email": "no address"}, {"name": "x", "email": "a@b.org", "age": 17}],
 )
 @IN_FORMS
 @meet
@@ -210,7 +211,7 @@ async def test_a_client_is_not_asked_what_it_has_not_declared(meeting: Meeting) 
         assert text_of(await forms.call_tool("insist")) == "octocat", "{} means forms"
 
 
-_FORM = {"message": "?", "requestedSchema": {"type": "object", "properties": {}}}
+_FORM: dict[str, Any] = {"message": "?", "requestedSchema": {"type": "object", "properties": {}}}
 _URL = {"mode": "url", "message": "?", "url": "https://example.com/", "elicitationId": "1"}
 
 

@@ -26,7 +26,7 @@ def answering(required: dict[str, Any], **content: object) -> dict[str, Any]:
     """Return what a request that is made again brings."""
     assert required["resultType"] == "input_required"
     answer = {"action": "accept", "content": content or {"value": "octocat"}}
-    answers = {key: answer for key in required["inputRequests"]}
+    answers = dict.fromkeys(required["inputRequests"], answer)
     return {"inputResponses": answers, "requestState": required["requestState"]}
 
 
@@ -79,8 +79,13 @@ async def test_what_is_asked_at_once_is_answered_at_once(meeting: Meeting) -> No
     assert brought["inputResponses"].keys() == asked.keys()
     assert brought["requestState"] == required["requestState"]
     keys = {one["method"]: key for key, one in asked.items()}
-    assert brought["inputResponses"][keys["roots/list"]] == {"roots": [{"uri": "file:///one"}, {"uri": "file:///two"}]}
-    assert brought["inputResponses"][keys["sampling/createMessage"]]["content"] == {"type": "text", "text": "Paris"}
+    assert brought["inputResponses"][keys["roots/list"]] == {
+        "roots": [{"uri": "file:///one"}, {"uri": "file:///two"}]
+    }
+    assert brought["inputResponses"][keys["sampling/createMessage"]]["content"] == {
+        "type": "text",
+        "text": "Paris",
+    }
     assert "inputResponses" not in first["params"]
     assert "requestState" not in first["params"]
 
@@ -115,12 +120,12 @@ async def test_a_request_may_take_several_rounds(meeting: Meeting) -> None:
 @meet
 async def test_a_state_is_good_for_its_request_alone_and_unchanged(meeting: Meeting, tool: str) -> None:
     """Tampered with, or brought with other parameters or another method: refused, always in the same words."""
-    params = {"name": tool, "arguments": {}}
+    params: dict[str, Any] = {"name": tool, "arguments": {}}
     required = await meeting.client.request("tools/call", params)
     again = answering(required)
     state: str = required["requestState"]
     flipped = state[:-5] + ("A" if state[-5] != "A" else "B") + state[-4:]
-    bad = [
+    bad: list[tuple[str, dict[str, Any]]] = [
         ("tools/call", {**params, **again, "requestState": flipped}),
         ("tools/call", {**params, **again, "requestState": "eyJsb2NhdGlvbiI6Ik5ldyBZb3JrIn0"}),
         ("tools/call", {**params, **again, "name": "ask", "arguments": {"form": "name"}}),
@@ -138,7 +143,7 @@ async def test_a_state_is_good_for_its_request_alone_and_unchanged(meeting: Meet
 @pytest.mark.spec(MRTR, "Server Requirements (Basic Workflow)")
 @meet
 async def test_a_state_wakes_a_handler_once(meeting: Meeting) -> None:
-    params = {"name": "insist", "arguments": {}}
+    params: dict[str, Any] = {"name": "insist", "arguments": {}}
     again = answering(await meeting.client.request("tools/call", params))
     await meeting.client.request("tools/call", {**params, **again})
     await meeting.refused(lambda: meeting.client.request("tools/call", {**params, **again}), -32602)
@@ -148,8 +153,10 @@ async def test_a_state_wakes_a_handler_once(meeting: Meeting) -> None:
 @pytest.mark.spec(MRTR, "InputResponses")
 @pytest.mark.parametrize("tool", ["insist", "replayed"])
 @meet
-async def test_what_is_missing_is_asked_again_and_what_is_too_much_is_ignored(meeting: Meeting, tool: str) -> None:
-    params = {"name": tool, "arguments": {}}
+async def test_what_is_missing_is_asked_again_and_what_is_too_much_is_ignored(
+    meeting: Meeting, tool: str
+) -> None:
+    params: dict[str, Any] = {"name": tool, "arguments": {}}
     required = await meeting.client.request("tools/call", params)
     nothing = {"inputResponses": {"unheard of": {"action": "accept"}}, "requestState": required["requestState"]}
     again = await meeting.client.request("tools/call", {**params, **nothing})
@@ -165,7 +172,7 @@ async def test_what_is_missing_is_asked_again_and_what_is_too_much_is_ignored(me
 @pytest.mark.parametrize("responses", [5, [], {"x": 5}], ids=str)
 @meet
 async def test_answers_that_are_none_are_refused(meeting: Meeting, responses: object) -> None:
-    params = {"name": "insist", "arguments": {}}
+    params: dict[str, Any] = {"name": "insist", "arguments": {}}
     required = await meeting.client.request("tools/call", params)
     if isinstance(responses, dict):
         responses = dict.fromkeys(required["inputRequests"], 5)
@@ -179,10 +186,10 @@ async def test_what_a_client_has_not_declared_is_not_asked(meeting: Meeting) -> 
     """Per request: the same connection can be asked for roots in one request and not in the next."""
     capabilities = "io.modelcontextprotocol/clientCapabilities"
     params: dict[str, Any] = {"name": "where", "arguments": {}}
-    roots = {**params, "_meta": {capabilities: {"roots": {}}}}
+    roots: dict[str, Any] = {**params, "_meta": {capabilities: {"roots": {}}}}
     required = await meeting.client.request("tools/call", roots)
     assert required["resultType"] == "input_required"
-    nothing = {**params, "_meta": {capabilities: {"sampling": {}}}}
+    nothing: dict[str, Any] = {**params, "_meta": {capabilities: {"sampling": {}}}}
     error = await meeting.refused(lambda: meeting.client.request("tools/call", nothing), -32021)
     assert error.data == {"requiredCapabilities": {"roots": {}}}
 
@@ -192,9 +199,19 @@ async def test_what_a_client_has_not_declared_is_not_asked(meeting: Meeting) -> 
 async def test_a_state_is_echoed_as_it_is_and_only_if_there_was_one(revision: str) -> None:
     """Whatever is in it; and without questions the request is made again at once."""
     odd = " {not: json} \u2713 \\u0041 ==  "
-    rounds = [{"requestState": odd}, {"inputRequests": {}}, {"content": [], "resultType": "complete"}]
+    rounds: list[dict[str, Any]] = [
+        {"requestState": odd},
+        {"inputRequests": {}},
+        {"content": [], "resultType": "complete"},
+    ]
     server = ScriptedServer(
-        MODERN, {"tools/call": lambda _: {"resultType": "input_required", **rounds[len(server.requests("tools/call")) - 1]}}
+        MODERN,
+        {
+            "tools/call": lambda _: {
+                "resultType": "input_required",
+                **rounds[len(server.requests("tools/call")) - 1],
+            }
+        },
     )
     async with open_client(server, revision=revision) as client:
         await client.call_tool("x")
@@ -216,7 +233,9 @@ async def test_a_state_is_echoed_as_it_is_and_only_if_there_was_one(revision: st
     ],
     ids=["another request", "nothing asked", "something else asked"],
 )
-async def test_a_client_refuses_what_a_server_must_not_ask(revision: str, method: str, result: dict[str, Any]) -> None:
+async def test_a_client_refuses_what_a_server_must_not_ask(
+    revision: str, method: str, result: dict[str, Any]
+) -> None:
     server = ScriptedServer(MODERN, {method: {"resultType": "input_required", **result}})
     async with open_client(server, revision=revision) as client:
         with pytest.raises(RemoteProtocolError):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import trio
-from meeting import LEGACY, Meeting, meet
+from meeting import LEGACY, Meeting, meet, shows
 from tape import Tape
 
 from trio_mcp import Context, Progress, Revision, Server, open_client
@@ -15,19 +15,8 @@ from trio_mcp.types import CreateMessageResult, TextContent
 PAGES = ("basic/utilities/progress", "basic/patterns/progress")
 
 
-def spec(section: str) -> Any:
-    """Mark a test for the section of both pages."""
-
-    def mark(test: Any) -> Any:
-        for page in PAGES:
-            test = pytest.mark.spec(page, section)(test)
-        return test
-
-    return mark
-
-
-@spec("Progress Flow")
-@spec("Behavior Requirements")
+@shows(PAGES, "Progress Flow")
+@shows(PAGES, "Behavior Requirements")
 @meet
 async def test_progress_carries_the_token_of_its_request_and_only_grows(meeting: Meeting) -> None:
     """`message` exists from 2025-03-26 on. What would not be more than before is not sent."""
@@ -48,7 +37,7 @@ async def test_progress_carries_the_token_of_its_request_and_only_grows(meeting:
     assert [(one.progress, one.total) for one in seen] == [(1, 3), (2, 3), (3, 3), (3.5, 3)]
 
 
-@spec("Behavior Requirements")
+@shows(PAGES, "Behavior Requirements")
 @meet
 async def test_a_total_that_is_not_known_is_left_out(meeting: Meeting) -> None:
     await meeting.client.call_tool("count", {"to": 1, "total": False}, on_progress=lambda _: None)
@@ -57,8 +46,8 @@ async def test_a_total_that_is_not_known_is_left_out(meeting: Meeting) -> None:
     assert not [one for one in notes if "total" in one]
 
 
-@spec("Progress Flow")
-@spec("Behavior Requirements")
+@shows(PAGES, "Progress Flow")
+@shows(PAGES, "Behavior Requirements")
 @meet
 async def test_who_does_not_ask_for_progress_gets_none(meeting: Meeting) -> None:
     await meeting.client.call_tool("count", {"to": 3})
@@ -66,8 +55,8 @@ async def test_who_does_not_ask_for_progress_gets_none(meeting: Meeting) -> None
     assert not meeting.notes("notifications/progress")
 
 
-@spec("Progress Flow")
-@spec("Implementation Notes")
+@shows(PAGES, "Progress Flow")
+@shows(PAGES, "Implementation Notes")
 @meet
 async def test_requests_at_the_same_time_have_tokens_of_their_own(meeting: Meeting) -> None:
     seen: dict[int, list[float]] = {n: [] for n in (1, 2, 3)}
@@ -83,8 +72,8 @@ async def test_requests_at_the_same_time_have_tokens_of_their_own(meeting: Meeti
     assert seen == {1: [1, 1.5], 2: [1, 2, 2.5], 3: [1, 2, 3, 3.5]}
 
 
-@spec("Implementation Notes")
-@spec("Behavior Requirements")
+@shows(PAGES, "Implementation Notes")
+@shows(PAGES, "Behavior Requirements")
 @meet
 async def test_progress_stops_with_the_answer(meeting: Meeting) -> None:
     await meeting.client.call_tool("count", {"to": 3}, on_progress=lambda _: None)

@@ -193,7 +193,8 @@ async def test_what_does_not_exist_cannot_be_subscribed_to(meeting: Meeting) -> 
 @pytest.mark.spec(RESOURCES, "git://")
 @pytest.mark.spec(RESOURCES, "Common URI Schemes")
 @pytest.mark.parametrize(
-    ("uri", "text"), [("https://example.com/page", "<p>also on the web</p>"), ("git://repository/HEAD", "0123abc")]
+    ("uri", "text"),
+    [("https://example.com/page", "<p>also on the web</p>"), ("git://repository/HEAD", "0123abc")],
 )
 @meet
 async def test_well_known_schemes_are_served_like_any(meeting: Meeting, uri: str, text: str) -> None:
@@ -247,7 +248,9 @@ async def test_what_is_not_there_is_not_found(meeting: Meeting, uri: str) -> Non
 
 
 @pytest.mark.spec(RESOURCES, "Security Considerations")
-@pytest.mark.parametrize("params", [{}, {"uri": 5}, {"uri": "x" * 100_000}, {"uri": "no uri"}], ids=lambda p: str(p)[:20])
+@pytest.mark.parametrize(
+    "params", [{}, {"uri": 5}, {"uri": "x" * 100_000}, {"uri": "no uri"}], ids=lambda p: str(p)[:20]
+)
 @meet
 async def test_what_is_no_uri_is_refused(meeting: Meeting, params: dict[str, Any]) -> None:
     await meeting.refused(lambda: meeting.client.request("resources/read", params), -32602)

@@ -25,7 +25,7 @@ ANSWER = CreateMessageResult(
 @meet
 async def test_the_capability_is_declared(meeting: Meeting) -> None:
     await meeting.client.call_tool("echo", {"text": "x"})
-    expected = {"tools": {}, "context": {}} if meeting.revision in TOOLS else {}
+    expected: dict[str, Any] = {"tools": {}, "context": {}} if meeting.revision in TOOLS else {}
     assert meeting.declared()["sampling"] == expected
 
 
@@ -175,6 +175,7 @@ async def test_a_tool_choice_ends_the_loop(meeting: Meeting) -> None:
     assert modes == ["required", "required", "none"]
 
 
+@pytest.mark.spec(SAMPLING, "Message Content Constraints")
 @pytest.mark.spec(SAMPLING, "Tool Result Messages")
 @pytest.mark.spec(SAMPLING, "Tool Use and Result Balance")
 @pytest.mark.spec(SAMPLING, "Security Considerations")
@@ -188,15 +189,15 @@ async def test_a_server_does_not_send_a_conversation_that_must_not_be(meeting: M
 
 
 def _conversation(*results: dict[str, Any]) -> dict[str, Any]:
-    use = {"type": "tool_use", "id": "1", "name": "x", "input": {}}
+    use: dict[str, Any] = {"type": "tool_use", "id": "1", "name": "x", "input": {}}
     uses = [use, {**use, "id": "2"}]
     said: list[dict[str, Any]] = [{"role": "user", "content": {"type": "text", "text": "?"}}]
     said += [{"role": "assistant", "content": uses}, {"role": "user", "content": list(results)}]
     return {"messages": said, "maxTokens": 9, "tools": [{"name": "x", "inputSchema": {"type": "object"}}]}
 
 
-_RESULT = {"type": "tool_result", "toolUseId": "1", "content": []}
-_OTHER = {**_RESULT, "toolUseId": "2"}
+_RESULT: dict[str, Any] = {"type": "tool_result", "toolUseId": "1", "content": []}
+_OTHER: dict[str, Any] = {**_RESULT, "toolUseId": "2"}
 
 
 @pytest.mark.spec(SAMPLING, "Error Handling")

@@ -65,7 +65,10 @@ async def test_only_what_was_asked_for_is_told_and_after_the_acknowledgment(meet
 async def test_several_listeners_hear_what_each_has_asked_for(meeting: Meeting) -> None:
     """By ids of their own in the modern era; in the legacy era the client tells them apart."""
     client = meeting.client
-    async with client.listen(tools_list_changed=True) as tools, client.listen(prompts_list_changed=True) as prompts:
+    async with (
+        client.listen(tools_list_changed=True) as tools,
+        client.listen(prompts_list_changed=True) as prompts,
+    ):
         await client.call_tool("change", {"kind": "prompts"})
         assert await anext(prompts) == PromptsListChanged()
         await client.call_tool("change", {"kind": "tools"})
@@ -120,7 +123,9 @@ async def test_what_a_server_has_not_is_left_out_of_the_acknowledgment() -> None
 
 
 @pytest.mark.spec(SUBSCRIPTIONS, "Opening a Stream", revisions=str(MODERN))
-@pytest.mark.parametrize("params", [{}, {"notifications": 5}, {"notifications": {"toolsListChanged": "yes"}}], ids=str)
+@pytest.mark.parametrize(
+    "params", [{}, {"notifications": 5}, {"notifications": {"toolsListChanged": "yes"}}], ids=str
+)
 async def test_a_request_that_cannot_be_read_is_refused(params: dict[str, Any], nursery: trio.Nursery) -> None:
     talk = await connect(nursery, Server("any"))
     (answer,) = await talk.say(request(1, "subscriptions/listen", MODERN, **params))
@@ -141,17 +146,18 @@ async def test_a_server_that_ends_answers_its_subscriptions() -> None:
             await server.serve_channel(theirs, shutdown=shutdown)
 
         nursery.start_soon(serve)
-        async with open_client(ours, revision=MODERN, on_frame=tape) as client:
-            async with client.listen(tools_list_changed=True) as events:
-                shutdown.drain()
-                assert [event async for event in events] == []
+        async with (
+            open_client(ours, revision=MODERN, on_frame=tape) as client,
+            client.listen(tools_list_changed=True) as events,
+        ):
+            shutdown.drain()
+            assert [event async for event in events] == []
     (id,) = tape.requests("subscriptions/listen")
     (answer,) = [m for m in tape.received if m.get("id") == id]
     assert answer["result"]["resultType"] == "complete"
     assert answer["result"]["_meta"][SUBSCRIPTION_ID] == id
 
 
-@pytest.mark.spec(SUBSCRIPTIONS, "Opening a Stream")
 @pytest.mark.parametrize("revision", LEGACY)
 async def test_older_revisions_have_no_such_request(revision: Revision, nursery: trio.Nursery) -> None:
     talk = await connect(nursery, Server("any"))

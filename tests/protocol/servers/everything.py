@@ -150,12 +150,19 @@ async def show(what: Literal["text", "image", "audio", "link", "embedded", "blob
         return Audio(WAV)
     if what == "link":
         return ResourceLink(
-            uri="note://today", name="today", description="Of today.", mime_type="text/plain", annotations=FOR_USERS
+            uri="note://today",
+            name="today",
+            description="Of today.",
+            mime_type="text/plain",
+            annotations=FOR_USERS,
         )
     if what == "blob":
-        return EmbeddedResource(resource=BlobResourceContents(uri="picture://logo", mime_type="image/png", blob="iVBORw=="))
+        return EmbeddedResource(
+            resource=BlobResourceContents(uri="picture://logo", mime_type="image/png", blob="iVBORw==")
+        )
     return EmbeddedResource(
-        resource=TextResourceContents(uri="note://today", mime_type="text/plain", text="a note"), annotations=FOR_USERS
+        resource=TextResourceContents(uri="note://today", mime_type="text/plain", text="a note"),
+        annotations=FOR_USERS,
     )
 
 
@@ -227,7 +234,6 @@ async def wait(name: str, ctx: Context) -> str:
         with trio.CancelScope(shield=True):
             await ctx.report_progress(2)
             await ctx.error("too late")
-    return "never"
 
 
 @server.tool
@@ -263,7 +269,9 @@ async def change(kind: Literal["tools", "prompts", "resources"]) -> str:
         server.remove_resource("extra://it")
     else:
         server.add_resource("extra://it", "one more")
-    _EXTRAS.symmetric_difference_update({{"tools": "extra", "prompts": "extra prompt"}.get(kind, "extra resource")})
+    _EXTRAS.symmetric_difference_update(
+        {{"tools": "extra", "prompts": "extra prompt"}.get(kind, "extra resource")}
+    )
     return "changed"
 
 
@@ -348,13 +356,13 @@ async def must_visit(ctx: Context) -> str:
     """Refuse until the user has been at a URL."""
     if ctx.input_responses:
         return "thank you"
-    raise URLElicitationRequired(ElicitRequestURLParams(message="Authorize.", url="https://example.com/authorize"))
+    raise URLElicitationRequired(
+        ElicitRequestURLParams(message="Authorize.", url="https://example.com/authorize")
+    )
 
 
 @server.tool
-async def sample(
-    what: Literal["text", "media", "preferences", "hints", "context"], ctx: Context
-) -> str:
+async def sample(what: Literal["text", "media", "preferences", "hints", "context"], ctx: Context) -> str:
     """Ask the client's model."""
     media = [
         "Look and listen",
@@ -555,7 +563,9 @@ async def code_review(code: str, language: Literal["python", "pytorch", "pyside"
 @server.prompt
 async def gallery() -> list[PromptMessage]:
     """Show every kind of content."""
-    embedded = EmbeddedResource(resource=TextResourceContents(uri="note://today", mime_type="text/plain", text="a note"))
+    embedded = EmbeddedResource(
+        resource=TextResourceContents(uri="note://today", mime_type="text/plain", text="a note")
+    )
     return [
         user_message(TextContent(text="Look:", annotations=FOR_USERS)),
         assistant_message(ImageContent(data="iVBORw==", mime_type="image/png")),
