@@ -51,6 +51,7 @@ class Limits:
             answers, cancellations and pings still get through.
         max_inbound_bytes: What the requests being served may weigh together before further ones wait.
         max_waiting_bytes: What the waiting requests may weigh together, as they came, before reading stops.
+        max_batch_messages: Messages in one batch, where the revision has batches. A larger one is refused whole.
         max_outbound_requests: Requests of ours without an answer. Further callers wait for their turn.
         max_outbox_bytes: What may lie ready to be written before senders wait.
         max_notifications: Notifications received and not yet handled.
@@ -71,6 +72,7 @@ class Limits:
     max_inbound_requests: int = _size(100)
     max_inbound_bytes: int = _size(64 * MIB)
     max_waiting_bytes: int = _size(4 * MIB)
+    max_batch_messages: int = _size(1_000)
     max_outbound_requests: int = _size(1_000)
     max_outbox_bytes: int = _size(1 * MIB)
     max_notifications: int = _size(1_000)

@@ -472,6 +472,6 @@ def test_every_limit_has_a_test() -> None:
         "drain_timeout",
         "max_threads",
     }
-    tested_elsewhere = {"goodbye_timeout", "terminate_timeout"}
+    tested_elsewhere = {"goodbye_timeout", "max_batch_messages", "terminate_timeout"}
     assert {field.name for field in attrs.fields(Limits)} == tested_here | tested_elsewhere
     assert issubclass(ScriptedChannel, Channel)

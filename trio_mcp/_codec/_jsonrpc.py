@@ -37,6 +37,8 @@ __all__ = [
     "encode_request",
     "encode_response",
     "id_of_fragment",
+    "invalid_request",
+    "is_answer_fragment",
     "parse_message",
     "read_id",
 ]
@@ -201,6 +203,20 @@ def id_of_fragment(head: bytes, tail: bytes) -> RequestId | None:
                 return None
             return value if isinstance(value, (int, str)) else None
     return None
+
+
+_FRAGMENT_KIND: Final = re.compile(rb'"(method|params|result|error)"\s*:')
+
+
+def is_answer_fragment(head: bytes, tail: bytes) -> bool:
+    """Guess whether a message of which only both ends are known is an answer, by the members seen at its top.
+
+    Args:
+        head: How the message begins.
+        tail: How it ends.
+    """
+    found = _FRAGMENT_KIND.search(head) or next(reversed(list(_FRAGMENT_KIND.finditer(tail))), None)
+    return found is not None and found[1] in {b"result", b"error"}
 
 
 def _as_dict(members: Mapping[str, Any]) -> dict[str, Any]:

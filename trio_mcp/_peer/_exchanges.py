@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, final
 
 import attrs
@@ -116,21 +116,36 @@ class Exchanges:
         """Take a request. Never waits."""
         if arrival.batch is not None:
             arrival.batch.expect()
-        admission = self._table.admit(request.id)
         try:
+            admission = self._table.admit(request.id)
             if admission is Admission.DUPLICATE:
                 raise invalid_request("id is that of a request still in flight")
             if self._refusal is not None:
                 raise self._refusal
-            decision = self._dispatcher.route(request, arrival.origin)
-            if not callable(decision):
-                self._answer_at_once(request.id, decision, arrival)
-            elif admission is Admission.RUN:
-                self._start(request, decision, arrival)
-            else:
-                self._put_off(request, arrival)
+            self._decide(request, arrival, self._start if admission is Admission.RUN else self._put_off)
         except RequestError as error:
             self._send(request.id, encode_error(request.id, error), arrival)
+
+    def _decide(
+        self, request: Request, arrival: Arrival, serve: Callable[[Request, Handler, Arrival], None]
+    ) -> None:
+        """Ask the dispatcher who serves a request, and answer it or let it be served.
+
+        Raises:
+            RequestError: It is refused.
+        """
+        try:
+            decision = self._dispatcher.route(request, arrival.origin)
+            if callable(decision):
+                serve(request, decision, arrival)
+            else:
+                self._answer_at_once(request.id, decision, arrival)
+        except RequestError:
+            raise
+        except Exception as error:
+            # The boundary of one request. Here it keeps a request that nobody thought of from ending the reader.
+            _log.exception("%s could not be served", request.method)
+            raise RequestError(INTERNAL_ERROR, "internal error") from error
 
     def _answer_at_once(self, id: RequestId, answer: Answer | None, arrival: Arrival) -> None:
         if answer is not None:
@@ -144,8 +159,9 @@ class Exchanges:
         self._table.run(request.id, exchange, 0 if arrival.data is None else len(arrival.data))
         self._nursery.start_soon(self._run, exchange, handler, arrival, name=f"serving {request.method}")
 
-    def _put_off(self, request: Request, arrival: Arrival) -> None:
+    def _put_off(self, request: Request, handler: Handler, arrival: Arrival) -> None:
         """Keep a request as it came until there is room; decoded it would weigh ten times as much."""
+        del handler  # asked for again then
         if self._table.is_overfull and len(self._calls):
             # Reading goes on, because the requests being served may wait for an answer that lies behind.
             raise RequestError(
@@ -164,11 +180,7 @@ class Exchanges:
             request = parse_message(_json.decode(arrival.data))
             assert isinstance(request, Request)
             try:
-                decision = self._dispatcher.route(request, arrival.origin)
-                if callable(decision):
-                    self._start(request, decision, arrival)
-                else:
-                    self._answer_at_once(request.id, decision, arrival)
+                self._decide(request, arrival, self._start)
             except RequestError as error:
                 self._send(request.id, encode_error(request.id, error), arrival)
         if self._changed:
