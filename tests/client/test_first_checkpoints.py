@@ -1,0 +1,338 @@
+"""Every public async function checkpoints on every path that returns, the short ones included."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, Final, TypeAlias
+
+import attrs
+import pytest
+import trio
+import trio.testing
+from wires import ScriptedChannel, answer
+
+import trio_mcp
+from trio_mcp import (
+    Channel,
+    Client,
+    Context,
+    Outgoing,
+    Pages,
+    Progress,
+    ProgressReporter,
+    Server,
+    Shutdown,
+    StreamChannel,
+    memory_channel_pair,
+    open_client,
+    run_client,
+    serve_stdio,
+)
+
+LEGACY: Final = "2025-03-26"
+MODERN: Final = "2026-07-28"
+
+Act: TypeAlias = Callable[[], Awaitable[object]]
+
+
+@attrs.frozen
+class Case:
+    """A public async function, on one of its paths.
+
+    Attributes:
+        function: Its qualified name.
+        setting: Makes what it needs, and gives the call to make.
+    """
+
+    function: str
+    setting: Callable[[], AbstractAsyncContextManager[Act]]
+
+
+CASES: list[Case] = []
+
+
+_Setting: TypeAlias = Callable[[], AbstractAsyncContextManager[Act]]
+
+
+def case(function: str) -> Callable[[_Setting], _Setting]:
+    def register(setting: _Setting) -> _Setting:
+        CASES.append(Case(function, setting))
+        return setting
+
+    return register
+
+
+def small_server() -> Server[None]:
+    server: Server[None] = Server("small")
+
+    @server.tool
+    async def quick() -> str:
+        await trio.lowlevel.checkpoint()
+        return "done"
+
+    return server
+
+
+def client_case(name: str, revision: str, act: Callable[[Client], Awaitable[object]]) -> None:
+    @case(f"Client.{name}")
+    @asynccontextmanager
+    async def _setting() -> AsyncGenerator[Act]:
+        async with open_client(small_server(), revision=revision) as client:
+            yield lambda: act(client)
+
+
+for _revision in (LEGACY, MODERN):
+    client_case("call_tool", _revision, lambda client: client.call_tool("quick"))
+    client_case("request", _revision, lambda client: client.request("tools/list"))
+    client_case("request_many", _revision, lambda client: client.request_many([]))
+    client_case("request_many", _revision, lambda client: client.request_many([("tools/list", None)]))
+    client_case("notify", _revision, lambda client: client.notify("x/y"))
+    client_case("ping", _revision, lambda client: client.ping())
+    client_case("set_log_level", _revision, lambda client: client.set_log_level("error"))
+    client_case("aclose", _revision, lambda client: client.aclose())
+client_case("request_many", LEGACY, lambda client: client.request_many([("ping", None)], batch=True))
+
+
+@case("Client.aclose")
+@asynccontextmanager
+async def _closing_again() -> AsyncGenerator[Act]:
+    async with open_client(small_server()) as client:
+        await client.aclose()
+        yield client.aclose
+
+
+@case("Pages.__anext__")
+@asynccontextmanager
+async def _pages() -> AsyncGenerator[Act]:
+    async with open_client(small_server()) as client:
+        pages = client.list_tools()
+        yield lambda: anext(pages)
+
+
+@case("Pages.__anext__")
+@asynccontextmanager
+async def _buffered_pages() -> AsyncGenerator[Act]:
+    async def fetch(_: str | None) -> tuple[Sequence[int], str | None]:
+        await trio.lowlevel.checkpoint()
+        return [1, 2], None
+
+    pages = Pages(fetch, what="numbers")
+    await anext(pages)
+    yield lambda: anext(pages)
+
+
+@asynccontextmanager
+async def in_handler(*, with_progress: bool = True, revision: str = LEGACY) -> AsyncGenerator[Context[Any]]:
+    """Be inside a handler whose request is waited for."""
+    contexts: list[Context[Any]] = []
+    seen: list[Progress] = []
+    server: Server[None] = Server("context")
+    ready, leave = trio.Event(), trio.Event()
+
+    @server.tool
+    async def stay(ctx: Context[Any]) -> str:
+        contexts.append(ctx)
+        ready.set()
+        await leave.wait()
+        return "left"
+
+    async def roots(_: object) -> dict[str, Any]:
+        await trio.lowlevel.checkpoint()
+        return {"roots": []}
+
+    async def ask() -> None:
+        await client.call_tool("stay", on_progress=seen.append if with_progress else None)
+
+    handlers = {"roots/list": roots}
+    async with (
+        open_client(server, revision=revision, request_handlers=handlers) as client,
+        trio.open_nursery() as nursery,
+    ):
+        nursery.start_soon(ask)
+        await ready.wait()
+        yield contexts[0]
+        leave.set()
+
+
+def context_case(
+    name: str, act: Callable[[Context[Any]], Awaitable[object]], *, with_progress: bool = True
+) -> None:
+    @case(f"Context.{name}")
+    @asynccontextmanager
+    async def _setting() -> AsyncGenerator[Act]:
+        async with in_handler(with_progress=with_progress) as context:
+            yield lambda: act(context)
+
+
+for _with_progress in (True, False):
+    context_case("report_progress", lambda ctx: ctx.report_progress(1), with_progress=_with_progress)
+context_case("log", lambda ctx: ctx.log("error", "heard"))
+context_case("log", lambda ctx: ctx.log("debug", "not heard"))
+context_case("debug", lambda ctx: ctx.debug("not heard"))
+context_case("info", lambda ctx: ctx.info("heard"))
+context_case("warning", lambda ctx: ctx.warning("heard"))
+context_case("error", lambda ctx: ctx.error("heard"))
+context_case("request", lambda ctx: ctx.request("roots/list"))
+
+
+def progress_case(name: str, act: Callable[[ProgressReporter], Awaitable[object]]) -> None:
+    @case(f"ProgressReporter.{name}")
+    @asynccontextmanager
+    async def _setting() -> AsyncGenerator[Act]:
+        async with in_handler() as context:
+            yield lambda: act(context.progress(10))
+
+
+progress_case("advance", lambda progress: progress.advance())
+progress_case("advance", lambda progress: progress.advance(0))
+progress_case("report", lambda progress: progress.report(1))
+progress_case("__aenter__", lambda progress: progress.__aenter__())
+
+
+def channel_cases(kind: str, make: Callable[[], tuple[Channel, Channel]]) -> None:
+    @case(f"{kind}.send")
+    @asynccontextmanager
+    async def _send() -> AsyncGenerator[Act]:
+        near, far = make()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(far.receive)
+            yield lambda: near.send([Outgoing(b"{}")])
+            await near.aclose()
+            await far.aclose()
+
+    @case(f"{kind}.receive")
+    @asynccontextmanager
+    async def _receive() -> AsyncGenerator[Act]:
+        near, far = make()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(far.send, [Outgoing(b"{}"), Outgoing(b"{}")])
+            yield near.receive
+            await near.aclose()
+            await far.aclose()
+
+    @case(f"{kind}.aclose")
+    @asynccontextmanager
+    async def _aclose() -> AsyncGenerator[Act]:
+        near, far = make()
+        yield near.aclose
+        await far.aclose()
+
+    @case(f"{kind}.aclose")
+    @asynccontextmanager
+    async def _aclose_again() -> AsyncGenerator[Act]:
+        near, far = make()
+        await near.aclose()
+        yield near.aclose
+        await far.aclose()
+
+
+def stream_pair() -> tuple[StreamChannel, StreamChannel]:
+    near, far = trio.testing.memory_stream_pair()
+    return (
+        StreamChannel(near, near, max_message_bytes=1000, description="far"),
+        StreamChannel(far, far, max_message_bytes=1000, description="near"),
+    )
+
+
+channel_cases("MemoryChannel", memory_channel_pair)
+channel_cases("StreamChannel", stream_pair)
+
+
+@case("Server.serve_channel")
+@asynccontextmanager
+async def _serve_channel() -> AsyncGenerator[Act]:
+    near, far = memory_channel_pair()
+    await near.aclose()
+    yield lambda: small_server().serve_channel(far)
+
+
+@case("serve_stdio")
+@asynccontextmanager
+async def _serve_stdio() -> AsyncGenerator[Act]:
+    kept = os.dup(0), os.dup(1)
+    reading, writing = os.pipe()
+    os.close(writing)
+    os.dup2(reading, 0)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    try:
+        yield lambda: serve_stdio(small_server())
+    finally:
+        os.dup2(kept[0], 0)
+        os.dup2(kept[1], 1)
+        for descriptor in (*kept, reading, nowhere):
+            os.close(descriptor)
+
+
+@case("run_client")
+@asynccontextmanager
+async def _run_client() -> AsyncGenerator[Act]:
+    def reply(message: dict[str, Any]) -> object:
+        if message.get("method") == "notifications/initialized":
+            channel.hang_up()
+            return None
+        server = {"name": "brief", "version": "1"}
+        return answer(message, {"protocolVersion": LEGACY, "capabilities": {}, "serverInfo": server})
+
+    channel = ScriptedChannel(reply)
+    yield lambda: run_client(channel, revision=LEGACY)
+
+
+for _name in ("wait_drain", "wait_abort"):
+
+    @case(f"Shutdown.{_name}")
+    @asynccontextmanager
+    async def _shutdown(name: str = _name) -> AsyncGenerator[Act]:
+        shutdown = Shutdown()
+        shutdown.abort()
+        yield getattr(shutdown, name)
+
+
+@case("open_client")
+@asynccontextmanager
+async def _entering() -> AsyncGenerator[Act]:
+    opening = open_client(small_server())
+    yield opening.__aenter__
+    await opening.__aexit__(None, None, None)
+
+
+@case("open_client")
+@asynccontextmanager
+async def _leaving() -> AsyncGenerator[Act]:
+    opening = open_client(small_server())
+    await opening.__aenter__()
+    yield lambda: opening.__aexit__(None, None, None)
+
+
+@pytest.mark.parametrize("tried", CASES, ids=lambda tried: tried.function)
+async def test_it_checkpoints(tried: Case) -> None:
+    """An `await` that never gives way starves everybody else, and cannot be cancelled."""
+    with trio.fail_after(10):
+        async with tried.setting() as act:
+            with trio.testing.assert_checkpoints():
+                await act()
+
+
+def public_async_functions() -> set[str]:
+    """Return what this library offers to be awaited."""
+    found: set[str] = set()
+    for name in trio_mcp.__all__:
+        value = getattr(trio_mcp, name)
+        if inspect.iscoroutinefunction(value):
+            found.add(name)
+        elif inspect.isclass(value) and not getattr(value, "_is_protocol", False) and value is not Channel:
+            found |= {
+                f"{name}.{member}"
+                for member, function in vars(value).items()
+                if inspect.iscoroutinefunction(function)
+                and (member[0] != "_" or member in {"__anext__", "__aenter__"})
+            }
+    return found
+
+
+def test_every_public_async_function_has_a_case() -> None:
+    """One that is added here must be tried: this is the reminder."""
+    assert public_async_functions() <= {tried.function for tried in CASES}
