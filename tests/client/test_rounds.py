@@ -33,7 +33,8 @@ ROOTS: dict[str, Any] = {"method": "roots/list"}
 
 
 async def call_tool(client: Client, **options: Any) -> object:
-    result: object = await client.call_tool("x", {"a": 1}, **options)
+    call: Any = client.call_tool  # of its overloads, whichever fits
+    result: object = await call("x", {"a": 1}, **options)
     return result
 
 
