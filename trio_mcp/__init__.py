@@ -30,6 +30,8 @@ from ._channel import Origin as Origin
 from ._channel import Outgoing as Outgoing
 from ._channel import Received as Received
 from ._channel import TooLarge as TooLarge
+from ._client._cache import CacheStatistics as CacheStatistics
+from ._client._cache import ResponseCache as ResponseCache
 from ._client._call_options import ListOptions as ListOptions
 from ._client._call_options import WorkOptions as WorkOptions
 from ._client._client import Client as Client
@@ -41,6 +43,7 @@ from ._client._elicitation import ElicitAnswer as ElicitAnswer
 from ._client._elicitation import ElicitMode as ElicitMode
 from ._client._elicitation import OnElicit as OnElicit
 from ._client._elicitation import OnElicitationComplete as OnElicitationComplete
+from ._client._events import Events as Events
 from ._client._extension import ClientExtension as ClientExtension
 from ._client._extension import ExtensionClient as ExtensionClient
 from ._client._extension import ExtensionNotificationHandler as ExtensionNotificationHandler
@@ -59,10 +62,17 @@ from ._client._sampling import SampleAnswer as SampleAnswer
 from ._codec._jsonrpc import Encoded as Encoded
 from ._codec._jsonrpc import Notification as Notification
 from ._codec._jsonrpc import RequestId as RequestId
+from ._core._changes import Change as Change
+from ._core._changes import PromptsListChanged as PromptsListChanged
+from ._core._changes import ResourcesListChanged as ResourcesListChanged
+from ._core._changes import ResourceUpdated as ResourceUpdated
+from ._core._changes import Resynced as Resynced
+from ._core._changes import ToolsListChanged as ToolsListChanged
 from ._core._restart import RestartPolicy as RestartPolicy
 from ._core._uri_template import TemplateValue as TemplateValue
 from ._core._uri_template import UriTemplate as UriTemplate
 from ._errors import ConnectionLost as ConnectionLost
+from ._errors import Lagged as Lagged
 from ._errors import LocalProtocolError as LocalProtocolError
 from ._errors import McpError as McpError
 from ._errors import ProtocolError as ProtocolError
@@ -111,8 +121,10 @@ __all__ = [
     "Absent",
     "Audio",
     "CacheHint",
+    "CacheStatistics",
     "CallNext",
     "CapabilityMissing",
+    "Change",
     "Channel",
     "Client",
     "ClientExtension",
@@ -124,6 +136,7 @@ __all__ = [
     "ElicitMode",
     "Elicitation",
     "Encoded",
+    "Events",
     "ExtensionClient",
     "ExtensionNotificationHandler",
     "Field",
@@ -131,6 +144,7 @@ __all__ = [
     "Image",
     "Incoming",
     "InputRequired",
+    "Lagged",
     "Limits",
     "ListOptions",
     "LocalProtocolError",
@@ -159,6 +173,7 @@ __all__ = [
     "Progress",
     "ProgressReporter",
     "ProgressTarget",
+    "PromptsListChanged",
     "ProtocolError",
     "Received",
     "RemoteProtocolError",
@@ -166,8 +181,12 @@ __all__ = [
     "RequestHandler",
     "RequestId",
     "ResourceNotFound",
+    "ResourceUpdated",
+    "ResourcesListChanged",
+    "ResponseCache",
     "RestartPolicy",
     "ResultHandler",
+    "Resynced",
     "Revision",
     "RootLike",
     "Roots",
@@ -184,6 +203,7 @@ __all__ = [
     "TemplateValue",
     "TooLarge",
     "ToolError",
+    "ToolsListChanged",
     "URLElicitationRequired",
     "UriTemplate",
     "WorkOptions",

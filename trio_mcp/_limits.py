@@ -83,6 +83,14 @@ class Limits:
         max_scanned_files: Files and folders of one directory that are looked at to find those.
         max_pages: Pages of one list that a client reads before it takes the server to be broken.
         max_open_elicitations: Elicitations by URL that a client remembers until their end is told.
+        listen_timeout: How long a server may take to grant a subscription that the client renews by itself.
+        max_events: Different changes that may wait for one listener of a client.
+        max_cache_entries: Results that a client keeps.
+        max_cache_bytes: What the results that a client keeps may weigh together, as JSON.
+        cache_timeout: For how long a client keeps a result at most, whatever the server says.
+        max_known_tools: Tools whose output schema a client remembers from listing them.
+        max_schema_bytes: The largest output schema that a client checks results against, as JSON. It may nest 100
+            levels deep, and going through it must not take more than 100,000 steps.
     """
 
     max_message_bytes: int = _size(16 * MIB)
@@ -100,6 +108,13 @@ class Limits:
     goodbye_timeout: float = _seconds(2.0)
     drain_timeout: float = _seconds(5.0)
     terminate_timeout: float = _seconds(2.0)
+    listen_timeout: float = _seconds(30.0)
+    max_events: int = _size(1_000)
+    max_cache_entries: int = _size(1_000)
+    max_cache_bytes: int = _size(16 * MIB)
+    cache_timeout: float = _seconds(86_400.0)
+    max_known_tools: int = _size(10_000)
+    max_schema_bytes: int = _size(256 * KIB)
     max_threads: int = _size(40)
     max_parked: int = _size(10_000)
     max_parked_per_principal: int = _size(1_000)

@@ -473,9 +473,15 @@ def test_every_limit_has_a_test() -> None:
         "max_threads",
     }
     tested_elsewhere = {
+        "cache_timeout",
         "goodbye_timeout",
+        "listen_timeout",
+        "max_cache_bytes",
+        "max_cache_entries",
+        "max_events",
         "max_file_bytes",
         "max_input_rounds",
+        "max_known_tools",
         "max_listed_files",
         "max_open_elicitations",
         "max_pages",
@@ -483,6 +489,7 @@ def test_every_limit_has_a_test() -> None:
         "max_parked_per_principal",
         "max_request_state_bytes",
         "max_scanned_files",
+        "max_schema_bytes",
         "max_subscription_bytes",
         "max_subscriptions",
         "max_uri_length",

@@ -6,6 +6,7 @@ import logging
 import math
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Final, final
 
 import trio
@@ -16,9 +17,11 @@ from .._limits import Limits
 from .._peer._middleware import Middleware
 from .._peer._peer import OnFrame, open_peer
 from ..types import LoggingLevel
+from ._callbacks import attend_callbacks
 from ._connection import ClientIdentity, Connection, negotiate
 from ._connectors import Connector
 from ._dispatch import ServerMessages
+from ._subscriptions import Callbacks, Forget
 
 __all__ = ["ConnectionKeeper"]
 
@@ -38,6 +41,8 @@ class ConnectionKeeper:
         messages: Makes what takes the server's own messages, afresh for each connection.
         on_frame: Called with each message in either direction.
         middleware: What every request and notification goes through.
+        callbacks: Called when something changes.
+        forget: Called with `None` when anything may have changed.
     """
 
     def __init__(
@@ -48,8 +53,12 @@ class ConnectionKeeper:
         *,
         messages: Callable[[], ServerMessages],
         on_frame: OnFrame | None,
+        callbacks: Callbacks,
+        forget: Forget,
         middleware: Sequence[Middleware] = (),
     ) -> None:
+        self._callbacks = callbacks
+        self._forget = forget
         self._connector = connector
         self._identity = identity
         self._limits = limits
@@ -190,23 +199,37 @@ class ConnectionKeeper:
             async with (
                 self._connector.open(limits) as channel,
                 open_peer(
-                    channel, messages, limits, on_frame=self._on_frame, middleware=self._middleware
+                    channel,
+                    messages,
+                    limits,
+                    on_frame=self._on_frame,
+                    on_notice=messages.subscriptions.overhear,
+                    middleware=self._middleware,
                 ) as peer,
             ):
                 self._is_agreeing = True
                 connection = await negotiate(peer, self._identity, limits, probe=self._probe)
                 self._is_agreeing = False
                 messages.revision = connection.revision
+                connection.begin(messages.subscriptions, limits)
                 if self._log_level is not None:
                     await connection.set_log_level(self._log_level)
                 opening.deadline = math.inf
+                is_renewal = self._agreed is not None
+                if is_renewal:
+                    self._forget(None)  # what has changed meanwhile, nobody has heard
                 self._agreed = connection
                 self._agreed_at = trio.current_time()
                 self._changed.unpark_all()
                 if started is not None:
                     started()
                 with self._until_departure():  # from here on leaving is polite
-                    await peer.wait_input_ended()
+                    async with trio.open_nursery() as nursery:
+                        nursery.start_soon(
+                            partial(attend_callbacks, connection, self._callbacks, limits, is_renewal=is_renewal)
+                        )
+                        await peer.wait_input_ended()
+                        nursery.cancel_scope.cancel(reason="the connection has ended")
                 if peer.end is not None:
                     end = peer.end
                     if self._backoff is None:

@@ -65,6 +65,7 @@ class Calls:
         params: Mapping[str, Any] | None,
         *,
         on_progress: OnProgress | None = None,
+        on_id: Callable[[RequestId], object] | None = None,
         origin: Origin | None = None,
     ) -> dict[str, Any]:
         """Send a request and wait for its result; see `Peer.request`."""
@@ -72,6 +73,8 @@ class Calls:
         await self._wait_turn(1)
         # No checkpoint from here to the outbox: the request is in both tables or in none.
         call, data = self._open(method, params, on_progress)
+        if on_id is not None:
+            on_id(call.request.id)
         await self._run([call], Outgoing(data, (call.request.id,), origin=origin))
         return _result(call)
 
@@ -207,10 +210,16 @@ class Calls:
     def refuse(self, id: RequestId | None, problem: str) -> bool:
         """The answer with this id cannot be used. Returns whether a call waited for it."""
         request = self._table.get(id)
+        method = "" if request is None else request.method
+        return self.fail(id, RemoteProtocolError(f"{method}: {problem}"))
+
+    def fail(self, id: RequestId | None, error: Exception) -> bool:
+        """The other side is done with the request, without a result. Returns whether a call waited for it."""
+        request = self._table.get(id)
         if request is None:
             self._take_goodbye_back(id)
             return False
-        self._table.answer(request, RemoteProtocolError(f"{request.method}: {problem}"))
+        self._table.answer(request, error)
         self._calls[request.id].wake()
         return True
 

@@ -53,12 +53,15 @@ from ._middleware import Message, Middleware
 from ._notices import Notices
 from ._outbox import Outbox, OutboxEntry
 
-__all__ = ["OnFrame", "Peer", "PeerStatistics", "open_peer"]
+__all__ = ["OnFrame", "OnNotice", "Peer", "PeerStatistics", "open_peer"]
 
 _log: Final = logging.getLogger("trio_mcp.peer")
 
 OnFrame: TypeAlias = Callable[[Literal["sent", "received"], bytes], object]
 """Called with each message as it is handed to the wire or comes from it, for logs and tests."""
+
+OnNotice: TypeAlias = Callable[[Notification], object]
+"""Called with each notification but progress while it is being read, before any later message is looked at."""
 
 
 @final
@@ -95,6 +98,7 @@ class Peer:
         limits: Limits,
         on_frame: OnFrame | None,
         middleware: Sequence[Middleware] = (),
+        on_notice: OnNotice | None = None,
     ) -> None:
         if middleware:
             dispatcher = InterposedDispatcher(dispatcher, middleware)
@@ -103,6 +107,7 @@ class Peer:
         self._dispatcher = dispatcher
         self._limits = limits
         self._on_frame = on_frame
+        self._on_notice = on_notice
         self._outbox = Outbox(limits.max_outbox_bytes)
         changed = trio.lowlevel.ParkingLot()
         self._calls = Calls(channel, self._outbox, limits, changed)
@@ -123,6 +128,7 @@ class Peer:
         params: Mapping[str, Any] | None = None,
         *,
         on_progress: OnProgress | None = None,
+        on_id: Callable[[RequestId], object] | None = None,
     ) -> dict[str, Any]:
         """Send a request and wait for its result.
 
@@ -134,6 +140,8 @@ class Peer:
             method: The method.
             params: Its parameters as plain JSON; what the connection adds goes into their `_meta`.
             on_progress: Called in this task with each progress notification, all of them before this returns.
+            on_id: Called with the request's id before a byte of it is written, and thus before anything that
+                refers to it can come. Not called if the request is refused before that.
 
         Raises:
             RequestError: The answer is an error.
@@ -143,8 +151,22 @@ class Peer:
             trio.ClosedResourceError: This end was closed.
         """
         if self._middleware:
-            return await self._interpose(method, params, on_progress, None)
-        return await self._calls.request(method, params, on_progress=on_progress)
+            return await self._interpose(method, params, on_progress, None, on_id)
+        return await self._calls.request(method, params, on_progress=on_progress, on_id=on_id)
+
+    def fail_request(self, id: RequestId, error: Exception) -> bool:
+        """Let a request of ours end with an error, because the other side said that it will not answer.
+
+        Whoever waits for it raises the error. The other side is told nothing: it knows.
+
+        Returns:
+            Whether somebody waited for it.
+        """
+        return self._calls.fail(id, error)
+
+    def deliver(self, notification: Notification) -> None:
+        """Put a notification of this side's own in line with those that were received. Never waits."""
+        self._notices.offer(notification, None)
 
     async def _interpose(
         self,
@@ -152,10 +174,11 @@ class Peer:
         params: Mapping[str, Any] | None,
         on_progress: OnProgress | None,
         origin: Origin | None,
+        on_id: Callable[[RequestId], object] | None = None,
     ) -> dict[str, Any]:
         async def send(message: Message) -> Mapping[str, Any]:
             return await self._calls.request(
-                message.method, message.params, on_progress=on_progress, origin=origin
+                message.method, message.params, on_progress=on_progress, origin=origin, on_id=on_id
             )
 
         result = await interpose(self._middleware, Message("sent", method, params), send)
@@ -386,6 +409,8 @@ class Peer:
     async def _take_notification(self, notification: Notification, origin: Origin | None) -> None:
         if notification.method == "notifications/cancelled" and self._exchanges.cancel(notification.params or {}):
             return
+        if self._on_notice is not None and notification.method != "notifications/progress":
+            self._on_notice(notification)
         if self._notices.must_wait:
             await self._notices.wait_room()
         self._notices.offer(notification, origin)
@@ -475,6 +500,7 @@ async def open_peer(
     *,
     on_frame: OnFrame | None = None,
     middleware: Sequence[Middleware] = (),
+    on_notice: OnNotice | None = None,
 ) -> AsyncGenerator[Peer]:
     """Run one end of a connection for as long as the body runs, then say goodbye.
 
@@ -488,11 +514,12 @@ async def open_peer(
         limits: What the connection may cost.
         on_frame: Called with each message in either direction.
         middleware: What every request and notification goes through, in either direction.
+        on_notice: Called with each notification as it is read. It must neither wait nor raise.
     """
     error: BaseException | None = None
     try:
         async with trio.open_nursery() as nursery:
-            peer = Peer(channel, dispatcher, nursery, limits, on_frame, middleware)
+            peer = Peer(channel, dispatcher, nursery, limits, on_frame, middleware, on_notice)
             await nursery.start(peer._run)  # noqa: SLF001 - the peer's owner
             try:
                 yield peer
