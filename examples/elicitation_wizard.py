@@ -1,15 +1,15 @@
 """A wizard: a tool that asks its user one thing after another, and sends them elsewhere for what is secret.
 
-The handler just waits for the answers. Before 2026-07-28 a question is a request to the client; since then it is in
-the result of the call, which the client makes again. Neither the handler nor the client's `on_elicit` notices.
+The handler just waits for the answers. Before 2026-07-28 a question is a request to the client; since then it is
+in the result of the call, which the client makes again. Neither the handler nor `on_elicit` notices.
 
 Run ``python examples/elicitation_wizard.py``. You see::
 
     -- over 2025-11-25
     Which pizza?
-      size: SMALL or LARGE; if left empty: 26
-      toppings: some of cheese, olives, basil; if left empty: cheese
-      count: a number from 1 to 20; if left empty: 1
+      size: Small or Large
+      toppings: some of cheese, olives, basil
+      count: a number from 1 to 20
     Where to?
       street: text
       floor: a number
@@ -43,7 +43,7 @@ class Size(enum.Enum):
 
 @attrs.frozen
 class Pizza:
-    """What the first form asks for. What is left empty gets its default."""
+    """What the first form asks for. What the user leaves empty, as the count below, gets its default."""
 
     size: Size = Size.SMALL
     toppings: frozenset[Literal["cheese", "olives", "basil"]] = frozenset({"cheese"})
@@ -103,8 +103,7 @@ def scripted_user(asked: types.ElicitRequestParams) -> ElicitAnswer:
     else:
         print(asked.message)
         for name, field in asked.requested_schema.properties.items():
-            default = field.default if isinstance(field.default, (tuple, list)) else (field.default,)
-            print(f"  {name}: {describe(field)}", *(f"; if left empty: {default}" if default != (None,) else ""))
+            print(f"  {name}: {describe(field)}")
     return ANSWERS[asked.message]
 
 

@@ -1,16 +1,17 @@
-"""A file browser: a directory that the server offers to everybody, and the directories that its client lets it see.
+"""A file browser: a directory that the server offers to everybody, and those that its client lets it see.
 
 Roots are the client's: it says in which directories a server may work, and the server asks for them whenever it
 needs them. `Depends` asks once for each call, and the handlers get paths.
 
 Run ``python examples/file_browser.py``. You see::
 
-    the server's own: manual://{+path}
-      manual://calculator.py
-      manual://calculator_client.py
+    templates: manual://{+path}
+    templates: workspace:///{+path}
+      listed: manual://calculator.py
+      listed: manual://calculator_client.py
     in the client's roots: notes/trio.txt, todo.txt
     workspace:///todo.txt says 'water the plants'
-    workspace:///../secret.txt: todo lists only, or so [-32602]
+    workspace:///../secret.txt cannot be read: ../secret.txt is in none of the roots
 """
 
 from __future__ import annotations
@@ -55,16 +56,20 @@ def workspace_file(path: str, roots: Roots) -> File:
     raise ResourceNotFound(f"{path} is in none of the roots")
 
 
-async def main() -> None:
-    """Make a directory, let the server see it, and browse."""
-    with tempfile.TemporaryDirectory() as directory:
-        root = Path(directory, "workspace")
-        (root / "notes").mkdir(parents=True)
-        (root / "notes" / "trio.txt").write_text("nurseries")
-        (root / "todo.txt").write_text("water the plants")
-        Path(directory, "secret.txt").write_text("not for you")
+def make_workspace(directory: str) -> Path:
+    """Make a directory to let the server see, and something beside it that it shall not see."""
+    root = Path(directory, "workspace")
+    (root / "notes").mkdir(parents=True)
+    (root / "notes" / "trio.txt").write_text("nurseries")
+    (root / "todo.txt").write_text("water the plants")
+    Path(directory, "secret.txt").write_text("not for you")
+    return root
 
-        async with open_client(server, roots=[root]) as client:
+
+async def main() -> None:
+    """Let the server see a directory, and browse."""
+    with tempfile.TemporaryDirectory() as directory:
+        async with open_client(server, roots=[make_workspace(directory)]) as client:
             async for template in client.list_resource_templates():
                 print("templates:", template.uri_template)
             async for resource in client.list_resources():

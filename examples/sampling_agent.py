@@ -1,7 +1,7 @@
 """An agent inside a tool: the server borrows its client's model, and lets the model use the server's tools.
 
-The server has no key of any provider; `Context.sample` asks the client. Here the client's model is a script. A real
-one would hand ``params.messages`` and ``params.tools`` to a provider in `on_sample`.
+The server has no key of any provider; `Context.sample` asks the client. Here the client's model is a script. A
+real one would hand ``params.messages`` and ``params.tools`` to a provider in `on_sample`.
 
 Run ``python examples/sampling_agent.py``. You see::
 
@@ -15,8 +15,14 @@ from __future__ import annotations
 
 import trio
 
-from trio_mcp import Context, SamplingInput, Server, ToolError, open_client
-from trio_mcp.types import CreateMessageRequestParams, TextContent, ToolResultContent, ToolUseContent
+from trio_mcp import Context, Server, ToolError, open_client
+from trio_mcp.types import (
+    CreateMessageRequestParams,
+    CreateMessageResult,
+    TextContent,
+    ToolResultContent,
+    ToolUseContent,
+)
 
 server = Server("travel", version="1.0")
 
@@ -52,7 +58,7 @@ async def where_to_go(question: str, ctx: Context) -> str:
     Args:
         question: What matters to the traveller.
     """
-    conversation: list[SamplingInput] = [question]
+    conversation: list[str | CreateMessageResult | ToolResultContent] = [question]
     for _ in range(MAX_ROUNDS):
         said = await ctx.sample(conversation, max_tokens=500, tools=["temperature"])
         if not said.tool_uses:
@@ -69,7 +75,8 @@ def scripted_model(params: CreateMessageRequestParams) -> str | list[ToolUseCont
     if count == 1:
         print("[model wants to know the temperature in Oslo and in Rome]")
         return [
-            ToolUseContent(id=f"use-{city}", name="temperature", input={"city": city}) for city in ("Oslo", "Rome")
+            ToolUseContent(id=f"use-{city}", name="temperature", input={"city": city})
+            for city in ("Oslo", "Rome")
         ]
     return "Rome, at 31 degrees. Oslo has only 12."
 
