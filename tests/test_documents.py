@@ -140,7 +140,9 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert heading in slugs, f"{page.name}: {target}"
 
 
-_NAMES: Final = re.compile(r"`(?:trio_mcp\.)?((?:Server|Client|Context|Limits|types|NotificationContext)\.\w+)(?:\(.*?\))?`")
+_NAMES: Final = re.compile(
+    r"`(?:trio_mcp\.)?((?:Server|Client|Context|Limits|types|NotificationContext)\.\w+)(?:\(.*?\))?`"
+)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -150,5 +152,3 @@ def test_names_exist(page: Path) -> None:
         owner, member = name.split(".")
         found = getattr(trio_mcp, owner)
         assert hasattr(found, member) or member in getattr(found, "__annotations__", {}), f"{page.name}: {name}"
-
-
