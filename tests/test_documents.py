@@ -11,10 +11,9 @@ import ast
 import inspect
 import os
 import re
-import subprocess
 import sys
-import textwrap
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Final
@@ -152,3 +151,20 @@ def test_names_exist(page: Path) -> None:
         owner, member = name.split(".")
         found = getattr(trio_mcp, owner)
         assert hasattr(found, member) or member in getattr(found, "__annotations__", {}), f"{page.name}: {name}"
+
+
+_DRAWN: Final = ("_client", "_server", "_peer", "_core")
+"""The floors whose modules are drawn one by one."""
+
+
+@pytest.mark.parametrize("floor", _DRAWN)
+def test_the_picture_shows_every_module(floor: str) -> None:
+    """Whoever looks for a module finds it in the picture of the floors, and what is in the picture is there."""
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    picture = next(found[2] for found in _FENCED.finditer(text) if not found[1])
+    (section,) = [part for part in picture.split("──\n") if part.startswith(f" {floor}/")]
+    rows = re.findall(r"^   (_[\w*]+(?:, _[\w*]+)*)", section, re.MULTILINE)
+    drawn = [name for row in rows for name in row.split(", ")]
+    modules = {path.stem for path in (ROOT / "trio_mcp" / floor).glob("_[a-z]*.py")}
+    assert {module for module in modules if not any(fnmatch(module, name) for name in drawn)} == set()
+    assert {name for name in drawn if not any(fnmatch(module, name) for module in modules)} == set()
