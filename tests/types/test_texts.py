@@ -29,8 +29,8 @@ def test_results_of_tools_in_text() -> None:
 
 def test_resources_in_text() -> None:
     """Parts that are bytes are left out."""
-    parts = [TextResourceContents(uri="a:b", text="one"), BlobResourceContents(uri="a:c", blob="AAAA")]
-    assert ReadResourceResult(contents=parts).text == "one"
+    text, blob = TextResourceContents(uri="a:b", text="one"), BlobResourceContents(uri="a:c", blob="AAAA")
+    assert ReadResourceResult(contents=[text, blob]).text == "one"
     assert ReadResourceResult(contents=[]).text == ""
 
 
