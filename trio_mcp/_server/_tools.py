@@ -100,8 +100,10 @@ class RegisteredTool:
             return _failure(str(error))
         except Overdue as error:
             return _failure(f"{name} {error} and was cancelled")
-        except RequestError:
-            raise
+        except RequestError as error:
+            if error.question is None:
+                raise
+            return _failure(f"The client refused {error.question}: {error.message}")
         except Exception:
             # The boundary of one call. What the exception says was not written for strangers.
             _log.exception("tool %s failed", name)
