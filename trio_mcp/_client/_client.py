@@ -42,7 +42,7 @@ from ..types import (
     ServerCapabilities,
     Tool,
 )
-from ._call_options import ListOptions, WorkOptions, brought_by
+from ._call_options import ListOptions, WorkOptions, brought_by, refuse_unknown
 from ._events import Events
 from ._listen import open_events, what_to_listen_to
 from ._low_level import LowLevelClient
@@ -144,6 +144,7 @@ class Client(LowLevelClient):
 
         Spec: 2026-07-28, server/tools, "Calling Tools".
         """
+        _check_arguments(arguments)
         kind = None if returns is None else output_type(returns)
         # Some old servers refuse a call that leaves the arguments out, although it may.
         params = CallToolRequestParams(name=name, arguments=arguments or {}, **brought_by(options))
@@ -292,6 +293,7 @@ class Client(LowLevelClient):
 
         Spec: 2026-07-28, server/prompts, "Getting a Prompt".
         """
+        _check_arguments(arguments)
         params = GetPromptRequestParams(name=name, arguments=arguments, **brought_by(options))
         if input_required == "return":
             return await self._ask_by_hand("prompts/get", params, GetPromptResult, options)
@@ -460,6 +462,7 @@ class Client(LowLevelClient):
         options: ListOptions,
         ask: Callable[[PaginatedRequestParams], Awaitable[_P]] | None = None,
     ) -> Pages[_T, _P]:
+        refuse_unknown(options, ListOptions)
         fresh, meta = options.get("fresh", False), options.get("meta")
 
         async def fetch(cursor: str | None) -> _P:
@@ -479,3 +482,8 @@ class Client(LowLevelClient):
         if answered.result_type == "input_required":
             return read_result(method, answered.result, InputRequiredResult)
         return read_result(method, answered.result, kind)
+
+
+def _check_arguments(arguments: object) -> None:
+    if arguments is not None and not isinstance(arguments, Mapping):
+        raise TypeError(f"arguments must be a mapping of names to values, not {type(arguments).__qualname__}")

@@ -10,7 +10,7 @@ from typing import Final, TypedDict
 import trio
 from typing_extensions import Unpack
 
-from .._groups import sole_error
+from .._groups import shield_started, sole_error
 from .._limits import Limits
 from .._peer._middleware import Middleware
 from .._peer._peer import OnFrame
@@ -18,6 +18,7 @@ from .._revisions import Revision
 from .._version import __version__
 from ..types import ClientCapabilities, Implementation, evolve
 from ._cache import ResponseCache
+from ._call_options import refuse_unknown
 from ._client import Client
 from ._connection import ClientIdentity
 from ._connectors import Target, connector_for
@@ -124,6 +125,7 @@ async def open_client(target: Target, **options: Unpack[ClientOptions]) -> Async
         ConnectionLost: The server could not be reached, was silent for `Limits.connect_timeout`, or went away.
         ProtocolError: The two sides speak no common revision, or the handshake was broken.
         RequestError: The server refused the handshake.
+        TypeError: There is no such option.
 
     Spec: 2026-07-28, basic/versioning; 2025-11-25, basic/lifecycle.
     """
@@ -178,13 +180,14 @@ async def _keep(
     with trio.CancelScope() as scope:
 
         def started() -> None:
-            scope.shield = True
             task_status.started()
+            shield_started(scope)
 
         await keeper.run(started)
 
 
 def _make_client(target: Target, options: ClientOptions) -> tuple[ConnectionKeeper, Client]:
+    refuse_unknown(options, ClientOptions)
     request_timeout = options.get("request_timeout", math.inf)
     if not request_timeout > 0:
         raise ValueError(f"request_timeout must be more than 0 seconds, not {request_timeout!r}")
