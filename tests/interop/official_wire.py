@@ -18,6 +18,9 @@ REVISION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
 FOREIGN_METHOD: Final = "nonsense/nobody_has"
 """The one method that is allowed although no revision has it."""
 
+MAY_ASK_BACK: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
+"""The methods whose answer may be a question (2026-07-28, basic/patterns/mrtr)."""
+
 Side: TypeAlias = Literal["client", "server"]
 
 
@@ -52,6 +55,9 @@ class OfficialSchema:
         """Check an answer to a request of this method."""
         self._check("JSONRPCMessage", message)
         if "result" in message:
+            if message["result"].get("resultType") == "input_required" and method in MAY_ASK_BACK:
+                self._check("InputRequiredResult", message["result"])
+                return
             result = self._by_method.get(method, "").removesuffix("Request") + "Result"
             self._check(result if result in self._definitions else "EmptyResult", message["result"])
 
