@@ -28,6 +28,18 @@ def _refuse(uri: str) -> dict[str, Any]:
     raise AssertionError(f"a schema refers to {uri}")
 
 
+def _mend(definitions: Mapping[str, Any]) -> None:
+    """Let numbers of forms have fractions, as schema.ts has it; the generator knew integers only.
+
+    See modelcontextprotocol#2698, which mended the bounds and the defaults of such numbers, but not the answers.
+    """
+    if "ElicitResult" in definitions:
+        content = definitions["ElicitResult"]["properties"]["content"]
+        for values in (content["additionalProperties"], *content["additionalProperties"].get("anyOf", ())):
+            if values.get("type") == ["string", "integer", "boolean"]:
+                values["type"] = ["string", "number", "boolean"]
+
+
 @final
 class OfficialSchema:
     """The definitions of one revision."""
@@ -36,6 +48,7 @@ class OfficialSchema:
         self._document: dict[str, Any] = json.loads((DATA / revision / "schema.json").read_text("utf-8"))
         self._place = "$defs" if "$defs" in self._document else "definitions"
         self._definitions: Mapping[str, Any] = self._document[self._place]
+        _mend(self._definitions)
         self._by_method = {
             method: name
             for name, definition in self._definitions.items()

@@ -141,7 +141,9 @@ def asked(expected: Expected, since: Revision = Revision.V2025_06_18, what: str 
     """Return what comes of asking the client: a refusal where its revision has no such question."""
 
     def by_revision(revision: Revision) -> Expected:
-        return expected if revision >= since else Refused(-32600, f"{OLD}, which the client speaks, has no {what}")
+        return (
+            expected if revision >= since else Refused(-32600, f"{OLD}, which the client speaks, has no {what}")
+        )
 
     return by_revision
 
@@ -305,9 +307,7 @@ FEATURES: Final = (
     Feature(
         "read_template",
         "server/resources, Resource Templates",
-        contents(
-            "notes://orwell/animal%20farm", {"mimeType": "text/plain", "text": "animal farm is by orwell"}
-        ),
+        contents("notes://orwell/animal%20farm", {"mimeType": "text/plain", "text": "animal farm is by orwell"}),
     ),
     Feature(
         "read_missing",

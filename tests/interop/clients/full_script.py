@@ -139,7 +139,11 @@ class Script:
         ]:
             await self._step(name, self._adapter.read, uri)
         await self._step("prompts", self._list, self._adapter.list_prompts, "prompts")
-        for name, arguments in [("greet", None), ("review", {"title": "Solaris", "tone": "honest"}), ("personal", {})]:
+        for name, arguments in [
+            ("greet", None),
+            ("review", {"title": "Solaris", "tone": "honest"}),
+            ("personal", {}),
+        ]:
             await self._step(name, self._adapter.get_prompt, name, arguments)
         await self._step("prompt_wrong", self._adapter.get_prompt, "review", {"title": "Solaris", "tone": "loud"})
         template = {"type": "ref/resource", "uri": "notes://{author}/{title}"}
