@@ -237,7 +237,7 @@ async def research(ctx: Context) -> str:
     question = SamplingMessage(role="user", content=TextContent(text="How warm is it in Kyiv?"))
     wish = await ctx.sample(question, max_tokens=100, tools=["weather"], tool_choice="required")
     (use,) = wish.tool_uses
-    report = await weather(**use.input)
+    report = await weather(str(use.input["city"]))
     answer = ToolResultContent(tool_use_id=use.id, content=[TextContent(text=f"{report.celsius} degrees")])
     said = await ctx.sample(
         [question, wish, SamplingMessage(role="user", content=answer)], max_tokens=100, tools=["weather"]
@@ -368,8 +368,8 @@ async def touch(uri: str) -> None:
 @server.tool
 async def change_lists() -> None:
     """Offer more than before."""
-    server.tool(proceed, name="extra_tool")
-    server.prompt(greet, name="extra_prompt")
+    server.tool(name="extra_tool")(proceed)
+    server.prompt(name="extra_prompt")(greet)
     server.add_resource("notes://extra", "more")
 
 

@@ -123,7 +123,7 @@ async def test_every_tool_of_2026() -> None:
                 results[name] = await client.call_tool(name, arguments, on_progress=progress.append)
                 assert not results[name].is_error
         await client.set_roots(["/somewhere", "/else"])
-        while not (await receive_log.receive()).data == "Roots updated: 2 root(s) received from client":
+        while (await receive_log.receive()).data != "Roots updated: 2 root(s) received from client":
             pass
         assert "file:///else" in text_of(await client.call_tool("get-roots-list"))
         refused = await client.call_tool(TASKS_ONLY, CALLS[TASKS_ONLY])
@@ -226,7 +226,7 @@ async def test_every_prompt_of_2026() -> None:
         promoted = await client.get_prompt("completable-prompt", {"department": "Sales", "name": "Eve"})
         assert said(promoted.messages) == ["Please promote Eve to the head of the Sales team."]
 
-        template = [template async for template in client.list_resource_templates()][0]
+        template, _ = [template async for template in client.list_resource_templates()]
         assert list((await client.complete(template, "resourceId", "12")).completion.values) == ["12"]
         assert list((await client.complete(template, "resourceId", "x")).completion.values) == []
         for kind, contents in (("Text", TextResourceContents), ("Blob", BlobResourceContents)):
@@ -264,8 +264,8 @@ async def test_a_url_that_must_be_visited_first_is_told_as_an_error() -> None:
         with pytest.raises(RequestError) as caught:
             await client.call_tool("trigger-url-elicitation", arguments)
         assert caught.value.code == -32042
-        (first,) = caught.value.data["elicitations"]
-        assert first["url"] == "https://modelcontextprotocol.io"
+        told: Any = caught.value.data
+        assert [first["url"] for first in told["elicitations"]] == ["https://modelcontextprotocol.io"]
         assert not asked
         assert "completed" in text_of(await client.call_tool("trigger-url-elicitation", arguments))
     assert [params.url for params in asked if isinstance(params, ElicitRequestURLParams)] == [

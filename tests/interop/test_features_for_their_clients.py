@@ -99,11 +99,13 @@ class Feature:
 def essence(value: Any) -> Any:
     """Leave out what each SDK says in its own way, or what says nothing."""
     if isinstance(value, list):
-        return [essence(part) for part in value]
+        parts: list[Any] = value
+        return [essence(part) for part in parts]
     if not isinstance(value, dict):
         return value
-    said = {name: essence(part) for name, part in value.items()}
-    for name in ("resultType", "ttlMs", "cacheScope", "annotations" if said.get("annotations") == {} else "_"):
+    members: dict[str, Any] = value
+    said = {name: essence(member) for name, member in members.items()}
+    for name in ("resultType", "ttlMs", "cacheScope"):
         said.pop(name, None)
     if said.get("isError") is False:
         del said["isError"]
@@ -125,14 +127,14 @@ def result(said: str, **more: object) -> dict[str, Any]:
     return {"content": [text(said)], **more}
 
 
-def structured(said: str, value: object) -> ByRevision:
+def structured(said: str, value: Any) -> ByRevision:
     """Return the result of a tool that gives something to programs, where a revision has that."""
 
     def expected(revision: Revision) -> Expected:
         if revision < Revision.V2025_06_18:
             return result(said)
-        plain = value if revision.is_modern or isinstance(value, dict) else {"result": value}
-        return result(said, structuredContent=plain)
+        is_sent_as_it_is = revision.is_modern or isinstance(value, dict)
+        return result(said, structuredContent=value if is_sent_as_it_is else {"result": value})
 
     return expected
 

@@ -319,9 +319,13 @@ async def test_a_server_may_ask_while_it_is_asked() -> None:
 async def test_the_time_server() -> None:
     """The modern era, as its authors show it: structured results, and errors for the model to read."""
     async with connected(TIME) as (client, _):
+        assert {tool.name async for tool in client.list_tools()} == {"get_current_time", "convert_time"}
         now = await client.call_tool("get_current_time", {"timezone": "Europe/Berlin"})
         assert json.loads(text_of(now))["timezone"] == "Europe/Berlin"
         assert now.structured_content == json.loads(text_of(now))
+        noon = {"source_timezone": "Asia/Tokyo", "time": "12:00", "target_timezone": "UTC"}
+        converted = json.loads(text_of(await client.call_tool("convert_time", noon)))
+        assert converted["time_difference"] == "-9.0h"
         mistake = await client.call_tool("get_current_time", {"timezone": "Mars/Olympus"})
         assert mistake.is_error
         assert "Mars/Olympus" in text_of(mistake)
@@ -332,16 +336,40 @@ async def test_the_time_server() -> None:
 
 @pytest.mark.parametrize("revision", [None, Revision.V2025_11_25])
 async def test_the_git_server(tmp_path: Path, revision: Revision | None) -> None:
-    """Either era: a server that does things outside, many at once."""
-    here = {"repo_path": str(tmp_path)}
-    await trio.run_process(("git", "init", "--quiet", str(tmp_path)))
+    """Either era: a server that does things outside, many at once; each of its tools."""
+    await trio.run_process(("git", "init", "--quiet", "--initial-branch", "main", str(tmp_path)))
+    for setting in (("user.name", "Ada"), ("user.email", "ada@example.com")):
+        await trio.run_process(("git", "-C", str(tmp_path), "config", *setting))
     (tmp_path / "file.txt").write_text("words\n")
     async with connected(GIT, revision=revision) as (client, _):
-        assert "file.txt" in text_of(await client.call_tool("git_status", here))
-        await client.call_tool("git_add", {**here, "files": ["file.txt"]})
-        assert "words" in text_of(await client.call_tool("git_diff_staged", here))
+        used: set[str] = set()
+
+        async def git(name: str, **arguments: object) -> str:
+            used.add(f"git_{name}")
+            result = await client.call_tool(f"git_{name}", {"repo_path": str(tmp_path), **arguments})
+            assert not result.is_error, text_of(result)
+            return text_of(result)
+
+        assert "file.txt" in await git("status")
+        await git("add", files=["file.txt"])
+        assert "words" in await git("diff_staged")
+        await git("commit", message="first")
+        assert "first" in await git("log")
+        assert "words" in await git("show", revision="HEAD")
+        await git("create_branch", branch_name="other")
+        await git("checkout", branch_name="other")
+        assert "other" in await git("branch", branch_type="local")
+        (tmp_path / "file.txt").write_text("other words\n")
+        assert "other words" in await git("diff_unstaged")
+        await git("add", files=["file.txt"])
+        await git("reset")
+        assert "no changes added" in await git("status")
+        await git("add", files=["file.txt"])
+        await git("commit", message="second")
+        assert "other words" in await git("diff", target="main")
         async with trio.open_nursery() as nursery:
             for _ in range(20):
-                nursery.start_soon(client.call_tool, "git_status", here)
-        mistake = await client.call_tool("git_show", {**here, "revision": "no-such-revision"})
-        assert mistake.is_error
+                nursery.start_soon(git, "status")
+        assert used == {tool.name async for tool in client.list_tools()}
+        with pytest.raises(AssertionError, match="no-such-revision"):
+            await git("show", revision="no-such-revision")

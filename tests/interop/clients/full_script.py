@@ -178,8 +178,8 @@ class Script:
             with anyio.fail_after(PATIENCE):
                 value = await function(*args, **kwargs)
         except Exception as error:
-            while getattr(error, "exceptions", None):
-                error = error.exceptions[0]
+            while inner := getattr(error, "exceptions", None):
+                error = inner[0]
             if isinstance(error, NotImplementedError):
                 return  # the SDK has no such thing
             told = getattr(error, "error", error)

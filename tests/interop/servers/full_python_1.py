@@ -1,7 +1,7 @@
 """Everything that FastMCP of the Python SDK 1.30 can offer and ask."""
 
 # It runs in another environment, on a package that is not installed in this one.
-# ruff: noqa: D103
+# ruff: noqa: ANN001, ANN201
 # mypy: ignore-errors
 # pyright: basic, reportMissingImports=false
 

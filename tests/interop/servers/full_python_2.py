@@ -1,7 +1,7 @@
 """Everything that MCPServer of the Python SDK 2.3 can offer and ask, in both eras."""
 
 # It runs in another environment, on a package that is not installed in this one.
-# ruff: noqa: D103
+# ruff: noqa: ANN001, ANN201
 # mypy: ignore-errors
 # pyright: basic, reportMissingImports=false
 
@@ -20,13 +20,16 @@ from mcp_types import (
     ElicitRequest,
     ElicitRequestURLParams,
     EmbeddedResource,
+    EmptyResult,
     InputRequiredResult,
     ListRootsResult,
     SamplingMessage,
+    SubscribeRequestParams,
     TextContent,
     TextResourceContents,
     Tool,
     ToolChoice,
+    UnsubscribeRequestParams,
 )
 from pydantic import BaseModel, Field
 
@@ -36,6 +39,7 @@ PNG = base64.b64decode(
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
 
 server = MCPServer("full")
+subscribed = set()
 
 
 class Booking(BaseModel):
@@ -99,9 +103,26 @@ async def where(roots: Annotated[ListRootsResult, Resolve(ask_for_roots)]) -> st
     return ", ".join(str(root.uri) for root in roots.roots)
 
 
+async def follow(context, params):
+    subscribed.add(params.uri)
+    return EmptyResult()
+
+
+async def leave(context, params):
+    subscribed.discard(params.uri)
+    return EmptyResult()
+
+
+# For clients of the legacy era; those of the modern one it serves itself.
+server._lowlevel_server.add_request_handler("resources/subscribe", SubscribeRequestParams, follow)
+server._lowlevel_server.add_request_handler("resources/unsubscribe", UnsubscribeRequestParams, leave)
+
+
 @server.tool()
 async def change(ctx: Context) -> None:
     if ctx.protocol_version < "2026":
+        for uri in sorted(subscribed):
+            await ctx.session.send_resource_updated(uri)
         await ctx.session.send_tool_list_changed()
         await ctx.session.send_prompt_list_changed()
         await ctx.session.send_resource_list_changed()
