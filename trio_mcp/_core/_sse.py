@@ -1,7 +1,7 @@
 """Server-sent events: bytes in, events out, and events to bytes. No I/O; what `data` holds is not looked at.
 
-Reading costs time linear in what is fed and memory bounded by the limit, however the bytes are cut: nothing that was
-searched is searched again. An event that is too large costs only itself.
+Reading costs time linear in what is fed and memory bounded by the limit, however the bytes are cut: nothing that
+was searched is searched again. An event that is too large costs only itself.
 
 Spec: HTML, "Server-sent events", sections "Parsing an event stream" and "Interpreting an event stream".
 """
@@ -20,7 +20,7 @@ KEPT_ENDS: Final = 1024
 """Bytes kept of either end of an event that is too large: enough to read the id of the message in it."""
 
 MAX_RETRY_DIGITS: Final = 15
-"""More milliseconds than this many digits can say are thousands of years; Python refuses to read them at some point."""
+"""More milliseconds than this many digits can say are thousands of years, and Python refuses to read them."""
 
 
 @final
