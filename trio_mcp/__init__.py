@@ -7,6 +7,7 @@ Imports point down only. The floors, lowest first:
     _codec                   bytes, JSON-RPC messages, wire types
     _core                    the rules of the protocol, without I/O
     _channel                 what a transport must give
+    _http                    HTTP/1.1 as a client speaks it
     _bindings                the transports
     _peer                    one end of one connection
     _schema                  from Python signatures to JSON Schema and back
