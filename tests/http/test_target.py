@@ -19,7 +19,12 @@ from trio_mcp._http._target import parse_target
         ("http://[::1]:8000/mcp", "[::1]:8000", "/mcp", "http://[::1]:8000"),
         ("http://[2001:DB8:0:0::1]/", "[2001:db8::1]", "/", "http://[2001:db8::1]"),
         ("http://[fe80::1%25eth0]/", "[fe80::1]", "/", "http://[fe80::1%eth0]"),
-        ("http://bücher.example/ü?q=ß", "xn--bcher-kva.example", "/%C3%BC?q=%C3%9F", "http://xn--bcher-kva.example"),
+        (
+            "http://bücher.example/ü?q=ß",
+            "xn--bcher-kva.example",
+            "/%C3%BC?q=%C3%9F",
+            "http://xn--bcher-kva.example",
+        ),
         ("http://example.com/a%20b/%C3%BC?x=%2F", "example.com", "/a%20b/%C3%BC?x=%2F", "http://example.com"),
         ("http://my_host.internal./x", "my_host.internal.", "/x", "http://my_host.internal."),
         ("http+unix://%2Frun%2Fmcp.sock/mcp?x", "localhost", "/mcp?x", "http+unix://%2Frun%2Fmcp.sock"),

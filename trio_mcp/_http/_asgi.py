@@ -104,6 +104,12 @@ class _Exchange:
         self._left.set()
         self._receive.close()
 
+    def fail(self) -> None:
+        """The application has failed: it can still be said if nothing was said."""
+        if self.status is None:
+            self.status = 500
+            self._complete = True
+
     def finish(self) -> None:
         """The application has returned, or failed."""
         self._send.close()
@@ -164,8 +170,7 @@ class AsgiClient:
         except Exception:
             # The boundary of one request, as in any server: it costs this response and nothing else.
             _log.exception("the ASGI application failed")
-            if exchange.status is None:
-                exchange.status = 500
+            exchange.fail()
         finally:
             exchange.finish()
 

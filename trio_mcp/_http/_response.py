@@ -87,7 +87,7 @@ class HttpTransport(Protocol):
 
     def request(
         self, request: HttpRequest, *, urgent: bool = False
-    ) -> AbstractAsyncContextManager[HttpResponse, None]:
+    ) -> AbstractAsyncContextManager[HttpResponse]:
         """Send a request; entering waits for the head of its response, leaving lets go of it.
 
         Args:
