@@ -20,6 +20,7 @@ from __future__ import annotations
 from . import types as types
 from ._absent import ABSENT as ABSENT
 from ._absent import Absent as Absent
+from ._bindings._http_parameters import HttpServerParameters as HttpServerParameters
 from ._bindings._memory import MemoryChannel as MemoryChannel
 from ._bindings._memory import memory_channel_pair as memory_channel_pair
 from ._bindings._parameters import StdioServerParameters as StdioServerParameters
@@ -46,12 +47,15 @@ from ._codec._jsonrpc import Notification as Notification
 from ._codec._jsonrpc import RequestId as RequestId
 from ._core._restart import RestartPolicy as RestartPolicy
 from ._errors import ConnectionLost as ConnectionLost
+from ._errors import HttpStatusError as HttpStatusError
 from ._errors import LocalProtocolError as LocalProtocolError
 from ._errors import McpError as McpError
 from ._errors import ProtocolError as ProtocolError
 from ._errors import RemoteProtocolError as RemoteProtocolError
 from ._errors import RequestError as RequestError
+from ._errors import SessionLost as SessionLost
 from ._errors import ToolError as ToolError
+from ._http._settings import HttpSettings as HttpSettings
 from ._limits import Limits as Limits
 from ._peer._exchange import OnProgress as OnProgress
 from ._peer._exchange import Progress as Progress
@@ -79,6 +83,9 @@ __all__ = [
     "Context",
     "Encoded",
     "Field",
+    "HttpServerParameters",
+    "HttpSettings",
+    "HttpStatusError",
     "Incoming",
     "Limits",
     "LocalProtocolError",
@@ -106,6 +113,7 @@ __all__ = [
     "Revision",
     "Server",
     "ServesChannels",
+    "SessionLost",
     "Shutdown",
     "SilenceScope",
     "StderrSink",

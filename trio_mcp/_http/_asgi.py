@@ -135,6 +135,8 @@ class AsgiClient:
         exchange = _Exchange(request, request.target.origin)
         name = f"{request.method} {request.target.path}"
         self._nursery.start_soon(self._run, request, exchange, name=name)  # noqa: ASYNC113 - waited for below
+        if request.on_sent is not None:
+            request.on_sent()
         try:
             await exchange.started.wait()
             if exchange.status is None:

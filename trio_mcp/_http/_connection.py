@@ -92,12 +92,12 @@ class HttpConnection:
         """
         data = self._encode(request)
         if len(data) <= SENT_AT_ONCE:
-            await self._send(data)
+            await self._send(data, request)
             return await self._receive_head(request)
         response: HttpResponse | None = None
         failure: McpError | None = None
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._send, data, name=f"sending to {self._description}")
+            nursery.start_soon(self._send, data, request, name=f"sending to {self._description}")
             try:
                 response = await self._receive_head(request)
             except McpError as error:
@@ -128,10 +128,12 @@ class HttpConnection:
         parts.append(self._h11.send(h11.EndOfMessage()))
         return b"".join([part for part in parts if part])
 
-    async def _send(self, data: bytes) -> None:
+    async def _send(self, data: bytes, request: HttpRequest) -> None:
         try:
             await self._stream.send_all(data)
             self._sent_all = True
+            if request.on_sent is not None:
+                request.on_sent()
         except trio.BrokenResourceError:
             pass  # the server may have said why before it hung up: reading tells
 

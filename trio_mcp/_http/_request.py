@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import final
 
 import attrs
@@ -23,9 +23,11 @@ class HttpRequest:
         target: Where it goes.
         headers: What it says of itself, beside `Host`, `Content-Length` and what the connection needs.
         body: What it carries.
+        on_sent: Called once its last byte is on its way, so that the server may have all of it.
     """
 
     method: str
     target: HttpTarget
     headers: Sequence[HeaderField] = ()
     body: bytes = b""
+    on_sent: Callable[[], object] | None = attrs.field(default=None, eq=False, repr=False)

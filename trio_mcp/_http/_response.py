@@ -85,9 +85,7 @@ class HttpResponse:
 class HttpTransport(Protocol):
     """Whatever takes requests and brings responses."""
 
-    def request(
-        self, request: HttpRequest, *, urgent: bool = False
-    ) -> AbstractAsyncContextManager[HttpResponse]:
+    def request(self, request: HttpRequest, *, urgent: bool = False) -> AbstractAsyncContextManager[HttpResponse]:
         """Send a request; entering waits for the head of its response, leaving lets go of it.
 
         Args:
