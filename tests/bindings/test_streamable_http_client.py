@@ -409,7 +409,11 @@ async def test_progress_is_told_before_the_answer_however_the_stream_is_cut(
     async def handler(call: HttpCall) -> None:
         token = call.message["params"]["_meta"]["progressToken"]
         events = [
-            {"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progressToken": token, "progress": n}}
+            {
+                "jsonrpc": "2.0",
+                "method": "notifications/progress",
+                "params": {"progressToken": token, "progress": n},
+            }
             for n in range(1, 101)
         ]
         wire = b"".join(b"data: %b\r\n\r\n" % json.dumps(event).encode() for event in [*events, result(call.id)])

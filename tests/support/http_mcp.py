@@ -54,6 +54,11 @@ class HttpCall:
     def id(self) -> Any:
         return self.message.get("id")
 
+    @property
+    def id_or_none(self) -> Any:
+        """The id of a request; `None` for a notification, an answer or a batch."""
+        return self.message.get("id") if self.rpc is not None else None
+
     async def answer(
         self, body: Any = b"", status: int = 200, content_type: str | None = "application/json", **headers: str
     ) -> None:
@@ -132,7 +137,7 @@ class McpScript:
                     await call.wait_gone()
                     if not call.is_complete:
                         self.gone.append(call.message)
-                    nursery.cancel_scope.cancel()
+                        nursery.cancel_scope.cancel()
 
                 nursery.start_soon(watch)
                 with suppress(BrokenPipeError):
