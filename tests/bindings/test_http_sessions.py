@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from itertools import pairwise
 from typing import Any, Final
 
 import attrs
@@ -57,23 +58,24 @@ def session_server(
 ) -> McpScript:
     """A server of the legacy era that follows the rules; the handler serves what is not the handshake."""
 
-    async def serve(call: HttpCall) -> object:
+    async def serve(call: HttpCall) -> None:
         if call.rpc == "server/discover":
-            return await call.answer(error(None, -32600, "Bad Request: no session"), 400)
-        if call.rpc == "initialize":
-            body = result(
-                call.id, protocolVersion=revision, capabilities={}, serverInfo={"name": "s", "version": "1"}
-            )
-            return await call.answer(body, **({} if session is None else {"Mcp_Session_Id": session}))
-        if call.headers.get("mcp-session-id") != session:
-            return await call.answer(error(None, -32600, "Session not found"), 404)
-        if call.method == "GET":
-            return await get(call)
-        if call.method == "DELETE":
-            return await call.answer(b"", 200, None)
-        if call.rpc is None or call.id_or_none is None:
-            return await call.answer(b"", 202, None)
-        return await handler(call)
+            await call.answer(error(None, -32600, "Bad Request: no session"), 400)
+        elif call.rpc == "initialize":
+            info = {"name": "s", "version": "1"}
+            body = result(call.id, protocolVersion=revision, capabilities={}, serverInfo=info)
+            headers: dict[str, Any] = {} if session is None else {"Mcp_Session_Id": session}
+            await call.answer(body, **headers)
+        elif call.headers.get("mcp-session-id") != session:
+            await call.answer(error(None, -32600, "Session not found"), 404)
+        elif call.method == "GET":
+            await get(call)
+        elif call.method == "DELETE":
+            await call.answer(b"", 200, None)
+        elif call.rpc is None or call.id_or_none is None:
+            await call.answer(b"", 202, None)
+        else:
+            await handler(call)
 
     return McpScript(serve)
 
@@ -224,7 +226,11 @@ async def test_the_servers_stream_comes_back(autojump_clock: trio.testing.MockCl
             await trio.sleep_forever()
 
     seen: list[str] = []
-    async with client_of(echo, get=get, on_notification=lambda method, _params: seen.append(method)) as (
+
+    def notice(method: str, _params: object) -> None:
+        seen.append(method)
+
+    async with client_of(echo, get=get, on_notification=notice) as (
         _,
         server,
     ):
@@ -232,7 +238,7 @@ async def test_the_servers_stream_comes_back(autojump_clock: trio.testing.MockCl
     gets = [call for call in server.calls if call.method == "GET"]
     assert [call.headers.get("last-event-id") for call in gets] == [None] + ["e2"] * 11
     assert seen == ["notifications/tools/list_changed", "notifications/prompts/list_changed"]
-    pauses = [after - before for before, after in zip(times, times[1:], strict=False)]
+    pauses = [after - before for before, after in pairwise(times)]
     assert 2 <= pauses[0] <= 2.4
     assert 4 <= pauses[1] <= 4.8
     assert all(30 <= pause <= 36 for pause in pauses[5:])
@@ -344,7 +350,9 @@ async def test_a_goodbye_that_nobody_takes_delays_nothing(
     """Promise 3; and leaving has its own bound, with the DELETE in it."""
 
     async def handler(call: HttpCall) -> None:
-        await (trio.sleep_forever() if call.rpc == "x/slow" else echo(call))
+        if call.rpc == "x/slow":
+            await trio.sleep_forever()
+        await echo(call)
 
     async def serve(call: HttpCall) -> object:
         if call.method == "DELETE" or call.rpc == "notifications/cancelled":

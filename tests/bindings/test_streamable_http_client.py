@@ -57,10 +57,11 @@ async def client_of(
 ) -> AsyncGenerator[tuple[Client, McpScript]]:
     """A client of a modern server that discovers by itself; the handler does the rest."""
 
-    async def serve(call: HttpCall) -> object:
+    async def serve(call: HttpCall) -> None:
         if call.rpc == "server/discover":
-            return await call.answer(result(call.id, **MODERN_DISCOVERY))
-        return await handler(call)
+            await call.answer(result(call.id, **MODERN_DISCOVERY))
+        else:
+            await handler(call)
 
     server = McpScript(serve)
     limits = options.get("limits", Limits())

@@ -184,7 +184,8 @@ def test_an_integer_that_not_every_reader_keeps_is_not_mirrored(value: int) -> N
 
 def test_a_call_without_arguments_mirrors_none() -> None:
     """As they are optional."""
-    for params in (None, {"name": "t"}, {"name": "t", "arguments": None}, {"name": "t", "arguments": []}):
+    several: list[dict[str, Any] | None] = [None, {}, {"arguments": None}, {"arguments": []}]
+    for params in several:
         assert "Mcp-Param-Region" not in Headers(request_headers("tools/call", params, MARKS))
 
 

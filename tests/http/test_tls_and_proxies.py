@@ -37,9 +37,9 @@ class Authority:
     def __init__(self, *names: str) -> None:
         self.ca = trustme.CA()
         self.server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self.ca.issue_cert(*names).configure_cert(self.server)
+        self.ca.issue_cert(*names).configure_cert(self.server)  # pyright: ignore[reportUnknownMemberType]
         self.client = ssl.create_default_context()
-        self.ca.configure_trust(self.client)
+        self.ca.configure_trust(self.client)  # pyright: ignore[reportUnknownMemberType]
         self.asked_for: list[str | None] = []
         self.server.sni_callback = lambda _socket, name, _context: self.asked_for.append(name)
 
@@ -107,13 +107,13 @@ async def test_a_client_certificate_is_shown() -> None:
     """Mutual TLS is a matter of the context."""
     authority = Authority("localhost")
     authority.server.verify_mode = ssl.CERT_REQUIRED
-    authority.ca.configure_trust(authority.server)
+    authority.ca.configure_trust(authority.server)  # pyright: ignore[reportUnknownMemberType]
     async with serve_http_script(echo, wrap=authority.wrap) as server:
         target = named(server.target, "localhost")
         async with open_http_client(authority.settings) as client:
             with pytest.raises(ConnectionLost):
                 await fetch(client, target)
-        authority.ca.issue_cert("client@example.com").configure_cert(authority.client)
+        authority.ca.issue_cert("client@example.com").configure_cert(authority.client)  # pyright: ignore[reportUnknownMemberType]
         async with open_http_client(authority.settings) as client:
             assert await fetch(client, target) == b"{}"
 

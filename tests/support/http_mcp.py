@@ -48,7 +48,8 @@ class HttpCall:
     @property
     def rpc(self) -> str | None:
         """The method of the message, if it is a request or a notification."""
-        return self.message.get("method") if isinstance(self.message, dict) else None
+        method: str | None = None if isinstance(self.message, list | None) else self.message.get("method")
+        return method
 
     @property
     def id(self) -> Any:

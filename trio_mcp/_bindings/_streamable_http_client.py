@@ -44,14 +44,14 @@ __all__ = ["StreamableHttpChannel", "open_streamable_http"]
 _log: Final = logging.getLogger("trio_mcp.http")
 
 SSE_FALLBACK: Final = frozenset({400, 404, 405})
-"""Old servers refuse the POST of `initialize` with one of these (2025-11-25, "Backwards Compatibility")."""
+"""Old servers refuse the POST of `initialize` so (2025-11-25, basic/transports, "Backwards Compatibility")."""
 
 
 @final
 class StreamableHttpChannel(Channel):
     """The channel to a server at a URL. Made by `open_streamable_http`.
 
-    A request that fails on the way fails alone: its answer is an error, and `Incoming.failure` says what happened.
+    A request that fails on the way fails alone: its answer is an error, and `Incoming.failure` says why.
     """
 
     def __init__(self, parameters: HttpServerParameters, limits: Limits, transport: HttpTransport) -> None:

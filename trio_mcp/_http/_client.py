@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from typing import Final, final
 
@@ -58,7 +58,7 @@ class HttpClient:
                 yield response
 
     @contextmanager
-    def _pool(self, target: HttpTarget) -> Iterator[OriginPool]:
+    def _pool(self, target: HttpTarget) -> Generator[OriginPool]:
         pool = self._pools.get(target.origin)
         if pool is None:
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import select
 from collections.abc import Sequence
-from typing import Final, final
+from typing import Final, cast, final
 
 import h11
 import trio
@@ -58,9 +58,9 @@ class HttpConnection:
     @property
     def is_stale(self) -> bool:
         """Whether the other side has ended an idle connection, or said something that nobody asked for."""
-        stream = self._stream
+        stream: object = self._stream
         while isinstance(stream, trio.SSLStream):
-            stream = stream.transport_stream
+            stream = cast("trio.SSLStream[trio.abc.Stream]", stream).transport_stream
         return isinstance(stream, trio.SocketStream) and _is_readable(stream.socket.fileno())
 
     def renew(self) -> bool:
