@@ -66,10 +66,12 @@ class HttpClient:
                 return await connect(target, self._settings, self._context(target))
 
             pool = self._pools[target.origin] = OriginPool(open_connection, self._settings)
+        pool.users += 1
         try:
             yield pool
         finally:
-            if pool.is_unused and self._pools.get(target.origin) is pool:
+            pool.users -= 1
+            if pool.is_unused:
                 del self._pools[target.origin]
 
     def _context(self, target: HttpTarget) -> ssl.SSLContext | None:

@@ -55,11 +55,13 @@ class OriginPool:
         self._turns = trio.Semaphore(settings.max_connections, max_value=settings.max_connections)
         self._in_use = 0
         self._closed = False
+        self.users = 0
+        """Requests that have got hold of this object, whether or not they have come to their turn."""
 
     @property
     def is_unused(self) -> bool:
         """Whether there is nothing here worth keeping."""
-        return not self._idle and not self._in_use and not self._turns.statistics().tasks_waiting
+        return not self._idle and not self.users
 
     def statistics(self) -> PoolStatistics:
         """Return counters, for tests and debugging."""
