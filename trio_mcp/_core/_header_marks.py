@@ -55,7 +55,8 @@ def header_marks(schema: Mapping[str, Any]) -> tuple[HeaderMark, ...]:
         mark = _read(part, path)
         if (other := names.setdefault(mark.header.lower(), mark)) is not mark:
             raise InvalidMarks(
-                f"{_at(mark.path)} and {_at(other.path)} have the same {HEADER_KEYWORD} {mark.header!r}, but for case"
+                f"{_at(mark.path)} and {_at(other.path)} have the same {HEADER_KEYWORD} {mark.header!r}, "
+                "but for case"
             )
         marks.append(mark)
     return tuple(marks)

@@ -51,10 +51,17 @@ class HttpRefused(Exception):
         headers: What else belongs into the head of the answer.
     """
 
-    def __init__(self, status: int, problem: str, headers: Iterable[tuple[bytes, bytes]] = ()) -> None:
+    def __init__(
+        self,
+        status: int,
+        problem: str,
+        headers: Iterable[tuple[bytes, bytes]] = (),
+        *,
+        code: int = INVALID_REQUEST,
+    ) -> None:
         super().__init__(status, problem)
         self.status = status
-        self.error = RequestError(INVALID_REQUEST, problem)
+        self.error = RequestError(code, problem)
         self.headers = tuple(headers)
 
     def __str__(self) -> str:

@@ -11,6 +11,8 @@ import trio
 from typing_extensions import TypeVar
 
 from .._channel import Channel
+from .._core._header_marks import HeaderMark
+from .._core._lifecycle import Agreement
 from .._core._sealing import Sealer
 from .._limits import Limits
 from .._peer._middleware import Middleware
@@ -320,25 +322,42 @@ class Server(ToolOffers, PromptOffers, ResourceOffers, Generic[StateT]):
             task_status: Told when the client can be served.
         """
         try:
-            async with open_service(
-                self._info.name, self._lifespan_state(), self._sealer, self._limits
-            ) as service:
-                await self._serve_one(service, channel, shutdown or Shutdown(), on_frame, task_status)
+            async with self.open_service() as service:
+                await self.serve_one(
+                    service, channel, shutdown or Shutdown(), on_frame=on_frame, task_status=task_status
+                )
         finally:
             with trio.move_on_after(self._limits.goodbye_timeout, shield=True):
                 await channel.aclose()
 
-    async def _serve_one(
+    # What hosts of several connections ask.
+
+    @property
+    def middleware(self) -> tuple[Middleware, ...]:
+        """What every message passes."""
+        return self._middleware
+
+    def marks_of(self, method: str, params: Mapping[str, Any]) -> tuple[HeaderMark, ...]:
+        """Return which arguments of a request header fields carry, over HTTP."""
+        return self._tools.marks_of(params.get("name")) if method == "tools/call" else ()
+
+    def open_service(self) -> AbstractAsyncContextManager[Service[StateT | None]]:
+        """Run the server: enter its lifespan, and leave it when no connection is served any more."""
+        return open_service(self._info.name, self._lifespan_state(), self._sealer, self._limits)
+
+    async def serve_one(
         self,
         service: Service[StateT | None],
         channel: Channel,
         shutdown: Shutdown,
-        on_frame: OnFrame | None,
-        task_status: trio.TaskStatus[None],
+        *,
+        assumed: Agreement | None = None,
+        on_frame: OnFrame | None = None,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Serve one client of a running server."""
+        """Serve one client of a running server, until it goes or `shutdown` says so."""
         async with open_background(f"the session with {channel.description}") as background:
-            session = ServerSession(self, service, background)
+            session = ServerSession(self, service, background, assumed)
             opening = open_peer(channel, session, self._limits, on_frame=on_frame, middleware=self._middleware)
             async with session.subscriptions.connected(opening) as peer:
                 task_status.started()

@@ -202,6 +202,11 @@ class ToolRegistry:
         registered = self.entries.get(name) if isinstance(name, str) else None
         return Asking.NEVER if registered is None else registered.asking
 
+    def marks_of(self, name: object) -> tuple[HeaderMark, ...]:
+        """Return which arguments of a tool header fields carry."""
+        registered = self.entries.get(name) if isinstance(name, str) else None
+        return () if registered is None else registered.marks
+
     def get(self, name: str) -> RegisteredTool:
         """Return the tool of this name.
 
