@@ -12,6 +12,8 @@ Imports point down only. The floors, lowest first:
     _peer                    one end of one connection
     _schema                  from Python signatures to JSON Schema and back
     _client, _server         what users touch; neither knows the other
+    _endpoint                a server's HTTP endpoint, both eras
+    _hosts                   what carries it: ASGI, Hypercorn
     this module
 """
 
@@ -61,9 +63,19 @@ from ._client._sampling import SampleAnswer as SampleAnswer
 from ._codec._jsonrpc import Encoded as Encoded
 from ._codec._jsonrpc import Notification as Notification
 from ._codec._jsonrpc import RequestId as RequestId
+from ._core._http_admission import HttpRefused as HttpRefused
+from ._core._http_settings import HttpServerSettings as HttpServerSettings
 from ._core._restart import RestartPolicy as RestartPolicy
 from ._core._uri_template import TemplateValue as TemplateValue
 from ._core._uri_template import UriTemplate as UriTemplate
+from ._endpoint._call import Authenticate as Authenticate
+from ._endpoint._call import HttpCall as HttpCall
+from ._endpoint._endpoint import Endpoint as Endpoint
+from ._endpoint._endpoint import EndpointStatistics as EndpointStatistics
+from ._endpoint._endpoint import open_endpoint as open_endpoint
+from ._endpoint._event_store import EventStore as EventStore
+from ._endpoint._event_store import MemoryEventStore as MemoryEventStore
+from ._endpoint._event_store import StoredEvent as StoredEvent
 from ._errors import ConnectionLost as ConnectionLost
 from ._errors import HttpStatusError as HttpStatusError
 from ._errors import LocalProtocolError as LocalProtocolError
@@ -74,6 +86,7 @@ from ._errors import RequestError as RequestError
 from ._errors import ResourceNotFound as ResourceNotFound
 from ._errors import SessionLost as SessionLost
 from ._errors import ToolError as ToolError
+from ._hosts._asgi import McpASGI as McpASGI
 from ._http._settings import HttpSettings as HttpSettings
 from ._limits import Limits as Limits
 from ._peer._exchange import OnProgress as OnProgress
@@ -115,6 +128,7 @@ __all__ = [
     "ABSENT",
     "Absent",
     "Audio",
+    "Authenticate",
     "CacheHint",
     "CallNext",
     "CapabilityMissing",
@@ -129,11 +143,17 @@ __all__ = [
     "ElicitMode",
     "Elicitation",
     "Encoded",
+    "Endpoint",
+    "EndpointStatistics",
+    "EventStore",
     "ExtensionClient",
     "ExtensionNotificationHandler",
     "Field",
     "File",
+    "HttpCall",
+    "HttpRefused",
     "HttpServerParameters",
+    "HttpServerSettings",
     "HttpSettings",
     "HttpStatusError",
     "Image",
@@ -143,8 +163,10 @@ __all__ = [
     "ListOptions",
     "LocalProtocolError",
     "LogHandler",
+    "McpASGI",
     "McpError",
     "MemoryChannel",
+    "MemoryEventStore",
     "Message",
     "MethodHandler",
     "Middleware",
@@ -188,6 +210,7 @@ __all__ = [
     "SilenceScope",
     "StderrSink",
     "StdioServerParameters",
+    "StoredEvent",
     "StreamChannel",
     "Target",
     "TemplateValue",
@@ -201,6 +224,7 @@ __all__ = [
     "fail_after_silence",
     "memory_channel_pair",
     "open_client",
+    "open_endpoint",
     "run_client",
     "serve_stdio",
     "types",

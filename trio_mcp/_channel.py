@@ -133,7 +133,7 @@ class Channel(abc.ABC):
         del origin
         return True
 
-    async def wait_room(self, origin: Origin | None) -> None:
+    async def wait_room(self, origin: Origin | None) -> None:  # noqa: B027 - right for a single wire
         """Wait until `has_room` says yes. Does not checkpoint if it does."""
 
     def give_up(self, request_id: RequestId, reason: str | None) -> Notification | None:

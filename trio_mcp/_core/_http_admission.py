@@ -42,6 +42,7 @@ _AUTHORITY: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\[\]:/?#@\s]+)(?::([0-9]{
 
 
 @final
+@final
 class HttpRefused(Exception):
     """A request that is answered with an HTTP error and goes no further.
 

@@ -52,7 +52,7 @@ def _path(default: str) -> str:
 def _names(names: object) -> frozenset[str] | None:
     if isinstance(names, str):
         raise TypeError(f"allowed hosts and origins come as several, not as {names!r}")
-    return None if names is None else frozenset(names)  # type: ignore[call-overload,no-any-return]
+    return None if names is None else frozenset(names)  # type: ignore[call-overload]
 
 
 @final
