@@ -87,6 +87,7 @@ from ._errors import ResourceNotFound as ResourceNotFound
 from ._errors import SessionLost as SessionLost
 from ._errors import ToolError as ToolError
 from ._hosts._asgi import McpASGI as McpASGI
+from ._hosts._serve_http import serve_http as serve_http
 from ._http._settings import HttpSettings as HttpSettings
 from ._limits import Limits as Limits
 from ._peer._exchange import OnProgress as OnProgress
@@ -226,6 +227,7 @@ __all__ = [
     "open_client",
     "open_endpoint",
     "run_client",
+    "serve_http",
     "serve_stdio",
     "types",
     "user_message",

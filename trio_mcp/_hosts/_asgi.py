@@ -23,13 +23,14 @@ from .._endpoint._event_store import EventStore
 from .._groups import sole_error
 from .._server._server import Server
 
-__all__ = ["AsgiScope", "McpASGI", "serve_asgi_request"]
+__all__ = ["AsgiApp", "AsgiScope", "McpASGI", "serve_asgi_request"]
 
 _log: Final = logging.getLogger("trio_mcp.http")
 
 AsgiScope: TypeAlias = MutableMapping[str, Any]
 AsgiReceive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
 AsgiSend: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+AsgiApp: TypeAlias = Callable[[AsgiScope, AsgiReceive, AsgiSend], Awaitable[None]]
 
 _CLOSE: Final = (b"connection", b"close")
 

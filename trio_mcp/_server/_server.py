@@ -7,11 +7,13 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from typing import Any, Final, Generic, Literal, final
 
+import attrs
 import trio
 from typing_extensions import TypeVar
 
 from .._channel import Channel
 from .._core._header_marks import HeaderMark
+from .._core._http_settings import HttpServerSettings
 from .._core._lifecycle import Agreement
 from .._core._sealing import Sealer
 from .._limits import Limits
@@ -38,7 +40,7 @@ from ._prompt_offers import PromptOffers
 from ._prompts import PromptRegistry
 from ._resource_offers import ResourceOffers
 from ._resources import ResourceRegistry
-from ._serve import run_stdio, serve_until_end
+from ._serve import run_http, run_stdio, serve_until_end
 from ._service import Service, open_service
 from ._session import ServerSession
 from ._shutdown import Shutdown
@@ -363,20 +365,38 @@ class Server(ToolOffers, PromptOffers, ResourceOffers, Generic[StateT]):
                 task_status.started()
                 await serve_until_end(peer, shutdown)
 
-    def run(self, transport: Literal["stdio"] = "stdio") -> None:
+    def run(
+        self,
+        transport: Literal["stdio", "streamable-http", "sse"] = "stdio",
+        *,
+        host: str = "127.0.0.1",
+        port: int = 8000,
+        settings: HttpServerSettings | None = None,
+    ) -> None:
         """Run a program that is this server, until its client goes or a signal ends it.
 
         Over stdio: standard input and output belong to the protocol, and what is printed goes to standard error.
         SIGTERM, or the end of input, lets handlers finish within `Limits.drain_timeout`; both, or SIGINT, cancels
-        them at once. Their cleanup and the lifespan's run.
+        them at once. Their cleanup and the lifespan's run. Over HTTP it is the same but for the end of input.
 
         Args:
-            transport: How clients are reached.
+            transport: How clients are reached: ``"streamable-http"`` serves every revision at one endpoint, and
+                ``"sse"`` beside it HTTP+SSE, the deprecated transport of 2024-11-05.
+            host: The address to listen on, for HTTP. Only this machine can reach the default; others need to be
+                let in by `HttpServerSettings.allowed_hosts` as well.
+            port: The port, for HTTP.
+            settings: What is served over HTTP, and to whom.
 
         Raises:
             SystemExit: With status 130 after SIGINT, as shells expect it.
             ValueError: There is no such transport.
+            OSError: The address cannot be listened on.
         """
-        if transport != "stdio":
-            raise ValueError(f"transport must be 'stdio', not {transport!r}")
-        run_stdio(self)
+        if transport == "stdio":
+            run_stdio(self)
+        elif transport in ("streamable-http", "sse"):
+            if transport == "sse":
+                settings = attrs.evolve(settings or HttpServerSettings(), sse=True)
+            run_http(self, host=host, port=port, settings=settings)
+        else:
+            raise ValueError(f"transport must be 'stdio', 'streamable-http' or 'sse', not {transport!r}")
