@@ -17,6 +17,7 @@ Timeouts are Trio's own: `trio.TooSlowError`. Use after closing is Trio's own: `
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final, final
 
 from ._absent import ABSENT, Absent
@@ -139,6 +140,10 @@ class HttpStatusError(RequestError):
         self.status = status
         self.body = body
         self.retry_after = retry_after
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Exceptions are copied by their `args`, and those are what `RequestError` has made of ours.
+        return partial(type(self), body=self.body, retry_after=self.retry_after), (self.status, self.message)
 
     def __str__(self) -> str:
         return self.message if not self.body else f"{self.message}: {self.body[:200]}"

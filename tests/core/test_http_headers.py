@@ -295,7 +295,7 @@ def test_others_send_and_accept_what_we_check() -> None:
         if "method" not in body or "id" not in body:
             continue
         text = exchange["response"]["body"]
-        answer = json.loads(text) if text.startswith("{") else {}
+        answer: dict[str, Any] = json.loads(text) if text.startswith("{") else {}
         for tool in answer.get("result", {}).get("tools", ()):
             marks[tool["name"]] = header_marks(tool["inputSchema"])
         params = body.get("params")

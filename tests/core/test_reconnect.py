@@ -92,7 +92,7 @@ def test_invalid_tools_are_taken_out_and_the_rest_stays() -> None:
         "nextCursor": "x",
     }
     problems = tools.learn(result)
-    assert [each["name"] for each in result["tools"]] == ["a", "d"]  # type: ignore[index]  # pyright: ignore[reportArgumentType,reportIndexIssue]
+    assert [each["name"] for each in result["tools"]] == ["a", "d"]  # type: ignore[index]  # pyright: ignore[reportArgumentType]
     assert [problem.split("'")[1] for problem in problems] == ["b", "c"]
     assert result["nextCursor"] == "x"
 

@@ -229,8 +229,9 @@ class StreamableHttpChannel(Channel):
             if response.status in SSE_FALLBACK and self._parameters.transport == "auto":
                 refusal = await error_of(response)
             else:
-                session.take_id(response)
-                self._session = session
+                if 200 <= response.status < 300:
+                    session.take_id(response)
+                    self._session = session  # before its answer is handed over, and with it the next message
                 await self._endpoint.take(response, exchange, self._endpoint.new_reader())
                 if exchange.unanswered:
                     raise RemoteProtocolError("the server ended the response without an answer")

@@ -32,7 +32,7 @@ MAX_BODY_QUEUE: Final = 10
 """Pieces of a body that Hypercorn reads ahead."""
 
 
-async def _no_other_protocol(event: object) -> None:  # noqa: ARG001 - Hypercorn calls it so
+async def _no_other_protocol(event: object) -> None:
     """Stay with HTTP/1.1: a client cannot talk its way into HTTP/2 without TLS."""
 
 
@@ -45,7 +45,7 @@ class _Connection(TCPServer):
 
     def _take_protocol(self, wrapper: ProtocolWrapper) -> None:
         if isinstance(wrapper.protocol, H11Protocol):
-            wrapper.protocol._check_protocol = _no_other_protocol  # type: ignore[method-assign,assignment]  # noqa: SLF001
+            wrapper.protocol._check_protocol = _no_other_protocol  # type: ignore[method-assign]  # noqa: SLF001
         self._wrapper = wrapper
 
     protocol = property(_protocol_of, _take_protocol)

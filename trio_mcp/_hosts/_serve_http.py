@@ -73,8 +73,8 @@ async def serve_http(
     """Serve HTTP until told to end: ``urls = await nursery.start(serve_http, server)``.
 
     One endpoint serves clients of every revision. It speaks HTTP/1.1; for HTTP/2 put a reverse proxy in front.
-    What one connection does costs no other anything. When `shutdown` says so, nobody new is accepted, what came is
-    answered within `Limits.drain_timeout`, and what is left then is cancelled. Cancelled, every handler is
+    What one connection does costs no other anything. When `shutdown` says so, nobody new is accepted, what came
+    is answered within `Limits.drain_timeout`, and what is left then is cancelled. Cancelled, every handler is
     cancelled and its cleanup runs. Either way nothing is left.
 
     Args:
@@ -118,6 +118,7 @@ async def serve_http(
                     async with trio.open_nursery() as accepting:
                         for listener in listeners:
                             accepting.start_soon(_accept, listener, connections, ssl_context, nursery)
+                        _log.info("serving at %s", ", ".join(urls))
                         task_status.started(urls)
                         await shutdown.wait_drain()
                         accepting.cancel_scope.cancel(reason="no more connections are accepted")
@@ -185,18 +186,11 @@ def _url_of(listener: trio.SocketListener, ssl_context: ssl.SSLContext | None, p
     return f"{scheme}://{host}:{address[1]}{path}"
 
 
-class _Announcing:
-    """Says where the endpoint is."""
-
-    def started(self, value: tuple[str, ...]) -> None:
-        _log.info("serving at %s", ", ".join(value))
-
-
 def run_http(server: Server[Any], *, host: str, port: int, settings: HttpServerSettings | None) -> None:
     """Run a program that serves HTTP and obeys signals; see `Server.run`."""
 
     async def serve(*, shutdown: Shutdown) -> None:
-        await serve_http(server, host, port, settings=settings, shutdown=shutdown, task_status=_Announcing())
+        await serve_http(server, host, port, settings=settings, shutdown=shutdown)
 
     run_until_signal(serve)
 

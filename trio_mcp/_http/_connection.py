@@ -7,6 +7,7 @@ were complete and regular; in every other case what is still in flight could be 
 from __future__ import annotations
 
 import select
+import sys
 from collections.abc import Sequence
 from typing import Final, cast, final
 
@@ -196,8 +197,10 @@ class HttpConnection:
 
 
 def _is_readable(fd: int) -> bool:
-    if hasattr(select, "poll"):  # `select` knows no descriptors above 1023
+    if sys.platform != "win32":  # where `select` knows no descriptors above 1023
         poll = select.poll()
         poll.register(fd, select.POLLIN)
-        return bool(poll.poll(0))
-    return bool(select.select([fd], [], [], 0)[0])
+        readable = bool(poll.poll(0))
+    else:
+        readable = bool(select.select([fd], [], [], 0)[0])
+    return readable
