@@ -24,13 +24,17 @@ MODERN: Final = "2026-07-28"
 VERSION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
 
 
-def modern(method: str, id: int | str = 1, _meta: Mapping[str, Any] | None = None, **params: Any) -> dict[str, Any]:
+def modern(
+    method: str, id: int | str = 1, _meta: Mapping[str, Any] | None = None, **params: Any
+) -> dict[str, Any]:
     """Return a request of the modern era."""
     meta = {**META, VERSION_KEY: MODERN, **(_meta or {})}
     return {"jsonrpc": "2.0", "id": id, "method": method, "params": {**params, "_meta": meta}}
 
 
-def call_tool(name: str, id: int | str = 1, _meta: Mapping[str, Any] | None = None, **arguments: Any) -> dict[str, Any]:
+def call_tool(
+    name: str, id: int | str = 1, _meta: Mapping[str, Any] | None = None, **arguments: Any
+) -> dict[str, Any]:
     """Return a modern request that calls a tool."""
     return modern("tools/call", id, _meta, name=name, arguments=arguments)
 

@@ -84,6 +84,7 @@ class PostAnswer:
             status = 200 if code is None else status_of_error(code, modern=True)
             await self._call.respond(status, reply.data)
         else:
+            self._call.on_answer()
             self._outbox.put(OutboxEntry(Outgoing(reply.data)))
             await self._outbox.wait_empty()
             await self._call.finish()

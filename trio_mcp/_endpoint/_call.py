@@ -24,6 +24,10 @@ STREAM_HEADERS: Final = (
 """The head of a stream. Proxies must neither keep it nor gather it (2026-07-28, "Receiving Messages")."""
 
 
+def _nothing() -> None:
+    pass
+
+
 class HttpCall(abc.ABC):
     """One HTTP request and the way back. Hosts implement it; one object is one request.
 
@@ -38,6 +42,7 @@ class HttpCall(abc.ABC):
         principal: Who sent it, once that is known.
         answer_headers: What every answer to it says beside its own header fields.
         is_started: Whether an answer has begun.
+        on_answer: Called before the last of the answer is sent, at least once: nothing is being done any more.
     """
 
     def __init__(
@@ -61,6 +66,7 @@ class HttpCall(abc.ABC):
         self.principal: str | None = None
         self.answer_headers: list[HeaderField] = []
         self.is_started = False
+        self.on_answer: Callable[[], object] = _nothing
 
     @abc.abstractmethod
     async def read_body(self) -> bytes:
@@ -110,6 +116,7 @@ class HttpCall(abc.ABC):
         self, status: int, body: bytes = b"", headers: Sequence[HeaderField] = (), *, content_type: str = JSON
     ) -> None:
         """Send a whole answer."""
+        self.on_answer()
         fields = list(headers)
         if body:
             fields.append((b"content-type", content_type.encode("ascii")))

@@ -9,7 +9,7 @@ Each request is looked at by itself, so that clients of every revision use one e
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final, final
 
@@ -167,7 +167,7 @@ class Endpoint:
     async def _post(self, call: HttpCall) -> None:
         check_content_type(call.headers)
         check_accept(call.headers, *((JSON,) if self._settings.json_only else (JSON, EVENT_STREAM)))
-        with self._load.request(call.key) as stop_counting:
+        with self._load.request(call.key) as call.on_answer:
             body = await call.read_body()
             value = self._decoded(body)
             if is_array(value):
@@ -179,7 +179,7 @@ class Endpoint:
                 await self._invalid(call, value, error)
                 return
             if self._is_modern(call, message):
-                await self._post_modern(call, message, stop_counting)
+                await self._post_modern(call, message)
             else:
                 await self._legacy.post(call, body, [message])
 
@@ -210,13 +210,13 @@ class Endpoint:
         begins = isinstance(message, Request) and message.method == "initialize"
         return SESSION_ID not in call.headers and not begins
 
-    async def _post_modern(self, call: HttpCall, message: Message, stop_counting: Callable[[], object]) -> None:
+    async def _post_modern(self, call: HttpCall, message: Message) -> None:
         if isinstance(message, Request):
             version = call.headers.get(PROTOCOL_VERSION)
             if not names_era(message.params) and version is not None and not self._speaks(version):
                 await self._modern.refuse(call, message, self._unsupported(version))
             else:
-                await self._modern.request(call, message, stop_counting)
+                await self._modern.request(call, message)
         elif isinstance(message, Notification):
             await self._modern.notification(call, message)
         else:
@@ -253,7 +253,7 @@ class Endpoint:
 
     async def _post_as_2024(self, call: HttpCall) -> None:
         check_content_type(call.headers)
-        with self._load.request(call.key):
+        with self._load.request(call.key) as call.on_answer:
             body = await call.read_body()
             self._decoded(body)
             await self._legacy.post_as_2024(call, body)

@@ -213,6 +213,8 @@ class EventStream:
 
     async def _deliver(self, call: HttpCall, me: object) -> None:
         while self._connection is me:
+            if self.is_ended:
+                call.on_answer()
             if self._position < self._last and (events := await self._next()):
                 await call.send(b"".join([self._encoded(number, data) for number, data in events]))
                 # What a torn connection did not take will be asked for again, by its number.

@@ -13,7 +13,7 @@ Spec: 2026-07-28, basic/transports/streamable-http.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final, final
 
 import trio
@@ -74,14 +74,8 @@ class ModernRequests:
         self._refusal: RequestError | None = None
         self._done = trio.lowlevel.ParkingLot()
 
-    async def request(self, call: HttpCall, request: Request, stop_counting: Callable[[], object]) -> None:
-        """Answer a request.
-
-        Args:
-            call: The POST.
-            request: What is in it.
-            stop_counting: Called if it is no request among others, but stands open.
-        """
+    async def request(self, call: HttpCall, request: Request) -> None:
+        """Answer a request."""
         try:
             if self._refusal is not None:
                 raise self._refusal
@@ -91,7 +85,7 @@ class ModernRequests:
             await self.refuse(call, request, error)
             return
         if isinstance(decision, Standing):
-            stop_counting()
+            call.on_answer()  # it is no request among others
             try:
                 with self._load.standing_request(call.key, decision.places):
                     await self._serve(call, request, decision.handler, decision)
