@@ -24,7 +24,7 @@ from .._core._http_headers import LAST_EVENT_ID, METHOD, NAME, PROTOCOL_VERSION,
 from .._core._http_settings import HttpServerSettings
 from .._errors import INTERNAL_ERROR, PARSE_ERROR, UNSUPPORTED_PROTOCOL_VERSION, RequestError
 from .._groups import sole_error
-from .._revisions import BATCH_REVISION, Revision
+from .._revisions import Revision
 from .._server._server import Server
 from ._call import Authenticate, HttpCall
 from ._event_store import EventStore, MemoryEventStore
@@ -236,12 +236,11 @@ class Endpoint:
 
     async def _post_batch(self, call: HttpCall, body: bytes, values: list[Any]) -> None:
         """Take a batch: 2025-03-26 alone has them (basic, "Batching")."""
-        version = call.headers.get(PROTOCOL_VERSION)
         if not values or len(values) > MAX_BATCH:
             raise HttpRefused(
                 400, f"invalid request: a batch of {len(values)} messages; 1 to {MAX_BATCH} may be in one"
             )
-        if not self._legacy.is_served or version not in (None, BATCH_REVISION):
+        if not self._legacy.is_served:
             raise HttpRefused(400, "invalid request: the revision in use has no batches")
         messages: list[Message] = []
         for value in values:
@@ -249,7 +248,7 @@ class Endpoint:
                 messages.append(parse_message(value))
             except InvalidMessage as error:
                 raise HttpRefused(400, f"invalid request: in a batch, {error.reason}") from error
-        await self._legacy.post(call, body, messages)
+        await self._legacy.post(call, body, messages, is_batch=True)
 
     async def _post_as_2024(self, call: HttpCall) -> None:
         check_content_type(call.headers)

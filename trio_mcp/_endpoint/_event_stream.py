@@ -155,15 +155,17 @@ class EventStream:
         """The number of the last event that a connection was sent."""
         return self._position
 
-    async def recall(self, after: int) -> None:
-        """Become a stream that has ended, of which only the store knows."""
-        self.is_ended = True
-        self._is_kept = True
-        if self._store is not None:
-            while events := await self._store.read(
-                self._session, self.number, max(after, self._last), READ_AT_ONCE
-            ):
-                self._last = self._stored = events[-1][0]
+    async def recall(self, after: int) -> bool:
+        """Become a stream that has ended, of which only the store knows; return whether it does."""
+        self.is_ended = self._is_kept = True
+        if self._store is None:
+            return False
+        events = await self._store.read(self._session, self.number, after - 1, 1)
+        is_known = bool(events)
+        while events:
+            self._last = self._stored = events[-1][0]
+            events = await self._store.read(self._session, self.number, self._last, READ_AT_ONCE)
+        return is_known
 
     def sole_message(self) -> bytes | None:
         """Return the message that is all that was said and will be, if it is so."""
@@ -192,7 +194,6 @@ class EventStream:
             first: What to send before everything else.
         """
         me = self._connection = object()
-        self._is_released = False
         self._position = after
         if not self._is_kept:
             self._is_kept = True
@@ -224,6 +225,7 @@ class EventStream:
             elif self.is_ended:
                 return
             elif self._is_released:
+                self._is_released = False  # the next connection may stay
                 await call.send(encode_sse_event(None, retry=self._retry_ms))
                 return
             else:

@@ -18,7 +18,7 @@ from .._core._http_headers import PROTOCOL_VERSION, SESSION_ID
 from .._core._http_settings import HttpServerSettings
 from .._core._lifecycle import DEFAULT_LOG_LEVEL, Agreement
 from .._errors import SERVER_BUSY
-from .._revisions import Revision
+from .._revisions import BATCH_REVISION, Revision
 from .._server._server import Server
 from .._server._service import Service
 from .._server._shutdown import Shutdown
@@ -73,22 +73,32 @@ class LegacySessions:
 
     # Streamable HTTP.
 
-    async def post(self, call: HttpCall, body: bytes, messages: Sequence[Message]) -> None:
+    async def post(
+        self, call: HttpCall, body: bytes, messages: Sequence[Message], *, is_batch: bool = False
+    ) -> None:
         """Answer a POST.
 
         Raises:
             HttpRefused: It belongs to no session, or cannot begin one.
         """
         revision = self._check_version(call)
-        begins = len(messages) == 1 and isinstance(messages[0], Request) and messages[0].method == "initialize"
+        begins = not is_batch and isinstance(messages[0], Request) and messages[0].method == "initialize"
         if self._settings.stateless:
+            self._check_batch(is_batch, revision)
             await self._serve_alone(call, body, messages, None if begins else revision)
         elif SESSION_ID in call.headers:
-            await self._find(call).post(call, body, messages)
+            session = self._find(call)
+            self._check_batch(is_batch, session.revision)
+            await session.post(call, body, messages)
         elif begins:
             await self._begin(call, body, messages)
         else:
             raise HttpRefused(400, f"{SESSION_ID} is missing; sessions begin with initialize")
+
+    @staticmethod
+    def _check_batch(is_batch: bool, revision: Revision | None) -> None:  # noqa: FBT001 - checked here alone
+        if is_batch and revision is not BATCH_REVISION:
+            raise HttpRefused(400, "invalid request: the revision in use has no batches")
 
     def _check_version(self, call: HttpCall) -> Revision:
         version = call.headers.get(PROTOCOL_VERSION)

@@ -228,7 +228,13 @@ class LegacySession:
                 if id in self._asking and self._asking[id][0] is stream:
                     del self._asking[id]
 
-        origin = PostOrigin(call.principal, stream, stream if may_stream else self._standalone, answered)
+        origin = PostOrigin(
+            call.principal,
+            stream,
+            stream if may_stream else self._standalone,
+            answered,
+            is_releasable=may_stream and self.can_prime,
+        )
         is_taken = has_begun = False
         try:
             async with connected(call):
@@ -303,11 +309,15 @@ class LegacySession:
         stream = self._streams.get(number)
         with self.visited():
             async with connected(call):
-                if stream is not None and after > stream.last:
-                    raise HttpRefused(400, f"{LAST_EVENT_ID} {last_event_id!r} is not the id of an event")
                 if stream is None:
                     stream = self._new_stream(number)
-                    await stream.recall(after)
+                    is_known = await stream.recall(after)
+                else:
+                    is_known = after <= stream.last
+                if not is_known:
+                    raise HttpRefused(
+                        400, f"{LAST_EVENT_ID} {last_event_id!r} is not the id of an event that is kept"
+                    )
                 await call.start_stream()
                 try:
                     await stream.deliver(call, after, prime=False, first=first)

@@ -23,6 +23,7 @@ class PostOrigin:
         stream: Where its answers go.
         spoken: Where everything else goes that belongs to its requests.
         answered: Called when all its requests are answered.
+        is_releasable: Whether its client knows how to come back.
     """
 
     def __init__(
@@ -31,15 +32,19 @@ class PostOrigin:
         stream: EventStream,
         spoken: EventStream,
         answered: Callable[[], object],
+        *,
+        is_releasable: bool,
     ) -> None:
         self.principal: Final = principal
         self.answered: Final = answered
         self.stream: Final = stream
         self.spoken: Final = spoken
+        self._is_releasable = is_releasable
 
     def release(self, retry_after: float | None) -> None:
         """Let its connection go; see `ReleasableOrigin`."""
-        self.stream.release(retry_after)
+        if self._is_releasable:
+            self.stream.release(retry_after)
 
 
 @final

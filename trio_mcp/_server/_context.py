@@ -11,6 +11,7 @@ import trio
 from typing_extensions import TypeVar
 
 from .._absent import ABSENT
+from .._channel import ReleasableOrigin
 from .._codec._convert import to_wire
 from .._codec._jsonrpc import RequestId
 from .._core._lifecycle import Agreement
@@ -340,6 +341,27 @@ class Context(Questions, Generic[StateT]):
 
     async def _report(self, progress: float, total: float | None, message: str | None) -> None:
         await self._exchange.report(progress, total, message)
+
+    async def release_connection(self, retry_after: float | None = None) -> None:
+        """Let the client's connection go while the handler works on; the client comes back for the rest.
+
+        For work that outlasts what proxies put up with. Where the transport or the revision has nothing like it,
+        nothing happens.
+
+        Args:
+            retry_after: After how many seconds the client should ask again.
+
+        Raises:
+            ValueError: That is negative.
+
+        Spec: 2025-11-25, basic/transports, "Sending Messages to the Server" 6.
+        """
+        if retry_after is not None and not retry_after >= 0:
+            raise ValueError(f"retry_after must be at least 0 seconds, not {retry_after!r}")
+        origin = self._exchange.origin
+        if isinstance(origin, ReleasableOrigin):
+            origin.release(retry_after)
+        await trio.lowlevel.checkpoint()
 
     # What else goes on.
 
