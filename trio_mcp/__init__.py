@@ -76,6 +76,8 @@ from ._endpoint._endpoint import open_endpoint as open_endpoint
 from ._endpoint._event_store import EventStore as EventStore
 from ._endpoint._event_store import MemoryEventStore as MemoryEventStore
 from ._endpoint._event_store import StoredEvent as StoredEvent
+from ._endpoint._sqlite_events import SqliteEventStore as SqliteEventStore
+from ._endpoint._sqlite_events import open_sqlite_event_store as open_sqlite_event_store
 from ._errors import ConnectionLost as ConnectionLost
 from ._errors import HttpStatusError as HttpStatusError
 from ._errors import LocalProtocolError as LocalProtocolError
@@ -209,6 +211,7 @@ __all__ = [
     "SessionLost",
     "Shutdown",
     "SilenceScope",
+    "SqliteEventStore",
     "StderrSink",
     "StdioServerParameters",
     "StoredEvent",
@@ -226,6 +229,7 @@ __all__ = [
     "memory_channel_pair",
     "open_client",
     "open_endpoint",
+    "open_sqlite_event_store",
     "run_client",
     "serve_http",
     "serve_stdio",

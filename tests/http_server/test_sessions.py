@@ -122,7 +122,11 @@ async def test_a_session_from_its_beginning_to_its_end(revision: str) -> None:
         session = await begin(raw, revision)
         other = await begin(raw, revision)
         id = session.headers["Mcp-Session-Id"]
-        assert id is not None and len(id) >= 32 and id.isascii() and id.isprintable() and " " not in id
+        assert id is not None
+        assert len(id) >= 32
+        assert id.isascii()
+        assert id.isprintable()
+        assert " " not in id
         assert id != other.headers["Mcp-Session-Id"]
         assert (await session.send({"jsonrpc": "2.0", "id": 1, "method": "ping"})).message["result"] == {}
         answer = await session.send(call("add", a=1, b=2))
@@ -387,7 +391,8 @@ async def test_every_event_arrives_once_and_in_order(store: Any, pause: float, a
         async with session.post(call("steps", 1, "t", wait=2)) as response:
             events = Events(response)
             first = await events.next()
-            assert first is not None and first.data == b""
+            assert first is not None
+            assert first.data == b""
             last = first.last_event_id
         while not seen or "result" not in seen[-1]:
             await trio.sleep(pause)
@@ -529,7 +534,8 @@ async def test_the_transport_of_2024(autojump_clock: object) -> None:
         async with raw.open(None, {"Accept": "text/event-stream"}, method="GET", path="/sse") as response:
             events = Events(response)
             endpoint = await events.next()
-            assert endpoint is not None and endpoint.event == "endpoint"
+            assert endpoint is not None
+            assert endpoint.event == "endpoint"
             path = endpoint.data.decode()
             assert path.startswith("/messages?session_id=")
 
