@@ -32,7 +32,7 @@ class Origin(Protocol):
 
 
 @runtime_checkable
-class ReleasableOrigin(Protocol):
+class ReleasableOrigin(Origin, Protocol):
     """An origin whose connection can be let go before its answer, because the client can fetch that later."""
 
     def release(self, retry_after: float | None) -> None:

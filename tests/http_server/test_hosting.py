@@ -113,10 +113,10 @@ async def test_who_is_let_in(
 ) -> None:
     """ "Security & Endpoint": the answer and the log name the field and the setting, and nothing inside."""
     with trio.fail_after(20):
-        async with serving(make_server(), HttpServerSettings(max_head_bytes=16 * 1024)) as served:
-            async with served.wire() as wire:
-                await wire.stream.send_all(wire.request(call_tool("add", a=1, b=1), headers))
-                received, body = await wire.answer()
+        settings = HttpServerSettings(max_head_bytes=16 * 1024)
+        async with serving(make_server(), settings) as served, served.wire() as wire:
+            await wire.stream.send_all(wire.request(call_tool("add", a=1, b=1), headers))
+            received, body = await wire.answer()
     assert received == status
     assert named in body.decode()
     if status in (421, 403):
@@ -243,17 +243,21 @@ async def test_odd_clients_cost_only_themselves(junk: bytes) -> None:
 async def test_connections_are_bounded() -> None:
     """Further ones wait to be accepted, and are when there is room."""
     with trio.fail_after(20):
-        async with serving(make_server(), HttpServerSettings(max_connections=2)) as served:
-            async with served.wire() as first, served.wire() as second, served.wire() as third:
-                for wire in (first, second):
-                    await wire.stream.send_all(wire.request(call_tool("add", a=1, b=1)))
-                    assert (await wire.answer())[0] == 200
-                await third.stream.send_all(third.request(call_tool("add", a=1, b=1)))
-                with trio.move_on_after(0.3) as scope:
-                    await third.answer()
-                assert scope.cancelled_caught
-                await first.stream.aclose()
-                assert b"200" in await third.stream.receive_some()
+        async with (
+            serving(make_server(), HttpServerSettings(max_connections=2)) as served,
+            served.wire() as first,
+            served.wire() as second,
+            served.wire() as third,
+        ):
+            for wire in (first, second):
+                await wire.stream.send_all(wire.request(call_tool("add", a=1, b=1)))
+                assert (await wire.answer())[0] == 200
+            await third.stream.send_all(third.request(call_tool("add", a=1, b=1)))
+            with trio.move_on_after(0.3) as scope:
+                await third.answer()
+            assert scope.cancelled_caught
+            await first.stream.aclose()
+            assert b"200" in await third.stream.receive_some()
 
 
 async def test_a_shutdown_answers_what_came() -> None:

@@ -269,7 +269,7 @@ async def test_a_long_wait_becomes_a_stream_that_shows_life(autojump_clock: obje
 
 async def test_a_parked_handler_is_woken_by_another_request(autojump_clock: object) -> None:
     """basic/patterns/mrtr: the retry is a request like any other, and the handler goes on where it was."""
-    meta = {"io.modelcontextprotocol/clientCapabilities": {"elicitation": {}}}
+    meta: dict[str, Any] = {"io.modelcontextprotocol/clientCapabilities": {"elicitation": {}}}
     async with open_raw(make_server()) as raw:
         asked = (await raw.send(call_tool("confirm", _meta=meta))).message["result"]
         assert asked["resultType"] == "input_required"
@@ -333,7 +333,8 @@ async def test_too_many_requests_of_one_client_are_refused(autojump_clock: objec
     settings = HttpServerSettings(max_requests_per_principal=2, max_requests=3)
 
     async def who(call: Any) -> str | None:
-        return call.headers.get("x-user")
+        user: str | None = call.headers.get("x-user")
+        return user
 
     async with open_raw(make_server(), settings, authenticate=who) as raw, trio.open_nursery() as nursery:
         for user in ("ann", "ann", "bob"):

@@ -17,7 +17,7 @@ from trio_mcp import Context, HttpServerSettings, Limits, MemoryEventStore, Serv
 from trio_mcp._http._response import HttpResponse
 
 SESSION_REVISIONS = ("2025-03-26", "2025-06-18", "2025-11-25")
-ELICITING = {"elicitation": {}, "sampling": {}}
+ELICITING: dict[str, Any] = {"elicitation": {}, "sampling": {}}
 
 
 def make_server(log: list[str] | None = None, **options: Any) -> Server[Any]:
@@ -162,7 +162,8 @@ async def test_a_session_belongs_to_who_began_it() -> None:
     """security_best_practices, "Session Hijacking": an id alone lets nobody in."""
 
     async def who(request: Any) -> str | None:
-        return request.headers.get("x-user")
+        user: str | None = request.headers.get("x-user")
+        return user
 
     async with open_raw(make_server(), authenticate=who) as raw:
         session = await begin(raw, headers={"X-User": "ann"})
