@@ -34,6 +34,8 @@ from ._channel import Origin as Origin
 from ._channel import Outgoing as Outgoing
 from ._channel import Received as Received
 from ._channel import TooLarge as TooLarge
+from ._client._cache import CacheStatistics as CacheStatistics
+from ._client._cache import ResponseCache as ResponseCache
 from ._client._call_options import ListOptions as ListOptions
 from ._client._call_options import WorkOptions as WorkOptions
 from ._client._client import Client as Client
@@ -45,6 +47,7 @@ from ._client._elicitation import ElicitAnswer as ElicitAnswer
 from ._client._elicitation import ElicitMode as ElicitMode
 from ._client._elicitation import OnElicit as OnElicit
 from ._client._elicitation import OnElicitationComplete as OnElicitationComplete
+from ._client._events import Events as Events
 from ._client._extension import ClientExtension as ClientExtension
 from ._client._extension import ExtensionClient as ExtensionClient
 from ._client._extension import ExtensionNotificationHandler as ExtensionNotificationHandler
@@ -63,6 +66,12 @@ from ._client._sampling import SampleAnswer as SampleAnswer
 from ._codec._jsonrpc import Encoded as Encoded
 from ._codec._jsonrpc import Notification as Notification
 from ._codec._jsonrpc import RequestId as RequestId
+from ._core._changes import Change as Change
+from ._core._changes import PromptsListChanged as PromptsListChanged
+from ._core._changes import ResourcesListChanged as ResourcesListChanged
+from ._core._changes import ResourceUpdated as ResourceUpdated
+from ._core._changes import Resynced as Resynced
+from ._core._changes import ToolsListChanged as ToolsListChanged
 from ._core._http_admission import HttpRefused as HttpRefused
 from ._core._http_settings import HttpServerSettings as HttpServerSettings
 from ._core._restart import RestartPolicy as RestartPolicy
@@ -80,6 +89,7 @@ from ._endpoint._sqlite_events import SqliteEventStore as SqliteEventStore
 from ._endpoint._sqlite_events import open_sqlite_event_store as open_sqlite_event_store
 from ._errors import ConnectionLost as ConnectionLost
 from ._errors import HttpStatusError as HttpStatusError
+from ._errors import Lagged as Lagged
 from ._errors import LocalProtocolError as LocalProtocolError
 from ._errors import McpError as McpError
 from ._errors import ProtocolError as ProtocolError
@@ -111,7 +121,9 @@ from ._server._context import ProgressReporter as ProgressReporter
 from ._server._depends import Depends as Depends
 from ._server._elicitation import Elicitation as Elicitation
 from ._server._elicitation import URLElicitationRequired as URLElicitationRequired
+from ._server._extension import ServerExtension as ServerExtension
 from ._server._input_required import InputRequired as InputRequired
+from ._server._interim import ExtensionResult as ExtensionResult
 from ._server._log_handler import LogHandler as LogHandler
 from ._server._media import Audio as Audio
 from ._server._media import File as File
@@ -133,8 +145,10 @@ __all__ = [
     "Audio",
     "Authenticate",
     "CacheHint",
+    "CacheStatistics",
     "CallNext",
     "CapabilityMissing",
+    "Change",
     "Channel",
     "Client",
     "ClientExtension",
@@ -149,8 +163,10 @@ __all__ = [
     "Endpoint",
     "EndpointStatistics",
     "EventStore",
+    "Events",
     "ExtensionClient",
     "ExtensionNotificationHandler",
+    "ExtensionResult",
     "Field",
     "File",
     "HttpCall",
@@ -162,6 +178,7 @@ __all__ = [
     "Image",
     "Incoming",
     "InputRequired",
+    "Lagged",
     "Limits",
     "ListOptions",
     "LocalProtocolError",
@@ -192,6 +209,7 @@ __all__ = [
     "Progress",
     "ProgressReporter",
     "ProgressTarget",
+    "PromptsListChanged",
     "ProtocolError",
     "Received",
     "RemoteProtocolError",
@@ -199,14 +217,19 @@ __all__ = [
     "RequestHandler",
     "RequestId",
     "ResourceNotFound",
+    "ResourceUpdated",
+    "ResourcesListChanged",
+    "ResponseCache",
     "RestartPolicy",
     "ResultHandler",
+    "Resynced",
     "Revision",
     "RootLike",
     "Roots",
     "SampleAnswer",
     "SamplingInput",
     "Server",
+    "ServerExtension",
     "ServesChannels",
     "SessionLost",
     "Shutdown",
@@ -220,6 +243,7 @@ __all__ = [
     "TemplateValue",
     "TooLarge",
     "ToolError",
+    "ToolsListChanged",
     "URLElicitationRequired",
     "UriTemplate",
     "WorkOptions",

@@ -9,6 +9,7 @@
     │       └── SessionLost        the server does not know the session any more
     ├── ToolError                  a tool failed in a way its caller should read
     ├── ResourceNotFound           a resource that was asked for does not exist
+    ├── Lagged                     a listener was too slow for what it listens to
     └── ConnectionLost             the connection is gone, and why
 
 Timeouts are Trio's own: `trio.TooSlowError`. Use after closing is Trio's own: `trio.ClosedResourceError`.
@@ -39,6 +40,7 @@ __all__ = [
     "URL_ELICITATION_REQUIRED",
     "ConnectionLost",
     "HttpStatusError",
+    "Lagged",
     "LocalProtocolError",
     "McpError",
     "ProtocolError",
@@ -181,6 +183,23 @@ class ResourceNotFound(McpError):
         super().__init__(message)
         self.message = message
         self.uri = uri
+
+
+class Lagged(McpError):
+    """A listener did not keep up, and the changes that wait for it are too many. What it knows may be outdated.
+
+    Attributes:
+        max_events: How many different changes may wait.
+    """
+
+    def __init__(self, max_events: int) -> None:
+        super().__init__(max_events)
+        self.max_events = max_events
+
+    def __str__(self) -> str:
+        return (
+            f"the listener was too slow: more than {self.max_events} different changes wait for it (max_events)"
+        )
 
 
 class ConnectionLost(McpError):

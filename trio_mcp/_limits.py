@@ -57,6 +57,7 @@ class Limits:
             are not among `max_inbound_requests`.
         max_subscription_bytes: What the ``subscriptions/listen`` requests of one connection may weigh together,
             as they came; and the URIs that a session of the legacy era has subscribed to.
+        max_batch_messages: Messages in one batch, where the revision has batches. A larger one is refused whole.
         max_outbound_requests: Requests of ours without an answer. Further callers wait for their turn.
         max_outbox_bytes: What may lie ready to be written before senders wait.
         max_notifications: Notifications received and not yet handled.
@@ -83,6 +84,14 @@ class Limits:
         max_scanned_files: Files and folders of one directory that are looked at to find those.
         max_pages: Pages of one list that a client reads before it takes the server to be broken.
         max_open_elicitations: Elicitations by URL that a client remembers until their end is told.
+        listen_timeout: How long a server may take to grant a subscription that the client renews by itself.
+        max_events: Different changes that may wait for one listener of a client.
+        max_cache_entries: Results that a client keeps.
+        max_cache_bytes: What the results that a client keeps may weigh together, as JSON.
+        cache_timeout: For how long a client keeps a result at most, whatever the server says.
+        max_known_tools: Tools whose output schema a client remembers from listing them.
+        max_schema_bytes: The largest output schema that a client checks results against, as JSON. It may nest 100
+            levels deep, and going through it must not take more than 100,000 steps.
     """
 
     max_message_bytes: int = _size(16 * MIB)
@@ -91,6 +100,7 @@ class Limits:
     max_waiting_bytes: int = _size(4 * MIB)
     max_subscriptions: int = _size(1_000)
     max_subscription_bytes: int = _size(1 * MIB)
+    max_batch_messages: int = _size(1_000)
     max_outbound_requests: int = _size(1_000)
     max_outbox_bytes: int = _size(1 * MIB)
     max_notifications: int = _size(1_000)
@@ -100,6 +110,13 @@ class Limits:
     goodbye_timeout: float = _seconds(2.0)
     drain_timeout: float = _seconds(5.0)
     terminate_timeout: float = _seconds(2.0)
+    listen_timeout: float = _seconds(30.0)
+    max_events: int = _size(1_000)
+    max_cache_entries: int = _size(1_000)
+    max_cache_bytes: int = _size(16 * MIB)
+    cache_timeout: float = _seconds(86_400.0)
+    max_known_tools: int = _size(10_000)
+    max_schema_bytes: int = _size(256 * KIB)
     max_threads: int = _size(40)
     max_parked: int = _size(10_000)
     max_parked_per_principal: int = _size(1_000)

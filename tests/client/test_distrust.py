@@ -19,7 +19,9 @@ from trio_mcp._client._connection import ClientIdentity
 from trio_mcp._client._dispatch import NoticeHandlers, ServerMessages
 from trio_mcp._client._keeper import ConnectionKeeper
 from trio_mcp._client._low_level import ClientSettings
+from trio_mcp._client._memory import ClientMemory
 from trio_mcp._client._questions import QuestionHandlers, Questions
+from trio_mcp._client._subscriptions import Callbacks, Subscriptions
 from trio_mcp.types import ClientCapabilities, Implementation
 
 REVISIONS = pytest.mark.parametrize("revision", ALL)
@@ -96,17 +98,28 @@ async def open_on(
         Implementation(name="t", version="1"), handlers.declared(ClientCapabilities()), revisions
     )
     questions = Questions(handlers, identity.capabilities, 10)
+    limits = Limits(max_inbound_requests=3, max_pages=3)
+    memory = ClientMemory(None, None, identity.capabilities, limits)
+
+    def messages() -> ServerMessages:
+        subscriptions = Subscriptions(memory.forget, Callbacks(), warn_of_strays=True)
+        return ServerMessages(questions, NoticeHandlers(), subscriptions)
+
     keeper = ConnectionKeeper(
-        servers, identity, Limits(), messages=lambda: ServerMessages(questions, NoticeHandlers()), on_frame=None
+        servers,
+        identity,
+        Limits(),
+        messages=messages,
+        on_frame=None,
+        callbacks=Callbacks(),
+        forget=memory.forget,
     )
-    settings = ClientSettings(
-        request_timeout=1e9, max_input_rounds=3, max_questions=3, max_pages=3, result_types={}
-    )
+    settings = ClientSettings(request_timeout=1e9, max_input_rounds=3, limits=limits, result_types={})
     async with trio.open_nursery() as nursery:
         connected = trio.Event()
         nursery.start_soon(keeper.run, connected.set)
         await connected.wait()
-        client = Client(keeper, questions, settings)
+        client = Client(keeper, questions, settings, memory)
         try:
             yield client
         finally:

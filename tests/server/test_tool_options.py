@@ -212,10 +212,10 @@ async def test_a_raw_input_schema_goes_with_a_typed_result_and_any_first_paramet
     [
         ({}, 'must have the type "object", not None'),
         ({"type": "array"}, "must have the type \"object\", not 'array'"),
-        ({"type": "object", "properties": {"a": {"type": "strin"}}}, "input_schema: not a valid JSON Schema"),
+        ({"type": "object", "properties": {"a": {"type": "strin"}}}, 'input_schema: "strin" is not valid'),
         ({"type": "object", "$ref": "#/$defs/a"}, "input_schema: "),
-        ({"type": "object", "$ref": "https://example.com/schema"}, "nothing is fetched"),
-        ({"type": "object", "$ref": "file:///etc/hosts"}, "nothing is fetched"),
+        ({"type": "object", "$ref": "https://example.com/schema"}, "is not fetched"),
+        ({"type": "object", "$ref": "file:///etc/hosts"}, "is not fetched"),
     ],
 )
 def test_a_raw_input_schema_must_be_sound(schema: dict[str, Any], told: str) -> None:
@@ -287,7 +287,7 @@ def test_a_raw_output_schema_must_be_sound() -> None:
     async def take() -> str:
         return ""
 
-    with pytest.raises(ValueError, match="output_schema: not a valid JSON Schema"):
+    with pytest.raises(ValueError, match="output_schema: 5 is not valid"):
         Server("s").tool(output_schema={"type": 5})(take)
 
 
@@ -364,7 +364,7 @@ async def test_references_in_a_wrapped_schema_still_lead_somewhere(revision: Rev
             {"enum": [{"$ref": "#"}]},
         ],
         "additionalItems": {"$ref": "#/definitions/n"},
-        "definitions": {"n": {"type": "integer"}, "m": {"$id": "urn:m", "not": {"$ref": "#"}}, "b": False},
+        "definitions": {"n": {"type": "integer"}, "m": {"not": {"$ref": "#"}}, "b": False},
     }
 
     @server.tool(output_schema=raw)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, TypeVar, final, overload
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Literal, TypeVar, final, overload
 
 import trio
 from typing_extensions import Unpack
@@ -41,8 +42,11 @@ from ..types import (
     ServerCapabilities,
     Tool,
 )
-from ._call_options import ListOptions, WorkOptions, brought_by
+from ._call_options import ListOptions, WorkOptions, brought_by, refuse_unknown
+from ._events import Events
+from ._listen import open_events, what_to_listen_to
 from ._low_level import LowLevelClient
+from ._outputs import output_type, read_output
 from ._pages import Pages
 from ._results import read_result
 from ._roots import Roots
@@ -76,6 +80,7 @@ class Client(LowLevelClient):
         name: str,
         arguments: Mapping[str, object] | None = None,
         *,
+        returns: None = None,
         input_required: Literal["answer"] = "answer",
         **options: Unpack[WorkOptions],
     ) -> CallToolResult: ...
@@ -85,45 +90,87 @@ class Client(LowLevelClient):
         name: str,
         arguments: Mapping[str, object] | None = None,
         *,
+        returns: None = None,
         input_required: Literal["return"],
         **options: Unpack[WorkOptions],
     ) -> CallToolResult | InputRequiredResult: ...
+    @overload
     async def call_tool(
         self,
         name: str,
         arguments: Mapping[str, object] | None = None,
         *,
+        returns: type[_T],
+        **options: Unpack[WorkOptions],
+    ) -> _T: ...
+    @overload
+    async def call_tool(
+        self,
+        name: str,
+        arguments: Mapping[str, object] | None = None,
+        *,
+        returns: Any,
+        **options: Unpack[WorkOptions],
+    ) -> Any: ...
+    async def call_tool(
+        self,
+        name: str,
+        arguments: Mapping[str, object] | None = None,
+        *,
+        returns: Any = None,
         input_required: Literal["answer", "return"] = "answer",
         **options: Unpack[WorkOptions],
-    ) -> CallToolResult | InputRequiredResult:
+    ) -> Any:
         """Call a tool.
 
         Args:
             name: The tool's name.
             arguments: Its arguments as plain JSON.
+            returns: The type of what the tool gives to programs, which is then returned instead of the result:
+                anything a tool can be annotated with. Members that it does not know are left out.
             input_required: Whether the client's handlers answer what the server asks, or the caller does.
             **options: See `WorkOptions`.
 
         Returns:
-            The result, also one that is an error of the tool: look at `is_error`.
+            The result, also one that is an error of the tool: look at `is_error`. With `returns`, a value of that
+            type.
 
         Raises:
             RequestError: The server refuses the call, for instance because it has no such tool.
+            RemoteProtocolError: The result is none, or breaks the output schema that the tool had when this
+                client listed it, or is not of the type `returns`.
+            ToolError: The tool failed, and there is `returns`.
+            TypeError: `returns` has no form in JSON. Nothing was sent.
 
         Spec: 2026-07-28, server/tools, "Calling Tools".
         """
+        kind = None if returns is None else output_type(returns)
         # Some old servers refuse a call that leaves the arguments out, although it may.
         params = CallToolRequestParams(name=name, arguments=arguments or {}, **brought_by(options))
         if input_required == "return":
-            return await self._ask_by_hand("tools/call", params, CallToolResult, options)
-        return await self._ask("tools/call", params, CallToolResult, on_progress=options.get("on_progress"))
+            result = await self._ask_by_hand("tools/call", params, CallToolResult, options)
+            if isinstance(result, InputRequiredResult):
+                return result
+        else:
+            result = await self._ask("tools/call", params, CallToolResult, on_progress=options.get("on_progress"))
+        self._memory.outputs.check(name, result)
+        return result if kind is None else read_output(name, result, kind)
 
     def list_tools(self, **options: Unpack[ListOptions]) -> Pages[Tool, ListToolsResult]:
         """Iterate over the server's tools: ``async for tool in client.list_tools()``.
 
         Spec: 2026-07-28, server/tools, "Listing Tools".
         """
-        return self._pages("tools/list", ListToolsResult, lambda page: page.tools, options)
+        outputs = self._memory.outputs
+
+        async def ask(params: PaginatedRequestParams) -> ListToolsResult:
+            stamp = outputs.stamp
+            fresh = options.get("fresh", False)
+            page = await self._ask_cacheable("tools/list", params, ListToolsResult, fresh=fresh)
+            outputs.learn(page.tools, self.revision, stamp)
+            return page
+
+        return self._pages("tools/list", ListToolsResult, lambda page: page.tools, options, ask=ask)
 
     # Resources.
 
@@ -250,6 +297,60 @@ class Client(LowLevelClient):
             return await self._ask_by_hand("prompts/get", params, GetPromptResult, options)
         return await self._ask("prompts/get", params, GetPromptResult, on_progress=options.get("on_progress"))
 
+    # Changes.
+
+    def listen(
+        self,
+        *,
+        tools_list_changed: bool = False,
+        prompts_list_changed: bool = False,
+        resources_list_changed: bool = False,
+        resources: Iterable[str] = (),
+        max_events: int | None = None,
+    ) -> AbstractAsyncContextManager[Events]:
+        """Listen to changes: ``async with client.listen(...) as events: async for event in events``.
+
+        The block begins when the server has agreed; ``events.acknowledged`` says to what. Events are
+        `ToolsListChanged`, `PromptsListChanged`, `ResourcesListChanged`, `ResourceUpdated` and `Resynced`. The
+        iteration ends when the server ends the subscription in an orderly way. When it is interrupted, because
+        the connection is restored or the server lets go of it, the client subscribes again by itself, after a
+        pause that grows, and says so with `Resynced`: fetch again what you know. A listener that is slow delays
+        nobody.
+
+        Leaving the block, or cancelling it, ends the subscription, and the server is told. In the legacy era that
+        may take `Limits.goodbye_timeout`.
+
+        Args:
+            tools_list_changed: Whether to listen to changes of the list of tools.
+            prompts_list_changed: Whether to listen to changes of the list of prompts.
+            resources_list_changed: Whether to listen to changes of the lists of resources and templates.
+            resources: The URIs of the resources to whose changes to listen.
+            max_events: How many different changes may wait, at least 1; then iterating raises `Lagged`. Default:
+                `Limits.max_events`.
+
+        Raises:
+            RequestError: The server refuses, or has no such thing.
+            LocalProtocolError: The server, of the legacy era, has not declared that resources can be listened to.
+            ValueError: There is nothing to listen to, or `max_events` is less than 1.
+            TypeError: `resources` is one string.
+            ConnectionLost: The connection was lost before the server agreed; or, from iterating, for good.
+            trio.TooSlowError: ``request_timeout`` passed before the server agreed.
+
+        Spec: 2026-07-28, basic/patterns/subscriptions; 2025-11-25, server/resources, "Subscriptions".
+        """
+        if max_events is None:
+            max_events = self._settings.limits.max_events
+        if max_events < 1:
+            raise ValueError(f"max_events must be at least 1, not {max_events!r}")
+        wanted = what_to_listen_to(
+            tools_list_changed=tools_list_changed,
+            prompts_list_changed=prompts_list_changed,
+            resources_list_changed=resources_list_changed,
+            resources=resources,
+        )
+        entering = self._timeout("listening")
+        return open_events(self._keeper, wanted, max_events, self._settings.limits, entering)
+
     # Utilities.
 
     async def complete(
@@ -348,15 +449,24 @@ class Client(LowLevelClient):
         await trio.lowlevel.checkpoint()
 
     def _pages(
-        self, method: str, kind: type[_P], items: Callable[[_P], Sequence[_T]], options: ListOptions
+        self,
+        method: str,
+        kind: type[_P],
+        items: Callable[[_P], Sequence[_T]],
+        options: ListOptions,
+        ask: Callable[[PaginatedRequestParams], Awaitable[_P]] | None = None,
     ) -> Pages[_T, _P]:
+        refuse_unknown(options, ListOptions)
         fresh, meta = options.get("fresh", False), options.get("meta")
 
         async def fetch(cursor: str | None) -> _P:
             params = PaginatedRequestParams(cursor=cursor, meta=meta)
+            if ask is not None:
+                return await ask(params)
             return await self._ask_cacheable(method, params, kind, fresh=fresh)
 
-        return Pages(fetch, items, what=method, cursor=options.get("cursor"), max_pages=self._settings.max_pages)
+        max_pages = self._settings.limits.max_pages
+        return Pages(fetch, items, what=method, cursor=options.get("cursor"), max_pages=max_pages)
 
     async def _ask_by_hand(
         self, method: str, params: InputResponseRequestParams, kind: type[_T], options: WorkOptions

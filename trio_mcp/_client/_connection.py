@@ -37,6 +37,8 @@ from ..types import (
     SetLevelRequestParams,
     evolve,
 )
+from ._resource_subscriptions import ResourceSubscriptions
+from ._subscriptions import Subscriptions
 
 __all__ = ["ClientIdentity", "Connection", "negotiate"]
 
@@ -75,7 +77,12 @@ class Connection:
         server_info: What the server says it is, if it has said so.
         capabilities: What the server says it can do, if it was asked.
         instructions: How a model should use the server.
+        subscriptions: Who listens to what on it.
+        resource_subscriptions: Which resources it is subscribed to, in the legacy era.
     """
+
+    subscriptions: Subscriptions
+    resource_subscriptions: ResourceSubscriptions
 
     def __init__(
         self,
@@ -93,6 +100,18 @@ class Connection:
         self.capabilities: Final = capabilities
         self.instructions: Final = instructions
         self._meta = dict(meta or {})
+
+    def begin(self, subscriptions: Subscriptions, limits: Limits) -> None:
+        """Begin to be listened to; called once, when the connection is agreed on."""
+        self.subscriptions = subscriptions
+        subscriptions.begin(self.peer, self.revision)
+        can = None if self.capabilities is None else self.capabilities.resources
+        self.resource_subscriptions = ResourceSubscriptions(
+            self.peer,
+            self.revision,
+            may_subscribe=can is not None and bool(can.subscribe),
+            goodbye_timeout=limits.goodbye_timeout,
+        )
 
     async def set_log_level(self, level: LoggingLevel, meta: Mapping[str, object] | None = None) -> None:
         """Ask for log messages: at once in the legacy era, with each request from now on in the modern."""

@@ -21,6 +21,7 @@ from ..types import LoggingMessageNotificationParams
 from ._elicitation import OnElicitationComplete
 from ._extension import ExtensionNotificationHandler
 from ._questions import Questions
+from ._subscriptions import Subscriptions
 
 __all__ = ["NoticeHandlers", "OnLog", "OnNotification", "ServerMessages"]
 
@@ -58,11 +59,13 @@ class ServerMessages:
     Args:
         questions: Answers requests; in the legacy era only.
         handlers: Who gets notifications.
+        subscriptions: Who listens to what on the connection.
     """
 
     answers_unreadable = False  # a client must not write what is no request or notification of its own
 
-    def __init__(self, questions: Questions, handlers: NoticeHandlers) -> None:
+    def __init__(self, questions: Questions, handlers: NoticeHandlers, subscriptions: Subscriptions) -> None:
+        self.subscriptions: Final = subscriptions
         self._questions = questions
         self._handlers = handlers
         self.revision: Revision | None = None
@@ -110,7 +113,11 @@ class ServerMessages:
     async def notified(self, notification: Notification, origin: Origin | None) -> None:
         """Bring a notification to its handler; see `Dispatcher.notified`."""
         del origin
-        outcome = self._handle(notification.method, notification.params or {})
+        callback = self.subscriptions.callback_for(notification)
+        if callback is not None:
+            outcome = callback()
+        else:
+            outcome = self._handle(notification.method, notification.params or {})
         if isinstance(outcome, Awaitable):
             await outcome
         await trio.lowlevel.checkpoint()

@@ -6,6 +6,7 @@ import logging
 import math
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Final, final
 
 import trio
@@ -16,9 +17,11 @@ from .._limits import Limits
 from .._peer._middleware import Middleware
 from .._peer._peer import OnFrame, open_peer
 from ..types import LoggingLevel
+from ._callbacks import attend_callbacks
 from ._connection import ClientIdentity, Connection, negotiate
 from ._connectors import Connector
 from ._dispatch import ServerMessages
+from ._subscriptions import Callbacks, Forget
 
 __all__ = ["ConnectionKeeper"]
 
@@ -38,6 +41,8 @@ class ConnectionKeeper:
         messages: Makes what takes the server's own messages, afresh for each connection.
         on_frame: Called with each message in either direction.
         middleware: What every request and notification goes through.
+        callbacks: Called when something changes.
+        forget: Called with `None` when anything may have changed.
     """
 
     def __init__(
@@ -48,8 +53,12 @@ class ConnectionKeeper:
         *,
         messages: Callable[[], ServerMessages],
         on_frame: OnFrame | None,
+        callbacks: Callbacks,
+        forget: Forget,
         middleware: Sequence[Middleware] = (),
     ) -> None:
+        self._callbacks = callbacks
+        self._forget = forget
         self._connector = connector
         self._identity = identity
         self._limits = limits
@@ -123,20 +132,23 @@ class ConnectionKeeper:
         await self._closed.wait()
 
     async def _connect_first(self, started: Callable[[], object]) -> ConnectionLost:
+        deadline = trio.current_time() + self._limits.connect_timeout
         try:
-            return await self._hold(started)
+            return await self._hold(started, deadline)
         except ConnectionLost:
             # Some servers exit when the first request is not `initialize`. They get a second chance, without the
-            # question that killed them.
+            # question that killed them, but no more time.
             has_legacy = any(not revision.is_modern for revision in self._identity.revisions)
             if self._leaving or not (self._is_agreeing and self._connector.survives_probe and has_legacy):
                 raise
+            if trio.current_time() >= deadline:
+                raise
         self._probe = False
-        return await self._hold(started)
+        return await self._hold(started, deadline)
 
     async def _connect_again(self) -> ConnectionLost:
         try:
-            return await self._hold(None)
+            return await self._hold(None, trio.current_time() + self._limits.connect_timeout)
         except ConnectionLost as end:
             return end
         except McpError as error:
@@ -163,10 +175,10 @@ class ConnectionKeeper:
         self._changed.unpark_all()
 
     @contextmanager
-    def _until_departure(self, seconds: float = math.inf) -> Generator[trio.CancelScope]:
+    def _until_departure(self, deadline: float = math.inf) -> Generator[trio.CancelScope]:
         """A scope that ends when the client is closed."""
         outer = self._departure
-        with trio.CancelScope(deadline=trio.current_time() + seconds) as scope:
+        with trio.CancelScope(deadline=deadline) as scope:
             self._departure = scope
             try:
                 if self._leaving:
@@ -175,8 +187,12 @@ class ConnectionKeeper:
             finally:
                 self._departure = outer
 
-    async def _hold(self, started: Callable[[], object] | None) -> ConnectionLost:
+    async def _hold(self, started: Callable[[], object] | None, deadline: float) -> ConnectionLost:
         """Open one connection, agree with the server, and stay until it ends. Returns why it ended.
+
+        Args:
+            started: Called when there is agreement.
+            deadline: When there must be, on Trio's clock.
 
         Raises:
             McpError: There was no agreement.
@@ -185,28 +201,42 @@ class ConnectionKeeper:
         self._agreed_at = None
         limits = self._limits
         end = ConnectionLost("this client was closed")
-        with self._until_departure(limits.connect_timeout) as opening:
+        with self._until_departure(deadline) as opening:
             messages = self._messages()
             async with (
                 self._connector.open(limits) as channel,
                 open_peer(
-                    channel, messages, limits, on_frame=self._on_frame, middleware=self._middleware
+                    channel,
+                    messages,
+                    limits,
+                    on_frame=self._on_frame,
+                    on_notice=messages.subscriptions.overhear,
+                    middleware=self._middleware,
                 ) as peer,
             ):
                 self._is_agreeing = True
                 connection = await negotiate(peer, self._identity, limits, probe=self._probe)
                 self._is_agreeing = False
                 messages.revision = connection.revision
+                connection.begin(messages.subscriptions, limits)
                 if self._log_level is not None:
                     await connection.set_log_level(self._log_level)
                 opening.deadline = math.inf
+                is_renewal = self._agreed is not None
+                if is_renewal:
+                    self._forget(None)  # what has changed meanwhile, nobody has heard
                 self._agreed = connection
                 self._agreed_at = trio.current_time()
                 self._changed.unpark_all()
                 if started is not None:
                     started()
                 with self._until_departure():  # from here on leaving is polite
-                    await peer.wait_input_ended()
+                    async with trio.open_nursery() as nursery:
+                        nursery.start_soon(
+                            partial(attend_callbacks, connection, self._callbacks, limits, is_renewal=is_renewal)
+                        )
+                        await peer.wait_input_ended()
+                        nursery.cancel_scope.cancel(reason="the connection has ended")
                 if peer.end is not None:
                     end = peer.end
                     if self._backoff is None:

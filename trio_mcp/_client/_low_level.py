@@ -12,11 +12,13 @@ import attrs
 import trio
 
 from .._errors import RemoteProtocolError, RequestError
+from .._limits import Limits
 from .._peer._peer import PeerStatistics
 from .._revisions import Revision
 from ..types import Implementation, RequestParams, ServerCapabilities
 from ._extension import ResultHandler
 from ._keeper import ConnectionKeeper
+from ._memory import ClientMemory
 from ._progress import ProgressTarget, progress_to
 from ._questions import Questions
 from ._results import read_result
@@ -36,23 +38,24 @@ class ClientSettings:
     Attributes:
         request_timeout: Seconds after which any request fails.
         max_input_rounds: How often a server may ask back before it answers one request.
-        max_questions: How many questions a server may ask at once.
-        max_pages: How many pages a list may have.
+        limits: How many questions a server may ask at once, how many pages a list may have, and so on.
         result_types: The types of results that extensions take.
     """
 
     request_timeout: float
     max_input_rounds: int
-    max_questions: int
-    max_pages: int
+    limits: Limits
     result_types: Mapping[str, ResultHandler]
 
 
 class LowLevelClient:
     """The part of `Client` that knows methods and plain JSON, and nothing of what is behind them."""
 
-    def __init__(self, keeper: ConnectionKeeper, questions: Questions, settings: ClientSettings) -> None:
+    def __init__(
+        self, keeper: ConnectionKeeper, questions: Questions, settings: ClientSettings, memory: ClientMemory
+    ) -> None:
         self._keeper = keeper
+        self._memory = memory
         self._questions = questions
         self._settings = settings
         self._rounds = Rounds(
@@ -60,7 +63,7 @@ class LowLevelClient:
             questions,
             settings.result_types,
             max_rounds=settings.max_input_rounds,
-            max_questions=settings.max_questions,
+            max_questions=settings.limits.max_inbound_requests,
         )
 
     # What was agreed on.
@@ -142,7 +145,8 @@ class LowLevelClient:
 
         Raises:
             LocalProtocolError: The revision in use has no batches.
-            ValueError: The batch is empty, or larger than `Limits.max_outbound_requests`.
+            ValueError: The batch is empty, or larger than `Limits.max_batch_messages` or
+                `Limits.max_outbound_requests`.
             Others: As `request`.
 
         Spec: 2025-03-26, basic, "Batching".
@@ -235,9 +239,27 @@ class LowLevelClient:
             fresh: Whether to ask the server even if a kept answer is still good.
             on_progress: Where progress goes.
         """
-        del fresh  # nothing is kept; whoever keeps something looks at `Answered.may_be_kept` first
-        answered = await self._converse(method, params, on_progress=on_progress)
-        return read_result(method, answered.result, kind)
+        cache = self._memory.cache
+        with self._timeout(method):
+            connection = await self._keeper.connected()
+        connection.check(method)
+        written = connection.write(params)
+        pending = cache.pending(connection, method, written)
+        if pending is not None and not fresh:
+            kept = cache.find(pending)
+            if isinstance(kept, kind):
+                await trio.lowlevel.checkpoint()
+                return kept
+        try:
+            answered = await self._converse(method, params, on_progress=on_progress)
+        except RequestError as error:
+            if pending is not None:
+                cache.refused(pending, error, written.get("cursor"))
+            raise
+        result = read_result(method, answered.result, kind)
+        if pending is not None and answered.may_be_kept:
+            cache.keep(pending, result, answered.result)
+        return result
 
     async def _converse(
         self,

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Final, TypedDict
 
 import trio
 from typing_extensions import Unpack
 
-from .._groups import sole_error
+from .._groups import shield_started, sole_error
 from .._limits import Limits
 from .._peer._middleware import Middleware
 from .._peer._peer import OnFrame
 from .._revisions import Revision
 from .._version import __version__
 from ..types import ClientCapabilities, Implementation, evolve
+from ._cache import ResponseCache
+from ._call_options import refuse_unknown
 from ._client import Client
 from ._connection import ClientIdentity
 from ._connectors import Target, connector_for
@@ -25,9 +27,11 @@ from ._elicitation import DEFAULT_ELICIT_MODES, ElicitMode, OnElicit, OnElicitat
 from ._extension import ClientExtension, Extensions
 from ._keeper import ConnectionKeeper
 from ._low_level import ClientSettings
+from ._memory import ClientMemory
 from ._questions import QuestionHandlers, Questions, RequestHandler
 from ._roots import RootList, Roots
 from ._sampling import OnSample
+from ._subscriptions import Callbacks, Subscriptions
 
 __all__ = ["ClientOptions", "open_client", "run_client"]
 
@@ -63,6 +67,17 @@ class ClientOptions(TypedDict, total=False):
             see `Middleware`. Default: nothing.
         on_log: Called with each log message of the server. Default: they are dropped.
         on_notification: Called with method and parameters of every other notification. Default: they are dropped.
+        on_tools_list_changed: Called when the list of tools has changed, or may have while the connection was
+            being restored. In the modern era the client subscribes for it, if the server tells about it. This and
+            the next three may return an awaitable, which is awaited; they are called one at a time, in order.
+        on_prompts_list_changed: Called when the list of prompts has changed, likewise.
+        on_resources_list_changed: Called when the list of resources has changed, likewise.
+        on_resource_updated: Called with the URI of each resource that has changed, as far as `Client.listen` or
+            `Client.request` has subscribed to it.
+        cache: Where results are kept while the server says that they are fresh; `None` for nowhere. Default: a
+            `ResponseCache` of this client's own.
+        cache_partition: Whom the private results in `cache` belong to: clients that authenticate as the same
+            principal, and only those, may be given the same. Default: this client alone.
         on_frame: Called with ``"sent"`` or ``"received"`` and each message, as it is on the wire.
     """
 
@@ -84,6 +99,12 @@ class ClientOptions(TypedDict, total=False):
     middleware: Sequence[Middleware]
     on_log: OnLog | None
     on_notification: OnNotification | None
+    on_tools_list_changed: Callable[[], object] | None
+    on_prompts_list_changed: Callable[[], object] | None
+    on_resources_list_changed: Callable[[], object] | None
+    on_resource_updated: Callable[[str], object] | None
+    cache: ResponseCache | None
+    cache_partition: str | None
     on_frame: OnFrame | None
 
 
@@ -104,6 +125,7 @@ async def open_client(target: Target, **options: Unpack[ClientOptions]) -> Async
         ConnectionLost: The server could not be reached, was silent for `Limits.connect_timeout`, or went away.
         ProtocolError: The two sides speak no common revision, or the handshake was broken.
         RequestError: The server refused the handshake.
+        TypeError: There is no such option.
 
     Spec: 2026-07-28, basic/versioning; 2025-11-25, basic/lifecycle.
     """
@@ -158,13 +180,14 @@ async def _keep(
     with trio.CancelScope() as scope:
 
         def started() -> None:
-            scope.shield = True
             task_status.started()
+            shield_started(scope)
 
         await keeper.run(started)
 
 
 def _make_client(target: Target, options: ClientOptions) -> tuple[ConnectionKeeper, Client]:
+    refuse_unknown(options, ClientOptions)
     request_timeout = options.get("request_timeout", math.inf)
     if not request_timeout > 0:
         raise ValueError(f"request_timeout must be more than 0 seconds, not {request_timeout!r}")
@@ -190,22 +213,40 @@ def _make_client(target: Target, options: ClientOptions) -> tuple[ConnectionKeep
         extensions=extensions.notification_handlers,
         on_notification=options.get("on_notification"),
     )
+    memory = ClientMemory(
+        options["cache"] if "cache" in options else ResponseCache.within(limits),
+        options.get("cache_partition"),
+        identity.capabilities,
+        limits,
+    )
+    callbacks = Callbacks(
+        tools=options.get("on_tools_list_changed"),
+        prompts=options.get("on_prompts_list_changed"),
+        resources=options.get("on_resources_list_changed"),
+        resource=options.get("on_resource_updated"),
+    )
+
+    def messages() -> ServerMessages:
+        strays = notices.on_notification is None
+        return ServerMessages(questions, notices, Subscriptions(memory.forget, callbacks, warn_of_strays=strays))
+
     keeper = ConnectionKeeper(
         connector_for(target),
         identity,
         limits,
-        messages=lambda: ServerMessages(questions, notices),
+        messages=messages,
         on_frame=options.get("on_frame"),
+        callbacks=callbacks,
+        forget=memory.forget,
         middleware=tuple(options.get("middleware", ())),
     )
     settings = ClientSettings(
         request_timeout=request_timeout,
         max_input_rounds=max_input_rounds,
-        max_questions=limits.max_inbound_requests,
-        max_pages=limits.max_pages,
+        limits=limits,
         result_types=extensions.result_types,
     )
-    return keeper, Client(keeper, questions, settings)
+    return keeper, Client(keeper, questions, settings, memory)
 
 
 def _question_handlers(options: ClientOptions, extensions: Extensions) -> QuestionHandlers:

@@ -137,7 +137,7 @@ class LegacySessions:
         self, session: LegacySession, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
         try:
-            await session.run(self._service, self._shutdown, task_status=task_status)
+            await session.serve_session(self._service, self._shutdown, task_status=task_status)
         finally:
             del self._sessions[session.id]
             self._ended.unpark_all()
@@ -159,7 +159,7 @@ class LegacySessions:
         assumed = None if revision is None else Agreement(revision, {}, None, DEFAULT_LOG_LEVEL)
         session = LegacySession("", self._server, self._settings, call.principal, None, assumed=assumed)
         async with trio.open_nursery() as nursery:
-            await nursery.start(session.run, self._service, self._shutdown)
+            await nursery.start(session.serve_session, self._service, self._shutdown)
             try:
                 await session.post(call, body, messages)
             finally:

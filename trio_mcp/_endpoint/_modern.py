@@ -24,7 +24,7 @@ from .._core._http_admission import EVENT_STREAM, HttpRefused, accepts
 from .._core._http_headers import PROTOCOL_VERSION, check_request_headers, version_of
 from .._core._http_settings import HttpServerSettings
 from .._core._http_status import status_of_error
-from .._errors import INVALID_PARAMS, METHOD_NOT_FOUND, SERVER_BUSY, RequestError
+from .._errors import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, SERVER_BUSY, RequestError
 from .._peer._dispatcher import Dispatcher
 from .._peer._exchange import Exchange, Handler, Standing
 from .._peer._interposed import InterposedDispatcher
@@ -83,6 +83,11 @@ class ModernRequests:
             decision = self._dispatcher.route(request, HttpOrigin(call.principal))
         except RequestError as error:
             await self.refuse(call, request, error)
+            return
+        except Exception:
+            # The boundary of one request, as when it comes over any other wire.
+            _log.exception("%s could not be served", request.method)
+            await self.refuse(call, request, RequestError(INTERNAL_ERROR, "internal error"))
             return
         if isinstance(decision, Standing):
             call.on_answer()  # it is no request among others

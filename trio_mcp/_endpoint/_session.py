@@ -108,7 +108,7 @@ class LegacySession:
 
     # How long it lasts.
 
-    async def run(
+    async def serve_session(
         self,
         service: Service[Any],
         shutdown: Shutdown,

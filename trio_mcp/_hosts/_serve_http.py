@@ -161,13 +161,12 @@ async def _accept(
 ) -> None:
     while True:
         await connections.wait_place()
+        has_room = True
         try:
             accepted = await listener.accept()
         except OSError as error:
-            if error.errno in _NO_ROOM:
-                _log.exception("there is no room for another connection; accepting pauses")
-                await trio.sleep(NO_ROOM_SECONDS)
-            elif error.errno not in _GONE:
+            has_room = error.errno not in _NO_ROOM
+            if has_room and error.errno not in _GONE:
                 raise
         else:
             stream: WireStream = accepted
@@ -175,6 +174,9 @@ async def _accept(
                 stream = trio.SSLStream(accepted, ssl_context, server_side=True, https_compatible=True)
             connections.enter(stream)
             nursery.start_soon(connections.serve, stream, name="an HTTP connection")
+        if not has_room:
+            _log.error("this machine has no room for another connection; accepting pauses")
+            await trio.sleep(NO_ROOM_SECONDS)
 
 
 def _url_of(listener: trio.SocketListener, ssl_context: ssl.SSLContext | None, path: str) -> str:

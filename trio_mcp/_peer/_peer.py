@@ -38,10 +38,11 @@ from .._codec._jsonrpc import (
     encode_notification,
     id_of_fragment,
     invalid_request,
+    is_answer_fragment,
     parse_message,
 )
-from .._errors import INVALID_REQUEST, PARSE_ERROR, SERVER_BUSY, ConnectionLost, LocalProtocolError, RequestError
-from .._groups import sole_error
+from .._errors import PARSE_ERROR, SERVER_BUSY, ConnectionLost, LocalProtocolError, RequestError
+from .._groups import shield_started, sole_error
 from .._limits import Limits
 from ._batch import BatchReply
 from ._calls import Calls
@@ -53,12 +54,15 @@ from ._middleware import Message, Middleware
 from ._notices import Notices
 from ._outbox import Outbox, OutboxEntry
 
-__all__ = ["OnFrame", "Peer", "PeerStatistics", "open_peer"]
+__all__ = ["OnFrame", "OnNotice", "Peer", "PeerStatistics", "open_peer"]
 
 _log: Final = logging.getLogger("trio_mcp.peer")
 
 OnFrame: TypeAlias = Callable[[Literal["sent", "received"], bytes], object]
 """Called with each message as it is handed to the wire or comes from it, for logs and tests."""
+
+OnNotice: TypeAlias = Callable[[Notification], object]
+"""Called with each notification but progress while it is being read, before any later message is looked at."""
 
 
 @final
@@ -95,6 +99,7 @@ class Peer:
         limits: Limits,
         on_frame: OnFrame | None,
         middleware: Sequence[Middleware] = (),
+        on_notice: OnNotice | None = None,
     ) -> None:
         if middleware:
             dispatcher = InterposedDispatcher(dispatcher, middleware)
@@ -103,12 +108,13 @@ class Peer:
         self._dispatcher = dispatcher
         self._limits = limits
         self._on_frame = on_frame
+        self._on_notice = on_notice
         self._outbox = Outbox(limits.max_outbox_bytes)
         changed = trio.lowlevel.ParkingLot()
         self._calls = Calls(channel, self._outbox, limits, changed)
         self._notices = Notices(self._calls, dispatcher, limits)
         self._exchanges = Exchanges(nursery, dispatcher, self, self._outbox, self._calls, limits, changed)
-        self._service = trio.CancelScope(shield=True)
+        self._service = trio.CancelScope()
         self._input_ended = trio.Event()
         self._end: ConnectionLost | None = None  # why nothing comes any more
         self._lost: ConnectionLost | None = None  # why nothing goes any more either
@@ -123,6 +129,7 @@ class Peer:
         params: Mapping[str, Any] | None = None,
         *,
         on_progress: OnProgress | None = None,
+        on_id: Callable[[RequestId], object] | None = None,
     ) -> dict[str, Any]:
         """Send a request and wait for its result.
 
@@ -134,6 +141,8 @@ class Peer:
             method: The method.
             params: Its parameters as plain JSON; what the connection adds goes into their `_meta`.
             on_progress: Called in this task with each progress notification, all of them before this returns.
+            on_id: Called with the request's id before a byte of it is written, and thus before anything that
+                refers to it can come. Not called if the request is refused before that.
 
         Raises:
             RequestError: The answer is an error.
@@ -143,8 +152,22 @@ class Peer:
             trio.ClosedResourceError: This end was closed.
         """
         if self._middleware:
-            return await self._interpose(method, params, on_progress, None)
-        return await self._calls.request(method, params, on_progress=on_progress)
+            return await self._interpose(method, params, on_progress, None, on_id)
+        return await self._calls.request(method, params, on_progress=on_progress, on_id=on_id)
+
+    def fail_request(self, id: RequestId, error: Exception) -> bool:
+        """Let a request of ours end with an error, because the other side said that it will not answer.
+
+        Whoever waits for it raises the error. The other side is told nothing: it knows.
+
+        Returns:
+            Whether somebody waited for it.
+        """
+        return self._calls.fail(id, error)
+
+    def deliver(self, notification: Notification) -> None:
+        """Put a notification of this side's own in line with those that were received. Never waits."""
+        self._notices.offer(notification, None)
 
     async def _interpose(
         self,
@@ -152,10 +175,11 @@ class Peer:
         params: Mapping[str, Any] | None,
         on_progress: OnProgress | None,
         origin: Origin | None,
+        on_id: Callable[[RequestId], object] | None = None,
     ) -> dict[str, Any]:
         async def send(message: Message) -> Mapping[str, Any]:
             return await self._calls.request(
-                message.method, message.params, on_progress=on_progress, origin=origin
+                message.method, message.params, on_progress=on_progress, origin=origin, on_id=on_id
             )
 
         result = await interpose(self._middleware, Message("sent", method, params), send)
@@ -171,7 +195,8 @@ class Peer:
             For each request its result, or the error that answers it.
 
         Raises:
-            ValueError: There are none, or more than `Limits.max_outbound_requests`.
+            ValueError: There are none, or more than `Limits.max_batch_messages` or
+                `Limits.max_outbound_requests`.
             Others: As `request`.
 
         Spec: 2025-03-26, basic, "Batching". Whether the revision has batches is the caller's business.
@@ -292,6 +317,7 @@ class Peer:
                 nursery.start_soon(self._write, name=f"writing to {self._channel.description}")
                 nursery.start_soon(self._notices.deliver, name=f"notifications of {self._channel.description}")
                 task_status.started()
+                shield_started(self._service)
 
     async def _write(self) -> None:
         try:
@@ -301,8 +327,8 @@ class Peer:
                     self._calls.mark_written(entry)
                     self._show("sent", entry.message.data)
                 await self._channel.send([entry.message for entry in taken])
-        except ConnectionLost as lost:
-            self._lose(lost)
+        except (ConnectionLost, trio.ClosedResourceError, trio.BrokenResourceError) as error:
+            self._lose(self._loss(error))
 
     async def _read(self) -> None:
         try:
@@ -313,8 +339,17 @@ class Peer:
                     await self._take(received)
         except trio.EndOfChannel:
             self._end_input(ConnectionLost(f"{self._channel.description} closed the connection"))
-        except ConnectionLost as lost:
-            self._lose(lost)
+        except (ConnectionLost, trio.ClosedResourceError, trio.BrokenResourceError) as error:
+            self._lose(self._loss(error))
+
+    def _loss(self, error: Exception) -> ConnectionLost:
+        """Say why the channel cannot be used any more. Its owner may have closed it while it was in use."""
+        if isinstance(error, ConnectionLost):
+            return error
+        how = "was closed" if isinstance(error, trio.ClosedResourceError) else f"failed: {error}"
+        lost = ConnectionLost(f"the channel to {self._channel.description} {how}")
+        lost.__cause__ = error
+        return lost
 
     def _show(self, direction: Literal["sent", "received"], data: bytes) -> None:
         if self._on_frame is not None:
@@ -346,17 +381,22 @@ class Peer:
     def _take_too_large(self, received: TooLarge) -> None:
         id = id_of_fragment(received.head, received.tail)
         problem = f"a message of {received.size} bytes; max_message_bytes is {self._limits.max_message_bytes}"
-        if b'"method"' in received.head:
-            self._complain(id, RequestError(INVALID_REQUEST, f"invalid request: {problem}"), received.origin)
+        if not is_answer_fragment(received.head, received.tail):
+            self._complain(id, invalid_request(problem), received.origin)
         elif not self._calls.refuse(id, f"the answer was {problem}"):
             _log.warning("%s sent %s, and it is lost", self._channel.description, problem)
 
     async def _take_batch(self, messages: list[Any], origin: Origin | None) -> None:
-        if not self._dispatcher.accepts_batches or not messages:
-            problem = "an empty batch" if not messages else "the revision in use has no batches"
+        most = self._limits.max_batch_messages
+        if not self._dispatcher.accepts_batches or not 0 < len(messages) <= most:
+            problem = "the revision in use has no batches"
+            if self._dispatcher.accepts_batches:
+                problem = f"a batch of {len(messages)} messages; it holds 1 to {most} (max_batch_messages)"
             self._complain(None, invalid_request(problem), origin)
             return
-        batch = BatchReply(lambda reply: self._outbox.put(OutboxEntry(reply)), origin)
+        batch = BatchReply(
+            lambda reply: self._outbox.put(OutboxEntry(reply)), origin, self._limits.max_message_bytes
+        )
         for value in messages:
             await self._take_message(value, Arrival(origin, batch=batch))
         batch.close()
@@ -390,6 +430,8 @@ class Peer:
     async def _take_notification(self, notification: Notification, origin: Origin | None) -> None:
         if notification.method == "notifications/cancelled" and self._exchanges.cancel(notification.params or {}):
             return
+        if self._on_notice is not None and notification.method != "notifications/progress":
+            self._on_notice(notification)
         if self._notices.must_wait:
             await self._notices.wait_room()
         self._notices.offer(notification, origin)
@@ -479,6 +521,7 @@ async def open_peer(
     *,
     on_frame: OnFrame | None = None,
     middleware: Sequence[Middleware] = (),
+    on_notice: OnNotice | None = None,
 ) -> AsyncGenerator[Peer]:
     """Run one end of a connection for as long as the body runs, then say goodbye.
 
@@ -492,11 +535,12 @@ async def open_peer(
         limits: What the connection may cost.
         on_frame: Called with each message in either direction.
         middleware: What every request and notification goes through, in either direction.
+        on_notice: Called with each notification as it is read. It must neither wait nor raise.
     """
     error: BaseException | None = None
     try:
         async with trio.open_nursery() as nursery:
-            peer = Peer(channel, dispatcher, nursery, limits, on_frame, middleware)
+            peer = Peer(channel, dispatcher, nursery, limits, on_frame, middleware, on_notice)
             await nursery.start(peer._run)  # noqa: SLF001 - the peer's owner
             try:
                 yield peer

@@ -1,42 +1,195 @@
-"""Schemas that nobody made from hints: checked and compiled, so that values can be held to them.
+"""Checking values against JSON Schemas that somebody else wrote.
 
-No reference is followed to a file or over the network.
+A schema is looked at before it is compiled: what it refers to must lie in itself, it must be of a size that can
+be looked at, and checking a value against it must take a time that can be foreseen. Nothing is ever fetched.
+
+The checking is done by jsonschema-rs, or by jsonschema where that has no wheel; neither is imported before the
+first schema is compiled.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from itertools import islice
-from typing import Any, NoReturn
+import importlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NoReturn, Protocol, cast, final
 
-from ._problems import MAX_PROBLEMS, InvalidValue, place
+from ._plain import is_object
+from ._problems import MAX_PROBLEMS, InvalidValue, Problem, place
+from ._schema_cost import SchemaCost, UnusableSchema, measure
 
-__all__ = ["compile_schema"]
+__all__ = ["SchemaValidator", "UnusableSchema", "compile_schema"]
+
+DRAFT_2020_12: Final = "https://json-schema.org/draft/2020-12/schema"
+DRAFT_07: Final = "http://json-schema.org/draft-07/schema"
+
+MAX_REASON: Final = 200
+"""Characters of a library's sentence that are passed on: it repeats the value."""
+
+MAX_OWN_BYTES: Final = 4 * 1024 * 1024
+"""How large a schema may be that the author of a server has written, as JSON."""
+
+_Found = tuple[Sequence[str | int], str]
+
+
+class _Engine(Protocol):
+    """A compiled schema of either library.
+
+    Attributes:
+        max_checks: How many subschemas it may check a value against: what takes it about a second.
+    """
+
+    max_checks: int
+
+    def fits(self, value: object, /) -> bool:
+        """Whether a value fits."""
+        ...
+
+    def problems(self, value: object) -> list[_Found]:
+        """Return where a value does not fit, and why; the first few."""
+        ...
+
+
+@final
+class SchemaValidator:
+    """A compiled JSON Schema, of 2020-12 unless its ``$schema`` says draft-07.
+
+    Args:
+        schema: The schema, plain JSON.
+        max_bytes: How large it may be, as JSON.
+        is_trusted: Whether its regular expressions are: those of a stranger can take for ever where
+            jsonschema-rs, which bounds them, is not installed.
+
+    Raises:
+        UnusableSchema: It is no schema, refers to something outside, or is too large, too deep or too costly.
+    """
+
+    def __init__(self, schema: object, *, max_bytes: int, is_trusted: bool = False) -> None:
+        if not (is_object(schema) or isinstance(schema, bool)):
+            raise UnusableSchema("a schema is an object or a boolean")
+        draft = _draft(schema)
+        try:
+            size = len(json.dumps(schema, ensure_ascii=False))
+        except (ValueError, TypeError, RecursionError) as error:
+            raise UnusableSchema(f"not JSON: {error}") from None
+        if size > max_bytes:
+            raise UnusableSchema(f"{size} bytes; {max_bytes} are allowed")
+        self._cost: SchemaCost = measure(schema)
+        self._engine = _compile(schema, draft, self._cost, is_trusted=is_trusted)
+
+    def check(self, value: object) -> None:
+        """Check a value, plain JSON.
+
+        Raises:
+            InvalidValue: It does not fit.
+            UnusableSchema: The value is so large, or so deep, that checking it might take for ever.
+        """
+        if not self._cost.allows(value, self._engine.max_checks):
+            raise UnusableSchema(f"checking the value might take more than {self._engine.max_checks} steps")
+        try:
+            if self._engine.fits(value):
+                return
+            found = self._engine.problems(value)
+        except (ValueError, RecursionError, OverflowError) as error:
+            raise UnusableSchema(f"the value cannot be checked: {error}"[:MAX_REASON]) from None
+        raise InvalidValue([_told(path, reason) for path, reason in found])
+
+
+def _told(path: Sequence[str | int], reason: str) -> Problem:
+    return place(path), reason if len(reason) <= MAX_REASON else f"{reason[:MAX_REASON]}…"
+
+
+def _draft(schema: object) -> str:
+    named = schema.get("$schema", DRAFT_2020_12) if is_object(schema) else DRAFT_2020_12
+    draft = named.removesuffix("#") if isinstance(named, str) else named
+    if draft not in {DRAFT_2020_12, DRAFT_07}:
+        raise UnusableSchema(f"$schema is {named!r:.100}; 2020-12 and draft-07 are known")
+    return cast("str", draft)
+
+
+def _compile(schema: object, draft: str, cost: SchemaCost, *, is_trusted: bool) -> _Engine:
+    try:
+        library: Any = importlib.import_module("jsonschema_rs")
+    except ModuleNotFoundError:
+        if cost.has_patterns and not is_trusted:
+            raise UnusableSchema("regular expressions of strangers are not run without jsonschema-rs") from None
+        return _Slow(schema, draft)
+    return _Fast(library, schema)
+
+
+def _refuse(uri: str) -> NoReturn:
+    raise ValueError(f"{uri} is not fetched")
+
+
+@final
+class _Fast:
+    """jsonschema-rs."""
+
+    max_checks = 20_000_000
+
+    def __init__(self, library: Any, schema: object) -> None:
+        try:
+            self._validator = library.validator_for(schema, retriever=_refuse)
+        except (ValueError, RecursionError) as error:  # its ValidationError is a ValueError
+            raise UnusableSchema(_first_line(error)) from None
+
+    def fits(self, value: object, /) -> bool:
+        """Whether a value fits."""
+        return bool(self._validator.is_valid(value))
+
+    def problems(self, value: object) -> list[_Found]:
+        """Return the first few."""
+        found: list[_Found] = []
+        for error in self._validator.iter_errors(value):
+            found.append((list(error.instance_path), _first_line(error.message)))
+            if len(found) == MAX_PROBLEMS:
+                break
+        return found
+
+
+@final
+class _Slow:
+    """jsonschema."""
+
+    max_checks = 100_000
+
+    def __init__(self, schema: object, draft: str) -> None:
+        library: Any = importlib.import_module("jsonschema")
+        referencing: Any = importlib.import_module("referencing")
+        make = library.Draft7Validator if draft == DRAFT_07 else library.Draft202012Validator
+        try:
+            make.check_schema(schema)
+        except library.SchemaError as error:
+            raise UnusableSchema(_first_line(error)) from None
+        except RecursionError:
+            raise UnusableSchema("it nests too deep") from None
+        self._validator = make(schema, registry=referencing.Registry())
+
+    def fits(self, value: object, /) -> bool:
+        """Whether a value fits."""
+        return bool(self._validator.is_valid(value))
+
+    def problems(self, value: object) -> list[_Found]:
+        """Return the first few."""
+        found: list[_Found] = []
+        for error in self._validator.iter_errors(value):
+            found.append((list(error.absolute_path), _first_line(error.message)))
+            if len(found) == MAX_PROBLEMS:
+                break
+        return found
+
+
+def _first_line(error: object) -> str:
+    return str(error).partition("\n")[0]
 
 
 def compile_schema(schema: Mapping[str, Any]) -> Callable[[Any], None]:
-    """Compile a JSON Schema, of 2020-12 unless its ``$schema`` says another draft.
+    """Compile a schema that an author of ours has written.
 
     Returns:
         A function that raises `InvalidValue` for a JSON value which does not fit.
 
     Raises:
-        ValueError: It is not a valid schema, or refers to something outside itself.
+        UnusableSchema: It is not a valid schema, or refers to something outside itself.
     """
-    import jsonschema_rs
-
-    try:
-        validator = jsonschema_rs.validator_for(dict(schema), retriever=_refuse)
-    except jsonschema_rs.ValidationError as error:
-        raise ValueError(f"not a valid JSON Schema: {error.message}") from error
-
-    def check(value: Any) -> None:
-        if not validator.is_valid(value):
-            problems = islice(validator.iter_errors(value), MAX_PROBLEMS)
-            raise InvalidValue((place(error.instance_path), error.message) for error in problems)
-
-    return check
-
-
-def _refuse(uri: str) -> NoReturn:
-    raise ValueError(f"{uri} is outside the schema, and nothing is fetched")
+    return SchemaValidator(dict(schema), max_bytes=MAX_OWN_BYTES, is_trusted=True).check

@@ -33,7 +33,9 @@ from ._background import open_background
 from ._caching import CacheHint
 from ._changes import ChangeHub, ListKind
 from ._completion import Completer
+from ._extension import ServerExtension, ServerExtensions
 from ._input_required import Asking
+from ._interim import ExtensionResult
 from ._listing import Listing
 from ._notifications import NotificationHandler, check_notification_method
 from ._prompt_offers import PromptOffers
@@ -72,6 +74,7 @@ class Server(ToolOffers, PromptOffers, ResourceOffers, Generic[StateT]):
         revisions: The revisions it speaks; all, unless told otherwise.
         middleware: What every request and notification passes, of clients and to them, the handshake included;
             the first is the outermost. Cancellations and progress belong to their requests and pass by.
+        extensions: The extensions of the protocol that it knows.
         request_state_keys: Secrets that seal what clients carry from one request to the next, the first for new
             states, all for old ones, so that keys can be rotated. Without any, a state is good for this object
             only; replicas and restarts need shared ones.
@@ -99,6 +102,7 @@ class Server(ToolOffers, PromptOffers, ResourceOffers, Generic[StateT]):
         limits: Limits | None = None,
         revisions: Sequence[Revision | str] = tuple(Revision),
         middleware: Sequence[Middleware] = (),
+        extensions: Sequence[ServerExtension] = (),
         request_state_keys: Sequence[bytes] | None = None,
         page_size: int | None = None,
         cursor_key: bytes | None = None,
@@ -136,6 +140,10 @@ class Server(ToolOffers, PromptOffers, ResourceOffers, Generic[StateT]):
         self._middleware = tuple(middleware)
         self._sealer = Sealer(request_state_keys)
         self._notification_handlers: dict[str, NotificationHandler] = {}
+        self._extensions = ServerExtensions(extensions)
+        for extension in extensions:
+            for function in extension.tools:
+                self.tool(function)
 
     @property
     def info(self) -> Implementation:
@@ -255,6 +263,7 @@ class Server(ToolOffers, PromptOffers, ResourceOffers, Generic[StateT]):
             resources=ResourcesCapability(list_changed=True, subscribe=True) if has_resources else None,
             completions={} if can_complete else None,
             logging={},
+            extensions=self._extensions.settings or None,
         )
 
     def cache_hint(self, method: str) -> CacheHint:
@@ -265,6 +274,7 @@ class Server(ToolOffers, PromptOffers, ResourceOffers, Generic[StateT]):
         """Return who serves a method; nobody, if it belongs to a capability that the server has not."""
         return (
             self._custom.get(method)
+            or self._extensions.request_handlers.get(method)
             or self._tool_handler(method)
             or self._prompt_handler(method)
             or self._resources.handler_for(method)
@@ -286,7 +296,16 @@ class Server(ToolOffers, PromptOffers, ResourceOffers, Generic[StateT]):
 
     def notification_handler_for(self, method: str) -> NotificationHandler | None:
         """Return who handles the notifications of a method."""
-        return self._notification_handlers.get(method)
+        return self._notification_handlers.get(method) or self._extensions.notification_handlers.get(method)
+
+    def extension_result(self, result: ExtensionResult, agreement: Agreement) -> Mapping[str, Any]:
+        """Return a result of an extension as plain JSON.
+
+        Raises:
+            TypeError: No extension of the server adds the type.
+            RequestError: The client has not declared the extension.
+        """
+        return self._extensions.plain(result, agreement)
 
     def _knows(self, uri: str) -> bool:
         """Whether a client may subscribe to a resource; who serves reading by hand knows better than we do."""

@@ -1,0 +1,862 @@
+"""Listening to changes: what is said on the wire, what is heard, and how it ends, in both eras."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+from scripted import (
+    LEGACY,
+    MODERN,
+    NO_ANSWER,
+    SUBSCRIPTION_ID,
+    ScriptedServer,
+    acknowledge,
+    note,
+    open_scripted,
+    settle,
+    the_end,
+)
+from tape import Tape
+from wires import refusal
+
+from trio_mcp import (
+    Change,
+    Client,
+    ConnectionLost,
+    Events,
+    Lagged,
+    Limits,
+    LocalProtocolError,
+    PromptsListChanged,
+    RemoteProtocolError,
+    RequestError,
+    ResourcesListChanged,
+    ResourceUpdated,
+    Resynced,
+    Revision,
+    ToolsListChanged,
+)
+
+REVISIONS = pytest.mark.parametrize("revision", list(Revision))
+OLD_REVISIONS = pytest.mark.parametrize("revision", LEGACY)
+
+
+def is_modern(revision: str) -> bool:
+    return revision == MODERN
+
+
+def subscription(server: ScriptedServer, index: int = -1) -> Any:
+    """The id of a subscription that the client has asked for, or nothing in the legacy era."""
+    return server.requests("subscriptions/listen")[index]["id"] if is_modern(server.revision) else None
+
+
+async def take(events: Events, count: int) -> list[Change]:
+    return [await events.__anext__() for _ in range(count)]
+
+
+# Both eras.
+
+
+@REVISIONS
+async def test_changes_are_heard_in_the_order_they_came(
+    revision: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """2026-07-28, basic/patterns/subscriptions, "Receiving Notifications"; 2025-11-25, server/tools, server/prompts,
+    server/resources, "List Changed Notification", and server/resources, "Subscriptions"."""
+    server = ScriptedServer(revision)
+    async with open_scripted(server) as client:
+        everything = client.listen(
+            tools_list_changed=True, prompts_list_changed=True, resources_list_changed=True, resources=["a:b"]
+        )
+        async with everything as events:
+            assert events.acknowledged.tools_list_changed is True
+            assert events.acknowledged.resource_subscriptions == ("a:b",)
+            id = subscription(server)
+            server.say(
+                note("prompts/list_changed", id),
+                note("resources/updated", id, uri="a:b"),
+                note("tools/list_changed", id),
+                note("resources/list_changed", id),
+            )
+            assert await take(events, 4) == [
+                PromptsListChanged(),
+                ResourceUpdated("a:b"),
+                ToolsListChanged(),
+                ResourcesListChanged(),
+            ]
+
+
+@REVISIONS
+async def test_what_was_not_asked_for_is_not_heard(revision: str, autojump_clock: trio.testing.MockClock) -> None:
+    """2026-07-28, "Opening a Stream": the server must not send it; if it does all the same, nobody hears it."""
+    server = ScriptedServer(revision)
+    async with open_scripted(server) as client, client.listen(tools_list_changed=True) as events:
+        id = subscription(server)
+        server.say(
+            note("prompts/list_changed", id),
+            note("resources/updated", id, uri="a:b"),
+            note("resources/updated", id, uri=5),
+            note("something/else", id),
+            note("tools/list_changed", id),
+        )
+        assert await take(events, 1) == [ToolsListChanged()]
+        assert events.waiting == 0
+
+
+@REVISIONS
+async def test_equal_changes_that_wait_are_one(revision: str, autojump_clock: trio.testing.MockClock) -> None:
+    server = ScriptedServer(revision)
+    async with (
+        open_scripted(server) as client,
+        client.listen(tools_list_changed=True, resources=["a:b"], max_events=2) as events,
+    ):
+        id = subscription(server)
+        for _ in range(1000):
+            server.say(note("tools/list_changed", id), note("resources/updated", id, uri="a:b"))
+        await settle()
+        assert events.waiting == 2
+        assert await take(events, 2) == [ToolsListChanged(), ResourceUpdated("a:b")]
+        server.say(note("tools/list_changed", id))
+        assert await take(events, 1) == [ToolsListChanged()]
+
+
+@REVISIONS
+async def test_a_listener_that_is_too_slow_is_told_so_and_holds_up_nobody(
+    revision: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """What was heard is given out, then the end; the subscription is over at once, and the connection is not."""
+    server = ScriptedServer(revision)
+    async with open_scripted(server) as client:
+        async with client.listen(tools_list_changed=True, resources=["a:"], max_events=2) as events:
+            id = subscription(server)
+            server.say(
+                note("tools/list_changed", id), *(note("resources/updated", id, uri=f"a:/{i}") for i in range(5))
+            )
+            await settle()
+            assert events.waiting == 2
+            if is_modern(revision):
+                assert server.goodbyes() == [id]
+            else:
+                assert len(server.requests("resources/unsubscribe")) == 1
+            assert await client.request("x/still-there") == {}
+            assert len(await take(events, 2)) == 2
+            for _ in range(2):
+                with pytest.raises(Lagged, match="more than 2 different changes") as caught:
+                    await events.__anext__()
+                assert caught.value.max_events == 2
+        assert len(server.goodbyes()) == (1 if is_modern(revision) else 0)
+
+
+async def test_how_many_changes_may_wait_is_a_limit(autojump_clock: trio.testing.MockClock) -> None:
+    server = ScriptedServer()
+    async with (
+        open_scripted(server, limits=Limits(max_events=1)) as client,
+        client.listen(tools_list_changed=True, prompts_list_changed=True) as events,
+    ):
+        server.say(
+            note("tools/list_changed", subscription(server)), note("prompts/list_changed", subscription(server))
+        )
+        assert await take(events, 1) == [ToolsListChanged()]
+        with pytest.raises(Lagged):
+            await events.__anext__()
+
+
+@REVISIONS
+async def test_several_listeners_hear_what_is_theirs(
+    revision: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """2026-07-28, "Multiple Concurrent Subscriptions"."""
+    server = ScriptedServer(revision)
+    async with (
+        open_scripted(server) as client,
+        client.listen(tools_list_changed=True) as tools,
+        client.listen(tools_list_changed=True, resources=["a:b"]) as both,
+    ):
+        if is_modern(revision):
+            first, second = subscription(server, 0), subscription(server, 1)
+            assert first != second
+            server.say(note("tools/list_changed", second), note("resources/updated", second, uri="a:b"))
+            assert await take(both, 2) == [ToolsListChanged(), ResourceUpdated("a:b")]
+            assert tools.waiting == 0
+            server.say(note("tools/list_changed", first))
+        else:
+            server.say(note("tools/list_changed"), note("resources/updated", uri="a:b"))
+            assert await take(both, 2) == [ToolsListChanged(), ResourceUpdated("a:b")]
+        assert await take(tools, 1) == [ToolsListChanged()]
+        assert both.waiting == tools.waiting == 0
+
+
+@REVISIONS
+@pytest.mark.parametrize("way", ["leaving", "exception", "cancel", "deadline"])
+async def test_leaving_the_block_ends_the_subscription_exactly_once(
+    way: str, revision: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """2026-07-28, "Cancellation"; 2025-11-25, server/resources, "Subscriptions"."""
+    server = ScriptedServer(revision)
+    tape = Tape()
+
+    async def listen() -> None:
+        async with client.listen(tools_list_changed=True, resources=["a:b", "a:c", "a:b"]) as events:
+            if way == "exception":
+                raise ArithmeticError
+            if way == "leaving":
+                return
+            await events.__anext__()
+
+    async with open_scripted(server, on_frame=tape) as client:
+        if way == "exception":
+            with pytest.raises(ArithmeticError):
+                await listen()
+        elif way == "deadline":
+            with trio.move_on_after(3) as scope:
+                await listen()
+            assert scope.cancelled_caught
+            assert trio.current_time() == 3
+        else:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(listen)
+                await settle()
+                nursery.cancel_scope.cancel()
+        await settle()
+        if is_modern(revision):
+            assert server.goodbyes() == [subscription(server)]
+        else:
+            assert server.goodbyes() == []
+            for method in ("resources/subscribe", "resources/unsubscribe"):
+                assert sorted(r["params"]["uri"] for r in server.requests(method)) == ["a:b", "a:c"]
+        assert client.statistics().calls == 0
+    tape.check_endings()
+
+
+@REVISIONS
+async def test_cancelled_at_any_moment_it_leaves_nothing(
+    revision: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Whatever the server was asked for, it is told that nobody wants it any more, and never twice."""
+    for steps in range(25):
+        server = ScriptedServer(revision)
+        tape = Tape()
+        async with open_scripted(server, on_frame=tape) as client:
+            await settle()
+            async with trio.open_nursery() as nursery:
+
+                async def listen(client: Client = client) -> None:
+                    async with client.listen(tools_list_changed=True, resources=["a:b", "a:c"]) as events:
+                        await events.__anext__()
+
+                nursery.start_soon(listen)
+                for _ in range(steps):
+                    await trio.lowlevel.checkpoint()
+                nursery.cancel_scope.cancel()
+            await settle()
+            assert client.statistics().calls == 0
+            if is_modern(revision):
+                assert len(server.goodbyes()) == len(server.requests("subscriptions/listen"))
+            else:
+                left = {r["params"]["uri"] for r in server.requests("resources/unsubscribe")}
+                assert {r["params"]["uri"] for r in server.requests("resources/subscribe")} <= left
+        tape.check_endings()
+
+
+@REVISIONS
+async def test_after_the_block_there_is_nothing_to_hear(
+    revision: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    server = ScriptedServer(revision)
+    async with open_scripted(server) as client:
+        async with client.listen(tools_list_changed=True) as events:
+            server.say(note("tools/list_changed", subscription(server)))
+            await settle()
+        with pytest.raises(trio.ClosedResourceError):
+            await events.__anext__()
+
+
+@REVISIONS
+async def test_one_task_iterates(revision: str, autojump_clock: trio.testing.MockClock) -> None:
+    server = ScriptedServer(revision)
+    async with (
+        open_scripted(server) as client,
+        client.listen(tools_list_changed=True) as events,
+        trio.open_nursery() as nursery,
+    ):
+        nursery.start_soon(take, events, 1)
+        await settle()
+        with pytest.raises(trio.BusyResourceError):
+            await events.__anext__()
+        server.say(note("tools/list_changed", subscription(server)))
+
+
+@REVISIONS
+async def test_iterating_checkpoints_and_gives_out_nothing_when_cancelled(
+    revision: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    server = ScriptedServer(revision)
+    async with open_scripted(server) as client, client.listen(tools_list_changed=True) as events:
+        with trio.move_on_after(1):
+            await events.__anext__()
+        server.say(note("tools/list_changed", subscription(server)))
+        await settle()
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            await events.__anext__()
+        with trio.testing.assert_checkpoints():
+            assert await events.__anext__() == ToolsListChanged()
+
+
+@REVISIONS
+async def test_the_end_of_the_connection_ends_the_iteration(
+    revision: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """What was heard comes first."""
+    server = ScriptedServer(revision)
+    server.restart = None
+    async with (
+        open_scripted(server) as client,
+        client.listen(tools_list_changed=True, resources=["a:b"]) as events,
+    ):
+        server.say(note("tools/list_changed", subscription(server)))
+        server.lose()
+        assert await take(events, 1) == [ToolsListChanged()]
+        for _ in range(2):
+            with pytest.raises(ConnectionLost, match="fell over"):
+                await events.__anext__()
+
+
+@REVISIONS
+async def test_closing_the_client_ends_the_iteration(
+    revision: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    server = ScriptedServer(revision)
+    async with (
+        open_scripted(server) as client,
+        client.listen(tools_list_changed=True, resources=["a:b"]) as events,
+        trio.open_nursery() as nursery,
+    ):
+        nursery.start_soon(client.aclose)
+        with pytest.raises(trio.ClosedResourceError):
+            await events.__anext__()
+    assert len(server.goodbyes()) == (1 if is_modern(revision) else 0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({}, ValueError),
+        ({"resources": ()}, ValueError),
+        ({"resources": "a:b"}, TypeError),
+        ({"tools_list_changed": True, "max_events": 0}, ValueError),
+    ],
+)
+async def test_nonsense_is_refused_at_once(arguments: dict[str, Any], error: type[Exception]) -> None:
+    server = ScriptedServer()
+    async with open_scripted(server) as client:
+        with pytest.raises(error):
+            client.listen(**arguments)
+        assert server.requests("subscriptions/listen") == []
+
+
+def be_silent(_: ScriptedServer, __: dict[str, Any]) -> object:
+    return NO_ANSWER
+
+
+@REVISIONS
+async def test_the_time_a_request_may_take_covers_entering_only(
+    revision: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    server = ScriptedServer(revision)
+    async with open_scripted(server, request_timeout=5) as client:
+        async with client.listen(tools_list_changed=True, resources=["a:b"]) as events:
+            await trio.sleep(60)
+            server.say(note("tools/list_changed", subscription(server)))
+            assert await take(events, 1) == [ToolsListChanged()]
+        server.script = be_silent
+        with pytest.raises(trio.TooSlowError):
+            async with client.listen(resources=["a:b"]):
+                raise AssertionError("nobody has agreed")
+
+
+# The modern era.
+
+
+async def test_the_block_begins_when_the_server_has_agreed(
+    caplog: pytest.LogCaptureFixture, autojump_clock: trio.testing.MockClock
+) -> None:
+    """2026-07-28, basic/patterns/subscriptions, "Acknowledgment"; what is missing is said in the log."""
+    server = ScriptedServer(script=lambda _, __: NO_ANSWER)
+    async with open_scripted(server) as client, trio.open_nursery() as nursery:
+
+        async def grant_some() -> None:
+            await trio.sleep(5)
+            granted = {"toolsListChanged": True, "resourceSubscriptions": ["a:b"]}
+            server.say(acknowledge(subscription(server), granted))
+
+        nursery.start_soon(grant_some)
+        wanted = client.listen(tools_list_changed=True, prompts_list_changed=True, resources=["a:b", "a:c"])
+        async with wanted as events:
+            assert trio.current_time() == 5
+            assert events.acknowledged.tools_list_changed is True
+            assert events.acknowledged.prompts_list_changed is None
+            assert events.acknowledged.resource_subscriptions == ("a:b",)
+    (asked,) = server.requests("subscriptions/listen")
+    assert asked["params"]["notifications"] == {
+        "toolsListChanged": True,
+        "promptsListChanged": True,
+        "resourceSubscriptions": ["a:b", "a:c"],
+    }
+    assert asked["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"] == MODERN
+    assert "trio-mcp/timeoutMs" not in asked["params"]["_meta"]
+    assert "prompts_list_changed, a:c" in caplog.text
+
+
+async def test_an_orderly_end_ends_the_iteration(autojump_clock: trio.testing.MockClock) -> None:
+    """2026-07-28, "Graceful Closure": what came before the answer is heard, and nothing is cancelled."""
+    server = ScriptedServer()
+    async with open_scripted(server) as client, client.listen(tools_list_changed=True) as events:
+        id = subscription(server)
+        server.say(note("tools/list_changed", id), the_end(id), note("tools/list_changed", id))
+        assert [event async for event in events] == [ToolsListChanged()]
+        assert [event async for event in events] == []
+    assert server.goodbyes() == []
+    assert len(server.requests("subscriptions/listen")) == 1
+
+
+async def test_an_end_that_names_another_subscription_is_an_end(
+    caplog: pytest.LogCaptureFixture, autojump_clock: trio.testing.MockClock
+) -> None:
+    server = ScriptedServer()
+    async with open_scripted(server) as client, client.listen(tools_list_changed=True) as events:
+        odd = the_end(subscription(server))
+        odd["result"]["_meta"][SUBSCRIPTION_ID] = 77
+        server.say(odd)
+        assert [event async for event in events] == []
+    assert "named another one" in caplog.text
+
+
+async def test_a_cancellation_by_the_server_is_an_end(autojump_clock: trio.testing.MockClock) -> None:
+    """2026-07-28, basic/patterns/cancellation: a server cancels a subscription, and nothing else, to end it."""
+    server = ScriptedServer()
+    tape = Tape()
+    async with open_scripted(server, on_frame=tape) as client, client.listen(tools_list_changed=True) as events:
+        id = subscription(server)
+        server.say(
+            note("cancelled", requestId=999),
+            note("cancelled", requestId=str(id)),
+            note("cancelled"),
+            note("tools/list_changed", id),
+            note("cancelled", requestId=id),
+            the_end(id),
+        )
+        assert [event async for event in events] == [ToolsListChanged()]
+        assert client.statistics().calls == 0
+    assert server.goodbyes() == []
+    tape.check_endings()
+
+
+@pytest.mark.parametrize("end", ["result", "cancelled"])
+async def test_an_end_before_the_acknowledgement_breaks_the_rules(
+    end: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """2026-07-28, "Acknowledgment": it must be the first message of a subscription."""
+
+    def script(_: ScriptedServer, message: dict[str, Any]) -> object:
+        id = message["id"]
+        return the_end(id) if end == "result" else note("cancelled", requestId=id)
+
+    async with open_scripted(ScriptedServer(script=script)) as client:
+        with pytest.raises(RemoteProtocolError, match="without having been acknowledged"):
+            async with client.listen(tools_list_changed=True):
+                raise AssertionError("nobody has agreed")
+
+
+@pytest.mark.parametrize(("code", "says"), [(-32601, "does not let clients listen"), (-32602, "no such thing")])
+async def test_a_refusal_comes_out_of_entering(
+    code: int, says: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    server = ScriptedServer(script=lambda _, message: refusal(message, code, "no such thing"))
+    async with open_scripted(server) as client:
+        with pytest.raises(RequestError, match=says) as caught:
+            async with client.listen(tools_list_changed=True):
+                raise AssertionError("nobody has agreed")
+        assert caught.value.code == code
+        assert len(server.requests("subscriptions/listen")) == 1
+
+
+async def test_giving_up_while_entering_says_goodbye_once(autojump_clock: trio.testing.MockClock) -> None:
+    server = ScriptedServer(script=lambda _, __: NO_ANSWER)
+    async with open_scripted(server) as client:
+        with trio.move_on_after(2) as scope:
+            async with client.listen(tools_list_changed=True):
+                raise AssertionError("nobody has agreed")
+        assert scope.cancelled_caught
+        await settle()
+        assert server.goodbyes() == [subscription(server)]
+
+
+STRAYS: dict[str, tuple[Callable[[Any], object], str]] = {
+    "unknown": (lambda own: note("tools/list_changed", own + 1), "for a subscription that does not exist"),
+    "string": (lambda own: note("tools/list_changed", str(own)), "for a subscription that does not exist"),
+    "boolean": (lambda _: note("tools/list_changed", True), "for a subscription that does not exist"),
+    "none": (lambda _: note("tools/list_changed"), "for a subscription that does not exist"),
+    "unasked": (lambda own: note("prompts/list_changed", own), "not asked for"),
+    "foreign": (lambda own: acknowledge(own + 1, {}), "acknowledgement of a subscription that does not exist"),
+    "second": (lambda own: acknowledge(own, {}), "second acknowledgement"),
+}
+
+
+@pytest.mark.parametrize("kind", STRAYS)
+async def test_strays_are_ignored_and_logged_once(
+    kind: str,
+    caplog: pytest.LogCaptureFixture,
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """2026-07-28, "Receiving Notifications": the id is that of the request, in type and value."""
+    stray, says = STRAYS[kind]
+    server = ScriptedServer()
+    async with open_scripted(server) as client, client.listen(tools_list_changed=True) as events:
+        id = subscription(server)
+        server.say(stray(id), stray(id), stray(id), note("tools/list_changed", id))
+        assert await take(events, 1) == [ToolsListChanged()]
+        assert events.waiting == 0
+        assert events.acknowledged.tools_list_changed is True
+    assert len([r for r in caplog.records if says in r.getMessage()]) == 1
+
+
+async def test_what_comes_before_the_acknowledgement_is_ignored(
+    caplog: pytest.LogCaptureFixture, autojump_clock: trio.testing.MockClock
+) -> None:
+    """2026-07-28, "Acknowledgment": the server must not; and one that cannot be read is none."""
+    server = ScriptedServer(script=lambda _, __: NO_ANSWER)
+    async with open_scripted(server) as client, trio.open_nursery() as nursery:
+
+        async def misbehave() -> None:
+            await settle()
+            id = subscription(server)
+            server.say(note("tools/list_changed", id), note("subscriptions/acknowledged", id, notifications=5))
+            server.say(acknowledge(id, {"toolsListChanged": True}))
+
+        nursery.start_soon(misbehave)
+        async with client.listen(tools_list_changed=True) as events:
+            await settle()
+            assert events.waiting == 0
+    assert "before the subscription was acknowledged" in caplog.text
+    assert "cannot be read" in caplog.text
+
+
+async def test_a_subscription_made_by_hand_goes_to_on_notification(
+    caplog: pytest.LogCaptureFixture, autojump_clock: trio.testing.MockClock
+) -> None:
+    heard: list[str] = []
+
+    def hear(method: str, _: object) -> None:
+        heard.append(method)
+
+    server = ScriptedServer()
+    async with (
+        open_scripted(server, on_notification=hear) as client,
+        trio.open_nursery() as nursery,
+    ):
+        by_hand = {"notifications": {"toolsListChanged": True}}
+        nursery.start_soon(client.request, "subscriptions/listen", by_hand)
+        await settle()
+        server.say(note("tools/list_changed", subscription(server)))
+        await settle()
+        nursery.cancel_scope.cancel()
+    assert heard == ["notifications/subscriptions/acknowledged", "notifications/tools/list_changed"]
+    assert "notifications/tools/list_changed" not in caplog.text
+
+
+async def test_warnings_of_strays_are_bounded(
+    caplog: pytest.LogCaptureFixture, autojump_clock: trio.testing.MockClock
+) -> None:
+    server = ScriptedServer(script=lambda _, __: NO_ANSWER)
+    async with open_scripted(server) as client, trio.open_nursery() as nursery:
+
+        async def misbehave() -> None:
+            await settle()
+            id = subscription(server)
+            server.say(
+                *(
+                    note("subscriptions/acknowledged", id, notifications={"toolsListChanged": i})
+                    for i in range(9, 99)
+                )
+            )
+            server.say(acknowledge(id, {}))
+
+        nursery.start_soon(misbehave)
+        async with client.listen(tools_list_changed=True):
+            pass
+    assert len([r for r in caplog.records if r.levelno == logging.WARNING]) <= 21
+
+
+# The legacy era.
+
+
+@OLD_REVISIONS
+async def test_lists_need_no_request(revision: str, autojump_clock: trio.testing.MockClock) -> None:
+    """2025-11-25, server/tools, "List Changed Notification": what a server sends unasked is heard if it is wanted.
+
+    Also from a server that has not declared it, as many do not.
+    """
+    server = ScriptedServer(revision, capabilities={})
+    async with open_scripted(server) as client:
+        await settle()
+        before = len(server.sent)
+        async with client.listen(tools_list_changed=True) as events:
+            assert events.acknowledged.tools_list_changed is None
+            server.say(note("tools/list_changed"))
+            assert await take(events, 1) == [ToolsListChanged()]
+        assert len(server.sent) == before
+
+
+@OLD_REVISIONS
+async def test_a_resource_is_subscribed_to_once_for_all(
+    revision: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """2025-11-25, server/resources, "Subscriptions": the first subscribes, and the last unsubscribes."""
+    server = ScriptedServer(revision)
+    async with open_scripted(server) as client:
+        async with client.listen(resources=["a:b"]) as one:
+            async with client.listen(resources=["a:b", "a:c"]) as two:
+                server.say(note("resources/updated", uri="a:b"))
+                assert await take(one, 1) == await take(two, 1) == [ResourceUpdated("a:b")]
+                assert [r["params"]["uri"] for r in server.requests("resources/subscribe")] == ["a:b", "a:c"]
+            assert [r["params"]["uri"] for r in server.requests("resources/unsubscribe")] == ["a:c"]
+            server.say(note("resources/updated", uri="a:b"), note("resources/updated", uri="a:c"))
+            assert await take(one, 1) == [ResourceUpdated("a:b")]
+        assert [r["params"]["uri"] for r in server.requests("resources/unsubscribe")] == ["a:c", "a:b"]
+        async with client.listen(resources=["a:b"]):
+            assert len(server.requests("resources/subscribe")) == 3
+
+
+@OLD_REVISIONS
+async def test_a_part_of_a_resource_is_heard_of(revision: str, autojump_clock: trio.testing.MockClock) -> None:
+    """2025-11-25, schema, `ResourceUpdatedNotification`: it may be a sub-resource of what was subscribed to."""
+    server = ScriptedServer(revision)
+    async with open_scripted(server) as client, client.listen(resources=["file:///d", "x:/y/"]) as events:
+        for uri in ("file:///d/e", "file:///dd", "file:///", "x:/y/z", "x:/y", "file:///d#part"):
+            server.say(note("resources/updated", uri=uri))
+        heard = await take(events, 3)
+        assert heard == [
+            ResourceUpdated("file:///d/e"),
+            ResourceUpdated("x:/y/z"),
+            ResourceUpdated("file:///d#part"),
+        ]
+        assert events.waiting == 0
+
+
+@OLD_REVISIONS
+@pytest.mark.parametrize("code", [-32601, -32002])
+async def test_a_refusal_leaves_nothing_subscribed(
+    code: int, revision: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    def script(_: ScriptedServer, message: dict[str, Any]) -> object:
+        is_refused = message["method"] == "resources/subscribe" and message["params"]["uri"] == "a:no"
+        return refusal(message, code, "no") if is_refused else None
+
+    server = ScriptedServer(revision, script)
+    async with open_scripted(server) as client:
+        with pytest.raises(RequestError) as caught:
+            async with client.listen(resources=["a:yes", "a:no"]):
+                raise AssertionError("nobody has agreed")
+        assert caught.value.code == code
+        assert [r["params"]["uri"] for r in server.requests("resources/unsubscribe")] == ["a:yes"]
+
+
+@OLD_REVISIONS
+@pytest.mark.parametrize("capabilities", [{}, {"resources": {}}, {"resources": {"subscribe": False}}])
+async def test_what_the_server_does_not_offer_is_not_asked(
+    capabilities: dict[str, Any], revision: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """2025-11-25, basic/lifecycle, "Operation": only capabilities that were negotiated are used."""
+    server = ScriptedServer(revision, capabilities=capabilities)
+    async with open_scripted(server) as client:
+        with pytest.raises(LocalProtocolError, match=r"resources\.subscribe"):
+            async with client.listen(resources=["a:b"]):
+                raise AssertionError("nobody has agreed")
+        assert server.requests("resources/subscribe") == server.requests("resources/unsubscribe") == []
+
+
+@OLD_REVISIONS
+async def test_leaving_a_silent_server_takes_no_longer_than_a_goodbye(
+    revision: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    def script(_: ScriptedServer, message: dict[str, Any]) -> object:
+        return NO_ANSWER if message["method"] == "resources/unsubscribe" else None
+
+    server = ScriptedServer(revision, script)
+    tape = Tape()
+    async with open_scripted(server, limits=Limits(goodbye_timeout=2), on_frame=tape) as client:
+        async with client.listen(resources=["a:b"]):
+            pass
+        assert trio.current_time() == 2
+        assert client.statistics().calls == 0
+    tape.check_endings()
+
+
+@OLD_REVISIONS
+async def test_a_listener_that_comes_while_another_leaves_is_subscribed(
+    revision: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """The server is told of leaving and coming in this order, so the last word is that somebody listens."""
+    server = ScriptedServer(revision)
+    held: list[dict[str, Any]] = []
+
+    def script(_: ScriptedServer, message: dict[str, Any]) -> object:
+        if message["method"] == "resources/unsubscribe":
+            held.append(message)
+            return NO_ANSWER
+        return None
+
+    server.script = script
+    async with open_scripted(server) as client, trio.open_nursery() as nursery:
+
+        async def come_and_go() -> None:
+            async with client.listen(resources=["a:b"]):
+                pass
+
+        async def come_and_stay() -> None:
+            async with client.listen(resources=["a:b"]) as events:
+                assert await take(events, 1) == [ResourceUpdated("a:b")]
+
+        nursery.start_soon(come_and_go)
+        await settle()
+        nursery.start_soon(come_and_stay)
+        await settle()
+        server.say({"jsonrpc": "2.0", "id": held[0]["id"], "result": {}})
+        await settle()
+        methods = [m["method"] for m in server.sent if m["method"].startswith("resources/")]
+        assert methods == ["resources/subscribe", "resources/unsubscribe", "resources/subscribe"]
+        server.say(note("resources/updated", uri="a:b"))
+
+
+# After an interruption.
+
+
+@REVISIONS
+async def test_a_connection_that_is_restored_is_listened_to_again(
+    revision: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """2026-07-28, "Graceful Closure": on stdio the client must subscribe again when the connection is back."""
+    server = ScriptedServer(revision)
+    async with (
+        open_scripted(server) as client,
+        client.listen(tools_list_changed=True, resources=["a:b"]) as events,
+    ):
+        server.say(note("tools/list_changed", subscription(server)))
+        await settle()
+        for restarts in (1, 2):
+            server.lose()
+            await trio.sleep(30)
+            assert server.connections == 1 + restarts
+            asked = "subscriptions/listen" if is_modern(revision) else "resources/subscribe"
+            assert len(server.requests(asked)) == 1
+            server.say(note("resources/updated", subscription(server), uri="a:b"))
+            (again, change) = await take(events, 2)
+            assert isinstance(again, Resynced), "and what waited before is part of it"
+            assert "fell over" in again.reason
+            assert change == ResourceUpdated("a:b")
+            assert events.waiting == 0
+    if is_modern(revision):
+        assert server.goodbyes() == [subscription(server)]
+    else:
+        assert len(server.requests("resources/unsubscribe")) == 1
+
+
+@REVISIONS
+async def test_a_connection_that_is_not_restored_ends_the_iteration(
+    revision: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    server = ScriptedServer(revision)
+
+    async with open_scripted(server) as client, client.listen(tools_list_changed=True) as events:
+        for _ in range(4):
+            server.lose()
+            await trio.sleep(20)
+        assert isinstance(await events.__anext__(), Resynced)
+        with pytest.raises(ConnectionLost):
+            await events.__anext__()
+
+
+async def test_a_subscription_that_fails_is_made_again_after_a_growing_pause(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """While the connection lives: a result would be an orderly end, an error is none."""
+    asked: list[float] = []
+
+    def script(_: ScriptedServer, message: dict[str, Any]) -> object:
+        asked.append(trio.current_time())
+        return refusal(message, -32603, "just now not") if len(asked) > 1 else None
+
+    server = ScriptedServer(script=script)
+    async with open_scripted(server) as client, client.listen(tools_list_changed=True) as events:
+        server.say(refusal({"id": subscription(server)}, -32603, "something broke"))
+        with pytest.raises(RequestError, match="just now not"):
+            await events.__anext__()
+        pauses = [later - earlier for earlier, later in itertools.pairwise(asked)]
+        assert len(pauses) == 8
+        for number, pause in enumerate(pauses):
+            longest = min(0.1 * 2**number, 10)
+            assert longest / 2 - 1e-6 <= pause <= longest + 1e-6
+        assert server.connections == 1
+
+
+def refuse_to_go_on(_: ScriptedServer, message: dict[str, Any]) -> object:
+    return refusal(message, -32601, "not any more")
+
+
+def ignore_the_first(server: ScriptedServer, _: dict[str, Any]) -> object:
+    return NO_ANSWER if len(server.requests("subscriptions/listen")) == 1 else None
+
+
+async def test_a_subscription_that_is_refused_later_ends_the_iteration(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    server = ScriptedServer()
+    async with open_scripted(server) as client, client.listen(tools_list_changed=True) as events:
+        server.script = refuse_to_go_on
+        server.lose()
+        with pytest.raises(RequestError, match="does not let clients listen"):
+            await events.__anext__()
+        assert len(server.requests("subscriptions/listen")) == 1
+
+
+async def test_a_renewal_that_nobody_acknowledges_is_given_up_and_tried_again(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """The server is not told the client's patience as the deadline of the subscription."""
+    server = ScriptedServer()
+    async with (
+        open_scripted(server, limits=Limits(listen_timeout=7)) as client,
+        client.listen(tools_list_changed=True) as events,
+    ):
+        server.script = ignore_the_first
+        server.lose()
+        resynced = await events.__anext__()
+        assert isinstance(resynced, Resynced)
+        assert "within 7 s" in resynced.reason
+        first, second = server.requests("subscriptions/listen")
+        assert server.goodbyes() == [first["id"]]
+        assert "trio-mcp/timeoutMs" not in first["params"]["_meta"]
+        await trio.sleep(100)
+        server.say(note("tools/list_changed", second["id"]))
+        assert await take(events, 1) == [ToolsListChanged()]
+
+
+async def test_losing_the_connection_while_entering_comes_out_of_entering(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    def fall_over(server: ScriptedServer, _: dict[str, Any]) -> object:
+        server.lose()
+        return NO_ANSWER
+
+    server = ScriptedServer(script=fall_over)
+    async with open_scripted(server) as client:
+        with pytest.raises(ConnectionLost, match="fell over"):
+            async with client.listen(tools_list_changed=True):
+                raise AssertionError("nobody has agreed")

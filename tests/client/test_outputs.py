@@ -1,0 +1,358 @@
+"""What tools give to programs: held to what they promised, and read as Python types.
+
+Spec: 2025-06-18, 2025-11-25 and 2026-07-28, server/tools, "Structured Content" and "Output Schema".
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, TypedDict
+
+import attrs
+import pydantic
+import pytest
+import trio
+import trio.testing
+from scripted import MODERN, ScriptedServer, note, open_scripted, settle
+from wires import answer, refusal
+
+from trio_mcp import Client, Limits, RemoteProtocolError, Revision, Server, ToolError, open_client
+from trio_mcp.types import CallToolResult
+
+REVISIONS = pytest.mark.parametrize("revision", list(Revision))
+WITH_SCHEMAS = pytest.mark.parametrize("revision", [r for r in Revision if r >= Revision.V2025_06_18])
+WITHOUT = pytest.mark.parametrize("revision", [r for r in Revision if r < Revision.V2025_06_18])
+
+POINT = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}
+
+
+class Tools:
+    """A script: one tool, whose output schema and result the test decides."""
+
+    def __init__(self, schema: object = None, **result: Any) -> None:
+        self.schema = schema
+        self.result = result
+
+    def __call__(self, _: ScriptedServer, message: dict[str, Any]) -> object:
+        if message["method"] == "tools/list":
+            tool: dict[str, Any] = {"name": "t", "inputSchema": {"type": "object"}}
+            if self.schema is not None:
+                tool["outputSchema"] = self.schema
+            return answer(
+                message, {"tools": [tool], "resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+            )
+        if message["method"] == "tools/call":
+            return answer(message, {"content": [], "resultType": "complete", **self.result})
+        return None
+
+
+async def list_tools(client: Client) -> None:
+    async for _ in client.list_tools():
+        pass
+
+
+# What was promised.
+
+
+@WITH_SCHEMAS
+async def test_a_result_is_held_to_the_schema_of_its_tool(
+    revision: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Clients should validate structured results against the output schema."""
+    tools = Tools(POINT, structuredContent={"x": 1})
+    async with open_scripted(ScriptedServer(revision, tools)) as client:
+        await list_tools(client)
+        assert (await client.call_tool("t")).structured_content == {"x": 1}
+        tools.result = {"structuredContent": {"x": "one"}}
+        with pytest.raises(RemoteProtocolError, match=r"tool t: .*breaks its output schema: x: "):
+            await client.call_tool("t")
+        tools.result = {"structuredContent": {}}
+        with pytest.raises(RemoteProtocolError, match="breaks its output schema"):
+            await client.call_tool("t", returns=dict[str, int])
+
+
+@WITH_SCHEMAS
+async def test_a_result_without_what_was_promised_is_refused(
+    revision: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Servers must provide structured results that conform to the schema; a tool error is none."""
+    tools = Tools(POINT)
+    async with open_scripted(ScriptedServer(revision, tools)) as client:
+        await list_tools(client)
+        with pytest.raises(RemoteProtocolError, match="no structuredContent"):
+            await client.call_tool("t")
+        tools.result = {"isError": True, "structuredContent": 5}
+        assert (await client.call_tool("t")).is_error
+
+
+@WITH_SCHEMAS
+async def test_a_tool_that_was_never_listed_is_not_asked_about(
+    revision: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    server = ScriptedServer(revision, Tools(POINT, structuredContent=[]))
+    async with open_scripted(server) as client:
+        assert (await client.call_tool("t")).structured_content == []
+        await list_tools(client)
+        assert isinstance(await client.call_tool("other"), CallToolResult)
+        assert len(server.requests("tools/list")) == 1
+
+
+@WITHOUT
+async def test_older_revisions_have_no_output_schemas(
+    revision: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with open_scripted(ScriptedServer(revision, Tools(POINT))) as client:
+        await list_tools(client)
+        await client.call_tool("t")
+
+
+@WITH_SCHEMAS
+async def test_the_newest_listing_counts(revision: str, autojump_clock: trio.testing.MockClock) -> None:
+    tools = Tools(POINT, structuredContent={"x": "one"})
+    async with open_scripted(ScriptedServer(revision, tools)) as client:
+        await list_tools(client)
+        await list_tools(client)
+        with pytest.raises(RemoteProtocolError):
+            await client.call_tool("t")
+        tools.schema = {"type": "object"}
+        await list_tools(client)
+        await client.call_tool("t")
+        tools.schema = None
+        tools.result = {}
+        await list_tools(client)
+        await client.call_tool("t")
+
+
+@WITH_SCHEMAS
+@pytest.mark.parametrize("way", ["notification", "restart"])
+async def test_what_may_have_changed_is_not_held_against_a_result(
+    way: str, revision: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    server = ScriptedServer(revision, Tools(POINT, structuredContent={}))
+    async with open_scripted(server) as client:
+        await list_tools(client)
+        if way == "restart":
+            server.lose()
+            await trio.sleep(5)
+        else:
+            server.say(note("tools/list_changed"))
+            await settle()
+        await client.call_tool("t")
+        await list_tools(client)
+        with pytest.raises(RemoteProtocolError):
+            await client.call_tool("t")
+
+
+async def test_a_listing_that_was_overtaken_by_a_change_teaches_nothing(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    tools = Tools(POINT, structuredContent={})
+
+    def change_first(server: ScriptedServer, message: dict[str, Any]) -> object:
+        if message["method"] == "tools/list":
+            server.say(note("tools/list_changed"))
+        return tools(server, message)
+
+    async with open_scripted(ScriptedServer(script=change_first)) as client:
+        await list_tools(client)
+        await client.call_tool("t")
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$ref": "https://x.test/schema.json"},
+        {"$ref": "file:///etc/passwd"},
+        {"$ref": "#"},
+        {"type": "nothing"},
+        {"$schema": "https://x.test/dialect"},
+        {"const": "x" * 5000},
+    ],
+)
+async def test_an_absurd_schema_checks_nothing_and_is_logged_once(
+    schema: object, caplog: pytest.LogCaptureFixture, autojump_clock: trio.testing.MockClock
+) -> None:
+    """2026-07-28, basic, "JSON Schema Usage": what cannot be processed safely is not."""
+    server = ScriptedServer(script=Tools(schema, structuredContent=5))
+    async with open_scripted(server, limits=Limits(max_schema_bytes=4000)) as client:
+        for _ in range(3):
+            await list_tools(client)
+            assert (await client.call_tool("t")).structured_content == 5
+    assert len([r for r in caplog.records if "are not checked" in r.getMessage()]) == 1
+
+
+async def test_a_value_too_deep_for_its_schema_passes_and_others_are_still_checked(
+    caplog: pytest.LogCaptureFixture, autojump_clock: trio.testing.MockClock
+) -> None:
+    schema = {"type": "object", "properties": {"c": {"allOf": [{"$ref": "#"}, {"$ref": "#"}]}}}
+    deep: dict[str, Any] = {}
+    for _ in range(40):
+        deep = {"c": deep}
+    tools = Tools(schema, structuredContent=deep)
+    async with open_scripted(ScriptedServer(script=tools)) as client:
+        await list_tools(client)
+        await client.call_tool("t")
+        await client.call_tool("t")
+        tools.result = {"structuredContent": {"c": 5}}
+        with pytest.raises(RemoteProtocolError):
+            await client.call_tool("t")
+    assert len([r for r in caplog.records if "are not checked" in r.getMessage()]) == 1
+
+
+async def test_how_many_tools_are_remembered_is_a_limit(autojump_clock: trio.testing.MockClock) -> None:
+    def script(_: ScriptedServer, message: dict[str, Any]) -> object:
+        if message["method"] == "tools/list":
+            tools = [
+                {"name": f"t{i}", "inputSchema": {"type": "object"}, "outputSchema": POINT} for i in range(5)
+            ]
+            return answer(message, {"tools": tools})
+        return answer(message, {"content": []})
+
+    async with open_scripted(ScriptedServer(script=script), limits=Limits(max_known_tools=2)) as client:
+        await list_tools(client)
+        await client.call_tool("t2")
+        with pytest.raises(RemoteProtocolError):
+            await client.call_tool("t3")
+
+
+# Reading it as a type.
+
+
+@attrs.frozen
+class AttrsPoint:
+    x: int
+
+
+@dataclasses.dataclass(frozen=True)
+class DataPoint:
+    x: int
+
+
+class PydanticPoint(pydantic.BaseModel):
+    x: int
+
+
+class TypedPoint(TypedDict):
+    x: int
+
+
+@WITH_SCHEMAS
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        (AttrsPoint, AttrsPoint(3)),
+        (DataPoint, DataPoint(3)),
+        (PydanticPoint, PydanticPoint(x=3)),
+        (TypedPoint, {"x": 3}),
+        (dict[str, int], {"x": 3}),
+        (AttrsPoint | None, AttrsPoint(3)),
+    ],
+)
+async def test_structured_content_is_read_as_a_type(
+    kind: Any, expected: object, revision: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    tools = Tools(structuredContent={"x": 3})
+    async with open_scripted(ScriptedServer(revision, tools)) as client:
+        assert await client.call_tool("t", returns=kind) == expected
+        if kind is AttrsPoint:
+            tools.result = {"structuredContent": {"x": 3, "y": 4}}
+            assert await client.call_tool("t", returns=kind) == expected
+
+
+@pytest.mark.parametrize(
+    ("structured", "kind", "expected"),
+    [
+        ({"result": 5}, int, 5),
+        ({"result": [1, 2]}, list[int], [1, 2]),
+        ({"result": None}, str | None, None),
+        ({"result": 5}, dict[str, int], {"result": 5}),
+        ([1, 2], list[int], [1, 2]),
+        (None, str | None, None),
+        (5, int, 5),
+    ],
+)
+async def test_what_is_no_object_may_have_been_wrapped_in_one(
+    structured: object, kind: Any, expected: object, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Before 2026-07-28 structured content is an object; servers wrap other values as `result`."""
+    async with open_scripted(ScriptedServer(script=Tools(structuredContent=structured))) as client:
+        assert await client.call_tool("t", returns=kind) == expected
+
+
+@REVISIONS
+@pytest.mark.parametrize(
+    ("text", "kind", "expected"),
+    [
+        ('{"x": 3}', AttrsPoint, AttrsPoint(3)),
+        ("[1, 2]", list[int], [1, 2]),
+        ("5", str, "5"),
+        ("plain", str, "plain"),
+        ("plain", str | None, "plain"),
+    ],
+)
+async def test_where_nothing_is_structured_the_text_is_read(
+    text: str, kind: Any, expected: object, revision: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """2025-06-18, "Structured Content": it should also be there as serialized JSON; before, only so."""
+    tools = Tools(content=[{"type": "text", "text": text}])
+    async with open_scripted(ScriptedServer(revision, tools)) as client:
+        assert await client.call_tool("t", returns=kind) == expected
+
+
+@REVISIONS
+@pytest.mark.parametrize(
+    "content", [[], [{"type": "text", "text": "no JSON"}], [{"type": "text", "text": '{"x": "3"}'}]]
+)
+async def test_what_is_not_of_the_type_is_refused(
+    content: object, revision: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with open_scripted(ScriptedServer(revision, Tools(content=content))) as client:
+        with pytest.raises(RemoteProtocolError, match="what `returns` says"):
+            await client.call_tool("t", returns=AttrsPoint)
+
+
+@REVISIONS
+@pytest.mark.parametrize(
+    ("texts", "says"), [(["no ink"], "^no ink$"), (["a", "b"], "^a\nb$"), ([], "does not say why")]
+)
+async def test_a_tool_error_is_raised(
+    texts: list[str], says: str, revision: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    tools = Tools(isError=True, content=[{"type": "text", "text": text} for text in texts])
+    async with open_scripted(ScriptedServer(revision, tools)) as client:
+        with pytest.raises(ToolError, match=says):
+            await client.call_tool("t", returns=int)
+
+
+async def test_a_type_that_is_none_costs_no_request(autojump_clock: trio.testing.MockClock) -> None:
+    server = ScriptedServer(script=lambda _, message: refusal(message, -32603, "no"))
+    async with open_scripted(server) as client:
+        with pytest.raises(TypeError):
+            await client.call_tool("t", returns=trio.Event)
+        assert server.requests("tools/call") == []
+
+
+@REVISIONS
+async def test_our_server_keeps_its_promises(revision: str, autojump_clock: trio.testing.MockClock) -> None:
+    """One handler, one call, the same value in all five revisions."""
+    server = Server("points")
+
+    @server.tool
+    async def point(x: int) -> AttrsPoint:
+        return AttrsPoint(x)
+
+    @server.tool
+    async def numbers() -> list[int]:
+        return [1, 2]
+
+    @server.tool
+    async def fail() -> int:
+        raise ToolError("no numbers today")
+
+    async with open_client(server, revision=revision) as client:
+        await list_tools(client)
+        assert await client.call_tool("point", {"x": 3}, returns=AttrsPoint) == AttrsPoint(3)
+        assert await client.call_tool("numbers", returns=list[int]) == [1, 2]
+        with pytest.raises(ToolError, match="no numbers today"):
+            await client.call_tool("fail", returns=int)
+    assert MODERN == Revision.V2026_07_28

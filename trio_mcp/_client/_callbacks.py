@@ -1,0 +1,116 @@
+"""Keeps what the callbacks for changes need on one connection: in the modern era, a subscription of their own."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final, final
+
+import trio
+
+from .._core._changes import changes_in
+from .._core._restart import Backoff
+from .._errors import McpError
+from .._limits import Limits
+from ..types import ServerCapabilities, SubscriptionFilter
+from ._connection import Connection
+from ._renewal import RENEWAL, hold_subscription, is_final, jittered
+from ._subscriptions import Callbacks, Subscription
+
+__all__ = ["attend_callbacks"]
+
+_log: Final = logging.getLogger("trio_mcp.client")
+
+
+async def attend_callbacks(
+    connection: Connection, callbacks: Callbacks, limits: Limits, *, is_renewal: bool
+) -> None:
+    """See to it that the callbacks are called, until the connection ends or the server has nothing for them.
+
+    After an interruption, that of a connection or of the subscription, each is called once: something may have
+    changed unheard.
+
+    Args:
+        connection: The connection.
+        callbacks: What is to be called.
+        limits: How long an acknowledgement may take.
+        is_renewal: Whether there was a connection before this one.
+    """
+    wanted = _wanted(callbacks, None)
+    if wanted == SubscriptionFilter():
+        await trio.lowlevel.checkpoint()
+        return
+    if not connection.revision.is_modern:
+        if is_renewal:
+            connection.subscriptions.tell_callbacks(changes_in(wanted), None)
+        await trio.lowlevel.checkpoint()
+        return
+    wanted = _wanted(callbacks, connection.capabilities)
+    if wanted == SubscriptionFilter():
+        _log.info("the server tells about none of the changes that there are callbacks for")
+        await trio.lowlevel.checkpoint()
+        return
+    await _CallbackSubscription(connection, wanted, limits, was_interrupted=is_renewal).keep()
+
+
+@final
+class _CallbackSubscription:
+    """The subscription of the callbacks on one connection of the modern era."""
+
+    def __init__(
+        self, connection: Connection, wanted: SubscriptionFilter, limits: Limits, *, was_interrupted: bool
+    ) -> None:
+        self._connection = connection
+        self._wanted = wanted
+        self._limits = limits
+        self._was_interrupted = was_interrupted
+        self._acknowledged_at: float | None = None
+        self._subscription: Subscription | None = None
+
+    async def keep(self) -> None:
+        """Subscribe, and again after an interruption."""
+        backoff = Backoff(RENEWAL)
+        while True:
+            failure = await self._hold()
+            if failure is None or self._connection.peer.end is not None:
+                return  # until the next connection
+            lasted = 0.0 if self._acknowledged_at is None else trio.current_time() - self._acknowledged_at
+            delay = None if is_final(failure) else backoff.next_delay(lasted)
+            if delay is None:
+                _log.warning("callbacks are not told of changes any more: %s", failure)
+                return
+            _log.warning("listening for callbacks was interrupted and goes on: %s", failure)
+            self._was_interrupted = True
+            await trio.sleep(jittered(delay))
+
+    async def _hold(self) -> McpError | None:
+        """Subscribe, and stay until it ends; in an orderly way, or by what is returned."""
+        self._acknowledged_at = None
+        # Nothing is brought to it: the callbacks are called where notifications are handled, in their order.
+        self._subscription = Subscription(self._wanted, lambda _: None, self._acknowledge)
+        try:
+            await hold_subscription(self._connection, self._subscription, self._limits.listen_timeout)
+        except trio.ClosedResourceError:
+            return None
+        except McpError as error:
+            return error
+        return None
+
+    def _acknowledge(self, _: SubscriptionFilter) -> None:
+        assert self._subscription is not None, "it is what was acknowledged"
+        self._acknowledged_at = trio.current_time()
+        missed = changes_in(self._wanted) if self._was_interrupted else ()
+        self._connection.subscriptions.tell_callbacks(missed, self._subscription.id)
+
+
+def _wanted(callbacks: Callbacks, capabilities: ServerCapabilities | None) -> SubscriptionFilter:
+    """Return what there are callbacks for, and the server tells about, as far as that is known."""
+    unknown = capabilities is None
+    can = capabilities or ServerCapabilities()
+    tools = unknown or bool(can.tools and can.tools.list_changed)
+    prompts = unknown or bool(can.prompts and can.prompts.list_changed)
+    resources = unknown or bool(can.resources and can.resources.list_changed)
+    return SubscriptionFilter(
+        tools_list_changed=(callbacks.tools is not None and tools) or None,
+        prompts_list_changed=(callbacks.prompts is not None and prompts) or None,
+        resources_list_changed=(callbacks.resources is not None and resources) or None,
+    )

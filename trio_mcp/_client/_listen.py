@@ -1,0 +1,223 @@
+"""Listening to changes: one task per listener that subscribes, and subscribes again after an interruption.
+
+    modern era   a request stays open; what belongs to it names it; its answer ends it in an orderly way
+    legacy era   resources are subscribed to one by one, and changes of the lists come unasked
+
+Everything expected that ends the task is kept for whoever iterates, so the nursery around it fails for bugs only.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import AbstractContextManager, asynccontextmanager
+from typing import Final, final
+
+import trio
+
+from .._core._changes import Change, Resynced, granted, ungranted
+from .._core._restart import Backoff
+from .._errors import ConnectionLost, McpError
+from .._groups import sole_error
+from .._limits import Limits
+from ..types import ServerCapabilities, SubscriptionFilter
+from ._connection import Connection
+from ._events import Events
+from ._keeper import ConnectionKeeper
+from ._renewal import RENEWAL, hold_subscription, is_final, jittered
+from ._subscriptions import Subscription
+
+__all__ = ["open_events", "what_to_listen_to"]
+
+_log: Final = logging.getLogger("trio_mcp.client")
+
+
+def what_to_listen_to(
+    *,
+    tools_list_changed: bool,
+    prompts_list_changed: bool,
+    resources_list_changed: bool,
+    resources: Iterable[str],
+) -> SubscriptionFilter:
+    """Return what a listener wants.
+
+    Raises:
+        TypeError: `resources` is one text, and was meant to be several.
+        ValueError: It is nothing.
+    """
+    if isinstance(resources, str):
+        raise TypeError("resources takes several URIs in an iterable, not one string")
+    wanted = SubscriptionFilter(
+        tools_list_changed=tools_list_changed or None,
+        prompts_list_changed=prompts_list_changed or None,
+        resources_list_changed=resources_list_changed or None,
+        resource_subscriptions=tuple(dict.fromkeys(resources)) or None,
+    )
+    if wanted == SubscriptionFilter():
+        raise ValueError("there is nothing to listen to: name a list, or the URIs of resources")
+    return wanted
+
+
+@asynccontextmanager
+async def open_events(
+    keeper: ConnectionKeeper,
+    wanted: SubscriptionFilter,
+    max_events: int,
+    limits: Limits,
+    entering: AbstractContextManager[None],
+) -> AsyncGenerator[Events]:
+    """Listen for as long as the block runs; see `Client.listen`.
+
+    Args:
+        keeper: Has the connections.
+        wanted: What to listen to.
+        max_events: How many different changes may wait.
+        limits: How long what this does of its own accord may take.
+        entering: What is around the wait for the first acknowledgement.
+    """
+    events = Events(max_events)
+    listener = _Listener(keeper, wanted, events, limits)
+    error: BaseException | None = None
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(listener.run)
+            try:
+                with entering:
+                    await listener.wait_entered()
+                yield events
+            finally:
+                events.close()
+                nursery.cancel_scope.cancel(reason="the listener has left")
+    except BaseExceptionGroup as group:
+        error = sole_error(group)
+        if error is None:
+            raise
+    if error is not None:
+        raise error
+
+
+@final
+class _Listener:
+    """Keeps one listener subscribed, on one connection after another."""
+
+    def __init__(
+        self, keeper: ConnectionKeeper, wanted: SubscriptionFilter, events: Events, limits: Limits
+    ) -> None:
+        self._keeper = keeper
+        self._wanted = wanted
+        self._events = events
+        self._limits = limits
+        self._scope = trio.CancelScope()
+        self._entered = trio.Event()
+        self._refusal: Exception | None = None
+        self._interruption: str | None = None  # what has happened since it was last acknowledged
+        self._acknowledged_at: float | None = None
+        self._connection: Connection | None = None
+
+    async def wait_entered(self) -> None:
+        """Wait until the server has agreed, and raise what it says if it does not."""
+        await self._entered.wait()
+        if self._refusal is not None:
+            raise self._refusal
+
+    async def run(self) -> None:
+        """Listen until the server ends it, nothing more can be done, or this is cancelled."""
+        try:
+            with self._scope:
+                await self._listen()
+        except (McpError, trio.ClosedResourceError) as error:
+            self._fail(error)
+        else:
+            self._events.end()
+        finally:
+            self._entered.set()
+
+    def _fail(self, error: Exception) -> None:
+        if self._entered.is_set():
+            self._events.end(error.renewed if isinstance(error, ConnectionLost) else lambda: error)
+        else:
+            self._refusal = error
+
+    async def _listen(self) -> None:
+        backoff = Backoff(RENEWAL)
+        while True:
+            connection = self._connection = await self._keeper.connected()
+            self._acknowledged_at = None
+            try:
+                await self._subscribe(connection)
+            except McpError as error:
+                if not self._entered.is_set() or is_final(error):
+                    raise
+                failure = error
+            else:
+                return
+            self._interruption = str(failure)
+            # A connection that is lost is the keeper's to count, and this raises when it was the last.
+            was_lost = connection.peer.end is not None
+            lasted = self._lasted()
+            await self._keeper.connected()
+            delay = RENEWAL.first_delay if was_lost else backoff.next_delay(lasted)
+            if delay is None:
+                raise failure
+            _log.warning("listening was interrupted and goes on: %s", self._interruption)
+            await trio.sleep(jittered(delay))
+
+    def _lasted(self) -> float:
+        """How many seconds the subscription has been there; 0 if it never was."""
+        return 0.0 if self._acknowledged_at is None else trio.current_time() - self._acknowledged_at
+
+    async def _subscribe(self, connection: Connection) -> None:
+        """Listen on a connection until the server ends it."""
+        subscription = Subscription(self._wanted, self._hear, self._acknowledge)
+        if connection.revision.is_modern:
+            # The first time, how long it may take is for the deadlines around the block to say.
+            grace = self._limits.listen_timeout if self._entered.is_set() else math.inf
+            await hold_subscription(connection, subscription, grace)
+        else:
+            await self._hold_resources(connection, subscription)
+
+    async def _hold_resources(self, connection: Connection, subscription: Subscription) -> None:
+        uris = tuple(self._wanted.resource_subscriptions or ())
+        connection.subscriptions.add(subscription)
+        try:
+            try:
+                await connection.resource_subscriptions.acquire(uris)
+                subscription.is_acknowledged = True
+                self._acknowledge(_declared(self._wanted, connection.capabilities))
+                await connection.peer.wait_input_ended()
+                end = connection.peer.end
+                raise trio.ClosedResourceError("this client was closed") if end is None else end.renewed()
+            finally:
+                connection.subscriptions.remove(subscription)
+        finally:
+            await connection.resource_subscriptions.release(uris)  # noqa: ASYNC102 - shields itself, and is bounded
+
+    # Called while a message is being read.
+
+    def _hear(self, change: Change) -> None:
+        if not self._events.push(change):
+            self._scope.cancel(reason="the listener was too slow")
+
+    def _acknowledge(self, acknowledged: SubscriptionFilter) -> None:
+        self._acknowledged_at = trio.current_time()
+        self._events.acknowledge(acknowledged)
+        missing = ungranted(self._wanted, acknowledged)
+        if missing:
+            _log.warning("the server does not tell about changes of: %.500s", ", ".join(missing))
+        if self._interruption is not None and self._connection is not None:
+            self._connection.subscriptions.distrust(self._wanted)
+            self._hear(Resynced(self._interruption))
+            self._interruption = None
+        self._entered.set()
+
+
+def _declared(wanted: SubscriptionFilter, capabilities: ServerCapabilities | None) -> SubscriptionFilter:
+    """Return what a server of the legacy era has said it tells about."""
+    can = capabilities or ServerCapabilities()
+    return granted(
+        wanted,
+        tools=bool(can.tools and can.tools.list_changed),
+        prompts=bool(can.prompts and can.prompts.list_changed),
+        resources=bool(can.resources and can.resources.list_changed),
+    )

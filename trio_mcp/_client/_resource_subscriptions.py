@@ -1,0 +1,138 @@
+"""Which resources a connection of the legacy era is subscribed to, on behalf of how many listeners.
+
+Spec: 2025-11-25, server/resources, "Subscriptions".
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Final, final
+
+import attrs
+import trio
+
+from .._codec._convert import to_wire
+from .._errors import LocalProtocolError, McpError
+from .._peer._peer import Peer
+from .._revisions import Revision
+from ..types import SubscribeRequestParams, UnsubscribeRequestParams
+
+__all__ = ["ResourceSubscriptions"]
+
+_log: Final = logging.getLogger("trio_mcp.client")
+
+
+@final
+@attrs.define(eq=False)
+class _Held:
+    """One resource.
+
+    Attributes:
+        count: How many listeners want it.
+        is_subscribed: Whether the server may think that we are.
+        turn: Held while the server is being told, so that it is told in order.
+    """
+
+    count: int = 0
+    is_subscribed: bool = False
+    turn: trio.Lock = attrs.field(factory=trio.Lock)
+
+
+@final
+class ResourceSubscriptions:
+    """Subscribes to a resource when the first listener comes and unsubscribes when the last has gone.
+
+    Args:
+        peer: The connection.
+        revision: What is spoken there.
+        may_subscribe: Whether the server has said that it lets clients do so.
+        goodbye_timeout: How many seconds unsubscribing may take.
+    """
+
+    def __init__(self, peer: Peer, revision: Revision, *, may_subscribe: bool, goodbye_timeout: float) -> None:
+        self._peer = peer
+        self._revision = revision
+        self._may_subscribe = may_subscribe
+        self._goodbye_timeout = goodbye_timeout
+        self._held: dict[str, _Held] = {}
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    async def acquire(self, uris: Sequence[str]) -> None:
+        """Subscribe to resources. Whatever comes of it, `release` has to follow.
+
+        Raises:
+            LocalProtocolError: The server has not declared that clients can subscribe.
+            RequestError: The server refuses it.
+            ConnectionLost: The connection ended first.
+        """
+        for uri in uris:
+            self._held.setdefault(uri, _Held()).count += 1
+        if uris and not self._may_subscribe:
+            raise LocalProtocolError(
+                "this server does not let clients subscribe to resources (resources.subscribe)"
+            )
+        errors = await _for_each(uris, self._subscribe)
+        if errors:
+            raise errors[0]
+
+    async def release(self, uris: Iterable[str]) -> None:
+        """Give back what `acquire` was called for.
+
+        Cancelled or not, the server is told of what nobody wants any more, within the goodbye's timeout.
+        """
+        unwanted: list[str] = []
+        for uri in uris:
+            held = self._held[uri]
+            held.count -= 1
+            if not held.count:
+                unwanted.append(uri)
+        with trio.move_on_after(self._goodbye_timeout, shield=True):
+            for error in await _for_each(unwanted, self._unsubscribe):
+                _log.debug("could not unsubscribe: %s", error)
+        for uri in unwanted:
+            if uri in self._held and not self._held[uri].count:
+                del self._held[uri]
+
+    async def _subscribe(self, uri: str) -> None:
+        held = self._held[uri]
+        async with held.turn:
+            if held.is_subscribed:
+                return
+            # From here on it may be so, whatever becomes of the answer.
+            held.is_subscribed = True
+            try:
+                params = to_wire(SubscribeRequestParams(uri=uri), self._revision)
+                await self._peer.request("resources/subscribe", params)
+            except McpError:
+                held.is_subscribed = False
+                raise
+
+    async def _unsubscribe(self, uri: str) -> None:
+        held = self._held.get(uri)
+        if held is None:
+            return  # another listener has come and gone meanwhile
+        async with held.turn:
+            # Another listener may have come while this one waited for its turn.
+            if held.is_subscribed and not held.count:
+                held.is_subscribed = False
+                params = to_wire(UnsubscribeRequestParams(uri=uri), self._revision)
+                await self._peer.request("resources/unsubscribe", params)
+
+
+async def _for_each(uris: Sequence[str], act: Callable[[str], Awaitable[None]]) -> list[Exception]:
+    """Act on all at once, and return what went wrong."""
+    errors: list[Exception] = []
+
+    async def one(uri: str) -> None:
+        try:
+            await act(uri)
+        except (McpError, trio.ClosedResourceError) as error:
+            errors.append(error)
+
+    async with trio.open_nursery() as nursery:
+        for uri in uris:
+            nursery.start_soon(one, uri)
+    return errors

@@ -1,0 +1,196 @@
+"""Which results may be kept, for how long, and for whom. No I/O, no Trio, no clock: the time is an argument.
+
+Spec: 2026-07-28, server/utilities/caching.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Hashable, Mapping
+from types import MappingProxyType
+from typing import Any, Final, final
+
+import attrs
+
+from .._codec import _json
+from ..types import CacheScope
+from ._changes import (
+    Change,
+    PromptsListChanged,
+    ResourcesListChanged,
+    ResourceUpdated,
+    Resynced,
+    ToolsListChanged,
+    covers,
+)
+
+__all__ = ["CACHEABLE", "CacheKey", "CacheStore", "cache_key"]
+
+CACHEABLE: Final = frozenset(
+    {
+        "server/discover",
+        "tools/list",
+        "prompts/list",
+        "resources/list",
+        "resources/templates/list",
+        "resources/read",
+    }
+)
+"""The methods whose results say how long they are fresh ("Cacheable Results")."""
+
+_OUTDATES: Final[Mapping[type, tuple[str, ...]]] = MappingProxyType(
+    {
+        ToolsListChanged: ("tools/list",),
+        PromptsListChanged: ("prompts/list",),
+        ResourcesListChanged: ("resources/list", "resources/templates/list"),
+    }
+)
+
+
+@final
+@attrs.frozen
+class CacheKey:
+    """What a kept result is the answer to.
+
+    Attributes:
+        context: What else decides about the result: which server, which revision, what the client can do.
+        method: The method.
+        params: The parameters that affect the result, in one spelling.
+        uri: The resource, if one is read.
+    """
+
+    context: Hashable
+    method: str
+    params: bytes
+    uri: str | None = None
+
+
+def cache_key(context: Hashable, method: str, params: Mapping[str, Any]) -> CacheKey | None:
+    """Return the key of a request's result, or `None` if that must not be kept.
+
+    It must not if it depends on what the client answered to the server's questions ("Cache Key").
+    """
+    if method not in CACHEABLE or "inputResponses" in params or "requestState" in params:
+        return None
+    telling = {name: params[name] for name in sorted(params) if name != "_meta"}
+    uri = telling.get("uri")
+    return CacheKey(context, method, _json.encode(telling), uri if isinstance(uri, str) else None)
+
+
+@final
+@attrs.frozen
+class _Entry:
+    value: object
+    size: int
+    fresh_until: float
+
+
+@final
+class CacheStore:
+    """Results that are kept while they are fresh: the most recently used ones, up to a number and a size.
+
+    A private result is found by its own partition only, a public one by all.
+
+    Args:
+        max_entries: How many there may be.
+        max_bytes: What they may weigh together.
+    """
+
+    def __init__(self, max_entries: int, max_bytes: int) -> None:
+        self._max_entries = max_entries
+        self._max_bytes = max_bytes
+        self._entries: OrderedDict[tuple[CacheKey, Hashable], _Entry] = OrderedDict()
+        self._bytes = 0
+        self._outdated: Counter[str] = Counter()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @property
+    def size(self) -> int:
+        """What the kept results weigh together, in bytes."""
+        return self._bytes
+
+    def stamp(self, method: str) -> int:
+        """Return a number that changes whenever results of the method become outdated.
+
+        What was asked before such a moment and answered after it may be as old as what it outdated.
+        """
+        return self._outdated[method]
+
+    def get(self, key: CacheKey, partition: Hashable, now: float) -> object | None:
+        """Return the kept result, if it is fresh."""
+        for place in ((key, partition), (key, None)):
+            entry = self._entries.get(place)
+            if entry is None:
+                continue
+            if now < entry.fresh_until:
+                self._entries.move_to_end(place)
+                return entry.value
+            self._drop(place)
+        return None
+
+    def put(
+        self,
+        key: CacheKey,
+        partition: Hashable,
+        value: object,
+        *,
+        size: int,
+        scope: CacheScope,
+        ttl: float,
+        now: float,
+    ) -> None:
+        """Keep a result, instead of what was kept before; if it is not fresh for any time, keep neither.
+
+        Args:
+            key: What it is the answer to.
+            partition: Whom a private result belongs to. Never `None`.
+            value: The result.
+            size: What it weighs in bytes.
+            scope: Whether it is private.
+            ttl: For how many seconds it is fresh.
+            now: When it was received.
+        """
+        self._drop((key, partition))
+        self._drop((key, None))
+        if ttl <= 0 or size > self._max_bytes:
+            return
+        self._entries[key, None if scope == "public" else partition] = _Entry(value, size, now + ttl)
+        self._bytes += size
+        while len(self._entries) > self._max_entries or self._bytes > self._max_bytes:
+            self._drop(next(iter(self._entries)))
+
+    def outdate(self, change: Change) -> None:
+        """Forget what a change has made outdated, however fresh it was ("Interaction with Notifications")."""
+        if isinstance(change, Resynced):
+            self.clear()
+            return
+        if isinstance(change, ResourceUpdated):
+            self.outdate_method("resources/read", lambda key: _is_part(key.uri, change.uri))
+            return
+        for method in _OUTDATES[type(change)]:
+            self.outdate_method(method)
+
+    def outdate_method(self, method: str, matches: Callable[[CacheKey], bool] = lambda _: True) -> None:
+        """Forget the results of a method, or those of them that match."""
+        self._outdated[method] += 1
+        for place in [place for place in self._entries if place[0].method == method and matches(place[0])]:
+            self._drop(place)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        for method in CACHEABLE:
+            self._outdated[method] += 1
+        self._entries.clear()
+        self._bytes = 0
+
+    def _drop(self, place: tuple[CacheKey, Hashable]) -> None:
+        entry = self._entries.pop(place, None)
+        if entry is not None:
+            self._bytes -= entry.size
+
+
+def _is_part(kept: str | None, changed: str) -> bool:
+    """Whether a resource that was read is one that has changed, holds it, or is held by it."""
+    return kept is not None and (covers(kept, changed) or covers(changed, kept))
