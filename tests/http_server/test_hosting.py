@@ -1,4 +1,5 @@
 """HTTP over real sockets: who is let in, who is slow, who leaves, and how it all ends. Real time."""
+# pyright: reportUnknownMemberType=false  (trustme takes OpenSSL contexts as well, which are not here)
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import signal
 import ssl
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -302,9 +304,7 @@ async def test_cancelling_the_server_leaves_nothing() -> None:
     log: list[str] = []
     with trio.fail_after(20):
         async with trio.open_nursery() as nursery:
-            urls: tuple[str, ...] = await nursery.start(
-                lambda task_status: serve_http(make_server(log), port=0, task_status=task_status)
-            )
+            urls: tuple[str, ...] = await nursery.start(partial(serve_http, make_server(log), port=0))
             stream = await trio.open_tcp_stream("127.0.0.1", int(urls[0].split(":")[2].split("/")[0]))
             wire = Wire(stream)
             await stream.send_all(wire.request(call_tool("hang", _meta=LOGGING, text="x")))
@@ -440,11 +440,7 @@ def test_shutdown_objects_end_several_servers() -> None:
         shutdown = Shutdown()
         async with trio.open_nursery() as nursery:
             for name in ("one", "two"):
-                await nursery.start(
-                    lambda task_status, name=name: serve_http(
-                        Server(name), port=0, shutdown=shutdown, task_status=task_status
-                    )
-                )
+                await nursery.start(partial(serve_http, Server(name), port=0, shutdown=shutdown))
             shutdown.drain()
 
     trio.run(main)

@@ -514,6 +514,20 @@ async def test_a_stateless_client_that_goes_cancels_its_handler(autojump_clock: 
     assert log == ["began", "ended"]
 
 
+async def test_a_stateless_call_is_answered_when_serving_ends(autojump_clock: object) -> None:
+    """Within `drain_timeout`, and then with an error."""
+    answers: list[Answer] = []
+    server = make_server(limits=Limits(drain_timeout=1))
+    async with trio.open_nursery() as nursery, open_raw(server, HttpServerSettings(stateless=True)) as raw:
+
+        async def run(name: str, **arguments: Any) -> None:
+            answers.append(await raw.send(call(name, **arguments)))
+
+        nursery.start_soon(run, "hang")
+        await trio.testing.wait_all_tasks_blocked()
+    assert (answers[0].status, answers[0].error["code"]) == (200, -31002)
+
+
 async def test_json_only_answers_of_sessions(autojump_clock: object) -> None:
     """What a handler says meanwhile goes to the session's own stream."""
     async with open_raw(make_server(), HttpServerSettings(json_only=True)) as raw:

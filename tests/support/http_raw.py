@@ -11,6 +11,7 @@ import attrs
 from raw import META
 
 from trio_mcp import HttpServerSettings, McpASGI, Server
+from trio_mcp._codec._json import is_object
 from trio_mcp._core._headers import HeaderField
 from trio_mcp._core._sse import SseEvent, SseReader
 from trio_mcp._http._asgi import AsgiClient, open_asgi_client
@@ -73,11 +74,13 @@ class Answer:
 def _headers_for(message: Any) -> dict[str, str]:
     """Return what a good client says of a message."""
     headers = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
-    params = message.get("params") or {} if isinstance(message, dict) else {}
-    version = params.get("_meta", {}).get(VERSION_KEY)
+    if not is_object(message):
+        return headers
+    params: dict[str, Any] = message.get("params") or {}
+    version: str | None = params.get("_meta", {}).get(VERSION_KEY)
     if version is not None:
         headers["MCP-Protocol-Version"] = version
-        headers["Mcp-Method"] = message.get("method", "")
+        headers["Mcp-Method"] = str(message.get("method", ""))
         name = params.get("name", params.get("uri"))
         if name is not None:
             headers["Mcp-Name"] = name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any, Final, final
 
 import attrs
@@ -49,10 +50,10 @@ def _path(default: str) -> str:
     return path
 
 
-def _names(names: object) -> frozenset[str] | None:
+def _names(names: Iterable[str] | None) -> frozenset[str] | None:
     if isinstance(names, str):
         raise TypeError(f"allowed hosts and origins come as several, not as {names!r}")
-    return None if names is None else frozenset(names)  # type: ignore[call-overload]
+    return None if names is None else frozenset(names)
 
 
 @final

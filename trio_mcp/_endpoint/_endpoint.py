@@ -80,6 +80,8 @@ class Endpoint:
         self._load = load
         self._authenticate = authenticate
         self._hosts = settings.host_rules()
+        self._active = 0
+        self._idle = trio.lowlevel.ParkingLot()
 
     def statistics(self) -> EndpointStatistics:
         """Return counters, for tests and debugging."""
@@ -90,6 +92,7 @@ class Endpoint:
 
         Cancelled, the request is given up.
         """
+        self._active += 1
         try:
             await self._admit(call)
         except HttpRefused as refused:
@@ -99,6 +102,10 @@ class Endpoint:
             _log.exception("%s %s failed", call.method, call.path)
             if not call.is_started:
                 await call.respond(500, encode_error(None, RequestError(INTERNAL_ERROR, "internal error")))
+        finally:
+            self._active -= 1
+            if not self._active:
+                self._idle.unpark_all()
 
     async def _refuse(self, call: HttpCall, refused: HttpRefused) -> None:
         # A wrong name or page is somebody's setting, or somebody's attack; the rest is a client's business.
@@ -269,6 +276,8 @@ class Endpoint:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._modern.drain)
                 nursery.start_soon(self._legacy.drain)
+            while self._active:
+                await self._idle.park()
 
 
 @asynccontextmanager

@@ -48,7 +48,7 @@ class _Connection(TCPServer):
             wrapper.protocol._check_protocol = _no_other_protocol  # type: ignore[method-assign]  # noqa: SLF001
         self._wrapper = wrapper
 
-    protocol = property(_protocol_of, _take_protocol)
+    protocol = property(_protocol_of, _take_protocol)  # pyright: ignore[reportAssignmentType] - Hypercorn sets it
 
 
 @final
@@ -73,7 +73,8 @@ class HypercornConnections:
         config.errorlog = _log
         self._config = config
         self._settings = settings
-        self._app = wrap_app(app, 0, "asgi")  # type: ignore[arg-type]
+        framework: Any = app
+        self._app = wrap_app(framework, 0, "asgi")
         self._context = WorkerContext(None)
         self._streams: set[WireStream] = set()
         self._changed = trio.lowlevel.ParkingLot()

@@ -13,6 +13,7 @@ from typing_extensions import TypeVar
 from .._absent import ABSENT
 from .._channel import ReleasableOrigin
 from .._codec._convert import to_wire
+from .._codec._json import is_object
 from .._codec._jsonrpc import RequestId
 from .._core._lifecycle import Agreement
 from .._errors import LocalProtocolError
@@ -209,7 +210,7 @@ class Context(Questions, Generic[StateT]):
     def client_extensions(self) -> Mapping[str, Any]:
         """The extensions that the client has declared, with their settings as plain JSON; modern clients only."""
         extensions: Any = self._agreement.client_capabilities.get("extensions")
-        return extensions if self.revision.is_modern and isinstance(extensions, dict) else {}
+        return extensions if self.revision.is_modern and is_object(extensions) else {}
 
     @property
     def principal(self) -> str | None:
