@@ -1,5 +1,6 @@
 """HTTP over real sockets: who is let in, who is slow, who leaves, and how it all ends. Real time."""
-# pyright: reportUnknownMemberType=false  (trustme takes OpenSSL contexts as well, which are not here)
+# trustme takes the contexts of a library that is not here as well.
+# pyright: reportUnknownMemberType=false
 
 from __future__ import annotations
 
