@@ -7,6 +7,7 @@ Imports point down only. The floors, lowest first:
     _codec                   bytes, JSON-RPC messages, wire types
     _core                    the rules of the protocol, without I/O
     _channel                 what a transport must give
+    _http                    HTTP/1.1 as a client speaks it
     _bindings                the transports
     _peer                    one end of one connection
     _schema                  from Python signatures to JSON Schema and back
@@ -19,6 +20,7 @@ from __future__ import annotations
 from . import types as types
 from ._absent import ABSENT as ABSENT
 from ._absent import Absent as Absent
+from ._bindings._http_parameters import HttpServerParameters as HttpServerParameters
 from ._bindings._memory import MemoryChannel as MemoryChannel
 from ._bindings._memory import memory_channel_pair as memory_channel_pair
 from ._bindings._parameters import StdioServerParameters as StdioServerParameters
@@ -72,6 +74,7 @@ from ._core._restart import RestartPolicy as RestartPolicy
 from ._core._uri_template import TemplateValue as TemplateValue
 from ._core._uri_template import UriTemplate as UriTemplate
 from ._errors import ConnectionLost as ConnectionLost
+from ._errors import HttpStatusError as HttpStatusError
 from ._errors import Lagged as Lagged
 from ._errors import LocalProtocolError as LocalProtocolError
 from ._errors import McpError as McpError
@@ -79,7 +82,9 @@ from ._errors import ProtocolError as ProtocolError
 from ._errors import RemoteProtocolError as RemoteProtocolError
 from ._errors import RequestError as RequestError
 from ._errors import ResourceNotFound as ResourceNotFound
+from ._errors import SessionLost as SessionLost
 from ._errors import ToolError as ToolError
+from ._http._settings import HttpSettings as HttpSettings
 from ._limits import Limits as Limits
 from ._peer._exchange import OnProgress as OnProgress
 from ._peer._exchange import Progress as Progress
@@ -141,6 +146,9 @@ __all__ = [
     "ExtensionNotificationHandler",
     "Field",
     "File",
+    "HttpServerParameters",
+    "HttpSettings",
+    "HttpStatusError",
     "Image",
     "Incoming",
     "InputRequired",
@@ -194,6 +202,7 @@ __all__ = [
     "SamplingInput",
     "Server",
     "ServesChannels",
+    "SessionLost",
     "Shutdown",
     "SilenceScope",
     "StderrSink",

@@ -14,6 +14,7 @@ from typing import Protocol, TypeAlias, final
 import attrs
 
 from ._codec._jsonrpc import Notification, RequestId
+from ._errors import McpError
 
 __all__ = ["Channel", "Incoming", "Origin", "Outgoing", "Received", "TooLarge"]
 
@@ -33,10 +34,18 @@ class Origin(Protocol):
 @final
 @attrs.define
 class Incoming:
-    """A message as it came, or a batch of them."""
+    """A message as it came, or a batch of them.
+
+    Attributes:
+        data: Its bytes.
+        origin: Where it came from, if the transport has more than one origin.
+        failure: Why the other side has not answered, where a transport can fail one request and go on. Then
+            `data` is an error answer that the transport has made for that request.
+    """
 
     data: bytes
     origin: Origin | None = None
+    failure: McpError | None = None
 
 
 @final
