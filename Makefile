@@ -2,8 +2,12 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
+INSTALLED := .venv/installed
+BORROW := import pathlib, sys, sysconfig; here = sysconfig.get_path("purelib"); \
+	there = sysconfig.get_path("purelib", vars={"base": sys.argv[1]}); \
+	pathlib.Path(there, "borrowed.pth").write_text(here)
 
-.PHONY: demo test tests lint types protocol interop coverage clean
+.PHONY: demo test tests lint types public-types protocol interop coverage clean
 
 demo: .venv/run
 	$(BIN)/python examples/demo.py
@@ -27,6 +31,18 @@ types: .venv/dev
 	$(BIN)/mypy
 	$(BIN)/mypy --platform win32 trio_mcp
 	$(BIN)/pyright
+	$(MAKE) --no-print-directory public-types
+
+# What users' type checkers see: every public name has a known type. pyright looks only at what is really installed,
+# so the package goes into an environment of its own, which borrows the dependencies from the other.
+public-types: .venv/dev
+	$(BIN)/python -m venv --clear --without-pip $(INSTALLED)
+	$(BIN)/python -m pip --python $(INSTALLED)/bin/python install --quiet --no-deps --no-compile .
+	$(BIN)/python -c '$(BORROW)' $(INSTALLED)
+	VIRTUAL_ENV=$(CURDIR)/$(INSTALLED) PATH="$(CURDIR)/$(INSTALLED)/bin:$$PATH" \
+		$(BIN)/pyright --verifytypes trio_mcp --ignoreexternal >$(INSTALLED)/report \
+		|| { cat $(INSTALLED)/report; exit 1; }
+	grep 'completeness score: 100%' $(INSTALLED)/report
 
 # Writes docs/protocol.md from the marks of the tests, and fails where a section has neither a test nor a reason.
 protocol: .venv/dev

@@ -7,11 +7,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 # Test modules import the helpers that lie beside them; what several folders need lies in `support`.
 sys.path.insert(0, str(Path(__file__).parent / "support"))
 
 from protocol_table import Table
+
+# How long an example takes says more about the machine's neighbours than about the code; what made a test fail
+# somewhere else can be tried again here.
+settings.register_profile("trio_mcp", deadline=None, print_blob=True)
+settings.load_profile("trio_mcp")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -1,10 +1,23 @@
-"""Exception groups at the edges that own a hidden nursery."""
+"""The edges that own a hidden nursery: how its errors come out, and how what outlives the body is started."""
 
 from __future__ import annotations
 
+import math
+
 import trio
 
-__all__ = ["sole_error"]
+__all__ = ["shield_started", "sole_error"]
+
+
+def shield_started(scope: trio.CancelScope) -> None:
+    """Shield a scope of the current task, which has just called ``task_status.started()``.
+
+    Not before, and not if it is cancelled by then: such a task stays where it was started, in the nursery of the
+    ``start`` call, where nobody can end it once it is shielded. It is to be cancelled like that call. Does not
+    checkpoint.
+    """
+    if trio.current_effective_deadline() != -math.inf:
+        scope.shield = True
 
 
 def sole_error(group: BaseExceptionGroup[BaseException]) -> BaseException | None:

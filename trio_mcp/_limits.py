@@ -57,6 +57,7 @@ class Limits:
             are not among `max_inbound_requests`.
         max_subscription_bytes: What the ``subscriptions/listen`` requests of one connection may weigh together,
             as they came; and the URIs that a session of the legacy era has subscribed to.
+        max_batch_messages: Messages in one batch, where the revision has batches. A larger one is refused whole.
         max_outbound_requests: Requests of ours without an answer. Further callers wait for their turn.
         max_outbox_bytes: What may lie ready to be written before senders wait.
         max_notifications: Notifications received and not yet handled.
@@ -99,6 +100,7 @@ class Limits:
     max_waiting_bytes: int = _size(4 * MIB)
     max_subscriptions: int = _size(1_000)
     max_subscription_bytes: int = _size(1 * MIB)
+    max_batch_messages: int = _size(1_000)
     max_outbound_requests: int = _size(1_000)
     max_outbox_bytes: int = _size(1 * MIB)
     max_notifications: int = _size(1_000)

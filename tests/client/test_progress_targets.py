@@ -14,7 +14,8 @@ from trio_mcp import Client, Progress, RequestError, Revision, open_client
 
 
 async def call_tool(client: Client, **options: Any) -> object:
-    return await client.call_tool("x", **options)
+    result: object = await client.call_tool("x", **options)
+    return result
 
 
 async def get_prompt(client: Client, **options: Any) -> object:

@@ -33,7 +33,8 @@ ROOTS: dict[str, Any] = {"method": "roots/list"}
 
 
 async def call_tool(client: Client, **options: Any) -> object:
-    return await client.call_tool("x", {"a": 1}, **options)
+    result: object = await client.call_tool("x", {"a": 1}, **options)
+    return result
 
 
 async def get_prompt(client: Client, **options: Any) -> object:

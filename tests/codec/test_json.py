@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import attrs
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from trio_mcp._codec import _json
@@ -21,8 +21,6 @@ from trio_mcp._codec._json import decode, encode, stdlib_decode, stdlib_encode
 
 REPLACED: Final = "\N{REPLACEMENT CHARACTER}"
 NESTED: Final = 100_000
-
-patiently = settings(deadline=None)  # other programs may keep the machine busy
 
 
 @attrs.frozen
@@ -243,7 +241,6 @@ PLAIN: Final = _values(SCALARS, CHARACTERS)
 AWKWARD: Final = _values(SCALARS | st.floats(), CHARACTERS | st.characters(categories=["Cs"]))
 
 
-@patiently
 @given(PLAIN)
 def test_what_one_half_writes_either_reads(value: object) -> None:
     """Two processes with different libraries understand each other to the letter, on one line."""
@@ -254,7 +251,6 @@ def test_what_one_half_writes_either_reads(value: object) -> None:
             assert repr(reader.decode(text)) == repr(value)
 
 
-@patiently
 @given(AWKWARD)
 def test_both_halves_write_the_same_value(value: object) -> None:
     """What JSON cannot say is replaced in the same way, and only once."""
@@ -288,7 +284,6 @@ def _reading(half: Half, text: bytes) -> str:
         return "refused"
 
 
-@patiently
 @given(_damaged() | st.lists(TOKENS, max_size=8).map(b"".join) | st.binary(max_size=8))
 @example(b'["\\ud800",1e400]')
 @example(b'"\\ud83d\\u"')

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from trio_mcp._absent import ABSENT
@@ -35,8 +35,6 @@ from trio_mcp._errors import INVALID_REQUEST, RequestError
 
 V: Final = {"jsonrpc": "2.0"}
 HUGE: Final = 10**400
-
-patiently = settings(deadline=None)  # other programs may keep the machine busy
 
 
 def facts(message: Message) -> tuple[object, ...]:
@@ -103,10 +101,10 @@ def test_the_four_shapes_are_told_apart(value: object, message: Message) -> None
     [
         (None, "a message must be an object, not null", None),
         (True, "a message must be an object, not a boolean", None),
-        (1, "a message must be an object, not a number", None),
+        (1, "a message must be an object, not an integer", None),
         (1.5, "a message must be an object, not a number", None),
         ("{}", "a message must be an object, not a string", None),
-        ([], "a message must be an object, not an array", None),
+        ([], "a message must be an object, not a list", None),
         ({}, 'jsonrpc must be "2.0"', None),
         ({"id": 1, "method": "m"}, 'jsonrpc must be "2.0"', 1),
         ({"jsonrpc": "1.0", "id": 1, "method": "m"}, 'jsonrpc must be "2.0"', 1),
@@ -115,19 +113,19 @@ def test_the_four_shapes_are_told_apart(value: object, message: Message) -> None
         (V, "method is missing", None),
         ({**V, "id": 1}, "method is missing", 1),
         ({**V, "id": 1, "method": None}, "method must be a string, not null", 1),
-        ({**V, "id": 1, "method": 5}, "method must be a string, not a number", 1),
-        ({**V, "id": "a", "method": ["m"]}, "method must be a string, not an array", "a"),
+        ({**V, "id": 1, "method": 5}, "method must be a string, not an integer", 1),
+        ({**V, "id": "a", "method": ["m"]}, "method must be a string, not a list", "a"),
         ({**V, "id": 1.5, "method": {}}, "method must be a string, not an object", None),
-        ({**V, "id": 1, "method": "m", "params": []}, "params must be an object, not an array", 1),
-        ({**V, "id": 1, "method": "m", "params": [1]}, "params must be an object, not an array", 1),
+        ({**V, "id": 1, "method": "m", "params": []}, "params must be an object, not a list", 1),
+        ({**V, "id": 1, "method": "m", "params": [1]}, "params must be an object, not a list", 1),
         ({**V, "id": 1, "method": "m", "params": "p"}, "params must be an object, not a string", 1),
         ({**V, "id": 1, "method": "m", "params": False}, "params must be an object, not a boolean", 1),
-        ({**V, "method": "m", "params": 0}, "params must be an object, not a number", None),
+        ({**V, "method": "m", "params": 0}, "params must be an object, not an integer", None),
         ({**V, "id": None, "method": "m"}, "id must be a string or an integer, not null", None),
         ({**V, "id": 1.5, "method": "m"}, "id must be a string or an integer, not a number", None),
         ({**V, "id": True, "method": "m"}, "id must be a string or an integer, not a boolean", None),
         ({**V, "id": False, "method": "m"}, "id must be a string or an integer, not a boolean", None),
-        ({**V, "id": [1], "method": "m"}, "id must be a string or an integer, not an array", None),
+        ({**V, "id": [1], "method": "m"}, "id must be a string or an integer, not a list", None),
         ({**V, "id": {}, "method": "m"}, "id must be a string or an integer, not an object", None),
     ],
 )  # fmt: skip
@@ -149,7 +147,7 @@ def test_what_could_have_been_a_request_is_answered(value: object, reason: str, 
         ({**V, "id": 1.5, "result": {}}, "a response needs the id of its request", None),
         ({**V, "id": True, "result": {}}, "a response needs the id of its request", None),
         ({**V, "id": 1, "result": None}, "result must be an object, not null", 1),
-        ({**V, "id": 1, "result": []}, "result must be an object, not an array", 1),
+        ({**V, "id": 1, "result": []}, "result must be an object, not a list", 1),
         ({**V, "id": "a", "result": "r"}, "result must be an object, not a string", "a"),
         ({**V, "id": 1, "result": {}, "error": {"code": 1, "message": ""}}, "a response has either a result or an error, not both", 1),
         ({**V, "id": 1, "result": {}, "error": None}, "a response has either a result or an error, not both", 1),
@@ -179,7 +177,6 @@ ANYTHING: Final = st.sampled_from(
 MEMBERS: Final = ("jsonrpc", "id", "method", "params", "result", "error")
 
 
-@patiently
 @given(
     st.fixed_dictionaries({}, optional={**dict.fromkeys(MEMBERS, ANYTHING), "jsonrpc": st.just("2.0") | ANYTHING})
 )
@@ -219,7 +216,6 @@ OBJECTS: Final = st.dictionaries(
 METHODS: Final = st.text(st.characters(exclude_categories=["Cs"]))
 
 
-@patiently
 @given(IDS, METHODS, st.none() | OBJECTS)
 def test_requests_and_notifications_come_back(id: RequestId, method: str, params: dict[str, Any] | None) -> None:
     """What is written is read by the other end, params left out or not."""
@@ -229,14 +225,12 @@ def test_requests_and_notifications_come_back(id: RequestId, method: str, params
         assert b"params" not in encode_request(1, "m", None) + encode_notification("m", None)
 
 
-@patiently
 @given(IDS, OBJECTS)
 def test_responses_come_back(id: RequestId, result: dict[str, Any]) -> None:
     """An empty result is a result."""
     assert read(encode_response(id, result)) == Response(id, result)
 
 
-@patiently
 @given(st.none() | IDS, st.integers(), METHODS, st.just(ABSENT) | st.none() | OBJECTS)
 def test_errors_come_back(id: RequestId | None, code: int, text: str, data: object) -> None:
     """`data` that is null is not `data` that is missing."""
@@ -384,7 +378,6 @@ FRAGMENTS: Final = st.lists(
 ).map(b"".join)  # fmt: skip
 
 
-@patiently
 @given(FRAGMENTS, FRAGMENTS)
 @example(b'"id":00', b"")
 @example(b"", b'"id":"\\u"')
@@ -402,7 +395,6 @@ NESTED_IDS: Final = st.recursive(
 )  # fmt: skip
 
 
-@patiently
 @given(
     id=st.integers(-(10**17), 10**18 - 1) | st.text(max_size=20),
     payload=st.dictionaries(st.sampled_from(["id", "a", "params", "z"]), NESTED_IDS, min_size=1),

@@ -476,6 +476,7 @@ def test_every_limit_has_a_test() -> None:
         "cache_timeout",
         "goodbye_timeout",
         "listen_timeout",
+        "max_batch_messages",
         "max_cache_bytes",
         "max_cache_entries",
         "max_events",

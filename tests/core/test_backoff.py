@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from trio_mcp._core._restart import Backoff, RestartPolicy
@@ -53,7 +53,6 @@ def test_the_longest_pause_holds_from_the_first(first_delay: float) -> None:
     assert delays(policy, 0, 0) == [min(first_delay, 7)] * 2
 
 
-@settings(deadline=None)
 @given(
     policy=st.builds(
         RestartPolicy,
@@ -94,7 +93,17 @@ def test_the_policy_is_kept(policy: RestartPolicy, lasted: list[float]) -> None:
     ],
 )
 def test_a_policy_that_makes_no_sense_is_refused(name: str, value: float) -> None:
-    """And the error says which setting it was."""
+    """And the error says which setting it was, what its limit is, and what was given."""
     settings: dict[str, Any] = {name: value}
-    with pytest.raises(ValueError, match=f"'{name}' must be >= "):
+    limit = 1 if name == "max_restarts" else 0
+    with pytest.raises(ValueError, match=f"^{name} must be at least {limit}, not {value}$"):
+        RestartPolicy(**settings)
+
+
+@pytest.mark.parametrize("name", ["max_restarts", "first_delay", "max_delay", "lasting"])
+@pytest.mark.parametrize("value", ["3", None, True])
+def test_a_policy_is_made_of_numbers(name: str, value: object) -> None:
+    """A switch or a text would be compared with a number some day, or with nothing."""
+    settings: dict[str, Any] = {name: value}
+    with pytest.raises(TypeError, match=f"^{name} must be a (whole )?number"):
         RestartPolicy(**settings)

@@ -268,4 +268,4 @@ class InboundMachine(RuleBasedStateMachine):
 
 
 TestInboundMachine = InboundMachine.TestCase
-TestInboundMachine.settings = settings(deadline=None, max_examples=60, stateful_step_count=40)
+TestInboundMachine.settings = settings(max_examples=60, stateful_step_count=40)

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Final
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from trio_mcp._core._lines import LineReader, OversizedLine
@@ -21,8 +21,6 @@ ENDS: Final = 1024
 """What is promised to be left of either end of a line that is too long, in bytes."""
 
 Line = bytes | OversizedLine
-
-patiently = settings(deadline=None)  # other programs may keep the machine busy
 
 
 def read(chunks: Iterable[bytes], max_line: int) -> list[Line]:
@@ -93,7 +91,6 @@ PIECES: Final = st.lists(
 ).map(b"".join)  # fmt: skip
 
 
-@patiently
 @given(PIECES, st.lists(st.integers(0, 3000), max_size=8), st.integers(1, 2400))
 @example(BOM + b"a\n", [1], 10)
 @example(b"0123456789ab\n", [5, 11], 10)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Hashable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from trio_mcp._core._notices import NoticeQueue
@@ -80,7 +80,6 @@ def test_nothing_comes_out_of_an_empty_queue() -> None:
         queue.drop()
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from([None, "a", "b", "c"]), min_size=1, max_size=12))
 def test_dropping_loses_as_little_as_can_be(keys: list[Hashable | None]) -> None:
     """While one of a series or a repetition is left, no last word about anything is lost, and order stays."""

@@ -228,4 +228,4 @@ class OutboundMachine(RuleBasedStateMachine):
 
 
 TestOutboundMachine = OutboundMachine.TestCase
-TestOutboundMachine.settings = settings(deadline=None, max_examples=60, stateful_step_count=30)
+TestOutboundMachine.settings = settings(max_examples=60, stateful_step_count=30)

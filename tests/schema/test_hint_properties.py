@@ -23,7 +23,7 @@ Colour = enum.Enum("Colour", {"RED": "red", "BLUE": "blue", "ONE": 1})
 
 
 # How long it takes to invent a class depends on who else uses the machine.
-RELAXED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+RELAXED = settings(suppress_health_check=[HealthCheck.too_slow])
 
 
 @attrs.frozen

@@ -221,7 +221,7 @@ class Principal:
 async def test_another_principal_cannot_wake_it() -> None:
     asking = Asking()
     wire = ScriptedChannel()
-    meta = {
+    meta: dict[str, Any] = {
         "io.modelcontextprotocol/protocolVersion": MODERN,
         "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}},
     }
@@ -229,7 +229,12 @@ async def test_another_principal_cannot_wake_it() -> None:
 
     async def ask(principal: str | None, params: dict[str, Any]) -> Any:
         id = next(ids)
-        request = {"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {**params, "_meta": meta}}
+        request: dict[str, Any] = {
+            "jsonrpc": "2.0",
+            "id": id,
+            "method": "tools/call",
+            "params": {**params, "_meta": meta},
+        }
         wire.say_as(Principal(principal), request)
         while True:
             for message in wire.sent:
@@ -412,11 +417,12 @@ async def test_answers_that_are_none_wake_nobody() -> None:
     async with asking.client() as client:
         required = await client.request("tools/call", call())
         [key] = required["inputRequests"]
-        for bad, problem in [
+        cases: list[tuple[object, str]] = [
             ({key: {"roots": []}}, f"inputResponses.{key} does not answer elicitation/create"),
             ({key: 5}, "inputResponses"),
             ([], "inputResponses"),
-        ]:
+        ]
+        for bad, problem in cases:
             again = {**call(), "requestState": required["requestState"], "inputResponses": bad}
             assert problem in await refused(client, again)
         assert asking.ended == []

@@ -212,7 +212,7 @@ async def test_a_raw_input_schema_goes_with_a_typed_result_and_any_first_paramet
     [
         ({}, 'must have the type "object", not None'),
         ({"type": "array"}, "must have the type \"object\", not 'array'"),
-        ({"type": "object", "properties": {"a": {"type": "strin"}}}, "input_schema: \"strin\" is not valid"),
+        ({"type": "object", "properties": {"a": {"type": "strin"}}}, 'input_schema: "strin" is not valid'),
         ({"type": "object", "$ref": "#/$defs/a"}, "input_schema: "),
         ({"type": "object", "$ref": "https://example.com/schema"}, "is not fetched"),
         ({"type": "object", "$ref": "file:///etc/hosts"}, "is not fetched"),

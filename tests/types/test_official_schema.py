@@ -43,7 +43,7 @@ EXAMPLES: Final = 22
 OBJECTS_PER_EXAMPLE: Final = 10
 """Drawing ten objects at once costs Hypothesis little more than drawing one."""
 
-patiently = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+patiently = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
 every_revision = pytest.mark.parametrize("revision", Revision)
 every_class = pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 import signal
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Final, final
 
@@ -67,6 +67,7 @@ class ServerProcess:
         description: What this is, for errors and logs.
         pid: Its process number.
         exit_status: Its exit status, negative for a signal; `None` while it is running.
+        on_exit: Called when it has exited and its last words have been read. Set it before the first checkpoint.
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class ServerProcess:
         self.description = description
         self.pid = tree.pid
         self.exit_status: int | None = None
+        self.on_exit: Callable[[], object] | None = None
         self._tree = tree
         self._stderr = stderr
         self._terminate_timeout = terminate_timeout
@@ -142,6 +144,8 @@ class ServerProcess:
                 with trio.move_on_after(LAST_WORDS_SECONDS):
                     await self._stderr.at_end.wait()
                 self._exited.set()
+                if self.on_exit is not None:
+                    self.on_exit()
 
     async def _end(self) -> None:
         try:

@@ -26,7 +26,8 @@ class StdioServerChannel(StreamChannel):
     """The channel to a server process. Made by `open_stdio_server`.
 
     The end of the process is the end of the connection, so it comes as `ConnectionLost`, which tells the exit
-    status and the last lines of standard error.
+    status and the last lines of standard error. A descendant that keeps the pipe open does not put it off, unless
+    it goes on talking.
     """
 
     def __init__(self, process: ServerProcess, limits: Limits) -> None:
@@ -37,26 +38,42 @@ class StdioServerChannel(StreamChannel):
             description=process.description,
         )
         self._process = process
+        self._has_exited = False
+        self._receiving = trio.CancelScope()
+        process.on_exit = self._exited
 
     async def receive(self) -> Sequence[Received]:
         """Wait for messages; see `Channel.receive`."""
         try:
-            return await super().receive()
+            if not self._has_exited:
+                with trio.CancelScope() as self._receiving:
+                    return await super().receive()
+            with trio.move_on_after(FATE_SECONDS):
+                return await super().receive()
         except (trio.EndOfChannel, ConnectionLost) as error:
-            raise await self._fate() from error
+            raise await self._fate("closed its output") from error
+        raise self._process.connection_lost()
+
+    def _exited(self) -> None:
+        """From now on silence is the end."""
+        self._has_exited = True
+        self._receiving.cancel(reason="the process has exited")
 
     async def send(self, messages: Sequence[Outgoing]) -> None:
         """Write messages; see `Channel.send`. Cancelled, it may have written half of one."""
         try:
             await super().send(messages)
         except ConnectionLost as error:
-            raise await self._fate() from error
+            raise await self._fate("closed its input") from error
 
-    async def _fate(self) -> ConnectionLost:
-        """Say how the process ended, waiting a little for it to do so."""
+    async def _fate(self, deed: str) -> ConnectionLost:
+        """Say how the process ended, waiting a little for it to do so; or what it has done instead."""
         with trio.move_on_after(FATE_SECONDS):
             await self._process.wait_exit()
-        return self._process.connection_lost()
+        lost = self._process.connection_lost()
+        if lost.exit_status is not None:
+            return lost
+        return ConnectionLost(f"{self._process.description} {deed} and has not exited", stderr=lost.stderr)
 
 
 @asynccontextmanager

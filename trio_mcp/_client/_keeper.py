@@ -132,20 +132,23 @@ class ConnectionKeeper:
         await self._closed.wait()
 
     async def _connect_first(self, started: Callable[[], object]) -> ConnectionLost:
+        deadline = trio.current_time() + self._limits.connect_timeout
         try:
-            return await self._hold(started)
+            return await self._hold(started, deadline)
         except ConnectionLost:
             # Some servers exit when the first request is not `initialize`. They get a second chance, without the
-            # question that killed them.
+            # question that killed them, but no more time.
             has_legacy = any(not revision.is_modern for revision in self._identity.revisions)
             if self._leaving or not (self._is_agreeing and self._connector.survives_probe and has_legacy):
                 raise
+            if trio.current_time() >= deadline:
+                raise
         self._probe = False
-        return await self._hold(started)
+        return await self._hold(started, deadline)
 
     async def _connect_again(self) -> ConnectionLost:
         try:
-            return await self._hold(None)
+            return await self._hold(None, trio.current_time() + self._limits.connect_timeout)
         except ConnectionLost as end:
             return end
         except McpError as error:
@@ -172,10 +175,10 @@ class ConnectionKeeper:
         self._changed.unpark_all()
 
     @contextmanager
-    def _until_departure(self, seconds: float = math.inf) -> Generator[trio.CancelScope]:
+    def _until_departure(self, deadline: float = math.inf) -> Generator[trio.CancelScope]:
         """A scope that ends when the client is closed."""
         outer = self._departure
-        with trio.CancelScope(deadline=trio.current_time() + seconds) as scope:
+        with trio.CancelScope(deadline=deadline) as scope:
             self._departure = scope
             try:
                 if self._leaving:
@@ -184,8 +187,12 @@ class ConnectionKeeper:
             finally:
                 self._departure = outer
 
-    async def _hold(self, started: Callable[[], object] | None) -> ConnectionLost:
+    async def _hold(self, started: Callable[[], object] | None, deadline: float) -> ConnectionLost:
         """Open one connection, agree with the server, and stay until it ends. Returns why it ended.
+
+        Args:
+            started: Called when there is agreement.
+            deadline: When there must be, on Trio's clock.
 
         Raises:
             McpError: There was no agreement.
@@ -194,7 +201,7 @@ class ConnectionKeeper:
         self._agreed_at = None
         limits = self._limits
         end = ConnectionLost("this client was closed")
-        with self._until_departure(limits.connect_timeout) as opening:
+        with self._until_departure(deadline) as opening:
             messages = self._messages()
             async with (
                 self._connector.open(limits) as channel,

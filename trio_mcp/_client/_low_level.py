@@ -145,7 +145,8 @@ class LowLevelClient:
 
         Raises:
             LocalProtocolError: The revision in use has no batches.
-            ValueError: The batch is empty, or larger than `Limits.max_outbound_requests`.
+            ValueError: The batch is empty, or larger than `Limits.max_batch_messages` or
+                `Limits.max_outbound_requests`.
             Others: As `request`.
 
         Spec: 2025-03-26, basic, "Batching".

@@ -10,7 +10,7 @@ from typing import Final, TypedDict
 import trio
 from typing_extensions import Unpack
 
-from .._groups import sole_error
+from .._groups import shield_started, sole_error
 from .._limits import Limits
 from .._peer._middleware import Middleware
 from .._peer._peer import OnFrame
@@ -178,8 +178,8 @@ async def _keep(
     with trio.CancelScope() as scope:
 
         def started() -> None:
-            scope.shield = True
             task_status.started()
+            shield_started(scope)
 
         await keeper.run(started)
 

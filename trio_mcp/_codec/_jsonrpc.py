@@ -19,6 +19,7 @@ import attrs
 from .._absent import ABSENT
 from .._errors import INVALID_REQUEST, RequestError
 from . import _json
+from ._invalid import kind_of
 from ._json import is_object
 
 __all__ = [
@@ -36,6 +37,8 @@ __all__ = [
     "encode_request",
     "encode_response",
     "id_of_fragment",
+    "invalid_request",
+    "is_answer_fragment",
     "parse_message",
     "read_id",
 ]
@@ -118,7 +121,7 @@ def parse_message(value: Any) -> Message:
         InvalidMessage: It is none of the four shapes.
     """
     if not is_object(value):
-        raise InvalidMessage(f"a message must be an object, not {_kind(value)}")
+        raise InvalidMessage(f"a message must be an object, not {kind_of(value)}")
     identifier = read_id(value.get("id"))
     method = value.get("method", ABSENT)
     if method is ABSENT and ("result" in value or "error" in value):
@@ -126,15 +129,15 @@ def parse_message(value: Any) -> Message:
     if value.get("jsonrpc") != "2.0":
         raise InvalidMessage('jsonrpc must be "2.0"', id=identifier)
     if not isinstance(method, str):
-        problem = "is missing" if method is ABSENT else f"must be a string, not {_kind(method)}"
+        problem = "is missing" if method is ABSENT else f"must be a string, not {kind_of(method)}"
         raise InvalidMessage(f"method {problem}", id=identifier)
     params = value.get("params")
     if params is not None and not is_object(params):
-        raise InvalidMessage(f"params must be an object, not {_kind(params)}", id=identifier)
+        raise InvalidMessage(f"params must be an object, not {kind_of(params)}", id=identifier)
     if "id" not in value:
         return Notification(method, params)
     if identifier is None:
-        raise InvalidMessage(f"id must be a string or an integer, not {_kind(value['id'])}")
+        raise InvalidMessage(f"id must be a string or an integer, not {kind_of(value['id'])}")
     return Request(identifier, method, params)
 
 
@@ -149,21 +152,21 @@ def _parse_response(message: dict[str, Any], identifier: RequestId | None) -> Re
         if identifier is None:
             raise invalid("a response needs the id of its request")
         if not is_object(result):
-            raise invalid(f"result must be an object, not {_kind(result)}")
+            raise invalid(f"result must be an object, not {kind_of(result)}")
         return Response(identifier, result)
     if "result" in message:
         raise invalid("a response has either a result or an error, not both")
     if identifier is None and message.get("id") is not None:
-        raise invalid(f"id must be a string or an integer, not {_kind(message['id'])}")
+        raise invalid(f"id must be a string or an integer, not {kind_of(message['id'])}")
     error = message["error"]
     if not is_object(error):
-        raise invalid(f"error must be an object, not {_kind(error)}")
+        raise invalid(f"error must be an object, not {kind_of(error)}")
     code = read_id(error.get("code"))
     if not isinstance(code, int):
         raise invalid("error.code must be an integer")
     text = error.get("message", "")
     if not isinstance(text, str):
-        raise invalid(f"error.message must be a string, not {_kind(text)}")
+        raise invalid(f"error.message must be a string, not {kind_of(text)}")
     return ErrorResponse(identifier, RequestError(code, text, error.get("data", ABSENT)))
 
 
@@ -175,18 +178,6 @@ def read_id(value: Any) -> RequestId | None:
     if type(value) is int or type(value) is str:
         return value
     return int(value) if isinstance(value, float) and value.is_integer() else None
-
-
-def _kind(value: object) -> str:
-    """Name the JSON type of a plain value, with its article."""
-    names: dict[type, str] = {
-        dict: "an object",
-        list: "an array",
-        str: "a string",
-        bool: "a boolean",
-        type(None): "null",
-    }
-    return names.get(type(value), "a number")
 
 
 _FRAGMENT_ID: Final = re.compile(rb'"id"\s*:\s*(-?\d{1,18}(?=\s*[,}])|"(?:[^"\\]|\\.){0,256}")')
@@ -212,6 +203,20 @@ def id_of_fragment(head: bytes, tail: bytes) -> RequestId | None:
                 return None
             return value if isinstance(value, (int, str)) else None
     return None
+
+
+_FRAGMENT_KIND: Final = re.compile(rb'"(method|params|result|error)"\s*:')
+
+
+def is_answer_fragment(head: bytes, tail: bytes) -> bool:
+    """Guess whether a message of which only both ends are known is an answer, by the members seen at its top.
+
+    Args:
+        head: How the message begins.
+        tail: How it ends.
+    """
+    found = _FRAGMENT_KIND.search(head) or next(reversed(list(_FRAGMENT_KIND.finditer(tail))), None)
+    return found is not None and found[1] in {b"result", b"error"}
 
 
 def _as_dict(members: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,8 @@ from typing import final
 
 import attrs
 
+from .._limits import _check_seconds, _check_size
+
 __all__ = ["Backoff", "RestartPolicy"]
 
 
@@ -21,12 +23,16 @@ class RestartPolicy:
         first_delay: Seconds before the first restart.
         max_delay: The longest pause, in seconds.
         lasting: Seconds after which a connection counts as lasting.
+
+    Raises:
+        TypeError: A value is no number, or `max_restarts` is not a whole one.
+        ValueError: `max_restarts` is less than 1, or a duration is negative or not a number.
     """
 
-    max_restarts: int = attrs.field(default=5, validator=attrs.validators.ge(1))
-    first_delay: float = attrs.field(default=0.1, validator=attrs.validators.ge(0))
-    max_delay: float = attrs.field(default=10.0, validator=attrs.validators.ge(0))
-    lasting: float = attrs.field(default=30.0, validator=attrs.validators.ge(0))
+    max_restarts: int = attrs.field(default=5, validator=_check_size)
+    first_delay: float = attrs.field(default=0.1, validator=_check_seconds)
+    max_delay: float = attrs.field(default=10.0, validator=_check_seconds)
+    lasting: float = attrs.field(default=30.0, validator=_check_seconds)
 
 
 @final

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import final
 
 from .._channel import Origin, Outgoing
-from .._codec._jsonrpc import RequestId, encode_batch
+from .._codec._jsonrpc import RequestId, encode_batch, encode_error
+from .._errors import INTERNAL_ERROR, RequestError
 
 __all__ = ["BatchReply"]
 
@@ -21,10 +22,13 @@ class BatchReply:
     Args:
         send: Called with the array.
         origin: Where the batch came from.
+        max_bytes: How much the answers may be together. Those that come when it is used up become errors.
     """
 
-    def __init__(self, send: Callable[[Outgoing], None], origin: Origin | None) -> None:
+    def __init__(self, send: Callable[[Outgoing], None], origin: Origin | None, max_bytes: int) -> None:
         self._send = send
+        self._max_bytes = max_bytes
+        self._bytes = 0
         self._origin = origin
         self._missing = 1
         self._answers: list[bytes] = []
@@ -36,7 +40,12 @@ class BatchReply:
 
     def add(self, answer: Outgoing) -> None:
         """Take one answer that was expected."""
-        self._answers.append(answer.data)
+        data = answer.data
+        if self._bytes + len(data) > self._max_bytes and answer.answers:
+            problem = f"the answers to the batch exceed {self._max_bytes} bytes (max_message_bytes)"
+            data = encode_error(answer.answers[0], RequestError(INTERNAL_ERROR, problem))
+        self._bytes += len(data)
+        self._answers.append(data)
         self._ids.extend(answer.answers)
         self.skip()
 

@@ -10,6 +10,7 @@ import attrs
 import trio
 
 from .._core._outbound import OutboundRequest
+from ._delivery import Delivery, delivering
 from ._exchange import OnProgress, Progress
 from ._outbox import OutboxEntry
 from ._silence import SilenceScope
@@ -24,10 +25,13 @@ class Call:
 
     Progress callbacks run here, in the caller's task: what they raise comes out of the call, its deadline covers
     them, and when the call is over none of them is left. The connection hands progress over one by one and waits
-    until it is taken, so that callbacks of one connection never overlap.
+    until it is taken, so that callbacks of one connection never overlap, except for those of a call that another
+    callback makes.
 
     Attributes:
         request: What is waited for.
+        connection: What it was made over; compared by identity.
+        within: What was being handled when it was made.
         entry: Where it lies in the outbox until it is written, perhaps with others as a batch.
         on_progress: Called for each progress notification, if the caller wants them.
         silence: The innermost `fail_after_silence` around the caller.
@@ -35,6 +39,8 @@ class Call:
     """
 
     request: OutboundRequest
+    connection: object
+    within: Delivery | None = None
     entry: OutboxEntry | None = None
     on_progress: OnProgress | None = None
     silence: SilenceScope | None = None
@@ -72,7 +78,8 @@ class Call:
         assert self.on_progress is not None
         outcome = self.on_progress(progress)
         if isinstance(outcome, Awaitable):
-            await outcome
+            with delivering(self.connection):
+                await outcome
 
     async def hand_over(self, progress: Sequence[Progress]) -> None:
         """Give progress to the caller, and wait until it has handled it or does not wait any more."""
@@ -80,6 +87,22 @@ class Call:
             self._handed.extend(progress)
             self.wake()
             await self._taken.park()
+
+    @property
+    def is_held_up(self) -> bool:
+        """Whether it was made by a callback that is still running: until that is done, nothing is handed over."""
+        return self.within is not None and self.within.holds_up(self.connection)
+
+    def hand_over_now(self, progress: Progress, max_handed: int) -> bool:
+        """Give progress to the caller without waiting. Returns whether the oldest had to make room for it."""
+        is_full = len(self._handed) >= max_handed
+        if is_full:
+            self._handed.popleft()
+        else:
+            self.undelivered += 1
+        self._handed.append(progress)
+        self.wake()
+        return is_full
 
     def forget_one(self) -> None:
         """A progress notification will never be handed over."""

@@ -17,12 +17,14 @@ from .._codec._jsonrpc import (
     encode_batch,
     encode_notification,
     encode_request,
+    read_id,
 )
 from .._core._outbound import OutboundState, OutboundTable
 from .._errors import LocalProtocolError, RemoteProtocolError, RequestError
 from .._limits import Limits
 from .._revisions import PROGRESS_TOKEN_KEY, TIMEOUT_KEY
 from ._call import Call
+from ._delivery import current_delivery
 from ._exchange import OnProgress
 from ._outbox import Outbox, OutboxEntry
 from ._silence import current_silence_scope, granted_deadline
@@ -53,7 +55,9 @@ class Calls:
         self._table = OutboundTable(limits.max_outbound_requests)
         self._calls: dict[RequestId, Call] = {}
         self._goodbyes: dict[RequestId, OutboxEntry] = {}  # those that are not on the wire yet
+        # A batch needs many places. It waits apart, or it would keep a place from those behind it that need one.
         self._turn = trio.lowlevel.ParkingLot()
+        self._batch_turn = trio.lowlevel.ParkingLot()
         self._refusal: Callable[[], Exception] | None = None
 
     def __len__(self) -> int:
@@ -82,11 +86,10 @@ class Calls:
         self, requests: Sequence[tuple[str, Mapping[str, Any] | None]]
     ) -> list[dict[str, Any] | RequestError]:
         """Send several requests as one batch and wait for all of them; see `Peer.request_batch`."""
-        if not 0 < len(requests) <= self._limits.max_outbound_requests:
-            raise ValueError(
-                f"a batch holds 1 to max_outbound_requests={self._limits.max_outbound_requests} requests, "
-                f"not {len(requests)}"
-            )
+        name = min("max_batch_messages", "max_outbound_requests", key=lambda limit: getattr(self._limits, limit))
+        most: int = getattr(self._limits, name)
+        if not 0 < len(requests) <= most:
+            raise ValueError(f"a batch holds 1 to {name}={most} requests, not {len(requests)}")
         await trio.lowlevel.checkpoint_if_cancelled()
         await self._wait_turn(len(requests))
         calls: list[Call] = []
@@ -123,19 +126,37 @@ class Calls:
 
     async def _wait_turn(self, count: int) -> None:
         """Wait until so many requests can be entered and written. Does not checkpoint if they can."""
+        turn = self._turn if count == 1 else self._batch_turn
         while self._refusal is None:
             if len(self._table) + count > self._limits.max_outbound_requests:
-                await self._turn.park()
+                await turn.park()
             elif self._outbox.is_full:
-                await self._outbox.wait_room()
+                try:
+                    await self._outbox.wait_room()
+                finally:
+                    # Whoever leaves here has not taken the place it was woken for.
+                    self._wake_next()
             else:
                 return
         raise self._refusal()
 
+    def _wake_next(self) -> None:
+        """A place may be free: let those who wait for one look."""
+        if self._turn:
+            self._turn.unpark()
+        if self._batch_turn:
+            self._batch_turn.unpark_all()
+
     def _open(
         self, method: str, params: Mapping[str, Any] | None, on_progress: OnProgress | None
     ) -> tuple[Call, bytes]:
-        call = Call(self._table.open(method), on_progress=on_progress, silence=current_silence_scope())
+        call = Call(
+            self._table.open(method),
+            self,
+            within=current_delivery(),
+            on_progress=on_progress,
+            silence=current_silence_scope(),
+        )
         self._calls[call.request.id] = call
         if self._changed:
             self._changed.unpark_all()
@@ -161,7 +182,7 @@ class Calls:
             return params
         if params is None:
             return {"_meta": ours}
-        return {**params, "_meta": {**params.get("_meta", {}), **ours}}
+        return {**params, "_meta": {**(params.get("_meta") or {}), **ours}}
 
     def _checked(self, data: bytes, what: str) -> bytes:
         if len(data) > self._limits.max_message_bytes:
@@ -187,8 +208,7 @@ class Calls:
         self._table.give_up(call.request)
         self._calls.pop(call.request.id, None)
         call.end()
-        if self._turn:
-            self._turn.unpark()
+        self._wake_next()
 
     def mark_written(self, entry: OutboxEntry) -> None:
         """The writer has taken the entry."""
@@ -231,9 +251,8 @@ class Calls:
 
     def find(self, progress_token: object) -> Call | None:
         """Return the call that asked for progress under this token."""
-        if type(progress_token) is not int:
-            return None
-        call = self._calls.get(progress_token)
+        token = read_id(progress_token)
+        call = None if token is None else self._calls.get(token)
         return call if call is not None and call.wants_progress and not call.request.is_settled else None
 
     def fail_all(self, make_error: Callable[[], Exception]) -> None:
@@ -247,6 +266,7 @@ class Calls:
             self._table.answer(call.request, make_error())
             call.wake()
         self._turn.unpark_all()
+        self._batch_turn.unpark_all()
 
     def leave(self, make_error: Callable[[], Exception]) -> None:
         """We close: say goodbye for everything that is written and not answered, and fail everything."""
@@ -260,6 +280,7 @@ class Calls:
             call.forget_all()
         self._calls.clear()
         self._turn.unpark_all()
+        self._batch_turn.unpark_all()
 
 
 def _result(call: Call) -> dict[str, Any]:

@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol, TypeAlias, final
+from typing import Any, Final, Protocol, TypeAlias, final
 
 import attrs
 import trio
 
 from .._channel import Origin
 from .._codec._json import is_object
-from .._codec._jsonrpc import Encoded, Request
+from .._codec._jsonrpc import Encoded, Request, read_id
 from .._errors import LocalProtocolError
 from .._revisions import PROGRESS_TOKEN_KEY, TIMEOUT_KEY
 
 __all__ = ["Answer", "Exchange", "ExchangeSink", "Handler", "OnProgress", "Progress", "Standing"]
+
+MAX_GRANTED_MS: Final = 2**53
+"""The longest time a caller can grant, in milliseconds: what every JSON library keeps exactly."""
 
 Answer: TypeAlias = Mapping[str, Any] | Encoded
 """A result as plain JSON, or already encoded."""
@@ -128,7 +131,8 @@ class Exchange:
         """Give the scope the deadline the caller granted, counted from when the request was received."""
         granted = self.meta.get(TIMEOUT_KEY)
         if isinstance(granted, (int, float)) and not isinstance(granted, bool) and granted >= 0:
-            self.scope.deadline = self.received_at + granted / 1000
+            # An integer may be too large to be a float; what is so far away is no deadline.
+            self.scope.deadline = self.received_at + min(granted, MAX_GRANTED_MS) / 1000
 
     def give_up(self, reason: str) -> None:
         """The other side does not wait any more: cancel the handler and let nothing more be sent."""
@@ -188,8 +192,8 @@ class Exchange:
 
         Spec: 2026-07-28, basic/patterns/progress: the value must increase with each notification.
         """
-        token = self.meta.get(PROGRESS_TOKEN_KEY)
-        if not isinstance(token, (str, int)) or progress <= self._last_progress:
+        token = read_id(self.meta.get(PROGRESS_TOKEN_KEY))
+        if token is None or progress <= self._last_progress:
             await trio.lowlevel.checkpoint()
             return
         self._last_progress = progress

@@ -123,8 +123,8 @@ class Exchanges:
         """Take a request. Never waits."""
         if arrival.batch is not None:
             arrival.batch.expect()
-        admission = self._table.admit(request.id)
         try:
+            admission = self._table.admit(request.id)
             if admission is Admission.DUPLICATE:
                 raise invalid_request("id is that of a request still in flight")
             if self._refusal is not None:
@@ -134,15 +134,27 @@ class Exchanges:
             self._send(request.id, encode_error(request.id, error), arrival)
 
     def _take(self, request: Request, arrival: Arrival, *, has_room: bool) -> None:
-        decision = self._dispatcher.route(request, arrival.origin)
-        if isinstance(decision, Standing):
-            self._stand(request, decision, arrival)
-        elif not callable(decision):
-            self._answer_at_once(request.id, decision, arrival)
-        elif has_room:
-            self._start(request, decision, arrival)
-        else:
-            self._put_off(request, arrival)
+        """Ask the dispatcher who serves a request, and answer it or let it be served.
+
+        Raises:
+            RequestError: It is refused.
+        """
+        try:
+            decision = self._dispatcher.route(request, arrival.origin)
+            if isinstance(decision, Standing):
+                self._stand(request, decision, arrival)
+            elif not callable(decision):
+                self._answer_at_once(request.id, decision, arrival)
+            elif has_room:
+                self._start(request, decision, arrival)
+            else:
+                self._put_off(request, arrival)
+        except RequestError:
+            raise
+        except Exception as error:
+            # The boundary of one request. Here it keeps a request that nobody thought of from ending the reader.
+            _log.exception("%s could not be served", request.method)
+            raise RequestError(INTERNAL_ERROR, "internal error") from error
 
     def _answer_at_once(self, id: RequestId, answer: Answer | None, arrival: Arrival) -> None:
         if answer is not None:

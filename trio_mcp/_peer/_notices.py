@@ -15,6 +15,7 @@ from .._core._notices import NoticeQueue
 from .._limits import Limits
 from ._call import Call
 from ._calls import Calls
+from ._delivery import delivering
 from ._dispatcher import Dispatcher
 from ._exchange import Progress
 
@@ -101,7 +102,11 @@ class Notices:
             return
         if call.silence is not None:
             call.silence.push()
-        if call.on_progress is not None:
+        if call.on_progress is None:
+            return
+        if call.is_held_up:
+            self.dropped += call.hand_over_now(progress, self._limits.max_notifications)
+        else:
             call.undelivered += 1
             self._push(None, _CallProgress(call, progress))
 
@@ -142,7 +147,8 @@ class Notices:
 
     async def _handle(self, notification: Notification, origin: Origin | None) -> None:
         try:
-            await self._dispatcher.notified(notification, origin)
+            with delivering(self._calls):
+                await self._dispatcher.notified(notification, origin)
         except Exception:
             # The boundary of one notification: its handler's failure costs nobody else anything.
             _log.exception("a handler of %s failed", notification.method)

@@ -38,10 +38,11 @@ from .._codec._jsonrpc import (
     encode_notification,
     id_of_fragment,
     invalid_request,
+    is_answer_fragment,
     parse_message,
 )
-from .._errors import INVALID_REQUEST, PARSE_ERROR, SERVER_BUSY, ConnectionLost, LocalProtocolError, RequestError
-from .._groups import sole_error
+from .._errors import PARSE_ERROR, SERVER_BUSY, ConnectionLost, LocalProtocolError, RequestError
+from .._groups import shield_started, sole_error
 from .._limits import Limits
 from ._batch import BatchReply
 from ._calls import Calls
@@ -113,7 +114,7 @@ class Peer:
         self._calls = Calls(channel, self._outbox, limits, changed)
         self._notices = Notices(self._calls, dispatcher, limits)
         self._exchanges = Exchanges(nursery, dispatcher, self, self._outbox, self._calls, limits, changed)
-        self._service = trio.CancelScope(shield=True)
+        self._service = trio.CancelScope()
         self._input_ended = trio.Event()
         self._end: ConnectionLost | None = None  # why nothing comes any more
         self._lost: ConnectionLost | None = None  # why nothing goes any more either
@@ -194,7 +195,8 @@ class Peer:
             For each request its result, or the error that answers it.
 
         Raises:
-            ValueError: There are none, or more than `Limits.max_outbound_requests`.
+            ValueError: There are none, or more than `Limits.max_batch_messages` or
+                `Limits.max_outbound_requests`.
             Others: As `request`.
 
         Spec: 2025-03-26, basic, "Batching". Whether the revision has batches is the caller's business.
@@ -311,6 +313,7 @@ class Peer:
                 nursery.start_soon(self._write, name=f"writing to {self._channel.description}")
                 nursery.start_soon(self._notices.deliver, name=f"notifications of {self._channel.description}")
                 task_status.started()
+                shield_started(self._service)
 
     async def _write(self) -> None:
         try:
@@ -320,8 +323,8 @@ class Peer:
                     self._calls.mark_written(entry)
                     self._show("sent", entry.message.data)
                 await self._channel.send([entry.message for entry in taken])
-        except ConnectionLost as lost:
-            self._lose(lost)
+        except (ConnectionLost, trio.ClosedResourceError, trio.BrokenResourceError) as error:
+            self._lose(self._loss(error))
 
     async def _read(self) -> None:
         try:
@@ -332,8 +335,17 @@ class Peer:
                     await self._take(received)
         except trio.EndOfChannel:
             self._end_input(ConnectionLost(f"{self._channel.description} closed the connection"))
-        except ConnectionLost as lost:
-            self._lose(lost)
+        except (ConnectionLost, trio.ClosedResourceError, trio.BrokenResourceError) as error:
+            self._lose(self._loss(error))
+
+    def _loss(self, error: Exception) -> ConnectionLost:
+        """Say why the channel cannot be used any more. Its owner may have closed it while it was in use."""
+        if isinstance(error, ConnectionLost):
+            return error
+        how = "was closed" if isinstance(error, trio.ClosedResourceError) else f"failed: {error}"
+        lost = ConnectionLost(f"the channel to {self._channel.description} {how}")
+        lost.__cause__ = error
+        return lost
 
     def _show(self, direction: Literal["sent", "received"], data: bytes) -> None:
         if self._on_frame is not None:
@@ -365,17 +377,22 @@ class Peer:
     def _take_too_large(self, received: TooLarge) -> None:
         id = id_of_fragment(received.head, received.tail)
         problem = f"a message of {received.size} bytes; max_message_bytes is {self._limits.max_message_bytes}"
-        if b'"method"' in received.head:
-            self._complain(id, RequestError(INVALID_REQUEST, f"invalid request: {problem}"), received.origin)
+        if not is_answer_fragment(received.head, received.tail):
+            self._complain(id, invalid_request(problem), received.origin)
         elif not self._calls.refuse(id, f"the answer was {problem}"):
             _log.warning("%s sent %s, and it is lost", self._channel.description, problem)
 
     async def _take_batch(self, messages: list[Any], origin: Origin | None) -> None:
-        if not self._dispatcher.accepts_batches or not messages:
-            problem = "an empty batch" if not messages else "the revision in use has no batches"
+        most = self._limits.max_batch_messages
+        if not self._dispatcher.accepts_batches or not 0 < len(messages) <= most:
+            problem = "the revision in use has no batches"
+            if self._dispatcher.accepts_batches:
+                problem = f"a batch of {len(messages)} messages; it holds 1 to {most} (max_batch_messages)"
             self._complain(None, invalid_request(problem), origin)
             return
-        batch = BatchReply(lambda reply: self._outbox.put(OutboxEntry(reply)), origin)
+        batch = BatchReply(
+            lambda reply: self._outbox.put(OutboxEntry(reply)), origin, self._limits.max_message_bytes
+        )
         for value in messages:
             await self._take_message(value, Arrival(origin, batch=batch))
         batch.close()

@@ -28,6 +28,7 @@ class SilenceScope:
     latest: float
     _scope: trio.CancelScope
     _enclosing: SilenceScope | None
+    _is_over: bool = False
 
     @property
     def deadline(self) -> float:
@@ -47,8 +48,14 @@ _current: ContextVar[SilenceScope | None] = ContextVar("trio_mcp_silence_scope",
 
 
 def current_silence_scope() -> SilenceScope | None:
-    """Return the innermost `fail_after_silence` around the current task."""
-    return _current.get()
+    """Return the innermost `fail_after_silence` around the current task.
+
+    A task that was started inside one may live longer, and is then inside no more.
+    """
+    silence = _current.get()
+    while silence is not None and silence._is_over:  # noqa: SLF001 - this module's own
+        silence = silence._enclosing  # noqa: SLF001 - this module's own
+    return silence
 
 
 @contextmanager
@@ -79,6 +86,7 @@ def fail_after_silence(idle: float, *, at_most: float) -> Generator[SilenceScope
         try:
             yield silence
         finally:
+            silence._is_over = True  # noqa: SLF001 - this module's own
             _current.reset(token)
     if scope.cancelled_caught:
         raise trio.TooSlowError(
@@ -90,22 +98,20 @@ def granted_deadline() -> float:
     """Return the deadline that a request made now may tell its callee, on Trio's clock.
 
     It is that of the cancel scopes around the current task, where a `fail_after_silence` counts with the latest
-    moment it can be pushed to.
+    moment it can be pushed to. Trio knows which scopes those are: not that in which the task was merely started.
     """
-    silence = _current.get()
+    silence = current_silence_scope()
     if silence is None:
         return trio.current_effective_deadline()
     lifted: list[tuple[trio.CancelScope, float]] = []
-    latest = math.inf
     while silence is not None:
         scope = silence._scope  # noqa: SLF001 - this module's own
         lifted.append((scope, scope.deadline))
-        latest = min(latest, silence.latest)
-        scope.deadline = math.inf
+        scope.deadline = silence.latest
         silence = silence._enclosing  # noqa: SLF001 - this module's own
-    # No checkpoint in here, so nobody sees the scopes without their deadlines.
+    # No checkpoint in here, so nobody sees the scopes with these deadlines.
     try:
-        return min(latest, trio.current_effective_deadline())
+        return trio.current_effective_deadline()
     finally:
         for scope, deadline in lifted:
             scope.deadline = deadline

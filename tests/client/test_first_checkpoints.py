@@ -1,0 +1,403 @@
+"""Every public async function checkpoints on every path that returns, the short ones included."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, Final, Literal, TypeAlias
+
+import attrs
+import pytest
+import trio
+import trio.testing
+from number_pages import Numbers, numbers_of
+from wires import ScriptedChannel, answer
+
+import trio_mcp
+from trio_mcp import (
+    Channel,
+    Client,
+    Context,
+    Outgoing,
+    Pages,
+    Progress,
+    ProgressReporter,
+    Server,
+    Shutdown,
+    StreamChannel,
+    memory_channel_pair,
+    open_client,
+    run_client,
+    serve_stdio,
+)
+from trio_mcp.types import ClientCapabilities, PromptReference, RootsCapability
+
+LEGACY: Final = "2025-03-26"
+NEWEST_LEGACY: Final = "2025-11-25"
+MODERN: Final = "2026-07-28"
+
+Act: TypeAlias = Callable[[], Awaitable[object]]
+
+
+@attrs.frozen
+class Case:
+    """A public async function, on one of its paths.
+
+    Attributes:
+        function: Its qualified name.
+        setting: Makes what it needs, and gives the call to make.
+    """
+
+    function: str
+    setting: Callable[[], AbstractAsyncContextManager[Act]]
+
+
+CASES: list[Case] = []
+
+
+_Setting: TypeAlias = Callable[[], AbstractAsyncContextManager[Act]]
+
+
+def case(function: str) -> Callable[[_Setting], _Setting]:
+    def register(setting: _Setting) -> _Setting:
+        CASES.append(Case(function, setting))
+        return setting
+
+    return register
+
+
+def small_server() -> Server[None]:
+    server: Server[None] = Server("small")
+
+    @server.tool
+    async def quick() -> str:
+        await trio.lowlevel.checkpoint()
+        return "done"
+
+    @server.prompt
+    async def greeting(kind: Literal["short", "long"]) -> str:
+        await trio.lowlevel.checkpoint()
+        return kind
+
+    server.add_resource("x:y", "text")
+    return server
+
+
+def client_case(name: str, revision: str, act: Callable[[Client], Awaitable[object]]) -> None:
+    @case(f"Client.{name}")
+    @asynccontextmanager
+    async def _setting() -> AsyncGenerator[Act]:
+        async with open_client(small_server(), revision=revision, roots=[]) as client:
+            yield lambda: act(client)
+
+
+for _revision in (LEGACY, MODERN):
+    client_case("call_tool", _revision, lambda client: client.call_tool("quick"))
+    client_case("request", _revision, lambda client: client.request("tools/list"))
+    client_case("request_many", _revision, lambda client: client.request_many([]))
+    client_case("request_many", _revision, lambda client: client.request_many([("tools/list", None)]))
+    client_case("notify", _revision, lambda client: client.notify("x/y"))
+    client_case("ping", _revision, lambda client: client.ping())
+    client_case("set_log_level", _revision, lambda client: client.set_log_level("error"))
+    client_case("aclose", _revision, lambda client: client.aclose())
+    client_case("answer_input", _revision, lambda client: client.answer_input({}))
+    client_case(
+        "complete", _revision, lambda client: client.complete(PromptReference(name="greeting"), "kind", "s")
+    )
+    client_case("discover", _revision, lambda client: client.discover())
+    client_case("get_prompt", _revision, lambda client: client.get_prompt("greeting", {"kind": "short"}))
+    client_case("read_resource", _revision, lambda client: client.read_resource("x:y"))
+    client_case("roots_changed", _revision, lambda client: client.roots_changed())
+    client_case("set_roots", _revision, lambda client: client.set_roots([]))
+client_case("request_many", LEGACY, lambda client: client.request_many([("ping", None)], batch=True))
+
+
+@case("Client.aclose")
+@asynccontextmanager
+async def _closing_again() -> AsyncGenerator[Act]:
+    async with open_client(small_server()) as client:
+        await client.aclose()
+        yield client.aclose
+
+
+@case("Pages.__anext__")
+@asynccontextmanager
+async def _pages() -> AsyncGenerator[Act]:
+    async with open_client(small_server()) as client:
+        pages = client.list_tools()
+        yield lambda: anext(pages)
+
+
+@case("Pages.__anext__")
+@asynccontextmanager
+async def _buffered_pages() -> AsyncGenerator[Act]:
+    async def fetch(_: str | None) -> Numbers:
+        await trio.lowlevel.checkpoint()
+        return Numbers(numbers=[1, 2])
+
+    pages = Pages(fetch, numbers_of, what="numbers", max_pages=100)
+    await anext(pages)
+    yield lambda: anext(pages)
+
+
+@case("PageIterator.__anext__")
+@asynccontextmanager
+async def _whole_pages() -> AsyncGenerator[Act]:
+    async with open_client(small_server()) as client:
+        pages = client.list_tools().pages()
+        yield lambda: anext(pages)
+
+
+@case("Events.__anext__")
+@asynccontextmanager
+async def _events() -> AsyncGenerator[Act]:
+    server = small_server()
+    async with open_client(server) as client, client.listen(tools_list_changed=True) as events:
+        server.list_changed("tools")
+        await trio.testing.wait_all_tasks_blocked()
+        yield lambda: anext(events)
+
+
+@case("Server.resource_updated")
+@asynccontextmanager
+async def _resource_updated() -> AsyncGenerator[Act]:
+    await trio.lowlevel.checkpoint()
+    yield lambda: small_server().resource_updated("x:y")
+
+
+@asynccontextmanager
+async def in_handler(*, with_progress: bool = True, revision: str = LEGACY) -> AsyncGenerator[Context[Any]]:
+    """Be inside a handler whose request is waited for."""
+    contexts: list[Context[Any]] = []
+    seen: list[Progress] = []
+    server: Server[None] = Server("context")
+    ready, leave = trio.Event(), trio.Event()
+
+    @server.tool
+    async def stay(ctx: Context[Any]) -> str:
+        contexts.append(ctx)
+        ready.set()
+        await leave.wait()
+        return "left"
+
+    async def roots(_: object) -> dict[str, Any]:
+        await trio.lowlevel.checkpoint()
+        return {"roots": []}
+
+    async def ask() -> None:
+        await client.call_tool("stay", on_progress=seen.append if with_progress else None)
+
+    handlers = {"roots/list": roots}
+    async with (
+        open_client(
+            server,
+            revision=revision,
+            request_handlers=handlers,
+            capabilities=ClientCapabilities(roots=RootsCapability()),
+            on_elicit=lambda _: "decline",
+            elicit_modes=("form", "url"),
+            on_sample=lambda _: "sampled",
+        ) as client,
+        trio.open_nursery() as nursery,
+    ):
+        nursery.start_soon(ask)
+        await ready.wait()
+        yield contexts[0]
+        leave.set()
+
+
+def context_case(
+    name: str,
+    act: Callable[[Context[Any]], Awaitable[object]],
+    *,
+    with_progress: bool = True,
+    revision: str = LEGACY,
+) -> None:
+    @case(f"Context.{name}")
+    @asynccontextmanager
+    async def _setting() -> AsyncGenerator[Act]:
+        async with in_handler(with_progress=with_progress, revision=revision) as context:
+            yield lambda: act(context)
+
+
+for _with_progress in (True, False):
+    context_case("report_progress", lambda ctx: ctx.report_progress(1), with_progress=_with_progress)
+context_case("log", lambda ctx: ctx.log("error", "heard"))
+context_case("log", lambda ctx: ctx.log("debug", "not heard"))
+context_case("debug", lambda ctx: ctx.debug("not heard"))
+context_case("info", lambda ctx: ctx.info("heard"))
+context_case("warning", lambda ctx: ctx.warning("heard"))
+context_case("error", lambda ctx: ctx.error("heard"))
+for _level in ("notice", "critical", "alert", "emergency"):
+    context_case(_level, lambda ctx, level=_level: getattr(ctx, level)("heard"))  # type: ignore[misc]
+context_case("elicit", lambda ctx: ctx.elicit("?", bool), revision=NEWEST_LEGACY)
+context_case("elicit_url", lambda ctx: ctx.elicit_url("?", "https://x.test"), revision=NEWEST_LEGACY)
+context_case("elicitation_complete", lambda ctx: ctx.elicitation_complete("1"), revision=NEWEST_LEGACY)
+context_case("sample", lambda ctx: ctx.sample("?", max_tokens=1), revision=NEWEST_LEGACY)
+context_case("list_roots", lambda ctx: ctx.list_roots(), revision=NEWEST_LEGACY)
+context_case("elicitation_complete", lambda ctx: ctx.elicitation_complete("1"))
+context_case("request", lambda ctx: ctx.request("roots/list"))
+
+
+def progress_case(name: str, act: Callable[[ProgressReporter], Awaitable[object]]) -> None:
+    @case(f"ProgressReporter.{name}")
+    @asynccontextmanager
+    async def _setting() -> AsyncGenerator[Act]:
+        async with in_handler() as context:
+            yield lambda: act(context.progress(10))
+
+
+progress_case("advance", lambda progress: progress.advance())
+progress_case("advance", lambda progress: progress.advance(0))
+progress_case("report", lambda progress: progress.report(1))
+progress_case("__aenter__", lambda progress: progress.__aenter__())
+
+
+def channel_cases(kind: str, make: Callable[[], tuple[Channel, Channel]]) -> None:
+    @case(f"{kind}.send")
+    @asynccontextmanager
+    async def _send() -> AsyncGenerator[Act]:
+        near, far = make()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(far.receive)
+            yield lambda: near.send([Outgoing(b"{}")])
+            await near.aclose()
+            await far.aclose()
+
+    @case(f"{kind}.receive")
+    @asynccontextmanager
+    async def _receive() -> AsyncGenerator[Act]:
+        near, far = make()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(far.send, [Outgoing(b"{}"), Outgoing(b"{}")])
+            yield near.receive
+            await near.aclose()
+            await far.aclose()
+
+    @case(f"{kind}.aclose")
+    @asynccontextmanager
+    async def _aclose() -> AsyncGenerator[Act]:
+        near, far = make()
+        yield near.aclose
+        await far.aclose()
+
+    @case(f"{kind}.aclose")
+    @asynccontextmanager
+    async def _aclose_again() -> AsyncGenerator[Act]:
+        near, far = make()
+        await near.aclose()
+        yield near.aclose
+        await far.aclose()
+
+
+def stream_pair() -> tuple[StreamChannel, StreamChannel]:
+    near, far = trio.testing.memory_stream_pair()
+    return (
+        StreamChannel(near, near, max_message_bytes=1000, description="far"),
+        StreamChannel(far, far, max_message_bytes=1000, description="near"),
+    )
+
+
+channel_cases("MemoryChannel", memory_channel_pair)
+channel_cases("StreamChannel", stream_pair)
+
+
+@case("Server.serve_channel")
+@asynccontextmanager
+async def _serve_channel() -> AsyncGenerator[Act]:
+    near, far = memory_channel_pair()
+    await near.aclose()
+    yield lambda: small_server().serve_channel(far)
+
+
+@case("serve_stdio")
+@asynccontextmanager
+async def _serve_stdio() -> AsyncGenerator[Act]:
+    kept = os.dup(0), os.dup(1)
+    reading, writing = os.pipe()
+    os.close(writing)
+    os.dup2(reading, 0)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    try:
+        yield lambda: serve_stdio(small_server())
+    finally:
+        os.dup2(kept[0], 0)
+        os.dup2(kept[1], 1)
+        for descriptor in (*kept, reading, nowhere):
+            os.close(descriptor)
+
+
+@case("run_client")
+@asynccontextmanager
+async def _run_client() -> AsyncGenerator[Act]:
+    def reply(message: dict[str, Any]) -> object:
+        if message.get("method") == "notifications/initialized":
+            channel.hang_up()
+            return None
+        server = {"name": "brief", "version": "1"}
+        return answer(message, {"protocolVersion": LEGACY, "capabilities": {}, "serverInfo": server})
+
+    channel = ScriptedChannel(reply)
+    yield lambda: run_client(channel, revision=LEGACY)
+
+
+for _name in ("wait_drain", "wait_abort"):
+
+    @case(f"Shutdown.{_name}")
+    @asynccontextmanager
+    async def _shutdown(name: str = _name) -> AsyncGenerator[Act]:
+        shutdown = Shutdown()
+        shutdown.abort()
+        yield getattr(shutdown, name)
+
+
+@case("open_client")
+@asynccontextmanager
+async def _entering() -> AsyncGenerator[Act]:
+    opening = open_client(small_server())
+    yield opening.__aenter__
+    await opening.__aexit__(None, None, None)
+
+
+@case("open_client")
+@asynccontextmanager
+async def _leaving() -> AsyncGenerator[Act]:
+    opening = open_client(small_server())
+    await opening.__aenter__()
+    yield lambda: opening.__aexit__(None, None, None)
+
+
+@pytest.mark.parametrize("tried", CASES, ids=lambda tried: tried.function)
+async def test_it_checkpoints(tried: Case) -> None:
+    """An `await` that never gives way starves everybody else, and cannot be cancelled."""
+    with trio.fail_after(10):
+        async with tried.setting() as act:
+            with trio.testing.assert_checkpoints():
+                await act()
+
+
+def public_async_functions() -> set[str]:
+    """Return what this library offers to be awaited."""
+    found: set[str] = set()
+    for name in trio_mcp.__all__:
+        value = getattr(trio_mcp, name)
+        if inspect.iscoroutinefunction(value):
+            found.add(name)
+        elif inspect.isclass(value) and not getattr(value, "_is_protocol", False) and value is not Channel:
+            found |= {
+                f"{name}.{member}"
+                for home in value.__mro__
+                if home.__module__.startswith("trio_mcp")
+                for member, function in vars(home).items()
+                if inspect.iscoroutinefunction(function)
+                and (member[0] != "_" or member in {"__anext__", "__aenter__"})
+            }
+    return found
+
+
+def test_every_public_async_function_has_a_case() -> None:
+    """One that is added here must be tried: this is the reminder."""
+    assert public_async_functions() <= {tried.function for tried in CASES}

@@ -1,0 +1,258 @@
+"""Connecting that is cut short, and connections that end in odd ways."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+from talking import session_of
+from wires import ScriptedChannel, answer, modern_server, wait_lost
+
+from trio_mcp import (
+    ConnectionLost,
+    Limits,
+    RemoteProtocolError,
+    RequestError,
+    RestartPolicy,
+    Server,
+    StdioServerParameters,
+    StreamChannel,
+    memory_channel_pair,
+    open_client,
+    run_client,
+)
+from trio_mcp._peer._peer import open_peer
+
+ENOUGH = 30
+
+LEAVING_A_CHILD = """
+import subprocess, sys
+subprocess.Popen([sys.executable, "-c", "import time; time.sleep(8)"], start_new_session=True)
+sys.exit(3)
+"""
+
+
+def make_server() -> Server[None]:
+    server: Server[None] = Server("quick")
+
+    @server.tool
+    async def quick() -> str:
+        await trio.lowlevel.checkpoint()
+        return "done"
+
+    return server
+
+
+class CancelAtStep(trio.abc.Instrument):
+    """Cancels a scope after so many steps of whatever tasks."""
+
+    def __init__(self, scope: trio.CancelScope, step: int) -> None:
+        self._scope = scope
+        self._left = step
+
+    def after_task_step(self, task: trio.lowlevel.Task) -> None:
+        del task
+        self._left -= 1
+        if self._left == 0:
+            self._scope.cancel()
+
+
+async def use_block() -> None:
+    async with open_client(make_server()) as client:
+        await client.call_tool("quick")
+
+
+async def use_task() -> None:
+    async with trio.open_nursery() as nursery:
+        client = await nursery.start(run_client, make_server())
+        await client.call_tool("quick")
+        await client.aclose()
+
+
+async def serve() -> None:
+    ours, theirs = memory_channel_pair()
+    async with trio.open_nursery() as nursery:
+        await nursery.start(make_server().serve_channel, theirs)
+        await ours.aclose()
+
+
+async def use_peer() -> None:
+    ours, _ = memory_channel_pair()
+    async with session_of(make_server()) as session, open_peer(ours, session, Limits()):
+        await trio.lowlevel.checkpoint()
+
+
+@pytest.mark.parametrize("use", [use_block, use_task, serve, use_peer])
+async def test_cancelled_at_every_step(use: Callable[[], Any]) -> None:
+    """Promises 7 and 8: whenever it is cancelled, it ends at once and nothing of it is left.
+
+    A task that shields itself while it is being started must not be left where nobody can end it.
+    """
+    before = trio.lowlevel.current_statistics().tasks_living
+    for step in range(1, 400):
+        with trio.CancelScope() as scope:
+            instrument = CancelAtStep(scope, step)
+            trio.lowlevel.add_instrument(instrument)
+            try:
+                with trio.fail_after(
+                    ENOUGH
+                ):  # a shielded task that is left does not heed it: the test hangs here
+                    await use()
+            finally:
+                trio.lowlevel.remove_instrument(instrument)
+        assert trio.lowlevel.current_statistics().tasks_living == before
+        if not scope.cancel_called:
+            return
+    raise AssertionError("it never came to its end")
+
+
+@pytest.mark.parametrize("use", [use_block, use_task, serve, use_peer])
+async def test_nothing_is_begun_under_cancellation(
+    use: Callable[[], Any], autojump_clock: trio.testing.MockClock
+) -> None:
+    """The simplest case of it."""
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await use()
+    assert scope.cancelled_caught
+    assert trio.current_time() == 0
+
+
+async def test_a_silent_process_gets_one_connect_timeout() -> None:
+    """Promise 7: the second chance, without the question that some servers die of, has no time of its own."""
+    parameters = StdioServerParameters(sys.executable, ["-c", "import time; time.sleep(600)"])
+    limits = Limits(connect_timeout=1, discover_timeout=5, terminate_timeout=0.1)
+    starts = trio.current_time()
+    with pytest.raises(ConnectionLost, match="connect_timeout"):
+        async with open_client(parameters, limits=limits):
+            pass
+    assert 1 <= trio.current_time() - starts < 1.9
+
+
+@pytest.mark.parametrize(
+    ("code", "problem"),
+    [
+        ("import os, time; os.close(1); time.sleep(60)", "closed its output and has not exited"),
+        # In a session of its own, so that nothing ends it before we do; with the pipes, so that there is no end.
+        (LEAVING_A_CHILD, "exited with status 3"),
+    ],
+    ids=["output closed", "output inherited"],
+)
+async def test_half_an_end_is_an_end(code: str, problem: str) -> None:
+    """Promise 7: a server that is gone answers nothing, whoever still holds its pipes."""
+    parameters = StdioServerParameters(sys.executable, ["-c", code])
+    limits = Limits(connect_timeout=20, terminate_timeout=0.1)
+    with trio.fail_after(7), pytest.raises(ConnectionLost, match=problem):
+        async with open_client(parameters, limits=limits, revision="2025-11-25"):
+            pass
+
+
+async def test_a_descendant_that_goes_on_talking_is_heard() -> None:
+    """What the process has written is read to its end, also when somebody else writes it later."""
+    child = (
+        "import sys, json, time\n"
+        "for line in sys.stdin:\n"
+        "    request = json.loads(line)\n"
+        "    if 'id' not in request: continue\n"
+        "    result = {'protocolVersion': '2025-11-25', 'capabilities': {}, 'serverInfo': {'name': 'x', 'version': ''}}\n"
+        "    time.sleep(0.4)\n"
+        "    print(json.dumps({'jsonrpc': '2.0', 'id': request['id'], 'result': result}), flush=True)\n"
+    )
+    code = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {child!r}])"
+    parameters = StdioServerParameters(sys.executable, ["-c", code])
+    with trio.fail_after(ENOUGH):
+        async with open_client(parameters, limits=Limits(terminate_timeout=1), revision="2025-11-25") as client:
+            for _ in range(4):
+                await client.ping()
+
+
+async def test_closing_the_channel_beneath_a_client_ends_its_calls_and_not_its_block(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Whoever made the channel may close it. That is a lost connection, and a lost connection ends no block."""
+    ours, theirs = memory_channel_pair()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(make_server().serve_channel, theirs)
+        async with open_client(ours) as client:
+            await ours.aclose()
+            lost = await wait_lost(lambda: client.call_tool("quick"))
+            assert "was closed" in lost.reason
+            assert isinstance(lost.__cause__, trio.ClosedResourceError)
+
+
+class BreakingChannel(ScriptedChannel):
+    """Fails as Trio's own streams do, in the one direction or the other."""
+
+    broken: str = ""
+
+    async def send(self, messages: Any) -> None:
+        await super().send(messages)
+        if self.broken == "send":
+            raise trio.BrokenResourceError("the wire is cut")
+
+    async def receive(self) -> Any:
+        received = await super().receive()
+        if self.broken == "receive":
+            raise trio.BrokenResourceError("the wire is cut")
+        return received
+
+
+@pytest.mark.parametrize("direction", ["send", "receive"])
+async def test_a_channel_may_fail_as_streams_do(direction: str, autojump_clock: trio.testing.MockClock) -> None:
+    """A transport of somebody else's may forget to say `ConnectionLost`."""
+    channel = BreakingChannel(modern_server(lambda message: answer(message, {}) if "id" in message else None))
+    async with open_client(channel, revision="2026-07-28") as client:
+        channel.broken = direction
+        lost = await wait_lost(lambda: client.request("x/y"))
+        assert lost.reason == "the channel to the scripted peer failed: the wire is cut"
+
+
+async def test_an_answer_that_is_too_large_fails_its_call_whatever_is_in_it() -> None:
+    """A result may have a member called `method`; it is an answer all the same, and somebody waits for it."""
+    server = make_server()
+
+    @server.request_handler("x/y")
+    async def large(params: Any, context: Any) -> dict[str, Any]:
+        await trio.lowlevel.checkpoint()
+        return {"method": "GET", "text": "x" * 5000}
+
+    ours, theirs = trio.testing.memory_stream_pair()
+    far = StreamChannel(theirs, theirs, max_message_bytes=10**6, description="the client")
+    near = StreamChannel(ours, ours, max_message_bytes=2000, description="the server")
+    with trio.fail_after(ENOUGH):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(server.serve_channel, far)
+            async with open_client(near) as client:
+                with pytest.raises(RemoteProtocolError, match="the answer was a message of 5"):
+                    await client.request("x/y")
+
+
+async def test_a_server_that_refused_a_log_level_can_be_restored() -> None:
+    """What it refused once is not asked of it each time it comes back."""
+    code = (
+        "import sys, json, os\n"
+        "for line in sys.stdin:\n"
+        "    request = json.loads(line)\n"
+        "    if 'id' not in request: continue\n"
+        "    if request['method'] == 'x/die': os._exit(1)\n"
+        "    answer = {'jsonrpc': '2.0', 'id': request['id']}\n"
+        "    if request['method'] == 'logging/setLevel':\n"
+        "        answer['error'] = {'code': -32601, 'message': 'no logging here'}\n"
+        "    else:\n"
+        "        answer['result'] = {'protocolVersion': '2025-11-25', 'capabilities': {},\n"
+        "                            'serverInfo': {'name': 'x', 'version': ''}}\n"
+        "    print(json.dumps(answer), flush=True)\n"
+    )
+    restart = RestartPolicy(first_delay=0.01, max_restarts=2)
+    parameters = StdioServerParameters(sys.executable, ["-c", code], restart=restart)
+    with trio.fail_after(ENOUGH):
+        async with open_client(parameters, revision="2025-11-25") as client:
+            with pytest.raises(RequestError, match="no logging here"):
+                await client.set_log_level("debug")
+            with pytest.raises(ConnectionLost):
+                await client.request("x/die")
+            await client.ping()

@@ -1,0 +1,20 @@
+"""A list of the protocol that there is not: numbers."""
+
+from collections.abc import Sequence
+
+from trio_mcp.types import PaginatedResult
+from trio_mcp.types._fields import wire
+
+__all__ = ["Numbers", "numbers_of"]
+
+
+@wire
+class Numbers(PaginatedResult):
+    """One page of numbers."""
+
+    numbers: Sequence[int]
+
+
+def numbers_of(page: Numbers) -> Sequence[int]:
+    """Return what is listed on a page."""
+    return page.numbers
