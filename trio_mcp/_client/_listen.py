@@ -142,12 +142,16 @@ class _Listener:
     async def _listen(self) -> None:
         backoff = Backoff(RENEWAL)
         may_retry = True
+        pause = 0.0
         while True:
             self._acknowledged_at = None
             self._connection = None
             try:
-                connection = self._connection = await self._keeper.connected()
-                await self._subscribe(connection)
+                await self._keeper.connected()
+                if pause:
+                    await trio.sleep(pause)  # after the connection is back, or all clients would ask at once
+                self._connection = await self._keeper.connected()
+                await self._subscribe(self._connection)
             except McpError as error:
                 failure = error
             else:
@@ -161,11 +165,15 @@ class _Listener:
             if self._keeper.is_over or (is_final(failure) and not was_lost):
                 raise failure
             self._interruption = str(failure)
+            # A connection that is lost is the keeper's to count.
             delay = RENEWAL.first_delay if was_lost else backoff.next_delay(self._lasted())
             if delay is None:
                 raise failure
             _log.warning("listening was interrupted and goes on: %s", self._interruption)
-            await trio.sleep(jittered(delay))
+            pause = jittered(delay)
+            if connection is None:
+                await trio.sleep(pause)  # there was none, and asking for it makes the next attempt
+                pause = 0.0
 
     async def _expect_replacement(
         self, connection: Connection | None, failure: McpError, *, may_retry: bool

@@ -128,8 +128,8 @@ async def open_client(target: Target, **options: Unpack[ClientOptions]) -> Async
 
     Args:
         target: The URL of a server (``https://``, ``http://``, or for a Unix socket
-            ``http+unix://%2Frun%2Fmcp.sock/mcp``) or `HttpServerParameters`, a server process to start, a server in this process, or a
-            channel.
+            ``http+unix://%2Frun%2Fmcp.sock/mcp``) or `HttpServerParameters`, a server process to start, a server
+            in this process, or a channel.
         **options: See `ClientOptions`.
 
     Raises:

@@ -56,7 +56,9 @@ class HttpClient:
             async with pool.request(request, urgent=urgent) as response:
                 encoding = response.headers.get("content-encoding")
                 if encoding is not None and encoding.lower() != "identity":
-                    raise RemoteProtocolError(f"{target.url} answered with {encoding!r}, which was not asked for")
+                    raise RemoteProtocolError(
+                        f"{target.origin} answered with {encoding!r}, which was not asked for"
+                    )
                 yield response
 
     @contextmanager
