@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import json
 import math
 import pickle
@@ -175,7 +176,7 @@ def test_every_limit_has_a_name_a_unit_and_a_default() -> None:
     for name, value in attrs.asdict(limits).items():
         assert type(value) is (int if name in SIZES else float)
         assert 0 < value < math.inf
-        assert f"        {name}: " in (Limits.__doc__ or ""), f"{name} is not described"
+        assert f"\n    {name}: " in (inspect.getdoc(Limits) or ""), f"{name} is not described"
 
 
 @pytest.mark.parametrize("name", SIZES)

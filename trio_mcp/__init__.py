@@ -110,7 +110,9 @@ from ._server._context import ProgressReporter as ProgressReporter
 from ._server._depends import Depends as Depends
 from ._server._elicitation import Elicitation as Elicitation
 from ._server._elicitation import URLElicitationRequired as URLElicitationRequired
+from ._server._extension import ServerExtension as ServerExtension
 from ._server._input_required import InputRequired as InputRequired
+from ._server._interim import ExtensionResult as ExtensionResult
 from ._server._log_handler import LogHandler as LogHandler
 from ._server._media import Audio as Audio
 from ._server._media import File as File
@@ -152,6 +154,7 @@ __all__ = [
     "Events",
     "ExtensionClient",
     "ExtensionNotificationHandler",
+    "ExtensionResult",
     "Field",
     "File",
     "HeaderSource",
@@ -210,6 +213,7 @@ __all__ = [
     "SampleAnswer",
     "SamplingInput",
     "Server",
+    "ServerExtension",
     "ServesChannels",
     "SessionLost",
     "Shutdown",

@@ -258,7 +258,10 @@ async def test_a_stream_that_ends_without_an_answer_fails_its_request(
             await call.raw(b"data: \xff\n\n")
 
     async with client_of(handler, limits=Limits(max_message_bytes=10_000)) as (client, server):
-        with trio.fail_after(1), pytest.raises(ConnectionLost if ending in {"cut", "silent"} else RemoteProtocolError):
+        with (
+            trio.fail_after(1),
+            pytest.raises(ConnectionLost if ending in {"cut", "silent"} else RemoteProtocolError),
+        ):
             await client.request("x/y")
     assert server.said == ["POST server/discover", "POST x/y"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import trio
@@ -14,8 +14,7 @@ from trio_mcp import Client, Progress, RequestError, Revision, open_client
 
 
 async def call_tool(client: Client, **options: Any) -> object:
-    result: object = await client.call_tool("x", **options)
-    return result
+    return cast("object", await client.call_tool("x", **options))
 
 
 async def get_prompt(client: Client, **options: Any) -> object:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import trio
@@ -33,8 +33,7 @@ ROOTS: dict[str, Any] = {"method": "roots/list"}
 
 
 async def call_tool(client: Client, **options: Any) -> object:
-    result: object = await client.call_tool("x", {"a": 1}, **options)
-    return result
+    return cast("object", await client.call_tool("x", {"a": 1}, **options))
 
 
 async def get_prompt(client: Client, **options: Any) -> object:

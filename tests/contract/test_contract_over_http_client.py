@@ -208,8 +208,8 @@ async def test_the_server_is_told_how_much_time_is_left(
         with trio.fail_after(7.5):
             await client.request("x/echo")
         await client.request("x/echo")
-    told = [(call.message.get("params") or {}).get("_meta", {}) for call in server.asked("x/echo")]
-    assert [meta.get("trio-mcp/timeoutMs") for meta in told] == [7500, None]
+    params: list[dict[str, Any]] = [call.message.get("params", {}) for call in server.asked("x/echo")]
+    assert [each.get("_meta", {}).get("trio-mcp/timeoutMs") for each in params] == [7500, None]
 
 
 # 7. Nobody waits for ever.

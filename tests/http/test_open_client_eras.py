@@ -311,4 +311,4 @@ async def test_one_application_can_be_shared(autojump_clock: trio.testing.MockCl
         assert life == ["started"]
     assert life == ["started", "stopped"]
     with pytest.raises(TypeError, match="ASGI"):
-        HttpServerParameters(URL, app="main:app")  # type: ignore[arg-type]  # as a user would
+        HttpServerParameters(URL, app="main:app")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

@@ -163,7 +163,7 @@ class HttpServer:
             "capabilities": self.capabilities,
             "serverInfo": {"name": "scripted", "version": "1"},
         }
-        await self.send(call, result(call.id, **said), **headers)
+        await self.send(call, result(call.id, **said), 200, **headers)
 
     async def _handle(self, call: HttpCall) -> None:
         assert call.rpc is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, Literal, TypeAlias, final
+from typing import Any, Final, Literal, TypeAlias, cast, final
 
 import attrs
 
@@ -43,23 +43,23 @@ def _check_headers(_instance: object, _attribute: object, value: HeaderSource) -
         _encode(value)
 
 
-def _check_app(_instance: object, _attribute: object, value: object) -> None:
+def _check_app(_instance: object, _attribute: object, value: Any) -> None:
     if value is not None and not isinstance(value, AsgiClient) and not callable(value):
         raise TypeError(f"app is an ASGI application, or an open AsgiClient, not {type(value).__name__}")
 
 
-def _encode(headers: Mapping[str, str]) -> tuple[HeaderField, ...]:
+def _encode(headers: object) -> tuple[HeaderField, ...]:
     """Return header fields as they go on the wire.
 
     Raises:
         TypeError: They are none.
         ValueError: One cannot be sent, or is not the user's to choose. The message does not show its value.
     """
-    items: Any = headers.items() if isinstance(headers, Mapping) else None  # pyright: ignore[reportUnnecessaryIsInstance] - users are not checked
-    if items is None:
+    if not isinstance(headers, Mapping):
         raise TypeError(f"headers are a mapping of names to values, not {type(headers).__name__}")
+    items = cast("Mapping[object, object]", headers)
     fields: list[HeaderField] = []
-    for name, value in items:
+    for name, value in items.items():
         if not isinstance(name, str) or not isinstance(value, str):
             raise TypeError(f"headers are strings: {name!r}")
         if not _NAME.fullmatch(name):

@@ -13,6 +13,7 @@ import trio
 from .._channel import Channel, Incoming, Outgoing, Received, TooLarge
 from .._core._lines import LineReader
 from .._errors import ConnectionLost
+from .._limits import Limits
 
 __all__ = ["StreamChannel"]
 
@@ -35,8 +36,8 @@ class StreamChannel(Channel):
         receive_stream: trio.abc.ReceiveStream,
         send_stream: trio.abc.SendStream,
         *,
-        max_message_bytes: int,
-        description: str,
+        max_message_bytes: int = Limits().max_message_bytes,
+        description: str = "the other end of the stream",
     ) -> None:
         self._receive_stream = receive_stream
         self._send_stream = send_stream

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from ..types import InputResponses
 from ._progress import ProgressTarget
 
-__all__ = ["Brought", "ListOptions", "WorkOptions", "brought_by"]
+__all__ = ["Brought", "ListOptions", "WorkOptions", "brought_by", "refuse_unknown"]
 
 
 class ListOptions(TypedDict, total=False):
@@ -51,9 +51,30 @@ class Brought(TypedDict):
 
 
 def brought_by(options: WorkOptions) -> Brought:
-    """Return what goes into the parameters."""
+    """Return what goes into the parameters.
+
+    Raises:
+        TypeError: There is no such option.
+    """
+    refuse_unknown(options, WorkOptions)
     return {
         "meta": options.get("meta"),
         "input_responses": options.get("input_responses"),
         "request_state": options.get("request_state"),
     }
+
+
+def refuse_unknown(options: Mapping[str, object], known: type[Any]) -> None:
+    """Refuse an option that is misspelt. Python lets everything through where options are ``**options``.
+
+    Args:
+        options: What was given.
+        known: The `TypedDict` that says what there is.
+
+    Raises:
+        TypeError: There is no such option.
+    """
+    unknown = options.keys() - known.__annotations__.keys()
+    if unknown:
+        names = ", ".join(sorted(unknown))
+        raise TypeError(f"there is no option {names}; see {known.__name__}: {', '.join(known.__annotations__)}")

@@ -43,7 +43,7 @@ from ..types import (
     ServerCapabilities,
     Tool,
 )
-from ._call_options import ListOptions, WorkOptions, brought_by
+from ._call_options import ListOptions, WorkOptions, brought_by, refuse_unknown
 from ._events import Events
 from ._listen import open_events, what_to_listen_to
 from ._low_level import LowLevelClient
@@ -479,6 +479,7 @@ class Client(LowLevelClient):
         options: ListOptions,
         ask: Callable[[PaginatedRequestParams], Awaitable[_P]] | None = None,
     ) -> Pages[_T, _P]:
+        refuse_unknown(options, ListOptions)
         fresh, meta = options.get("fresh", False), options.get("meta")
 
         async def fetch(cursor: str | None) -> _P:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, Protocol, TypeAlias, final
 
 import attrs
 
+from .._core._extensions import CORE_RESULT_TYPES, check_identifier
 from .._peer._exchange import OnProgress
 from .._revisions import LATEST, METHODS, Revision, Side
 from ._questions import RequestHandler
@@ -21,13 +21,6 @@ __all__ = [
     "ResultHandler",
 ]
 
-_IDENTIFIER: Final = re.compile(
-    r"[A-Za-z]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z]([A-Za-z0-9-]*[A-Za-z0-9])?)*"
-    r"/([A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?)?"
-)
-"""A key of `_meta` with its prefix, which is optional there and required here (2026-07-28, basic/versioning)."""
-
-CORE_RESULT_TYPES: Final = frozenset({"complete", "input_required"})
 CORE_QUESTIONS: Final = frozenset({"sampling/createMessage", "elicitation/create", "roots/list"})
 
 
@@ -103,10 +96,7 @@ class ClientExtension:
     )
 
     def __attrs_post_init__(self) -> None:
-        if not _IDENTIFIER.fullmatch(self.identifier):
-            raise ValueError(
-                f"an extension is called prefix/name, for example com.example/x, not {self.identifier!r}"
-            )
+        check_identifier(self.identifier)
         for kind in CORE_RESULT_TYPES & self.result_types.keys():
             raise ValueError(f"{self.identifier} claims the result type {kind}, which is the protocol's own")
         for method in [*self.notification_handlers, *self.request_handlers]:

@@ -141,18 +141,17 @@ class ConnectionKeeper:
         connection = await self.connected()
         try:
             result = await make(connection)
-        except RequestError as refusal:
-            again = await self.replacement(connection, refusal)
-            if again is None:
-                raise
-            connection = again
-        else:
             connection.is_assumed = False
             return result
+        except RequestError as error:
+            refusal = error
+        again = await self.replacement(connection, refusal)
+        if again is None:
+            raise refusal
         try:
-            return await make(connection)
-        except RequestError as refusal:
-            connection.is_voided_by(refusal)  # the next one who asks begins with another connection
+            return await make(again)
+        except RequestError as error:
+            again.is_voided_by(error)  # the next one who asks begins with another connection
             raise
 
     async def replacement(self, connection: Connection, refusal: McpError) -> Connection | None:
@@ -362,7 +361,7 @@ class ConnectionKeeper:
         while peer.end is None:
             self._wanted = trio.Event()
             failure: McpError = ConnectionLost(f"no agreement within {timeout:g} s (connect_timeout)")
-            with trio.move_on_after(timeout):
+            with trio.move_on_after(timeout):  # noqa: ASYNC912 - agreeing waits for the server
                 try:
                     return await self._agree(peer, messages, probe=void.revision.is_modern)
                 except McpError as error:

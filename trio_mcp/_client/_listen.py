@@ -144,6 +144,7 @@ class _Listener:
         may_retry = True
         pause = 0.0
         while True:
+            await trio.lowlevel.checkpoint_if_cancelled()
             self._acknowledged_at = None
             self._connection = None
             try:

@@ -89,15 +89,15 @@ async def negotiate(
         is_settled = outcome is not None and not isinstance(outcome, ConnectionLost)
     try:
         return await _initialize(peer, identity, legacy)
-    except RequestError as refusal:
-        if is_settled or not modern or refusal.code not in _MODERN_REFUSALS:
-            raise
+    except RequestError as error:
+        refusal = error
+    if modern and not is_settled and refusal.code in _MODERN_REFUSALS:
         # A modern server after all. It was only slow to say so, or what was known of it is out of date.
         outcome = await _discover(peer, identity, max(modern), math.inf)
         revision = _judge(outcome, identity)
-        if revision is None or not revision.is_modern:
-            raise
-        return _discovered(peer, identity, revision, outcome)
+        if revision is not None and revision.is_modern:
+            return _discovered(peer, identity, revision, outcome)
+    raise refusal
 
 
 def _judge(outcome: _Outcome, identity: ClientIdentity) -> Revision | None:

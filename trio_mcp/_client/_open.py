@@ -18,6 +18,7 @@ from .._revisions import Revision
 from .._version import __version__
 from ..types import ClientCapabilities, DiscoverResult, Implementation, evolve
 from ._cache import ResponseCache
+from ._call_options import refuse_unknown
 from ._client import Client
 from ._connection import ClientIdentity
 from ._connectors import Target, connector_for, connector_for_http_sse
@@ -136,6 +137,7 @@ async def open_client(target: Target, **options: Unpack[ClientOptions]) -> Async
         ConnectionLost: The server could not be reached, was silent for `Limits.connect_timeout`, or went away.
         ProtocolError: The two sides speak no common revision, or the handshake was broken.
         RequestError: The server refused the handshake; `HttpStatusError` if HTTP says so.
+        TypeError: There is no such option.
         ValueError: The URL is none, or the options contradict each other.
 
     Spec: 2026-07-28, basic/versioning and basic/transports/streamable-http, "Backward Compatibility"; 2025-11-25,
@@ -199,6 +201,7 @@ async def _keep(
 
 
 def _make_client(target: Target, options: ClientOptions) -> tuple[ConnectionKeeper, Client]:
+    refuse_unknown(options, ClientOptions)
     request_timeout = options.get("request_timeout", math.inf)
     if not request_timeout > 0:
         raise ValueError(f"request_timeout must be more than 0 seconds, not {request_timeout!r}")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import Generic, final
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
+from typing import Any, Generic, final
 
 import trio
 from typing_extensions import TypeVar
@@ -66,8 +66,9 @@ class PageIterator(AsyncIterator[_R], Generic[_R]):
 class Pages(AsyncIterator[_T], Generic[_T, _R]):
     """Iterates over the items of a list and follows its cursors, asking for a page when it is needed.
 
-    Nothing has to be closed: between two items nothing is going on. Items that cannot be read are left out, and
-    the log says so; the others are none the worse for them.
+    ``async for tool in client.list_tools()``, or all of them at once: ``await client.list_tools()``. Nothing has
+    to be closed: between two items nothing is going on. Items that cannot be read are left out, and the log says
+    so; the others are none the worse for them.
 
     Args:
         fetch: Asks for the page at a cursor; `None` is the first.
@@ -103,6 +104,13 @@ class Pages(AsyncIterator[_T], Generic[_T, _R]):
         while not self._items:
             self._items.extend(self._items_of(await anext(self._pages)))
         return self._items.popleft()
+
+    def __await__(self) -> Generator[Any, None, list[_T]]:
+        """Read what is left of the list: ``tools = await client.list_tools()``."""
+        return self._all().__await__()
+
+    async def _all(self) -> list[_T]:
+        return [item async for item in self]
 
     def pages(self) -> PageIterator[_R]:
         """Iterate over whole pages instead, from the beginning, whatever was read of the items.

@@ -20,6 +20,7 @@ from ._asking import Abilities, read_said
 from ._context import Context, Surroundings
 from ._elicitation import URLElicitationRequired, result_for
 from ._input_required import Asking, InputRequired, answer_in_session, input_request
+from ._interim import ExtensionResult
 from ._log_handler import enter_request
 from ._params import read_params
 from ._parking import Parking
@@ -60,6 +61,8 @@ class Answering:
             except URLElicitationRequired as error:
                 await trio.lowlevel.checkpoint()
                 result = result_for(error, _abilities(agreement), context.method)
+            if isinstance(result, ExtensionResult):
+                result = self._application.extension_result(result, agreement)
             return self.written(result, agreement.revision)
 
         return serve

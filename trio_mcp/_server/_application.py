@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol, TypeAlias
 
+from .._core._lifecycle import Agreement
 from .._limits import Limits
 from .._revisions import Revision
 from ..types import Implementation, ServerCapabilities, Tool
@@ -12,6 +13,7 @@ from ._caching import CacheHint
 from ._changes import ChangeHub
 from ._context import Context
 from ._input_required import Asking
+from ._interim import ExtensionResult
 from ._notifications import NotificationHandler
 
 __all__ = ["Application", "MethodHandler"]
@@ -58,6 +60,15 @@ class Application(Protocol):
 
     def cache_hint(self, method: str) -> CacheHint:
         """Return what is said about keeping the results of a method."""
+        ...
+
+    def extension_result(self, result: ExtensionResult, agreement: Agreement) -> Mapping[str, Any]:
+        """Return a result of an extension as plain JSON.
+
+        Raises:
+            TypeError: No extension of the server adds the type.
+            RequestError: The client has not declared the extension.
+        """
         ...
 
     def notification_handler_for(self, method: str) -> NotificationHandler | None:

@@ -21,7 +21,7 @@ from .._groups import sole_error
 from .._schema import CallSpec, inspect_callable, is_unstructured
 from ._context import Context
 from ._depends import Injection, anything, is_provided, name_of, own_parameters, refuse_misplaced
-from ._input_required import asks_for_input
+from ._interim import is_interim
 
 __all__ = ["HandlerFunction", "Overdue", "read_given", "read_handler"]
 
@@ -182,7 +182,7 @@ def read_handler(
         ValueError: The timeout or the limit is out of bounds.
     """
     refuse_misplaced(function)
-    spec = inspect_callable(function, injected=is_provided, unstructured=unstructured, aside=asks_for_input)
+    spec = inspect_callable(function, injected=is_provided, unstructured=unstructured, aside=is_interim)
     return _handler(function, spec, thread=thread, timeout=timeout, limit=limit)
 
 
@@ -218,9 +218,7 @@ def read_given(
         ValueError: As for `read_handler`.
     """
     refuse_misplaced(function)
-    every = inspect_callable(
-        function, injected=anything, unstructured=unstructured or anything, aside=asks_for_input
-    )
+    every = inspect_callable(function, injected=anything, unstructured=unstructured or anything, aside=is_interim)
     provided = {name: hint for name, hint in every.injected.items() if is_provided(hint)}
     own = [found for found in own_parameters(function, provided) if found.name not in optional]
     name = name_of(function)

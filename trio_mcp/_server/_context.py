@@ -200,6 +200,17 @@ class Context(Questions, Generic[StateT]):
         return read_said(self._agreement.client_capabilities, ClientCapabilities)
 
     @property
+    def declared_capabilities(self) -> Mapping[str, Any]:
+        """What the client says it can do, as plain JSON."""
+        return self._agreement.client_capabilities
+
+    @property
+    def client_extensions(self) -> Mapping[str, Any]:
+        """The extensions that the client has declared, with their settings as plain JSON; modern clients only."""
+        extensions: Any = self._agreement.client_capabilities.get("extensions")
+        return extensions if self.revision.is_modern and isinstance(extensions, dict) else {}
+
+    @property
     def principal(self) -> str | None:
         """Who the client is, where the transport authenticates; equal strings are equal clients."""
         origin = self._exchange.origin

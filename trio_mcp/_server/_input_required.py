@@ -41,7 +41,6 @@ __all__ = [
     "InputRequired",
     "Question",
     "answer_in_session",
-    "asks_for_input",
     "input_request",
 ]
 
@@ -105,11 +104,6 @@ class InputRequired:
 
     requests: Mapping[str, Question] = attrs.field(factory=dict[str, Question])
     state: object | Absent = ABSENT
-
-
-def asks_for_input(hint: Any) -> bool:
-    """Whether a return annotation, or a branch of it, says that a handler may be called again."""
-    return hint is InputRequired
 
 
 def input_request(question: Question) -> InputRequest:

@@ -18,7 +18,7 @@ from ..types import (
 from ._application import MethodHandler
 from ._completion import Completer
 from ._context import Context
-from ._input_required import InputRequired
+from ._interim import Interim
 from ._listing import Listing
 from ._params import read_params
 from ._prompts import PromptRegistry
@@ -183,9 +183,7 @@ class PromptOffers:
         page, members = self._listing.page("prompts/list", params, self._prompts.entries.visible)
         return ListPromptsResult(prompts=[registered.prompt for registered in page], **members)
 
-    async def _get_prompt(
-        self, params: Mapping[str, Any], context: Context[Any]
-    ) -> GetPromptResult | InputRequired:
+    async def _get_prompt(self, params: Mapping[str, Any], context: Context[Any]) -> GetPromptResult | Interim:
         asked = read_params(params, GetPromptRequestParams)
         prompt = self._prompts.get(asked.name)
         return await prompt.get(asked.arguments or {}, context, self._threads)

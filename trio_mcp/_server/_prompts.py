@@ -26,7 +26,8 @@ from ..types import (
 from ._calling import HandlerFunction, Overdue, read_handler
 from ._context import Context
 from ._depends import anything
-from ._input_required import Asking, InputRequired
+from ._input_required import Asking
+from ._interim import Interim
 from ._registry import Registry
 
 __all__ = ["PromptRegistry", "RegisteredPrompt", "assistant_message", "user_message"]
@@ -74,7 +75,7 @@ class RegisteredPrompt:
 
     async def get(
         self, arguments: Mapping[str, str], context: Context[Any], threads: trio.CapacityLimiter
-    ) -> GetPromptResult | InputRequired:
+    ) -> GetPromptResult | Interim:
         """Call the function, and make messages of what it returns.
 
         Raises:
@@ -91,8 +92,8 @@ class RegisteredPrompt:
         except Overdue as error:
             raise RequestError(INTERNAL_ERROR, f"prompt {name} {error} and was cancelled") from error
 
-    async def _result(self, returned: Any) -> GetPromptResult | InputRequired:
-        if isinstance(returned, (GetPromptResult, InputRequired)):
+    async def _result(self, returned: Any) -> GetPromptResult | Interim:
+        if isinstance(returned, GetPromptResult | Interim):
             return returned
         messages = [self._said(part) for part in (returned if _is_several(returned) else (returned,))]
         return GetPromptResult(description=self.prompt.description, messages=messages)

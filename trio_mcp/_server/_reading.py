@@ -12,7 +12,7 @@ from .._core._uri_matching import Found
 from .._limits import Limits
 from ..types import ReadResourceResult, Resource, ResourceTemplate
 from ._context import Context
-from ._input_required import InputRequired
+from ._interim import Interim
 
 __all__ = ["Reading", "ResourceSource"]
 
@@ -69,7 +69,7 @@ class ResourceSource(Protocol):
         """Whether reading is given a context, by which the client can be asked."""
         ...
 
-    async def read(self, reading: Reading, found: Found) -> ReadResourceResult | InputRequired:
+    async def read(self, reading: Reading, found: Found) -> ReadResourceResult | Interim:
         """Return the contents.
 
         Raises:

@@ -16,7 +16,7 @@ from .._schema import CallSpec, InvalidValue
 from ..types import ReadResourceResult, Resource, ResourceTemplate
 from ._calling import HandlerFunction
 from ._contents import contents_of
-from ._input_required import InputRequired
+from ._interim import Interim
 from ._reading import Reading
 from ._variables import kinds_of, value_for
 
@@ -101,7 +101,7 @@ class FunctionSource:
         if self.resource is not None:
             yield self.resource
 
-    async def read(self, reading: Reading, found: Found) -> ReadResourceResult | InputRequired:
+    async def read(self, reading: Reading, found: Found) -> ReadResourceResult | Interim:
         """Call the function, and turn what it returns into a result.
 
         Raises:
@@ -119,8 +119,8 @@ class FunctionSource:
         described = self.resource or self.template
         kind = None if described is None else described.mime_type
 
-        async def finish(returned: Any) -> ReadResourceResult | InputRequired:
-            return returned if isinstance(returned, InputRequired) else await contents_of(returned, kind, reading)
+        async def finish(returned: Any) -> ReadResourceResult | Interim:
+            return returned if isinstance(returned, Interim) else await contents_of(returned, kind, reading)
 
         return await self.handler.call(values, reading.context, reading.threads, finish)
 

@@ -28,7 +28,8 @@ from ..types import (
 from ..types._fields import evolve
 from ._application import MethodHandler
 from ._context import Context
-from ._input_required import Asking, InputRequired
+from ._input_required import Asking
+from ._interim import Interim
 from ._listing import Listing
 from ._params import read_params
 from ._reading import Reading, ResourceSource
@@ -237,7 +238,7 @@ class ResourceRegistry:
         page, members = self._listing.page("resources/templates/list", params, found)
         return ListResourceTemplatesResult(resource_templates=page, **members)
 
-    async def _read(self, params: Mapping[str, Any], context: Context[Any]) -> ReadResourceResult | InputRequired:
+    async def _read(self, params: Mapping[str, Any], context: Context[Any]) -> ReadResourceResult | Interim:
         uri = read_params(params, ReadResourceRequestParams).uri
         try:
             check_uri(uri, max_length=self._limits.max_uri_length)
@@ -251,7 +252,7 @@ class ResourceRegistry:
         try:
             with trio.move_on_after(math.inf if offer.timeout is None else offer.timeout):
                 result = await offer.source.read(reading, variables)
-                return result if isinstance(result, InputRequired) else _with_freshness(result, offer)
+                return result if isinstance(result, Interim) else _with_freshness(result, offer)
         except ResourceNotFound as error:
             raise _not_found(error, uri, context.revision) from error
         except RequestError:

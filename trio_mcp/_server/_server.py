@@ -11,6 +11,7 @@ import trio
 from typing_extensions import TypeVar
 
 from .._channel import Channel
+from .._core._lifecycle import Agreement
 from .._core._sealing import Sealer
 from .._limits import Limits
 from .._peer._middleware import Middleware
@@ -29,7 +30,9 @@ from ._background import open_background
 from ._caching import CacheHint
 from ._changes import ChangeHub, ListKind
 from ._completion import Completer
+from ._extension import ServerExtension, ServerExtensions
 from ._input_required import Asking
+from ._interim import ExtensionResult
 from ._listing import Listing
 from ._notifications import NotificationHandler, check_notification_method
 from ._prompt_offers import PromptOffers
@@ -68,6 +71,7 @@ class Server(ToolOffers, PromptOffers, ResourceOffers, Generic[StateT]):
         revisions: The revisions it speaks; all, unless told otherwise.
         middleware: What every request and notification passes, of clients and to them, the handshake included;
             the first is the outermost. Cancellations and progress belong to their requests and pass by.
+        extensions: The extensions of the protocol that it knows.
         request_state_keys: Secrets that seal what clients carry from one request to the next, the first for new
             states, all for old ones, so that keys can be rotated. Without any, a state is good for this object
             only; replicas and restarts need shared ones.
@@ -95,6 +99,7 @@ class Server(ToolOffers, PromptOffers, ResourceOffers, Generic[StateT]):
         limits: Limits | None = None,
         revisions: Sequence[Revision | str] = tuple(Revision),
         middleware: Sequence[Middleware] = (),
+        extensions: Sequence[ServerExtension] = (),
         request_state_keys: Sequence[bytes] | None = None,
         page_size: int | None = None,
         cursor_key: bytes | None = None,
@@ -132,6 +137,10 @@ class Server(ToolOffers, PromptOffers, ResourceOffers, Generic[StateT]):
         self._middleware = tuple(middleware)
         self._sealer = Sealer(request_state_keys)
         self._notification_handlers: dict[str, NotificationHandler] = {}
+        self._extensions = ServerExtensions(extensions)
+        for extension in extensions:
+            for function in extension.tools:
+                self.tool(function)
 
     @property
     def info(self) -> Implementation:
@@ -251,6 +260,7 @@ class Server(ToolOffers, PromptOffers, ResourceOffers, Generic[StateT]):
             resources=ResourcesCapability(list_changed=True, subscribe=True) if has_resources else None,
             completions={} if can_complete else None,
             logging={},
+            extensions=self._extensions.settings or None,
         )
 
     def cache_hint(self, method: str) -> CacheHint:
@@ -261,6 +271,7 @@ class Server(ToolOffers, PromptOffers, ResourceOffers, Generic[StateT]):
         """Return who serves a method; nobody, if it belongs to a capability that the server has not."""
         return (
             self._custom.get(method)
+            or self._extensions.request_handlers.get(method)
             or self._tool_handler(method)
             or self._prompt_handler(method)
             or self._resources.handler_for(method)
@@ -282,7 +293,16 @@ class Server(ToolOffers, PromptOffers, ResourceOffers, Generic[StateT]):
 
     def notification_handler_for(self, method: str) -> NotificationHandler | None:
         """Return who handles the notifications of a method."""
-        return self._notification_handlers.get(method)
+        return self._notification_handlers.get(method) or self._extensions.notification_handlers.get(method)
+
+    def extension_result(self, result: ExtensionResult, agreement: Agreement) -> Mapping[str, Any]:
+        """Return a result of an extension as plain JSON.
+
+        Raises:
+            TypeError: No extension of the server adds the type.
+            RequestError: The client has not declared the extension.
+        """
+        return self._extensions.plain(result, agreement)
 
     def _knows(self, uri: str) -> bool:
         """Whether a client may subscribe to a resource; who serves reading by hand knows better than we do."""

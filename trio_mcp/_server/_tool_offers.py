@@ -11,7 +11,7 @@ from .._limits import Limits
 from ..types import CallToolRequestParams, CallToolResult, Icon, ListToolsResult, Tool, ToolAnnotations
 from ._application import MethodHandler
 from ._context import Context
-from ._input_required import InputRequired
+from ._interim import Interim
 from ._listing import Listing
 from ._params import read_params
 from ._tools import ToolRegistry
@@ -182,9 +182,7 @@ class ToolOffers:
         page, members = self._listing.page("tools/list", params, self._tools.entries.visible)
         return ListToolsResult(tools=[tool.seen_by(context.revision) for tool in page], **members)
 
-    async def _call_tool(
-        self, params: Mapping[str, Any], context: Context[Any]
-    ) -> CallToolResult | InputRequired:
+    async def _call_tool(self, params: Mapping[str, Any], context: Context[Any]) -> CallToolResult | Interim:
         call = read_params(params, CallToolRequestParams)
         tool = self._tools.get(call.name)
         return await tool.call(call.arguments or {}, context, self._threads, self._limits.max_file_bytes)

@@ -21,7 +21,8 @@ from ..types._fields import evolve
 from ._calling import HandlerFunction, Overdue, read_handler
 from ._context import Context
 from ._depends import anything
-from ._input_required import Asking, InputRequired
+from ._input_required import Asking
+from ._interim import Interim
 from ._raw_schemas import read_with_schema, with_output_schema
 from ._registry import Registry
 from ._results import has_no_schema, tool_result, with_media_read
@@ -72,7 +73,7 @@ class RegisteredTool:
         context: Context[Any],
         threads: trio.CapacityLimiter,
         max_file_bytes: int,
-    ) -> CallToolResult | InputRequired:
+    ) -> CallToolResult | Interim:
         """Call the function, and turn whatever comes of it into a result.
 
         Arguments that do not fit are the model's to mend, so they are a result, too (SEP-1303).
@@ -105,14 +106,14 @@ class RegisteredTool:
             # The boundary of one call. What the exception says was not written for strangers.
             _log.exception("tool %s failed", name)
             return _failure(f"{name} failed. The server's log says why.")
-        if isinstance(result, InputRequired) or self.older_tool is self.tool or context.revision.is_modern:
+        if isinstance(result, Interim) or self.older_tool is self.tool or context.revision.is_modern:
             return result
         return _wrapped(result)
 
     async def _result(
         self, returned: object, threads: trio.CapacityLimiter, max_file_bytes: int
-    ) -> CallToolResult | InputRequired:
-        if isinstance(returned, InputRequired):
+    ) -> CallToolResult | Interim:
+        if isinstance(returned, Interim):
             return returned
         if self.handler.spec.output_schema is None:
             returned = await with_media_read(returned, threads, max_file_bytes)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import final
 
 from .._revisions import Revision
-from ._content import ContentBlock
+from ._content import ContentBlock, TextContent
 from ._fields import member, wire
 from ._input_required import InputResponseRequestParams
 from ._messages import PaginatedResult, Result
@@ -71,6 +71,11 @@ class PromptMessage:
 
     role: Role
     content: ContentBlock
+
+    @property
+    def text(self) -> str:
+        """What is said, if it is text; else nothing."""
+        return self.content.text if isinstance(self.content, TextContent) else ""
 
 
 @final

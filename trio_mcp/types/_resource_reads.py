@@ -25,3 +25,8 @@ class ReadResourceResult(CacheableResult):
     """The contents of a resource, in one part or several."""
 
     contents: Sequence[TextResourceContents | BlobResourceContents]
+
+    @property
+    def text(self) -> str:
+        """What it says in text, without anything else; several parts are on lines of their own."""
+        return "\n".join(part.text for part in self.contents if isinstance(part, TextResourceContents))

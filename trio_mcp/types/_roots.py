@@ -1,7 +1,9 @@
 """The directories a client lets a server work in. Spec: client/roots. Deprecated since 2026-07-28 (SEP-2577)."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import final
+from urllib.parse import urlsplit
 
 from .._revisions import Revision
 from ._fields import member, wire
@@ -23,6 +25,13 @@ class Root:
     uri: str
     name: str | None = None
     meta: MetaObject | None = member(default=None, since=Revision.V2025_06_18)
+
+    @property
+    def path(self) -> Path:
+        """Where it is on this machine. Resolve it before you compare it with other paths."""
+        from urllib.request import url2pathname  # brings an HTTP client with it, so not before it is needed
+
+        return Path(url2pathname(urlsplit(self.uri).path))
 
 
 @final

@@ -5,7 +5,7 @@ from typing import final
 
 from .._absent import ABSENT, Absent
 from .._revisions import Revision
-from ._content import ContentBlock
+from ._content import ContentBlock, TextContent
 from ._fields import member, wire
 from ._input_required import InputResponseRequestParams
 from ._messages import Result
@@ -46,3 +46,8 @@ class CallToolResult(Result):
     content: Sequence[ContentBlock]
     structured_content: object | Absent = member(default=ABSENT, since=Revision.V2025_06_18)
     is_error: bool | None = None
+
+    @property
+    def text(self) -> str:
+        """What it gave in text, without anything else; several blocks are on lines of their own."""
+        return "\n".join(block.text for block in self.content if isinstance(block, TextContent))
