@@ -22,6 +22,7 @@ from __future__ import annotations
 from . import types as types
 from ._absent import ABSENT as ABSENT
 from ._absent import Absent as Absent
+from ._bindings._http_parameters import HeaderSource as HeaderSource
 from ._bindings._http_parameters import HttpServerParameters as HttpServerParameters
 from ._bindings._memory import MemoryChannel as MemoryChannel
 from ._bindings._memory import memory_channel_pair as memory_channel_pair
@@ -53,6 +54,7 @@ from ._client._extension import ExtensionClient as ExtensionClient
 from ._client._extension import ExtensionNotificationHandler as ExtensionNotificationHandler
 from ._client._extension import ResultHandler as ResultHandler
 from ._client._open import ClientOptions as ClientOptions
+from ._client._open import Era as Era
 from ._client._open import open_client as open_client
 from ._client._open import run_client as run_client
 from ._client._pages import PageIterator as PageIterator
@@ -100,6 +102,9 @@ from ._errors import SessionLost as SessionLost
 from ._errors import ToolError as ToolError
 from ._hosts._asgi import McpASGI as McpASGI
 from ._hosts._serve_http import serve_http as serve_http
+from ._http._asgi import AsgiApplication as AsgiApplication
+from ._http._asgi import AsgiClient as AsgiClient
+from ._http._asgi import open_asgi_client as open_asgi_client
 from ._http._settings import HttpSettings as HttpSettings
 from ._limits import Limits as Limits
 from ._peer._exchange import OnProgress as OnProgress
@@ -142,6 +147,8 @@ from ._version import __version__ as __version__
 __all__ = [
     "ABSENT",
     "Absent",
+    "AsgiApplication",
+    "AsgiClient",
     "Audio",
     "Authenticate",
     "CacheHint",
@@ -162,6 +169,7 @@ __all__ = [
     "Encoded",
     "Endpoint",
     "EndpointStatistics",
+    "Era",
     "EventStore",
     "Events",
     "ExtensionClient",
@@ -169,6 +177,7 @@ __all__ = [
     "ExtensionResult",
     "Field",
     "File",
+    "HeaderSource",
     "HttpCall",
     "HttpRefused",
     "HttpServerParameters",
@@ -251,6 +260,7 @@ __all__ = [
     "assistant_message",
     "fail_after_silence",
     "memory_channel_pair",
+    "open_asgi_client",
     "open_client",
     "open_endpoint",
     "open_sqlite_event_store",

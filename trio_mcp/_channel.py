@@ -49,7 +49,8 @@ class Incoming:
         data: Its bytes.
         origin: Where it came from, if the transport has more than one origin.
         failure: Why the other side has not answered, where a transport can fail one request and go on. Then
-            `data` is an error answer that the transport has made for that request.
+            `data` is an error answer that the transport has made for that request. If it is for none, its id is
+            null, and the failure concerns whoever uses the connection.
     """
 
     data: bytes

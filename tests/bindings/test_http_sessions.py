@@ -18,9 +18,12 @@ from trio_mcp import (
     Client,
     ConnectionLost,
     HttpServerParameters,
+    HttpStatusError,
     Incoming,
     Limits,
+    McpError,
     Outgoing,
+    RemoteProtocolError,
     RequestError,
     Revision,
     SessionLost,
@@ -133,7 +136,7 @@ async def test_a_session_id_that_could_not_be_sent_back_is_refused(
     """ "The session ID MUST only contain visible ASCII characters"."""
     server = session_server(echo, revision=Revision.V2025_11_25, session="a b")
     async with channel_to(server) as channel:
-        with pytest.raises(RequestError, match="visible ASCII"):
+        with pytest.raises(RemoteProtocolError, match="visible ASCII"):
             async with open_client(channel):
                 pytest.fail("there is no session")
 
@@ -290,8 +293,12 @@ async def test_a_broken_stream_is_taken_up_again(how: str, autojump_clock: trio.
 
 async def test_a_stream_that_cannot_be_taken_up_fails_its_request(autojump_clock: trio.testing.MockClock) -> None:
     """Refused for good at once, refused for the moment a few times; never sent again as a POST."""
-    refusals: list[tuple[int, str, int]] = [(405, "405", 1), (503, "503", 5), (404, "ended before", 1)]
-    for status, match, attempts in refusals:
+    refusals: list[tuple[int, type[McpError], str, int]] = [
+        (405, HttpStatusError, "405", 1),
+        (503, ConnectionLost, "503", 5),
+        (404, RemoteProtocolError, "ended before", 1),
+    ]
+    for status, expected, match, attempts in refusals:
 
         async def get(call: HttpCall, status: int = status) -> None:
             await (nothing(call) if call.headers.get("last-event-id") is None else call.answer(b"", status, None))
@@ -301,7 +308,7 @@ async def test_a_stream_that_cannot_be_taken_up_fails_its_request(autojump_clock
             await call.event(b"", id="1")
 
         async with client_of(handler, get=get) as (client, server):
-            with pytest.raises(RequestError, match=match) as caught:
+            with pytest.raises(expected, match=match) as caught:
                 await client.request("tools/call", {"name": "t"})
             assert not isinstance(caught.value, SessionLost)
             resumed = [call for call in server.calls if "last-event-id" in call.headers]
@@ -317,7 +324,7 @@ async def test_a_stream_without_ids_is_not_taken_up(autojump_clock: trio.testing
         await call.event({"jsonrpc": "2.0", "method": "notifications/x"})
 
     async with client_of(handler) as (client, server):
-        with pytest.raises(RequestError, match="in the middle of a response"):
+        with pytest.raises(ConnectionLost, match="in the middle of a response"):
             await client.request("tools/call", {"name": "t"})
         assert server.said.count("GET") == 1
 

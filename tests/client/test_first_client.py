@@ -454,7 +454,7 @@ async def test_a_bystander_that_fails_is_let_go(caplog: pytest.LogCaptureFixture
 # Opening and closing.
 
 
-@pytest.mark.parametrize("target", ["https://example.com", None, 5, object()])
+@pytest.mark.parametrize("target", [b"https://example.com", None, 5, object()])
 async def test_a_client_is_opened_on_something(target: Any) -> None:
     with pytest.raises(TypeError, match=r"a client is opened on .* not on"):
         async with open_client(target):

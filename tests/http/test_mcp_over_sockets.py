@@ -10,7 +10,7 @@ import trio
 from http_mcp import MODERN_DISCOVERY, result
 from http_script import ServerConnection, serve_http_script
 
-from trio_mcp import HttpServerParameters, Limits, RequestError, open_client
+from trio_mcp import ConnectionLost, HttpServerParameters, Limits, open_client
 from trio_mcp._bindings._streamable_http_client import open_streamable_http
 
 pytestmark = pytest.mark.timeout(60)
@@ -53,7 +53,7 @@ async def test_calls_share_connections_and_failures_stay_where_they_are() -> Non
             for method in ("x/json", "x/stream", "x/json", "x/stream"):
                 assert (await client.request(method))["connection"] == 1
             for method in ("x/reset", "x/cut"):
-                with pytest.raises(RequestError, match="closed the connection"):
+                with pytest.raises(ConnectionLost, match="closed the connection"):
                     await client.request(method)
                 assert "connection" in await client.request("x/json")
             before = server.connections

@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final, final
 
+import attrs
 import trio
 
 from .._core._headers import HeaderField
@@ -22,7 +23,7 @@ from .._http._response import HttpResponse, HttpTransport
 from .._http._target import HttpTarget
 from ._http_exchange import HttpExchange
 from ._http_inbox import HttpInbox
-from ._http_parameters import HttpServerParameters
+from ._http_parameters import HttpServerParameters, headers_from
 
 __all__ = ["HttpEndpoint", "error_of", "is_event_stream"]
 
@@ -103,7 +104,7 @@ class HttpEndpoint:
         request = HttpRequest(
             method="POST",
             target=self.target,
-            headers=(*_POST_HEADERS, *self.parameters.header_fields, *headers),
+            headers=(*_POST_HEADERS, *headers),
             body=exchange.message.data,
             on_sent=exchange.mark_sent,
         )
@@ -113,19 +114,20 @@ class HttpEndpoint:
         self, headers: Sequence[HeaderField] = (), *, last_event_id: str = ""
     ) -> AbstractAsyncContextManager[HttpResponse]:
         """Ask for a stream of events. It is held open for long, so it does not stand in line."""
-        fields = [*_GET_HEADERS, *self.parameters.header_fields, *headers]
+        fields = [*_GET_HEADERS, *headers]
         if last_event_id:
             fields.append((LAST_EVENT_ID.encode(), last_event_id.encode("utf-8")))
         return self._request(HttpRequest(method="GET", target=self.target, headers=fields), urgent=True)
 
     def delete(self, headers: Sequence[HeaderField]) -> AbstractAsyncContextManager[HttpResponse]:
         """Ask the server to forget something."""
-        fields = (*self.parameters.header_fields, *headers)
-        return self._request(HttpRequest(method="DELETE", target=self.target, headers=fields), urgent=True)
+        return self._request(HttpRequest(method="DELETE", target=self.target, headers=headers), urgent=True)
 
     @asynccontextmanager
     async def _request(self, request: HttpRequest, *, urgent: bool) -> AsyncGenerator[HttpResponse]:
         redirects = self.parameters.http.max_redirects
+        own = await headers_from(self.parameters.headers)
+        request = attrs.evolve(request, headers=(*own, *request.headers))
         async with request_following(
             self._transport, request, urgent=urgent, max_redirects=redirects
         ) as response:

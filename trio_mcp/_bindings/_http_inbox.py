@@ -12,7 +12,7 @@ import trio
 from .._channel import Incoming, Received, TooLarge
 from .._codec import _json
 from .._codec._json import is_object
-from .._codec._jsonrpc import RequestId, encode_error, id_of_fragment
+from .._codec._jsonrpc import RequestId, encode_error, id_of_fragment, is_answer_fragment
 from .._core._sse import OversizedSseEvent, SseReceived
 from .._errors import (
     TRANSPORT_FAILED,
@@ -102,7 +102,8 @@ class HttpInbox:
             await trio.lowlevel.checkpoint()
         elif isinstance(event, OversizedSseEvent):
             await self._put(TooLarge(event.size, event.head, event.tail, exchange))
-            if b'"method"' not in event.head and (id := id_of_fragment(event.head, event.tail)) is not None:
+            id = id_of_fragment(event.head, event.tail)
+            if id is not None and is_answer_fragment(event.head, event.tail):
                 self._settle(id)
         elif event.data:
             await self.deliver(event.data, exchange)
@@ -118,6 +119,10 @@ class HttpInbox:
                 ours = isinstance(error, HttpStatusError) or not isinstance(error, RequestError)
                 await self._put(Incoming(encode_error(id, said), exchange, error if ours else None))
                 self._settle(id)
+
+    async def report(self, failure: McpError) -> None:
+        """Hand over what has failed without being anybody's request."""
+        await self._put(Incoming(encode_error(None, RequestError(TRANSPORT_FAILED, str(failure))), None, failure))
 
     async def _deliver_nonsense(self, error: Exception, exchange: HttpExchange | None) -> None:
         problem = f"{self._description} sent a message that is not JSON: {error}"

@@ -46,6 +46,7 @@ class HttpSession:
         self._id: str | None = None
         self._version: str | None = None
         self._is_lost = False
+        self.listening_scope: Final = trio.CancelScope()
         self.listening: Final = trio.Event()
         """The server's own stream is open, or the server has none."""
 
@@ -103,14 +104,26 @@ class HttpSession:
             raise broken or RemoteProtocolError("the server ended the response without an answer")
 
     async def listen(self) -> None:
-        """Keep the server's own stream open until the session ends or the server says that it has none."""
-        try:
-            await self._follow(None, self._endpoint.new_reader(), None)
-        except McpError as error:
-            # Servers that send nothing unasked refuse in many ways; 405 is the regular one.
-            _log.debug("there is no stream of the server's own: %s", error)
-        finally:
-            self.listening.set()
+        """Keep the server's own stream open until the session ends or the server says that it has none.
+
+        That the session is lost is reported: whoever only listens would not learn it otherwise.
+        """
+        with self.listening_scope:
+            try:
+                await self._follow(None, self._endpoint.new_reader(), None)
+            except SessionLost as lost:
+                self.listening.set()
+                await self._endpoint.inbox.report(lost)
+            except McpError as error:
+                # Servers that send nothing unasked refuse in many ways; 405 is the regular one.
+                _log.debug("there is no stream of the server's own: %s", error)
+            finally:
+                self.listening.set()
+
+    def replace(self) -> None:
+        """There is another session now. What is under way in this one goes on."""
+        self._is_lost = True
+        self.listening_scope.cancel(reason="there is another session")
 
     async def _follow(
         self, exchange: HttpExchange | None, reader: SseReader, broken: ConnectionLost | None

@@ -28,7 +28,8 @@ from .._core._headers import HeaderField
 from .._core._http_headers import METHOD, PROTOCOL_VERSION, request_headers, version_of
 from .._core._marked_tools import MarkedTools
 from .._errors import METHOD_NOT_FOUND, MODERN_ERRORS, McpError, RemoteProtocolError, RequestError
-from .._groups import sole_error
+from .._groups import shield_started, sole_error
+from .._http._asgi import AsgiClient, open_asgi_client
 from .._http._client import open_http_client
 from .._http._response import HttpTransport
 from .._limits import Limits
@@ -43,8 +44,9 @@ __all__ = ["StreamableHttpChannel", "open_streamable_http"]
 
 _log: Final = logging.getLogger("trio_mcp.http")
 
-SSE_FALLBACK: Final = frozenset({400, 404, 405})
-"""Old servers refuse the POST of `initialize` so (2025-11-25, basic/transports, "Backwards Compatibility")."""
+NO_FALLBACK: Final = frozenset({401, 403, 407, 429})
+"""What is no refusal of `initialize`, but of whoever asks. Every other 4xx may be how an old server refuses it
+(2025-03-26, basic/transports, "Backwards Compatibility"; later revisions name 400, 404 and 405)."""
 
 
 @final
@@ -66,7 +68,7 @@ class StreamableHttpChannel(Channel):
         self._modern_version: str | None = None
         self._session: HttpSession | None = None
         self._sse: HttpSseStream | None = None
-        self._service = trio.CancelScope(shield=True)
+        self._service = trio.CancelScope()
         self._nursery: trio.Nursery | None = None
         self._notifications: deque[HttpExchange] = deque()
         self._something_to_notify = trio.lowlevel.ParkingLot()
@@ -102,10 +104,13 @@ class StreamableHttpChannel(Channel):
                 continue
             self._untold += 1
             if exchange.method == "notifications/initialized":
-                nursery.start_soon(self._begin_session, exchange, name=f"listening to {self._description}")
-                if self._session is not None:
+                session = self._session
+                nursery.start_soon(
+                    self._begin_session, exchange, session, name=f"listening to {self._description}"
+                )
+                if session is not None:
                     with trio.move_on_after(self._parameters.stream_timeout):
-                        await self._session.listening.wait()
+                        await session.listening.wait()
             elif exchange.gives_up is not None:
                 nursery.start_soon(self._tell_given_up, exchange, name="cancelling a request")
             elif exchange.method is not None:
@@ -150,6 +155,7 @@ class StreamableHttpChannel(Channel):
                 self._nursery = nursery
                 nursery.start_soon(self._notify, name=f"notifying {self._description}")
                 task_status.started()
+                shield_started(self._service)
 
     async def _open_sse(self) -> None:
         """Open the stream of a server of HTTP+SSE.
@@ -226,11 +232,13 @@ class StreamableHttpChannel(Channel):
         session = HttpSession(self._endpoint)
         exchange.on_result = session.take_result
         async with self._endpoint.post(exchange, ()) as response:
-            if response.status in SSE_FALLBACK and self._parameters.transport == "auto":
+            if self._may_be_old(response.status):
                 refusal = await error_of(response)
             else:
                 if 200 <= response.status < 300:
                     session.take_id(response)
+                    if self._session is not None:
+                        self._session.replace()
                     self._session = session  # before its answer is handed over, and with it the next message
                 await self._endpoint.take(response, exchange, self._endpoint.new_reader())
                 if exchange.unanswered:
@@ -240,6 +248,9 @@ class StreamableHttpChannel(Channel):
         assert self._sse is not None
         await self._sse.ask(exchange)
         return True
+
+    def _may_be_old(self, status: int) -> bool:
+        return self._parameters.transport == "auto" and 400 <= status < 500 and status not in NO_FALLBACK
 
     async def _fall_back(self, refusal: RequestError) -> None:
         """Try HTTP+SSE; if that is not it either, what the server said first is what counts."""
@@ -253,14 +264,14 @@ class StreamableHttpChannel(Channel):
 
     # What nobody answers.
 
-    async def _begin_session(self, exchange: HttpExchange) -> None:
+    async def _begin_session(self, exchange: HttpExchange, session: HttpSession | None) -> None:
         """End the handshake, and listen on the stream on which the server speaks unasked.
 
         The first call waits for it, because the server may ask something during that call, on that stream.
         """
         await self._tell(exchange)
-        if self._session is not None:
-            await self._session.listen()
+        if session is not None:
+            await session.listen()
 
     def _put_notification(self, exchange: HttpExchange) -> None:
         """Put a notification in line. If the server takes none, the oldest goes: nothing waits for it."""
@@ -322,6 +333,19 @@ class StreamableHttpChannel(Channel):
 
 
 @asynccontextmanager
+async def _open_transport(parameters: HttpServerParameters) -> AsyncGenerator[HttpTransport]:
+    app = parameters.app
+    if isinstance(app, AsgiClient):
+        yield app
+    elif app is not None:
+        async with open_asgi_client(app) as in_process:
+            yield in_process
+    else:
+        async with open_http_client(parameters.http) as client:
+            yield client
+
+
+@asynccontextmanager
 async def open_streamable_http(
     parameters: HttpServerParameters, limits: Limits, *, transport: HttpTransport | None = None
 ) -> AsyncGenerator[StreamableHttpChannel]:
@@ -343,7 +367,7 @@ async def open_streamable_http(
     try:
         async with AsyncExitStack() as stack:
             if transport is None:
-                transport = await stack.enter_async_context(open_http_client(parameters.http))
+                transport = await stack.enter_async_context(_open_transport(parameters))
             nursery = await stack.enter_async_context(trio.open_nursery())
             channel = StreamableHttpChannel(parameters, limits, transport)
             await nursery.start(channel._run)  # noqa: SLF001 - its owner

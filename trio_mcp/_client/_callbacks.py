@@ -71,7 +71,7 @@ class _CallbackSubscription:
         backoff = Backoff(RENEWAL)
         while True:
             failure = await self._hold()
-            if failure is None or self._connection.peer.end is not None:
+            if failure is None or self._connection.end is not None or self._connection.is_voided_by(failure):
                 return  # until the next connection
             lasted = 0.0 if self._acknowledged_at is None else trio.current_time() - self._acknowledged_at
             delay = None if is_final(failure) else backoff.next_delay(lasted)

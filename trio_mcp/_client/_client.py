@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import Any, Literal, TypeVar, final, overload
 
 import trio
 from typing_extensions import Unpack
 
-from .._errors import LocalProtocolError
+from .._errors import HEADER_MISMATCH, LocalProtocolError, McpError, RequestError
 from .._revisions import METHODS, Side
 from ..types import (
     CallToolRequestParams,
@@ -63,7 +64,9 @@ class Client(LowLevelClient):
 
     Every call may be cancelled, and the server is told. Every call raises `ConnectionLost` when the connection is
     gone for good, `trio.ClosedResourceError` when the client was closed, `RequestError` when the server answers
-    with an error, and `RemoteProtocolError` when its answer cannot be used.
+    with an error, and `RemoteProtocolError` when its answer cannot be used. Over HTTP calls do not share a
+    connection: `ConnectionLost` concerns that call alone, and an error of HTTP is an `HttpStatusError`. A session
+    that the server has lost is begun anew, and the calls that it refused are made again, once.
 
     A modern server that must know more before it can answer `call_tool`, `get_prompt` or `read_resource` says so;
     the client's handlers find it out and the request is made again, at most ``max_input_rounds`` times. That is
@@ -148,14 +151,34 @@ class Client(LowLevelClient):
         kind = None if returns is None else output_type(returns)
         # Some old servers refuse a call that leaves the arguments out, although it may.
         params = CallToolRequestParams(name=name, arguments=arguments or {}, **brought_by(options))
-        if input_required == "return":
-            result = await self._ask_by_hand("tools/call", params, CallToolResult, options)
-            if isinstance(result, InputRequiredResult):
-                return result
-        else:
-            result = await self._ask("tools/call", params, CallToolResult, on_progress=options.get("on_progress"))
+        ask = partial(self._call_tool, params, options, hand_back=input_required == "return")
+        try:
+            result = await ask()
+        except RequestError as error:
+            if error.code != HEADER_MISMATCH:
+                raise
+            # The server has read no further than the header fields. They follow from how the tool was listed.
+            await self._list_again(error)
+            result = await ask()
+        if isinstance(result, InputRequiredResult):
+            return result
         self._memory.outputs.check(name, result)
         return result if kind is None else read_output(name, result, kind)
+
+    async def _call_tool(
+        self, params: CallToolRequestParams, options: WorkOptions, *, hand_back: bool
+    ) -> CallToolResult | InputRequiredResult:
+        if hand_back:
+            return await self._ask_by_hand("tools/call", params, CallToolResult, options)
+        return await self._ask("tools/call", params, CallToolResult, on_progress=options.get("on_progress"))
+
+    async def _list_again(self, mismatch: RequestError) -> None:
+        """List the tools, so that whoever needs to know of them does (2026-07-28, "Client Behavior")."""
+        try:
+            async for _ in self.list_tools(fresh=True):
+                pass
+        except McpError as failure:
+            raise mismatch from failure
 
     def list_tools(self, **options: Unpack[ListOptions]) -> Pages[Tool, ListToolsResult]:
         """Iterate over the server's tools: ``async for tool in client.list_tools()``.

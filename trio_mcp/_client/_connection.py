@@ -1,17 +1,24 @@
-"""One connection of a client, from the first word until the peer is gone: what was agreed on, and the peer."""
+"""What a client and a server have agreed on, for as long as it holds, and the peer that it holds for."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final, final
 
 import attrs
 import trio
 
-from .._codec._convert import from_wire, to_wire
-from .._codec._invalid import InvalidData
-from .._core._negotiation import judge_discovery, judge_initialize
-from .._errors import LocalProtocolError, RemoteProtocolError, RequestError
+from .._codec._convert import to_wire
+from .._errors import (
+    MODERN_ERRORS,
+    UNSUPPORTED_PROTOCOL_VERSION,
+    ConnectionLost,
+    LocalProtocolError,
+    McpError,
+    RequestError,
+    SessionLost,
+)
 from .._limits import Limits
 from .._peer._peer import Peer
 from .._revisions import (
@@ -21,16 +28,12 @@ from .._revisions import (
     LOG_LEVEL_KEY,
     METHODS,
     PROTOCOL_VERSION_KEY,
-    SERVER_INFO_KEY,
     Revision,
     Side,
 )
 from ..types import (
     ClientCapabilities,
-    DiscoverResult,
     Implementation,
-    InitializeRequestParams,
-    InitializeResult,
     LoggingLevel,
     RequestParams,
     ServerCapabilities,
@@ -40,7 +43,9 @@ from ..types import (
 from ._resource_subscriptions import ResourceSubscriptions
 from ._subscriptions import Subscriptions
 
-__all__ = ["ClientIdentity", "Connection", "negotiate"]
+__all__ = ["ClientIdentity", "Connection"]
+
+_VOID: Final = "the server knows nothing of the connection any more"
 
 
 @final
@@ -69,14 +74,18 @@ class ClientIdentity:
 
 @final
 class Connection:
-    """An agreed connection.
+    """An agreement with a server, for as long as it holds.
+
+    It ends with the channel it was made over; or before, when the server shows that it knows nothing of it any
+    more. Then another one is made over the same channel, and what else goes on there goes on.
 
     Attributes:
-        peer: This end of it.
+        peer: This end of the channel.
         revision: What is spoken.
         server_info: What the server says it is, if it has said so.
         capabilities: What the server says it can do, if it was asked.
         instructions: How a model should use the server.
+        is_assumed: Whether it was made without asking the server, which has not confirmed it yet.
         subscriptions: Who listens to what on it.
         resource_subscriptions: Which resources it is subscribed to, in the legacy era.
     """
@@ -93,13 +102,17 @@ class Connection:
         server_info: Implementation | None = None,
         capabilities: ServerCapabilities | None = None,
         instructions: str | None = None,
+        is_assumed: bool = False,
     ) -> None:
         self.peer: Final = peer
         self.revision: Final = revision
         self.server_info: Final = server_info
         self.capabilities: Final = capabilities
         self.instructions: Final = instructions
+        self.is_assumed = is_assumed
         self._meta = dict(meta or {})
+        self._void: ConnectionLost | None = None
+        self._scopes: set[trio.CancelScope] = set()
 
     def begin(self, subscriptions: Subscriptions, limits: Limits) -> None:
         """Begin to be listened to; called once, when the connection is agreed on."""
@@ -112,6 +125,56 @@ class Connection:
             may_subscribe=can is not None and bool(can.subscribe),
             goodbye_timeout=limits.goodbye_timeout,
         )
+
+    # How it ends.
+
+    @property
+    def end(self) -> ConnectionLost | None:
+        """Why it does not hold any more, once that is so and unless this side closed."""
+        return self.peer.end or self._void
+
+    async def wait_over(self) -> None:
+        """Wait until it does not hold any more, or this side closes."""
+        with self.until_void():
+            await self.peer.wait_input_ended()
+
+    @contextmanager
+    def until_void(self) -> Generator[None]:
+        """Cancel what the block does once the server knows nothing of the connection any more."""
+        with trio.CancelScope() as scope:
+            if self._void is not None:
+                scope.cancel(reason=_VOID)
+            self._scopes.add(scope)
+            try:
+                yield
+            finally:
+                self._scopes.discard(scope)
+
+    def void(self, why: McpError) -> None:
+        """The server knows nothing of it any more. It must not be told anything that only makes sense in it."""
+        if self._void is None:
+            self._void = ConnectionLost(str(why))
+            self._void.__cause__ = why
+            self.resource_subscriptions.forget()
+            for scope in tuple(self._scopes):
+                scope.cancel(reason=_VOID)
+
+    def is_voided_by(self, error: McpError) -> bool:
+        """Tell from the failure of a request whether this still holds, and end it if it does not.
+
+        The request was refused unseen then, so that it may be made again once there is another agreement.
+        """
+        lost = isinstance(error, SessionLost)
+        if not lost and isinstance(error, RequestError) and self.revision.is_modern:
+            # A server that speaks this era knows such errors; all others only prove that somebody has answered.
+            lost = error.code == UNSUPPORTED_PROTOCOL_VERSION or (
+                self.is_assumed and error.code not in MODERN_ERRORS
+            )
+        if lost:
+            self.void(error)
+        return lost
+
+    # What is said in it.
 
     async def set_log_level(self, level: LoggingLevel, meta: Mapping[str, object] | None = None) -> None:
         """Ask for log messages: at once in the legacy era, with each request from now on in the modern."""
@@ -155,96 +218,3 @@ class Connection:
         if self._meta:
             params = evolve(params, meta={**self._meta, **(params.meta or {})})
         return to_wire(params, self.revision)
-
-
-async def negotiate(peer: Peer, identity: ClientIdentity, limits: Limits, *, probe: bool = True) -> Connection:
-    """Agree with the server on a revision.
-
-    ``server/discover`` finds out which era the server is of, also when only one modern revision is allowed: a
-    legacy server might take a modern request for one of its own (basic/transports/stdio).
-
-    Args:
-        peer: This end of a fresh connection.
-        identity: What the client says, and what it speaks.
-        limits: `Limits.discover_timeout` ends the wait for a silent legacy server.
-        probe: Whether to ask, if we speak both eras; without, the server counts as one of the legacy era.
-
-    Raises:
-        RemoteProtocolError: There is no revision in common, or the handshake is broken.
-        RequestError: The server refuses the handshake.
-        ConnectionLost: The connection ended first.
-    """
-    modern = [revision for revision in identity.revisions if revision.is_modern]
-    legacy = [revision for revision in identity.revisions if not revision.is_modern]
-    if modern and (probe or not legacy):
-        outcome = await _discover(peer, identity, max(modern), limits)
-        revision = judge_discovery(outcome, identity.revisions)
-        if revision is not None and revision.is_modern:
-            return _discovered(peer, identity, revision, outcome)
-        if not legacy:
-            raise RemoteProtocolError(f"the server speaks none of {', '.join(modern)}: {_in_short(outcome)}")
-        if revision is not None:
-            legacy = [revision]
-    return await _initialize(peer, identity, legacy)
-
-
-async def _discover(
-    peer: Peer, identity: ClientIdentity, revision: Revision, limits: Limits
-) -> dict[str, Any] | RequestError | None:
-    with trio.move_on_after(limits.discover_timeout):
-        try:
-            return await peer.request("server/discover", {"_meta": identity.meta(revision)})
-        except (RequestError, RemoteProtocolError) as error:
-            return error if isinstance(error, RequestError) else {}
-    return None
-
-
-def _discovered(
-    peer: Peer, identity: ClientIdentity, revision: Revision, outcome: dict[str, Any] | RequestError | None
-) -> Connection:
-    meta = identity.meta(revision)
-    if not isinstance(outcome, dict):
-        return Connection(peer, revision, meta=meta)
-    try:
-        result = from_wire(outcome, DiscoverResult)
-        meta_of_result: Any = outcome.get("_meta") or {}
-        said: Any = meta_of_result.get(SERVER_INFO_KEY) or outcome.get("serverInfo")
-        server_info = None if said is None else from_wire(said, Implementation)
-    except InvalidData as error:
-        raise RemoteProtocolError(f"server/discover: {error}") from error
-    return Connection(
-        peer,
-        revision,
-        meta=meta,
-        server_info=server_info,
-        capabilities=result.capabilities,
-        instructions=result.instructions,
-    )
-
-
-async def _initialize(peer: Peer, identity: ClientIdentity, legacy: Sequence[Revision]) -> Connection:
-    """Shake hands (2025-11-25, basic/lifecycle)."""
-    newest = max(legacy)
-    params = InitializeRequestParams(
-        protocol_version=newest, capabilities=identity.capabilities, client_info=identity.info
-    )
-    answer = await peer.request("initialize", to_wire(params, newest))
-    revision = judge_initialize(answer, legacy)
-    try:
-        result = from_wire(answer, InitializeResult)
-    except InvalidData as error:
-        raise RemoteProtocolError(f"initialize: {error}") from error
-    await peer.notify("notifications/initialized")
-    return Connection(
-        peer,
-        revision,
-        server_info=result.server_info,
-        capabilities=result.capabilities,
-        instructions=result.instructions,
-    )
-
-
-def _in_short(outcome: dict[str, Any] | RequestError | None) -> str:
-    if outcome is None:
-        return "it was silent"
-    return str(outcome) if isinstance(outcome, RequestError) else "its answer was no discovery"

@@ -6,8 +6,10 @@ from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Protocol, TypeAlias, final, runtime_checkable
 
+import attrs
 import trio
 
+from .._bindings._http_parameters import HttpServerParameters
 from .._bindings._memory import memory_channel_pair
 from .._bindings._parameters import StdioServerParameters
 from .._bindings._stdio_client import open_stdio_server
@@ -16,7 +18,7 @@ from .._core._restart import RestartPolicy
 from .._groups import sole_error
 from .._limits import Limits
 
-__all__ = ["Connector", "ServesChannels", "Target", "connector_for"]
+__all__ = ["Connector", "ServesChannels", "Target", "connector_for", "connector_for_http_sse"]
 
 
 @runtime_checkable
@@ -30,8 +32,8 @@ class ServesChannels(Protocol):
         ...
 
 
-Target: TypeAlias = StdioServerParameters | ServesChannels | Channel
-"""What `open_client` opens."""
+Target: TypeAlias = str | HttpServerParameters | StdioServerParameters | ServesChannels | Channel
+"""What `open_client` opens; a string is the URL of a server."""
 
 
 class Connector(Protocol):
@@ -67,6 +69,26 @@ class _StdioConnector:
 
     def open(self, limits: Limits) -> AbstractAsyncContextManager[Channel]:
         return open_stdio_server(self._parameters, limits)
+
+
+@final
+class _HttpConnector:
+    """Reaches a server at a URL, which nobody has to start."""
+
+    survives_probe = False
+
+    def __init__(self, parameters: HttpServerParameters) -> None:
+        self._parameters = parameters
+
+    @property
+    def restart(self) -> RestartPolicy | None:
+        return self._parameters.restart
+
+    def open(self, limits: Limits) -> AbstractAsyncContextManager[Channel]:
+        # Not above: clients of other servers, and servers, start sooner without HTTP.
+        from .._bindings._streamable_http_client import open_streamable_http
+
+        return open_streamable_http(self._parameters, limits)
 
 
 @final
@@ -125,7 +147,12 @@ def connector_for(target: Target) -> Connector:
 
     Raises:
         TypeError: It is nothing a client can be opened on.
+        ValueError: It is a string, and not a URL that can be opened.
     """
+    if isinstance(target, str):
+        target = HttpServerParameters(target)
+    if isinstance(target, HttpServerParameters):
+        return _HttpConnector(target)
     if isinstance(target, StdioServerParameters):
         return _StdioConnector(target)
     if isinstance(target, Channel):
@@ -133,5 +160,19 @@ def connector_for(target: Target) -> Connector:
     if isinstance(target, ServesChannels):  # pyright: ignore[reportUnnecessaryIsInstance] - users are not checked
         return _InProcessConnector(target)
     raise TypeError(
-        f"a client is opened on StdioServerParameters, a Server or a Channel, not on {type(target).__name__}"
+        "a client is opened on a URL, HttpServerParameters, StdioServerParameters, a Server or a Channel, "
+        f"not on {type(target).__name__}"
     )
+
+
+def connector_for_http_sse(target: Target) -> Connector:
+    """Return what opens channels over HTTP+SSE to the target.
+
+    Raises:
+        ValueError: It is not at a URL.
+    """
+    if isinstance(target, str):
+        target = HttpServerParameters(target)
+    if not isinstance(target, HttpServerParameters):
+        raise ValueError(f'era="sse" is for servers at a URL, not for {type(target).__name__}')
+    return _HttpConnector(attrs.evolve(target, transport="sse"))

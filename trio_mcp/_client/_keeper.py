@@ -1,31 +1,43 @@
-"""Keeps a client connected: opens, agrees, stays, notices the end, and opens again if that was asked for."""
+"""Keeps a client connected: opens, agrees, stays, notices the end, and opens again if that was asked for.
+
+    the channel is lost      everything that waits fails; it is opened again, if the connector says so
+    the agreement is void    the channel stays, and what is under way on it; another agreement is made
+
+One task does all of it, so that however many notice an end, it is made good once. The others ask for the
+connection and wait.
+"""
 
 from __future__ import annotations
 
+import copy
 import logging
 import math
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Final, final
+from typing import Final, TypeVar, final
 
 import trio
 
 from .._core._restart import Backoff
-from .._errors import ConnectionLost, McpError
+from .._errors import ConnectionLost, McpError, RequestError, SessionLost
 from .._limits import Limits
 from .._peer._middleware import Middleware
-from .._peer._peer import OnFrame, open_peer
-from ..types import LoggingLevel
+from .._peer._peer import OnFrame, Peer, open_peer
+from ..types import DiscoverResult, LoggingLevel
 from ._callbacks import attend_callbacks
-from ._connection import ClientIdentity, Connection, negotiate
+from ._connection import ClientIdentity, Connection
 from ._connectors import Connector
 from ._dispatch import ServerMessages
+from ._negotiation import negotiate
+from ._renewal import RENEWAL
 from ._subscriptions import Callbacks, Forget
 
 __all__ = ["ConnectionKeeper"]
 
 _log: Final = logging.getLogger("trio_mcp.client")
+
+_T = TypeVar("_T")
 
 
 @final
@@ -41,6 +53,7 @@ class ConnectionKeeper:
         messages: Makes what takes the server's own messages, afresh for each connection.
         on_frame: Called with each message in either direction.
         middleware: What every request and notification goes through.
+        known: What the server is known to be, so that it need not be asked.
         callbacks: Called when something changes.
         forget: Called with `None` when anything may have changed.
     """
@@ -56,6 +69,7 @@ class ConnectionKeeper:
         callbacks: Callbacks,
         forget: Forget,
         middleware: Sequence[Middleware] = (),
+        known: DiscoverResult | None = None,
     ) -> None:
         self._callbacks = callbacks
         self._forget = forget
@@ -68,6 +82,11 @@ class ConnectionKeeper:
         self._backoff = None if connector.restart is None else Backoff(connector.restart)
         self._log_level: LoggingLevel | None = None
         self._probe = True
+        self._known = known
+        self._agreements = 0
+        self._wanted = trio.Event()
+        self._renewal_failures = 0
+        self._renewal_failure: McpError | None = None
         self._is_agreeing = False
         self._agreed: Connection | None = None
         self._agreed_at: float | None = None
@@ -83,26 +102,79 @@ class ConnectionKeeper:
         assert self._agreed is not None, "asked before there was any"
         return self._agreed
 
+    @property
+    def is_over(self) -> bool:
+        """Whether there will be no connection any more."""
+        return self._leaving or self._failure is not None
+
     async def connected(self) -> Connection:
         """Return the connection, waiting while it is being restored. Does not checkpoint if it is there.
 
         Raises:
             ConnectionLost: It is gone and will not be restored.
+            McpError: There was no new agreement with the server. The next one who asks makes the next attempt.
             trio.ClosedResourceError: It was closed.
         """
+        failures = self._renewal_failures
         while True:
             if self._leaving:
                 raise trio.ClosedResourceError("this client was closed")
             if self._failure is not None:
                 raise self._failure.renewed()
-            if self._agreed is not None and self._agreed.peer.end is None:
+            if self._agreed is not None and self._agreed.end is None:
                 return self._agreed
+            if self._renewal_failure is not None and self._renewal_failures > failures:
+                raise _renewed(self._renewal_failure)
+            self._wanted.set()
             await self._changed.park()
+
+    async def ask(self, make: Callable[[Connection], Awaitable[_T]]) -> _T:
+        """Make a request, and once again if the server has refused it unseen because of the connection.
+
+        Args:
+            make: Makes it, on the connection it is given.
+
+        Raises:
+            SessionLost: The server has lost the session, and did not begin or keep another one.
+            Others: As `connected`, and what `make` raises.
+        """
+        connection = await self.connected()
+        try:
+            result = await make(connection)
+            connection.is_assumed = False
+            return result
+        except RequestError as error:
+            refusal = error
+        again = await self.replacement(connection, refusal)
+        if again is None:
+            raise refusal
+        try:
+            return await make(again)
+        except RequestError as error:
+            again.is_voided_by(error)  # the next one who asks begins with another connection
+            raise
+
+    async def replacement(self, connection: Connection, refusal: McpError) -> Connection | None:
+        """Return the connection on which a request that was refused may be made again; `None` if it may not.
+
+        Args:
+            connection: The one on which it was refused.
+            refusal: How.
+        """
+        if not connection.is_voided_by(refusal):
+            return None
+        try:
+            again = await self.connected()
+        except McpError as failure:
+            raise refusal from failure
+        # The server still is what it was taken for. So the refusal was meant, and the request may have been seen.
+        if not isinstance(refusal, SessionLost) and again.revision is connection.revision:
+            return None
+        return again
 
     async def set_log_level(self, level: LoggingLevel, meta: Mapping[str, object] | None) -> None:
         """Ask for log messages on this connection and on every one after it."""
-        connection = await self.connected()
-        await connection.set_log_level(level, meta)
+        await self.ask(lambda connection: connection.set_log_level(level, meta))
         self._log_level = level  # not before: a server that refuses it would refuse every new connection, too
 
     async def run(self, started: Callable[[], object]) -> None:
@@ -211,32 +283,19 @@ class ConnectionKeeper:
                     limits,
                     on_frame=self._on_frame,
                     on_notice=messages.subscriptions.overhear,
+                    on_failure=self._hear_failure,
                     middleware=self._middleware,
                 ) as peer,
             ):
                 self._is_agreeing = True
-                connection = await negotiate(peer, self._identity, limits, probe=self._probe)
+                connection = await self._agree(peer, messages, probe=self._probe, known=self._known)
                 self._is_agreeing = False
-                messages.revision = connection.revision
-                connection.begin(messages.subscriptions, limits)
-                if self._log_level is not None:
-                    await connection.set_log_level(self._log_level)
                 opening.deadline = math.inf
-                is_renewal = self._agreed is not None
-                if is_renewal:
-                    self._forget(None)  # what has changed meanwhile, nobody has heard
-                self._agreed = connection
-                self._agreed_at = trio.current_time()
-                self._changed.unpark_all()
+                self._show(connection)
                 if started is not None:
                     started()
                 with self._until_departure():  # from here on leaving is polite
-                    async with trio.open_nursery() as nursery:
-                        nursery.start_soon(
-                            partial(attend_callbacks, connection, self._callbacks, limits, is_renewal=is_renewal)
-                        )
-                        await peer.wait_input_ended()
-                        nursery.cancel_scope.cancel(reason="the connection has ended")
+                    await self._stay(connection, messages)
                 if peer.end is not None:
                     end = peer.end
                     if self._backoff is None:
@@ -244,3 +303,97 @@ class ConnectionKeeper:
         if opening.cancelled_caught and not self._leaving:
             raise ConnectionLost(f"no agreement within {limits.connect_timeout:g} s (connect_timeout)")
         return end
+
+    async def _agree(
+        self, peer: Peer, messages: ServerMessages, *, probe: bool, known: DiscoverResult | None = None
+    ) -> Connection:
+        """Agree with the server, and let it know what it was told before.
+
+        Raises:
+            McpError: There was no agreement.
+        """
+        connection = await negotiate(peer, self._identity, self._limits, probe=probe, known=known)
+        messages.revision = connection.revision
+        connection.begin(messages.subscriptions, self._limits)
+        if self._log_level is not None:
+            await connection.set_log_level(self._log_level)
+        return connection
+
+    def _show(self, connection: Connection) -> None:
+        """Let everybody have the connection from now on."""
+        if self._agreed is not None:
+            self._forget(None)  # what has changed meanwhile, nobody has heard
+        self._agreed = connection
+        self._agreed_at = trio.current_time()
+        self._changed.unpark_all()
+
+    async def _stay(self, connection: Connection, messages: ServerMessages) -> None:
+        """See to the connection, and to those that follow it on its channel, until that ends."""
+        is_renewal = self._agreements > 0
+        while True:
+            self._agreements += 1
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(
+                    partial(attend_callbacks, connection, self._callbacks, self._limits, is_renewal=is_renewal)
+                )
+                await connection.wait_over()
+                nursery.cancel_scope.cancel(reason="the connection has ended")
+            if connection.peer.end is not None or connection.end is None:
+                return
+            again = await self._agree_again(connection, messages)
+            if again is None:
+                return
+            connection = again
+            self._show(connection)
+            is_renewal = True
+
+    async def _agree_again(self, void: Connection, messages: ServerMessages) -> Connection | None:
+        """Make another agreement over the same channel; returns `None` once that has ended.
+
+        Whoever waits learns why an attempt has failed. The next one is made when somebody asks for the
+        connection; a few are made without that, because callbacks do not ask.
+        """
+        peer = void.peer
+        self._known = None  # whatever it was, it is out of date
+        _log.info("%s; agreeing with the server again", void.end)
+        backoff = Backoff(RENEWAL)
+        timeout = self._limits.connect_timeout
+        while peer.end is None:
+            self._wanted = trio.Event()
+            failure: McpError = ConnectionLost(f"no agreement within {timeout:g} s (connect_timeout)")
+            with trio.move_on_after(timeout):  # noqa: ASYNC912 - agreeing waits for the server
+                try:
+                    return await self._agree(peer, messages, probe=void.revision.is_modern)
+                except McpError as error:
+                    failure = error
+            self._renewal_failure = failure
+            self._renewal_failures += 1
+            self._changed.unpark_all()
+            _log.warning("there is no new agreement with the server: %s", failure)
+            with trio.move_on_after(backoff.next_delay(0) or math.inf):
+                await self._wait_wanted(peer)
+        return None
+
+    async def _wait_wanted(self, peer: Peer) -> None:
+        """Wait until somebody asks for the connection, or there can be none."""
+        self._wanted = wanted = trio.Event()
+        async with trio.open_nursery() as nursery:
+
+            async def wait_ended() -> None:
+                await peer.wait_input_ended()
+                nursery.cancel_scope.cancel(reason="the channel has ended")
+
+            nursery.start_soon(wait_ended)
+            await wanted.wait()
+            nursery.cancel_scope.cancel(reason="the connection is wanted")
+
+    def _hear_failure(self, failure: McpError) -> None:
+        """The channel says that something has failed that nobody waits for."""
+        agreed = self._agreed
+        if agreed is None or agreed.end is not None or not agreed.is_voided_by(failure):
+            _log.debug("the channel says: %s", failure)
+
+
+def _renewed(error: McpError) -> McpError:
+    """Return an equal error without traceback; one failure is told to many tasks."""
+    return error.renewed() if isinstance(error, ConnectionLost) else copy.copy(error).with_traceback(None)

@@ -141,27 +141,47 @@ class _Listener:
 
     async def _listen(self) -> None:
         backoff = Backoff(RENEWAL)
+        may_retry = True
+        pause = 0.0
         while True:
-            connection = self._connection = await self._keeper.connected()
+            await trio.lowlevel.checkpoint_if_cancelled()
             self._acknowledged_at = None
+            self._connection = None
             try:
-                await self._subscribe(connection)
+                await self._keeper.connected()
+                if pause:
+                    await trio.sleep(pause)  # after the connection is back, or all clients would ask at once
+                self._connection = await self._keeper.connected()
+                await self._subscribe(self._connection)
             except McpError as error:
-                if not self._entered.is_set() or is_final(error):
-                    raise
                 failure = error
             else:
                 return
+            connection = self._connection
+            if not self._entered.is_set():
+                await self._expect_replacement(connection, failure, may_retry=may_retry)
+                may_retry = False
+                continue
+            was_lost = connection is not None and (connection.end is not None or connection.is_voided_by(failure))
+            if self._keeper.is_over or (is_final(failure) and not was_lost):
+                raise failure
             self._interruption = str(failure)
-            # A connection that is lost is the keeper's to count, and this raises when it was the last.
-            was_lost = connection.peer.end is not None
-            lasted = self._lasted()
-            await self._keeper.connected()
-            delay = RENEWAL.first_delay if was_lost else backoff.next_delay(lasted)
+            # A connection that is lost is the keeper's to count.
+            delay = RENEWAL.first_delay if was_lost else backoff.next_delay(self._lasted())
             if delay is None:
                 raise failure
             _log.warning("listening was interrupted and goes on: %s", self._interruption)
-            await trio.sleep(jittered(delay))
+            pause = jittered(delay)
+            if connection is None:
+                await trio.sleep(pause)  # there was none, and asking for it makes the next attempt
+                pause = 0.0
+
+    async def _expect_replacement(
+        self, connection: Connection | None, failure: McpError, *, may_retry: bool
+    ) -> None:
+        """Raise the failure of the first attempt, unless it may be made again, once; see `ConnectionKeeper`."""
+        if connection is None or not may_retry or await self._keeper.replacement(connection, failure) is None:
+            raise failure
 
     def _lasted(self) -> float:
         """How many seconds the subscription has been there; 0 if it never was."""
@@ -173,9 +193,11 @@ class _Listener:
         if connection.revision.is_modern:
             # The first time, how long it may take is for the deadlines around the block to say.
             grace = self._limits.listen_timeout if self._entered.is_set() else math.inf
-            await hold_subscription(connection, subscription, grace)
-        else:
-            await self._hold_resources(connection, subscription)
+            with connection.until_void():
+                await hold_subscription(connection, subscription, grace)
+                return
+            raise connection.end or ConnectionLost("the connection has ended")
+        await self._hold_resources(connection, subscription)
 
     async def _hold_resources(self, connection: Connection, subscription: Subscription) -> None:
         uris = tuple(self._wanted.resource_subscriptions or ())
@@ -185,8 +207,8 @@ class _Listener:
                 await connection.resource_subscriptions.acquire(uris)
                 subscription.is_acknowledged = True
                 self._acknowledge(_declared(self._wanted, connection.capabilities))
-                await connection.peer.wait_input_ended()
-                end = connection.peer.end
+                await connection.wait_over()
+                end = connection.end
                 raise trio.ClosedResourceError("this client was closed") if end is None else end.renewed()
             finally:
                 connection.subscriptions.remove(subscription)

@@ -11,11 +11,12 @@ from typing import Any, Final, TypeVar
 import attrs
 import trio
 
-from .._errors import RemoteProtocolError, RequestError
+from .._errors import RemoteProtocolError, RequestError, SessionLost
 from .._limits import Limits
 from .._peer._peer import PeerStatistics
 from .._revisions import Revision
 from ..types import Implementation, RequestParams, ServerCapabilities
+from ._connection import Connection
 from ._extension import ResultHandler
 from ._keeper import ConnectionKeeper
 from ._memory import ClientMemory
@@ -121,14 +122,20 @@ class LowLevelClient:
             RequestError: The answer is an error.
             RemoteProtocolError: The answer cannot be used.
             LocalProtocolError: The revision in use has no such method, or the request is too large.
-            ConnectionLost: The connection ended before the answer came.
+            HttpStatusError: The answer is an error of HTTP, with its status and what came with it. One that says
+                that the session is lost has been dealt with, if that was possible: `SessionLost`.
+            ConnectionLost: The connection ended before the answer came. Over HTTP that may be true of this
+                request alone, and others go on.
             trio.TooSlowError: ``request_timeout`` passed.
             trio.ClosedResourceError: The client was closed.
         """
         with progress_to(on_progress) as callback, self._timeout(method):
-            connection = await self._keeper.connected()
-            connection.check(method)
-            return await connection.peer.request(method, connection.with_meta(params), on_progress=callback)
+
+            async def make(connection: Connection) -> dict[str, Any]:
+                connection.check(method)
+                return await connection.peer.request(method, connection.with_meta(params), on_progress=callback)
+
+            return await self._keeper.ask(make)
 
     async def request_many(
         self, requests: Sequence[tuple[str, Mapping[str, Any] | None]], *, batch: bool = False
@@ -153,10 +160,17 @@ class LowLevelClient:
         """
         await trio.lowlevel.checkpoint()
         if batch:
-            connection = await self._keeper.connected()
-            connection.check_batch(method for method, _ in requests)
+
+            async def make(connection: Connection) -> list[dict[str, Any] | RequestError]:
+                connection.check_batch(method for method, _ in requests)
+                outcomes = await connection.peer.request_batch(requests)
+                for outcome in outcomes:
+                    if isinstance(outcome, SessionLost):
+                        raise outcome  # none of them was looked at
+                return outcomes
+
             with self._timeout("the batch"):
-                return await connection.peer.request_batch(requests)
+                return await self._keeper.ask(make)
         outcomes: list[dict[str, Any] | Exception] = [{} for _ in requests]
 
         async def ask(index: int, method: str, params: Mapping[str, Any] | None) -> None:  # noqa: ASYNC910

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Final, TypedDict
+from typing import Final, Literal, TypeAlias, TypedDict, get_args
 
 import trio
 from typing_extensions import Unpack
@@ -16,12 +16,12 @@ from .._peer._middleware import Middleware
 from .._peer._peer import OnFrame
 from .._revisions import Revision
 from .._version import __version__
-from ..types import ClientCapabilities, Implementation, evolve
+from ..types import ClientCapabilities, DiscoverResult, Implementation, evolve
 from ._cache import ResponseCache
 from ._call_options import refuse_unknown
 from ._client import Client
 from ._connection import ClientIdentity
-from ._connectors import Target, connector_for
+from ._connectors import Target, connector_for, connector_for_http_sse
 from ._dispatch import NoticeHandlers, OnLog, OnNotification, ServerMessages
 from ._elicitation import DEFAULT_ELICIT_MODES, ElicitMode, OnElicit, OnElicitationComplete
 from ._extension import ClientExtension, Extensions
@@ -33,7 +33,11 @@ from ._roots import RootList, Roots
 from ._sampling import OnSample
 from ._subscriptions import Callbacks, Subscriptions
 
-__all__ = ["ClientOptions", "open_client", "run_client"]
+__all__ = ["ClientOptions", "Era", "open_client", "run_client"]
+
+Era: TypeAlias = Literal["auto", "modern", "legacy", "sse"]
+"""What is known of a server: nothing, that it speaks 2026-07-28 or later, that it speaks something older, or that
+it speaks something older over HTTP+SSE."""
 
 OURSELVES: Final = Implementation(name="trio-mcp", version=__version__)
 
@@ -45,6 +49,11 @@ class ClientOptions(TypedDict, total=False):
         info: What the client says it is. Default: this library.
         capabilities: What it says it can do, beside what follows from the other options. Default: nothing.
         revision: The only revision to speak. Default: the newest that both sides know.
+        era: What is known of the server. Default: ``"auto"``, nothing: it is asked in the way of the modern era,
+            and if it does not know that, in the way of the legacy era; over HTTP that is Streamable HTTP first,
+            and HTTP+SSE if it does not know that either. Everything else is tried alone, and fails if it is
+            wrong. Or what `Client.discover` has returned before: it spares the question, and if it has become
+            wrong, the server is asked after all.
         request_timeout: Seconds after which any request fails with `trio.TooSlowError`. Default: `math.inf`;
             `trio.fail_after` around a call, or around many, does the same and more.
         limits: What a connection may cost. Default: `Limits()`.
@@ -84,6 +93,7 @@ class ClientOptions(TypedDict, total=False):
     info: Implementation
     capabilities: ClientCapabilities
     revision: Revision | str | None
+    era: Era | DiscoverResult
     request_timeout: float
     limits: Limits
     on_sample: OnSample | None
@@ -118,16 +128,20 @@ async def open_client(target: Target, **options: Unpack[ClientOptions]) -> Async
     the calls say so. Both ends are checkpoints.
 
     Args:
-        target: A server process to start, a server in this process, or a channel.
+        target: The URL of a server (``https://``, ``http://``, or for a Unix socket
+            ``http+unix://%2Frun%2Fmcp.sock/mcp``) or `HttpServerParameters`, a server process to start, a server
+            in this process, or a channel.
         **options: See `ClientOptions`.
 
     Raises:
         ConnectionLost: The server could not be reached, was silent for `Limits.connect_timeout`, or went away.
         ProtocolError: The two sides speak no common revision, or the handshake was broken.
-        RequestError: The server refused the handshake.
+        RequestError: The server refused the handshake; `HttpStatusError` if HTTP says so.
         TypeError: There is no such option.
+        ValueError: The URL is none, or the options contradict each other.
 
-    Spec: 2026-07-28, basic/versioning; 2025-11-25, basic/lifecycle.
+    Spec: 2026-07-28, basic/versioning and basic/transports/streamable-http, "Backward Compatibility"; 2025-11-25,
+    basic/lifecycle and basic/transports.
     """
     keeper, client = _make_client(target, options)
     error: BaseException | None = None
@@ -200,11 +214,9 @@ def _make_client(target: Target, options: ClientOptions) -> tuple[ConnectionKeep
     capabilities = handlers.declared(options.get("capabilities", ClientCapabilities()))
     if extensions.settings:
         capabilities = evolve(capabilities, extensions={**(capabilities.extensions or {}), **extensions.settings})
-    revision = options.get("revision")
+    era = options.get("era", "auto")
     identity = ClientIdentity(
-        options.get("info", OURSELVES),
-        capabilities,
-        tuple(Revision) if revision is None else (Revision(revision),),
+        options.get("info", OURSELVES), capabilities, _revisions(options.get("revision"), era)
     )
     questions = Questions(handlers, capabilities, limits.max_open_elicitations)
     notices = NoticeHandlers(
@@ -231,7 +243,7 @@ def _make_client(target: Target, options: ClientOptions) -> tuple[ConnectionKeep
         return ServerMessages(questions, notices, Subscriptions(memory.forget, callbacks, warn_of_strays=strays))
 
     keeper = ConnectionKeeper(
-        connector_for(target),
+        connector_for(target) if era != "sse" else connector_for_http_sse(target),
         identity,
         limits,
         messages=messages,
@@ -239,6 +251,7 @@ def _make_client(target: Target, options: ClientOptions) -> tuple[ConnectionKeep
         callbacks=callbacks,
         forget=memory.forget,
         middleware=tuple(options.get("middleware", ())),
+        known=era if isinstance(era, DiscoverResult) else None,
     )
     settings = ClientSettings(
         request_timeout=request_timeout,
@@ -247,6 +260,19 @@ def _make_client(target: Target, options: ClientOptions) -> tuple[ConnectionKeep
         result_types=extensions.result_types,
     )
     return keeper, Client(keeper, questions, settings, memory)
+
+
+def _revisions(revision: Revision | str | None, era: Era | DiscoverResult) -> tuple[Revision, ...]:
+    """Return the revisions that may be agreed on."""
+    if not isinstance(era, DiscoverResult) and era not in get_args(Era):
+        raise ValueError(f"era must be one of {', '.join(get_args(Era))} or a DiscoverResult, not {era!r}")
+    allowed = tuple(Revision) if revision is None else (Revision(revision),)
+    if isinstance(era, DiscoverResult) or era == "auto":
+        return allowed
+    of_era = tuple(each for each in allowed if each.is_modern is (era == "modern"))
+    if not of_era:
+        raise ValueError(f"revision {revision} is not of the era {era!r}")
+    return of_era
 
 
 def _question_handlers(options: ClientOptions, extensions: Extensions) -> QuestionHandlers:

@@ -56,9 +56,14 @@ class ResourceSubscriptions:
         self._may_subscribe = may_subscribe
         self._goodbye_timeout = goodbye_timeout
         self._held: dict[str, _Held] = {}
+        self._is_over = False
 
     def __len__(self) -> int:
         return len(self._held)
+
+    def forget(self) -> None:
+        """The server knows nothing of the connection any more. It is not told that something is unwanted."""
+        self._is_over = True
 
     async def acquire(self, uris: Sequence[str]) -> None:
         """Subscribe to resources. Whatever comes of it, `release` has to follow.
@@ -116,7 +121,7 @@ class ResourceSubscriptions:
             return  # another listener has come and gone meanwhile
         async with held.turn:
             # Another listener may have come while this one waited for its turn.
-            if held.is_subscribed and not held.count:
+            if held.is_subscribed and not held.count and not self._is_over:
                 held.is_subscribed = False
                 params = to_wire(UnsubscribeRequestParams(uri=uri), self._revision)
                 await self._peer.request("resources/unsubscribe", params)

@@ -110,22 +110,24 @@ class Rounds:
                 type of result that nobody knows.
             Others: Whatever a handler raises, and as `Client.request`.
         """
-        connection = await self._keeper.connected()
-        connection.check(method)
         brought: dict[str, Any] | None = None
-        for rounds in range(self._max_rounds + 1):
+
+        async def make(connection: Connection) -> tuple[dict[str, Any], dict[str, Any], Revision]:
+            if brought is not None and not connection.revision.is_modern:
+                raise ConnectionLost(f"{method}: the server came back with {connection.revision}")
+            connection.check(method)
             wire = connection.write(params)
             if brought is not None:
                 wire = {name: wire[name] for name in wire if name not in BROUGHT} | brought
-            result = await self._request(connection, method, wire, on_progress)
-            kind = self._result_type(method, result, connection.revision)
+            return await self._request(connection, method, wire, on_progress), wire, connection.revision
+
+        for rounds in range(self._max_rounds + 1):
+            result, wire, revision = await self._keeper.ask(make)
+            kind = self._result_type(method, result, revision)
             if kind != "input_required" or hand_back:
-                return Answered(result, wire, connection.revision, kind, rounds)
+                return Answered(result, wire, revision, kind, rounds)
             if rounds < self._max_rounds:
-                brought = await self._bring(method, result, connection.revision)
-                connection = await self._keeper.connected()
-                if not connection.revision.is_modern:
-                    raise ConnectionLost(f"{method}: the server came back with {connection.revision}")
+                brought = await self._bring(method, result, revision)
         raise RemoteProtocolError(
             f"{method}: the server still asks back after {self._max_rounds} rounds (max_input_rounds)"
         )

@@ -15,7 +15,13 @@ from .._codec._json import is_array, is_object
 from .._errors import MODERN_ERRORS, UNSUPPORTED_PROTOCOL_VERSION, RemoteProtocolError, RequestError
 from .._revisions import Revision
 
-__all__ = ["choose_revision", "judge_discovery", "judge_initialize"]
+__all__ = ["choose_revision", "common_revision", "judge_discovery", "judge_initialize"]
+
+
+def common_revision(offered: Iterable[object], ours: Sequence[Revision]) -> Revision | None:
+    """Return the newest revision that is in both lists, if there is one."""
+    theirs = [version for version in offered if isinstance(version, str)]
+    return max((revision for revision in ours if revision in theirs), default=None)
 
 
 def choose_revision(offered: Iterable[object], ours: Sequence[Revision]) -> Revision:
@@ -25,13 +31,13 @@ def choose_revision(offered: Iterable[object], ours: Sequence[Revision]) -> Revi
         RemoteProtocolError: There is none.
     """
     theirs = [version for version in offered if isinstance(version, str)]
-    common = [revision for revision in ours if revision in theirs]
-    if not common:
+    common = common_revision(theirs, ours)
+    if common is None:
         raise RemoteProtocolError(
             f"no revision in common: the server speaks {', '.join(theirs) or 'none'}, "
             f"this client {', '.join(ours)}"
         )
-    return max(common)
+    return common
 
 
 def judge_discovery(

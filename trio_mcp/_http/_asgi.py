@@ -182,6 +182,9 @@ async def open_asgi_client(app: AsgiApplication) -> AsyncGenerator[AsgiClient]:
     """Run an ASGI application for as long as the block runs, and send requests to it without a network.
 
     Leaving shuts the application down and cancels what still runs in it.
+
+    Raises:
+        RuntimeError: The application did not start.
     """
     error: BaseException | None = None
     try:
@@ -189,8 +192,10 @@ async def open_asgi_client(app: AsgiApplication) -> AsyncGenerator[AsgiClient]:
             lifespan = _Lifespan()
             state: dict[str, Any] = {}
             nursery.start_soon(lifespan.run, app, state, name="ASGI lifespan")
-            with trio.fail_after(LIFESPAN_SECONDS):
+            with trio.move_on_after(LIFESPAN_SECONDS):
                 await lifespan.started.wait()
+            if not lifespan.started.is_set():
+                raise RuntimeError(f"the ASGI application did not start within {LIFESPAN_SECONDS:g} s")
             if lifespan.failure is not None:
                 raise RuntimeError(f"the ASGI application did not start: {lifespan.failure}")
             try:

@@ -49,12 +49,16 @@ class HttpClient:
         request of which a byte may have been processed is never sent again.
         """
         target = request.target
-        request = attrs.evolve(request, headers=(*_OURS, *request.headers))
+        chosen = {name.lower() for name, _ in request.headers}
+        ours = [(name, value) for name, value in _OURS if name.lower() not in chosen]
+        request = attrs.evolve(request, headers=(*ours, *request.headers))
         with self._pool(target) as pool:
             async with pool.request(request, urgent=urgent) as response:
                 encoding = response.headers.get("content-encoding")
                 if encoding is not None and encoding.lower() != "identity":
-                    raise RemoteProtocolError(f"{target.url} answered with {encoding!r}, which was not asked for")
+                    raise RemoteProtocolError(
+                        f"{target.origin} answered with {encoding!r}, which was not asked for"
+                    )
                 yield response
 
     @contextmanager

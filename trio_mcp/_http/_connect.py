@@ -9,7 +9,8 @@ import trio
 
 from .._errors import ConnectionLost
 from ._connection import HttpConnection
-from ._proxies import HttpProxy, open_tunnel, proxy_for
+from ._proxies import open_tunnel, proxy_for
+from ._proxy import HttpProxy, read_proxy
 from ._settings import HttpSettings
 from ._target import HttpTarget
 
@@ -28,7 +29,7 @@ def system_ssl_context() -> ssl.SSLContext:
 async def connect(
     target: HttpTarget, settings: HttpSettings, ssl_context: ssl.SSLContext | None
 ) -> HttpConnection:
-    """Open a connection to the origin of a target, through a proxy if the environment names one.
+    """Open a connection to the origin of a target, through a proxy if the settings or the environment name one.
 
     Cancelled, it leaves nothing open.
 
@@ -37,7 +38,7 @@ async def connect(
             it is, or the proxy refuses.
     """
     try:
-        proxy = proxy_for(target) if settings.use_environment_proxies else None
+        proxy = _proxy_for(target, settings)
     except ValueError as error:
         raise ConnectionLost(f"could not connect to {target.origin}: {error}") from error
     with trio.move_on_after(settings.connect_timeout):
@@ -46,6 +47,12 @@ async def connect(
     raise ConnectionLost(
         f"could not connect to {target.origin}{through} within {settings.connect_timeout:g} s (connect_timeout)"
     )
+
+
+def _proxy_for(target: HttpTarget, settings: HttpSettings) -> HttpProxy | None:
+    if settings.proxy is not None and target.socket_path is None:
+        return read_proxy(settings.proxy)
+    return proxy_for(target) if settings.use_environment_proxies else None
 
 
 async def _connect(

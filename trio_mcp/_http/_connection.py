@@ -123,7 +123,7 @@ class HttpConnection:
         try:
             parts = [self._h11.send(h11.Request(method=request.method, target=path, headers=headers))]
         except h11.LocalProtocolError as error:
-            raise LocalProtocolError(f"the request to {target.url} is not HTTP: {error}") from error
+            raise LocalProtocolError(f"the request to {target.origin} is not HTTP: {error}") from error
         if request.body:
             parts.append(self._h11.send(h11.Data(data=request.body)))
         parts.append(self._h11.send(h11.EndOfMessage()))

@@ -2,37 +2,20 @@
 
 from __future__ import annotations
 
-import base64
 import ipaddress
 import urllib.request
-from typing import Final, final
-from urllib.parse import unquote, urlsplit
+from typing import Final
 
-import attrs
 import h11
 import trio
 
-from .._core._headers import HeaderField
 from .._errors import ConnectionLost
-from ._target import HttpTarget, parse_target
+from ._proxy import HttpProxy, read_proxy
+from ._target import HttpTarget
 
-__all__ = ["HttpProxy", "open_tunnel", "proxy_for"]
+__all__ = ["open_tunnel", "proxy_for"]
 
 READ_BYTES: Final = 4096
-
-
-@final
-@attrs.frozen
-class HttpProxy:
-    """A proxy.
-
-    Attributes:
-        target: Where it is.
-        headers: How we authenticate to it.
-    """
-
-    target: HttpTarget
-    headers: tuple[HeaderField, ...] = attrs.field(default=(), repr=False)
 
 
 def proxy_for(target: HttpTarget) -> HttpProxy | None:
@@ -49,7 +32,7 @@ def proxy_for(target: HttpTarget) -> HttpProxy | None:
         return None
     if urllib.request.proxy_bypass(target.host):
         return None
-    return _read_proxy(url)
+    return read_proxy(url)
 
 
 def _is_local(host: str) -> bool:
@@ -59,20 +42,6 @@ def _is_local(host: str) -> bool:
         return ipaddress.ip_address(host.partition("%")[0]).is_loopback
     except ValueError:
         return False
-
-
-def _read_proxy(url: str) -> HttpProxy:
-    if "://" not in url:
-        url = f"http://{url}"
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https"):
-        raise ValueError(f"a proxy is asked over http or https; {parts.scheme} proxies are not supported")
-    user, at, address = parts.netloc.rpartition("@")
-    headers: tuple[HeaderField, ...] = ()
-    if at:
-        credentials = base64.b64encode(unquote(user).encode("utf-8"))
-        headers = ((b"Proxy-Authorization", b"Basic " + credentials),)
-    return HttpProxy(parse_target(f"{parts.scheme}://{address}"), headers)
 
 
 async def open_tunnel(

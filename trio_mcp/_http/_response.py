@@ -68,7 +68,7 @@ class HttpResponse:
                     break
             else:
                 return bytes(body)
-        raise RemoteProtocolError(f"{self.request.target.url} answered with more than {max_bytes} bytes")
+        raise RemoteProtocolError(f"{self.request.target.origin} answered with more than {max_bytes} bytes")
 
     async def read_excerpt(self, max_bytes: int) -> bytes:
         """Wait for the beginning of the body, or all of it. The rest is not wanted.

@@ -7,9 +7,16 @@ from typing import Final, final
 
 import attrs
 
+from ._proxy import read_proxy
+
 __all__ = ["HttpSettings"]
 
 KIB: Final = 1024
+
+
+def _check_proxy(_instance: object, _attribute: object, value: str | None) -> None:
+    if value is not None:
+        read_proxy(value)
 
 
 @final
@@ -20,8 +27,10 @@ class HttpSettings:
     Attributes:
         ssl_context: How TLS is spoken: whom to trust, with which certificate to answer. Default: the system's
             trust store. The context decides about everything, so one that verifies nothing is obeyed.
-        use_environment_proxies: Whether ``http_proxy``, ``https_proxy`` and ``no_proxy`` count. This machine
-            itself is never asked for through a proxy.
+        proxy: The URL of a proxy for everything but Unix sockets, ``http://`` or ``https://``, perhaps with a
+            user name and a password. Whether what goes through it is encrypted says the server's URL.
+        use_environment_proxies: Whether ``http_proxy``, ``https_proxy`` and ``no_proxy`` count where there is no
+            `proxy`. This machine itself is never asked for through one of those.
         max_connections: Connections to one origin that are in use at once; further requests wait for their turn.
             Answers and cancellations do not, because those that hold the connections may wait for them.
         max_idle_connections: Connections to one origin that are kept for the next request.
@@ -32,6 +41,7 @@ class HttpSettings:
     """
 
     ssl_context: ssl.SSLContext | None = attrs.field(default=None, repr=False)
+    proxy: str | None = attrs.field(default=None, repr=False, validator=_check_proxy)
     use_environment_proxies: bool = True
     max_connections: int = attrs.field(default=256, validator=attrs.validators.ge(1))
     max_idle_connections: int = attrs.field(default=16, validator=attrs.validators.ge(0))

@@ -40,8 +40,9 @@ from .._codec._jsonrpc import (
     invalid_request,
     is_answer_fragment,
     parse_message,
+    read_id,
 )
-from .._errors import PARSE_ERROR, SERVER_BUSY, ConnectionLost, LocalProtocolError, RequestError
+from .._errors import PARSE_ERROR, SERVER_BUSY, ConnectionLost, LocalProtocolError, McpError, RequestError
 from .._groups import shield_started, sole_error
 from .._limits import Limits
 from ._batch import BatchReply
@@ -54,7 +55,7 @@ from ._middleware import Message, Middleware
 from ._notices import Notices
 from ._outbox import Outbox, OutboxEntry
 
-__all__ = ["OnFrame", "OnNotice", "Peer", "PeerStatistics", "open_peer"]
+__all__ = ["OnFailure", "OnFrame", "OnNotice", "Peer", "PeerStatistics", "open_peer"]
 
 _log: Final = logging.getLogger("trio_mcp.peer")
 
@@ -63,6 +64,9 @@ OnFrame: TypeAlias = Callable[[Literal["sent", "received"], bytes], object]
 
 OnNotice: TypeAlias = Callable[[Notification], object]
 """Called with each notification but progress while it is being read, before any later message is looked at."""
+
+OnFailure: TypeAlias = Callable[[McpError], object]
+"""Called with what the transport says has failed, if it is no single request."""
 
 
 @final
@@ -100,6 +104,7 @@ class Peer:
         on_frame: OnFrame | None,
         middleware: Sequence[Middleware] = (),
         on_notice: OnNotice | None = None,
+        on_failure: OnFailure | None = None,
     ) -> None:
         if middleware:
             dispatcher = InterposedDispatcher(dispatcher, middleware)
@@ -109,6 +114,7 @@ class Peer:
         self._limits = limits
         self._on_frame = on_frame
         self._on_notice = on_notice
+        self._on_failure = on_failure
         self._outbox = Outbox(limits.max_outbox_bytes)
         changed = trio.lowlevel.ParkingLot()
         self._calls = Calls(channel, self._outbox, limits, changed)
@@ -148,7 +154,8 @@ class Peer:
             RequestError: The answer is an error.
             RemoteProtocolError: The answer cannot be used.
             LocalProtocolError: The request is larger than `Limits.max_message_bytes`.
-            ConnectionLost: The connection ended first.
+            ConnectionLost: The connection ended first; or only what this request needed of it, where a transport
+                can lose that alone: then `end` is `None`.
             trio.ClosedResourceError: This end was closed.
         """
         if self._middleware:
@@ -371,7 +378,9 @@ class Peer:
             except (ValueError, RecursionError) as error:
                 self._complain(None, RequestError(PARSE_ERROR, f"parse error: {error}"), origin)
             else:
-                if _json.is_array(value):
+                if received.failure is not None:
+                    self._take_failure(value, received.failure)
+                elif _json.is_array(value):
                     await self._take_batch(value, origin)
                 else:
                     await self._take_message(value, Arrival(origin, received.data))
@@ -415,6 +424,17 @@ class Peer:
             await self._take_notification(message, arrival.origin)
         elif not self._calls.settle(message):
             self._take_stray(message)
+
+    def _take_failure(self, value: Any, failure: McpError) -> None:
+        """There is no answer of the other side: whoever waits for it learns why."""
+        id = read_id(value.get("id")) if _json.is_object(value) else None
+        if id is not None:
+            if not self._calls.fail(id, failure):
+                _log.debug("nobody waits for what has failed, id %r: %s", id, failure)
+        elif self._on_failure is not None:
+            self._on_failure(failure)
+        else:
+            _log.warning("%s: %s", self._channel.description, failure)
 
     def _take_invalid(self, error: InvalidMessage, arrival: Arrival) -> None:
         if not error.answerable:
@@ -522,6 +542,7 @@ async def open_peer(
     on_frame: OnFrame | None = None,
     middleware: Sequence[Middleware] = (),
     on_notice: OnNotice | None = None,
+    on_failure: OnFailure | None = None,
 ) -> AsyncGenerator[Peer]:
     """Run one end of a connection for as long as the body runs, then say goodbye.
 
@@ -536,11 +557,12 @@ async def open_peer(
         on_frame: Called with each message in either direction.
         middleware: What every request and notification goes through, in either direction.
         on_notice: Called with each notification as it is read. It must neither wait nor raise.
+        on_failure: Called with failures that are no single request's. It must neither wait nor raise.
     """
     error: BaseException | None = None
     try:
         async with trio.open_nursery() as nursery:
-            peer = Peer(channel, dispatcher, nursery, limits, on_frame, middleware, on_notice)
+            peer = Peer(channel, dispatcher, nursery, limits, on_frame, middleware, on_notice, on_failure)
             await nursery.start(peer._run)  # noqa: SLF001 - the peer's owner
             try:
                 yield peer

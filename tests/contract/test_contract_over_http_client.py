@@ -1,0 +1,332 @@
+"""The cancellation contract of a client over HTTP, in both eras and over HTTP+SSE, on a mock clock.
+
+The server is a script; what is checked is what reaches it, and when control comes back. The same sentences in memory
+are in `test_contract_in_memory.py`, which also has those that concern the server's handlers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+from http_mcp import HttpCall
+from http_sessions import KINDS, SSE, HttpServer
+from tape import Tape
+
+import trio_mcp
+from trio_mcp import Client, ConnectionLost, Limits, Progress, open_client
+
+ALL = pytest.mark.parametrize("speaks", KINDS)
+
+
+def goodbyes(server: HttpServer) -> list[Any]:
+    """Return the ids of the requests that the server was told are given up, by whatever its transport uses."""
+    if server.is_modern:
+        return [message["id"] for message in server.script.gone]
+    return [call.message["params"]["requestId"] for call in server.asked("notifications/cancelled")]
+
+
+async def stream_progress(server: HttpServer, call: HttpCall, to: int, every: float) -> None:
+    """Tell progress, and then the result."""
+    token = call.message["params"]["_meta"]["progressToken"]
+    is_stream = server.speaks != SSE
+    if is_stream:
+        await call.stream()
+    else:
+        await call.answer(b"Accepted", 202, "text/plain")
+        call = server.streams[-1]
+    id = server.asked("x/count")[-1].id
+    for n in range(1, to + 1):
+        await trio.sleep(every)
+        params = {"progressToken": token, "progress": n}
+        await call.event({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
+    await call.event({"jsonrpc": "2.0", "id": id, "result": {"resultType": "complete", "counted": to}})
+    if is_stream:
+        await call.end()
+
+
+def counting(speaks: str, to: int = 5, every: float = 1) -> HttpServer:
+    server = HttpServer(speaks)
+    server.handlers["x/count"] = lambda call: stream_progress(server, call, to, every)
+    return server
+
+
+async def _expect_closed(call: Callable[[], Any]) -> None:
+    with pytest.raises(trio.ClosedResourceError):
+        await call()
+
+
+# 1. Exactly one goodbye.
+
+
+@ALL
+@pytest.mark.parametrize("way", ["deadline", "cancel", "exception", "leaving"])
+async def test_a_call_given_up_says_goodbye_exactly_once(
+    way: str, speaks: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Promise 1; 2026-07-28, basic/patterns/cancellation: the response is closed; before, a notification says so."""
+    server = counting(speaks)
+
+    async def fail(_: Progress) -> None:
+        raise ArithmeticError("the caller's own")
+
+    async with trio.open_nursery() as nursery, open_client(server.parameters()) as client:
+        if way == "deadline":
+            with trio.move_on_after(5) as scope:
+                await client.request("x/hang")
+            assert scope.cancelled_caught
+            assert trio.current_time() == 5
+        elif way == "cancel":
+            with trio.CancelScope() as scope:
+
+                async def cancel() -> None:
+                    await trio.sleep(3)
+                    scope.cancel()
+
+                nursery.start_soon(cancel)
+                await client.request("x/hang")
+            assert trio.current_time() == 3
+        elif way == "exception":
+            with pytest.raises(ArithmeticError, match="the caller's own"):
+                await client.request("x/count", on_progress=fail)
+        else:
+            nursery.start_soon(_expect_closed, lambda: client.request("x/hang"))
+            await trio.testing.wait_all_tasks_blocked()
+    (call,) = server.asked("x/count" if way == "exception" else "x/hang")
+    assert goodbyes(server) == [call.id]
+    if server.is_modern:
+        assert not server.asked("notifications/cancelled")
+    else:
+        said = server.script.calls
+        assert said.index(call) < said.index(server.script.call("notifications/cancelled")), (
+            "it follows the request"
+        )
+
+
+# 2. Nothing for nothing.
+
+
+@ALL
+async def test_a_call_that_never_left_leaves_no_trace(
+    speaks: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Promise 2: whoever gives up while the request still waits for its token has asked for nothing."""
+    is_slow = False
+
+    async def headers() -> dict[str, str]:
+        if is_slow:
+            await trio.sleep(10)
+        return {}
+
+    server = HttpServer(speaks)
+    async with open_client(server.parameters(headers=headers)) as client:
+        await trio.testing.wait_all_tasks_blocked()
+        is_slow = True
+        with trio.move_on_after(1):
+            await client.request("x/hang")
+        assert trio.current_time() == 1
+        is_slow = False
+        await trio.sleep(30)
+        await client.request("x/echo")
+    assert not server.asked("x/hang")
+    assert goodbyes(server) == []
+
+
+@ALL
+async def test_a_call_that_is_answered_already_is_not_cancelled(
+    speaks: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Promise 2: the answer is here while the last progress callback still runs, and then the deadline passes."""
+    server = counting(speaks, to=1, every=0)
+
+    async def dawdle(_: Progress) -> None:
+        await trio.sleep(60)
+
+    async with open_client(server.parameters()) as client:
+        with trio.move_on_after(10) as scope:
+            await client.request("x/count", on_progress=dawdle)
+        assert scope.cancelled_caught
+    assert not server.asked("notifications/cancelled")
+
+
+async def test_initialize_is_never_cancelled(autojump_clock: trio.testing.MockClock) -> None:
+    """Promise 2, and 2025-11-25, basic/utilities/cancellation: clients must not cancel `initialize`."""
+    server = HttpServer("2025-11-25")
+
+    async def silent(call: HttpCall) -> None:
+        await trio.sleep_forever()
+
+    server.script._handler = silent
+    with pytest.raises(ConnectionLost, match="connect_timeout"):
+        async with open_client(server.parameters(), era="legacy"):
+            raise AssertionError
+    assert server.script.said == ["POST initialize"]
+
+
+# 3. Control comes back at once.
+
+
+@ALL
+async def test_giving_up_does_not_wait_for_the_network(
+    speaks: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Promise 3: a server that takes no notification, and one that never answers, hold up nobody."""
+    server = HttpServer(speaks)
+    inner = server.script._handler
+
+    async def serve(call: HttpCall) -> None:
+        if call.rpc == "notifications/cancelled":
+            await trio.sleep_forever()
+        await inner(call)
+
+    server.script._handler = serve
+    async with open_client(server.parameters(), limits=Limits(goodbye_timeout=1)) as client:
+        for _ in range(3):
+            begin = trio.current_time()
+            with trio.move_on_after(0.5):
+                await client.request("x/hang")
+            assert trio.current_time() - begin == 0.5
+        begin = trio.current_time()
+        await client.request("x/echo")
+        assert trio.current_time() == begin
+    assert trio.current_time() - begin <= 1
+    assert len(goodbyes(server)) == 3
+
+
+# 5. Deadlines shrink inward.
+
+
+@ALL
+async def test_the_server_is_told_how_much_time_is_left(
+    speaks: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    server = HttpServer(speaks)
+    async with open_client(server.parameters()) as client:
+        with trio.fail_after(7.5):
+            await client.request("x/echo")
+        await client.request("x/echo")
+    params: list[dict[str, Any]] = [call.message.get("params", {}) for call in server.asked("x/echo")]
+    assert [each.get("_meta", {}).get("trio-mcp/timeoutMs") for each in params] == [7500, None]
+
+
+# 7. Nobody waits for ever.
+
+
+@ALL
+async def test_when_the_server_dies_everybody_learns_it(
+    speaks: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Promise 7: whoever waits, whoever asks afterwards, and whoever only wants to leave."""
+    server = HttpServer(speaks)
+    drop = trio.Event()
+
+    async def until_drop(call: HttpCall) -> None:
+        if speaks == SSE:
+            await call.answer(b"Accepted", 202, "text/plain")
+        await drop.wait()
+
+    server.handlers["x/drop"] = until_drop
+    failures: list[Exception] = []
+    async with open_client(server.parameters(restart=None)) as client:
+
+        async def ask(method: str) -> None:
+            try:
+                await client.request(method)
+            except (ConnectionLost, trio_mcp.HttpStatusError) as error:
+                failures.append(error)
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(5):
+                nursery.start_soon(ask, "x/drop")
+            await trio.testing.wait_all_tasks_blocked()
+            server.down = (503, b"down")
+            drop.set()
+            server.forget_sessions()
+        await ask("x/echo")
+    assert len(failures) == 6
+    assert all(isinstance(failure, ConnectionLost) for failure in failures[:5])
+
+
+# 8. Nothing is left: tests/http/test_open_client_sessions.py.
+
+
+# 9. In order.
+
+
+@ALL
+async def test_progress_callbacks_run_one_at_a_time_and_before_the_call_returns(
+    speaks: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Promise 9: two calls on two streams, slow callbacks, no overlap, nothing missing when they return."""
+    server = HttpServer(speaks)
+
+    async def count(call: HttpCall) -> None:
+        token, id = call.message["params"]["_meta"]["progressToken"], call.id
+        if speaks == SSE:
+            await call.answer(b"Accepted", 202, "text/plain")
+            out = server.streams[-1]
+        else:
+            await call.stream()
+            out = call
+        for n in range(1, 11):
+            await trio.sleep(0.1)
+            params = {"progressToken": token, "progress": n}
+            await out.event({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
+        await out.event({"jsonrpc": "2.0", "id": id, "result": {"resultType": "complete"}})
+        if out is call:
+            await call.end()
+
+    server.handlers["x/count"] = count
+    running = 0
+
+    async def call(client: Client) -> None:
+        seen: list[float] = []
+
+        async def on_progress(progress: Progress) -> None:
+            nonlocal running
+            running += 1
+            assert running == 1, "two callbacks of one connection at once"
+            await trio.sleep(0.3)
+            seen.append(progress.progress)
+            running -= 1
+
+        await client.request("x/count", on_progress=on_progress)
+        assert seen == list(range(1, 11))
+
+    async with open_client(server.parameters()) as client, trio.open_nursery() as nursery:
+        nursery.start_soon(call, client)
+        nursery.start_soon(call, client)
+
+
+# 10. Bounded.
+
+
+@ALL
+async def test_many_calls_given_up_at_any_moment_leave_nothing(speaks: str) -> None:
+    """No pending id, no exchange, no handler; and each was cancelled at most once."""
+    server = HttpServer(speaks)
+    tape = Tape()
+
+    async def jittery(call: HttpCall) -> None:
+        await trio.sleep(0.005)
+        await server.reply(call)
+
+    server.handlers["x/jittery"] = jittery
+    with trio.fail_after(50):
+        async with open_client(server.parameters(), on_frame=tape) as client:
+
+            async def ask(n: int) -> None:
+                with trio.move_on_after(n % 13 / 1000):
+                    await client.request(("x/jittery", "x/hang")[n % 2])
+
+            async with trio.open_nursery() as nursery:
+                for n in range(200):
+                    nursery.start_soon(ask, n)
+            await client.request("x/echo")
+            assert client.statistics().calls == 0
+    assert len(goodbyes(server)) == len(set(goodbyes(server)))
+    assert all(count == 1 for count in tape.goodbyes().values())
+    assert server.script.running == 0

@@ -1,0 +1,298 @@
+"""Calls of a client over HTTP: what fails alone and how it says so, header fields, tools that want some, sockets."""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+import trustme
+from http_mcp import MODERN_DISCOVERY, HttpCall, error, result
+from http_script import ServerConnection, serve_http_script
+from http_sessions import KINDS, SSE, URL, HttpServer
+
+from trio_mcp import (
+    ConnectionLost,
+    HeaderSource,
+    HttpServerParameters,
+    HttpSettings,
+    HttpStatusError,
+    RemoteProtocolError,
+    RequestError,
+    open_client,
+)
+from trio_mcp._codec import _json
+
+ALL = pytest.mark.parametrize("speaks", KINDS)
+
+
+# What fails, fails alone.
+
+
+@ALL
+async def test_an_http_error_comes_out_of_its_call_with_all_that_it_says(
+    speaks: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Status, body, `Retry-After`; siblings go on, and so does whatever comes next."""
+    server = HttpServer(speaks)
+
+    async def busy(call: HttpCall) -> None:
+        await call.answer(b"<h1>busy</h1>", 503, "text/html", Retry_After="7")
+
+    async def slow(call: HttpCall) -> None:
+        await trio.sleep(5)
+        await server.reply(call, slow=True)
+
+    server.handlers.update({"x/busy": busy, "x/slow": slow})
+    async with open_client(server.parameters()) as client, trio.open_nursery() as nursery:
+
+        async def sibling() -> None:
+            assert (await client.request("x/slow"))["slow"] is True
+
+        nursery.start_soon(sibling)
+        with pytest.raises(HttpStatusError, match="busy") as caught:
+            await client.request("x/busy")
+        assert (caught.value.status, caught.value.body, caught.value.retry_after) == (503, "<h1>busy</h1>", 7.0)
+        assert trio.current_time() == 0
+        outcomes = await client.request_many([("x/busy", None), ("x/echo", None)])
+        assert isinstance(outcomes[0], HttpStatusError)
+        assert isinstance(outcomes[1], dict)
+
+
+@ALL
+async def test_a_broken_post_costs_its_call(speaks: str, autojump_clock: trio.testing.MockClock) -> None:
+    """The connection of one call is lost, and nothing else: `ConnectionLost`, and the client goes on."""
+    server = HttpServer(speaks)
+
+    async def reset(call: HttpCall) -> None:
+        return
+
+    async def cut(call: HttpCall) -> None:
+        await call.stream()
+        await call.raw(b"data: {")
+
+    async def nonsense(call: HttpCall) -> None:
+        await call.answer(b"<html>")
+
+    server.handlers.update({"x/reset": reset, "x/cut": cut, "x/nonsense": nonsense})
+    async with open_client(server.parameters()) as client:
+        failures: Mapping[str, type[Exception]] = {"x/reset": ConnectionLost, "x/cut": ConnectionLost}
+        if speaks != SSE:  # what its POST is answered with says nothing
+            failures = {**failures, "x/nonsense": RemoteProtocolError}
+        else:
+            failures = {"x/reset": ConnectionLost}
+        for method, kind in failures.items():
+            with pytest.raises(kind):
+                await client.request(method)
+            assert (await client.request("x/echo", {"n": 1}))["echo"] == {"n": 1}
+
+
+# Header fields of the user's own.
+
+
+@ALL
+async def test_headers_are_asked_for_each_time(speaks: str, autojump_clock: trio.testing.MockClock) -> None:
+    """A token that is renewed while the client lives; it is on every request, whatever that is for."""
+    server = HttpServer(speaks)
+    tokens: list[int] = []
+
+    async def headers() -> dict[str, str]:
+        await trio.sleep(0.1)
+        tokens.append(len(tokens))
+        return {"Authorization": f"Bearer {tokens[-1]}", "User-Agent": "mine/1"}
+
+    async with open_client(server.parameters(headers=headers)) as client:
+        await client.request("x/echo")
+        await client.request("x/echo")
+    said = [call.headers.get("authorization") for call in server.script.calls]
+    assert sorted(said, key=lambda each: int(str(each).split()[1])) == [f"Bearer {n}" for n in tokens]
+    assert {call.headers.get("user-agent") for call in server.script.calls} == {"mine/1"}
+
+
+@ALL
+@pytest.mark.parametrize("bad", ["raises", "no mapping", "newline"])
+async def test_headers_that_cannot_be_had_cost_one_request(
+    speaks: str, bad: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Whoever waits sees the cause; nothing was sent, and the next request has its own headers."""
+    server = HttpServer(speaks)
+    is_bad = False
+
+    def headers() -> Any:
+        if is_bad and bad == "raises":
+            raise LookupError("the token server is away")
+        if is_bad:
+            return ["x"] if bad == "no mapping" else {"X-Token": "a\r\nb"}
+        return {"X-Token": "good"}
+
+    source: HeaderSource = headers
+    async with open_client(server.parameters(headers=source)) as client:
+        is_bad = True
+        with pytest.raises(ConnectionLost, match="headers of a request could not be made") as caught:
+            await client.request("x/echo")
+        kinds = {"raises": LookupError, "no mapping": TypeError, "newline": ValueError}
+        assert isinstance(caught.value.__cause__, kinds[bad])
+        assert not server.asked("x/echo")
+        is_bad = False
+        await client.request("x/echo")
+
+
+def test_headers_are_looked_at_before_anything_is_sent() -> None:
+    odd: list[tuple[Any, type[Exception], str]] = [
+        ({"Mcp-Session-Id": "1"}, ValueError, "Mcp-Session-Id"),
+        ({"mcp-param-x": "1"}, ValueError, "mcp-param-x"),
+        ({"content-type": "text/plain"}, ValueError, "content-type"),
+        ({"Bad Name": "1"}, ValueError, "Bad Name"),
+        ({"X-Token": "secret\n"}, ValueError, "X-Token"),
+        ({"X-Token": " secret"}, ValueError, "X-Token"),
+        ({"X-Token": "ge\u2082eim"}, ValueError, "X-Token"),
+        ({"X-Token": 5}, TypeError, "X-Token"),
+        ("X-Token: 1", TypeError, "mapping"),
+    ]
+    for headers, kind, match in odd:
+        with pytest.raises(kind, match=match) as caught:
+            HttpServerParameters(URL, headers=headers)
+        assert "secret" not in str(caught.value)
+    assert "secret" not in repr(HttpServerParameters(URL, headers={"Authorization": "secret"}))
+
+
+# Tools that want some of their arguments in header fields.
+
+
+def marked_tool(header: str) -> dict[str, Any]:
+    schema = {"type": "object", "properties": {"region": {"type": "string", "x-mcp-header": header}}}
+    return {"name": "query", "inputSchema": schema}
+
+
+async def test_a_mismatch_of_headers_is_answered_by_one_listing_and_one_more_call(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """2026-07-28, basic/transports/streamable-http, "Client Behavior": the client has never listed, or too long ago."""
+    header = "Region"
+    server = HttpServer("2026-07-28", capabilities={"tools": {}})
+
+    async def list_tools(call: HttpCall) -> None:
+        await server.reply(call, tools=[marked_tool(header)], ttlMs=3_600_000, cacheScope="public")
+
+    async def query(call: HttpCall) -> None:
+        if call.headers.get(f"mcp-param-{header}") != "eu":
+            await call.answer(error(call.id, -32020, "header mismatch"), 400)
+        else:
+            await server.reply(call, content=[])
+
+    server.handlers.update({"tools/list": list_tools, "tools/call": query})
+    async with open_client(server.parameters()) as client:
+        await client.call_tool("query", {"region": "eu"})
+        assert server.script.said[1:] == ["POST tools/call", "POST tools/list", "POST tools/call"]
+        await client.call_tool("query", {"region": "eu"})
+        header = "Place"
+        await client.call_tool("query", {"region": "eu"})
+        assert server.script.said[4:] == ["POST tools/call"] * 2 + ["POST tools/list", "POST tools/call"]
+        tools = [tool async for tool in client.list_tools()]
+        assert b'"x-mcp-header":"Place"' in _json.encode(dict(tools[0].input_schema)), "the cache has heard of it"
+
+
+async def test_a_mismatch_that_stays_is_told(autojump_clock: trio.testing.MockClock) -> None:
+    """Once is enough; and if the tools cannot be listed, that is why."""
+    server = HttpServer("2026-07-28", capabilities={"tools": {}})
+
+    async def refuse(call: HttpCall) -> None:
+        await call.answer(error(call.id, -32020, "header mismatch"), 400)
+
+    async def list_tools(call: HttpCall) -> None:
+        await server.reply(call, tools=[], ttlMs=0, cacheScope="public")
+
+    server.handlers.update({"tools/call": refuse, "tools/list": list_tools})
+    async with open_client(server.parameters()) as client:
+        with pytest.raises(RequestError) as caught:
+            await client.call_tool("query")
+        assert caught.value.code == -32020
+        assert server.script.said[1:] == ["POST tools/call", "POST tools/list", "POST tools/call"]
+        del server.handlers["tools/list"]
+        with pytest.raises(RequestError) as caught:
+            await client.call_tool("query")
+        assert caught.value.code == -32020
+        assert isinstance(caught.value.__cause__, RequestError)
+        assert caught.value.__cause__.code == -32601
+
+
+async def test_a_tool_with_broken_marks_is_not_listed(
+    autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """ "Schema Extension": excluded, with a warning that says which and why; the others stay."""
+    server = HttpServer("2026-07-28", capabilities={"tools": {}})
+
+    async def list_tools(call: HttpCall) -> None:
+        tools = [marked_tool("No Token"), {"name": "fine", "inputSchema": {"type": "object"}}]
+        await server.reply(call, tools=tools, ttlMs=0, cacheScope="public")
+
+    server.handlers["tools/list"] = list_tools
+    async with open_client(server.parameters()) as client:
+        with caplog.at_level(logging.WARNING):
+            assert [tool.name async for tool in client.list_tools()] == ["fine"]
+    assert "'query'" in caplog.text
+    assert "No Token" in caplog.text
+
+
+# Real sockets.
+
+
+async def serve_modern(connection: ServerConnection) -> None:
+    while (request := await connection.read()) is not None:
+        message: dict[str, Any] = _json.decode(request.body)
+        if message["method"] == "server/discover":
+            answer = result(message["id"], **MODERN_DISCOVERY)
+        else:
+            answer = result(message["id"], token=request.headers.get("x-token"), target=request.target)
+        await connection.answer(_json.encode(answer))
+
+
+async def test_a_url_is_enough() -> None:
+    with trio.fail_after(20):
+        async with serve_http_script(serve_modern) as server, open_client(server.target.url) as client:
+            assert client.revision == "2026-07-28"
+            async with trio.open_nursery() as nursery:
+                for _ in range(20):
+                    nursery.start_soon(client.request, "x/y")
+        await server.wait_all_gone()
+
+
+async def test_tls_with_a_context_of_ones_own() -> None:
+    """Certificates of a private authority; without it the server is not trusted."""
+    authority = trustme.CA()
+    theirs = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("127.0.0.1").configure_cert(theirs)  # pyright: ignore[reportUnknownMemberType]
+    ours = ssl.create_default_context()
+    authority.configure_trust(ours)  # pyright: ignore[reportUnknownMemberType]
+
+    def wrap(stream: trio.SocketStream) -> trio.abc.Stream:
+        return trio.SSLStream(stream, theirs, server_side=True, https_compatible=True)
+
+    with trio.fail_after(20):
+        async with serve_http_script(serve_modern, wrap=wrap) as server:
+            parameters = HttpServerParameters(
+                server.target.url, headers={"X-Token": "t"}, http=HttpSettings(ssl_context=ours)
+            )
+            async with open_client(parameters) as client:
+                assert (await client.request("x/y"))["token"] == "t"
+            with pytest.raises(ConnectionLost, match="certificate cannot be trusted"):
+                async with open_client(server.target.url):
+                    raise AssertionError
+
+
+async def test_a_proxy_of_ones_own_is_asked_for_everything() -> None:
+    """Also for this machine, unlike one that the environment names."""
+    with trio.fail_after(20):
+        async with serve_http_script(serve_modern) as proxy:
+            address = f"http://user:word@127.0.0.1:{proxy.target.port}"
+            parameters = HttpServerParameters("http://127.0.0.1:9/mcp", http=HttpSettings(proxy=address))
+            async with open_client(parameters) as client:
+                assert (await client.request("x/y"))["target"] == "http://127.0.0.1:9/mcp"
+    assert "word" not in repr(parameters)
+    for wrong in ("socks5://127.0.0.1", "http://"):
+        with pytest.raises(ValueError, match=r"prox|URL"):
+            HttpSettings(proxy=wrong)

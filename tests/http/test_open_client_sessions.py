@@ -1,0 +1,308 @@
+"""What becomes of a client when its server loses the session: one new one, and nobody notices but those who must."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+import trio
+import trio.testing
+from http_mcp import HttpCall
+from http_sessions import KINDS, LEGACY, HttpServer
+
+from trio_mcp import (
+    Client,
+    ConnectionLost,
+    HttpStatusError,
+    Limits,
+    ResourceUpdated,
+    Resynced,
+    SessionLost,
+    open_client,
+)
+
+SESSIONS = pytest.mark.parametrize("revision", LEGACY[1:])
+
+
+@SESSIONS
+async def test_a_lost_session_is_begun_anew_once_for_all(
+    revision: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """2025-11-25, basic/transports, "Session Management", 4: on 404 a new session, and every call is made again."""
+    server = HttpServer(revision)
+    async with open_client(server.parameters()) as client:
+        await client.request("x/echo")
+        server.forget_sessions()
+        async with trio.open_nursery() as nursery:
+            for n in range(5):
+
+                async def ask(n: int = n) -> None:
+                    assert (await client.request("x/echo", {"n": n}))["echo"] == {"n": n}
+
+                nursery.start_soon(ask)
+        assert client.revision == revision
+    begun = server.asked("initialize")
+    assert len(begun) == 2
+    assert "mcp-session-id" not in begun[1].headers
+    assert len(server.asked("notifications/initialized")) == 2
+    echoes = server.asked("x/echo")
+    assert [call.headers.get("mcp-session-id") for call in echoes].count("session-2") == 5
+    assert len(echoes) <= 1 + 2 * 5
+    ended = [call.headers.get("mcp-session-id") for call in server.script.calls if call.method == "DELETE"]
+    assert ended == ["session-2"]
+
+
+async def test_typed_calls_batches_and_the_log_level_survive(autojump_clock: trio.testing.MockClock) -> None:
+    """Whatever is asked: the refused request is made again, and what the server was told is told again."""
+    server = HttpServer("2025-03-26")
+
+    async def tool(call: HttpCall) -> None:
+        await server.reply(call, content=[{"type": "text", "text": call.message["params"]["name"]}])
+
+    async def level(call: HttpCall) -> None:
+        levels.append((call.headers.get("mcp-session-id"), call.message["params"]["level"]))
+        await server.reply(call)
+
+    levels: list[tuple[str | None, str]] = []
+    server.handlers.update({"tools/call": tool, "logging/setLevel": level})
+    async with open_client(server.parameters()) as client:
+        await client.set_log_level("warning")
+        server.forget_sessions()
+        assert (await client.call_tool("again")).content
+        server.forget_sessions()
+        await client.ping()
+        server.forget_sessions()
+        await client.set_log_level("error")
+        assert [len(await client.request_many([("ping", None), ("ping", None)]))] == [2]
+    assert levels == [
+        ("session-1", "warning"),
+        ("session-2", "warning"),
+        ("session-3", "warning"),
+        ("session-4", "warning"),
+        ("session-4", "error"),
+    ]
+
+
+async def test_what_is_under_way_in_the_old_session_goes_on(autojump_clock: trio.testing.MockClock) -> None:
+    """A sibling whose answer is already being streamed is none of the refused call's business."""
+    server = HttpServer("2025-06-18")
+
+    async def slow(call: HttpCall) -> None:
+        await call.stream()
+        await trio.sleep(10)
+        await call.event({"jsonrpc": "2.0", "id": call.id, "result": {"slow": True}})
+        await call.end()
+
+    server.handlers["x/slow"] = slow
+    async with open_client(server.parameters()) as client, trio.open_nursery() as nursery:
+
+        async def ask_slowly() -> None:
+            assert await client.request("x/slow") == {"slow": True}
+
+        nursery.start_soon(ask_slowly)
+        await trio.testing.wait_all_tasks_blocked()
+        server.forget_sessions()
+        await client.request("x/echo")
+        assert trio.current_time() < 1
+    assert len(server.asked("x/slow")) == 1
+
+
+async def test_a_server_that_keeps_no_session_is_believed_the_second_time(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """One new session and one retry, then `SessionLost`; the next call has its own retry, and may work."""
+    server = HttpServer("2025-11-25")
+    is_forgetful = True
+
+    async def forget(call: HttpCall) -> None:
+        if is_forgetful:
+            await call.answer(b"gone", 404, "text/plain")
+        else:
+            await server.reply(call, fine=True)
+
+    server.handlers["x/forget"] = forget
+    async with open_client(server.parameters()) as client:
+        for n in (1, 2):
+            with pytest.raises(SessionLost) as caught:
+                await client.request("x/forget")
+            assert (caught.value.status, caught.value.body) == (404, "gone")
+            assert len(server.asked("x/forget")) == 2 * n
+        is_forgetful = False
+        assert await client.request("x/forget") == {"fine": True}
+
+
+@pytest.mark.parametrize("how", ["refused", "silent", "nobody there"])
+async def test_when_there_is_no_new_session_the_calls_say_so_and_later_ones_try_again(
+    how: str, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A server that is being started again. Nobody waits for ever, and nothing is over for good."""
+    server = HttpServer("2025-11-25", has_stream=False)
+    initialize = server.script._handler
+    limits = Limits(connect_timeout=4)
+    broken = False
+
+    async def serve(call: HttpCall) -> None:
+        if broken and call.rpc == "initialize":
+            if how == "silent":
+                await trio.sleep_forever()
+            if how == "refused":
+                await call.answer(b"starting", 503, "text/plain")
+            return
+        await initialize(call)
+
+    server.script._handler = serve
+    async with open_client(server.parameters(), limits=limits) as client:
+        broken = True
+        server.forget_sessions()
+        for _ in range(2):
+            begin = trio.current_time()
+            with pytest.raises((SessionLost, HttpStatusError, ConnectionLost)) as caught:
+                await client.request("x/echo")
+            assert trio.current_time() - begin <= 2 * limits.connect_timeout
+            assert how != "refused" or getattr(caught.value, "status", None) in {404, 503}
+        await trio.sleep(100)
+        attempts = len(server.asked("initialize"))
+        await trio.sleep(1000)
+        assert len(server.asked("initialize")) <= attempts + 1, "a server is not asked for ever"
+        broken = False
+        await client.request("x/echo")
+        assert client.revision == "2025-11-25"
+    assert "no new agreement" in caplog.text
+
+
+@SESSIONS
+async def test_listeners_learn_that_something_may_be_missing(
+    revision: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Subscriptions are made again in the new session, also if nobody calls anything meanwhile."""
+    server = HttpServer(revision, capabilities={"resources": {"subscribe": True}, "tools": {"listChanged": True}})
+    called: list[str] = []
+    async with (
+        open_client(server.parameters(), on_tools_list_changed=lambda: called.append("tools")) as client,
+        client.listen(resources=["a:b"]) as events,
+    ):
+        server.forget_sessions()
+        with trio.fail_after(10):
+            event = await anext(events)
+        assert isinstance(event, Resynced)
+        assert called == ["tools"]
+        params = {"uri": "a:b"}
+        message = {"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": params}
+        await server.streams[-1].event(message)
+        assert await anext(events) == ResourceUpdated("a:b")
+    subscribed = [call.headers.get("mcp-session-id") for call in server.asked("resources/subscribe")]
+    assert subscribed == ["session-1", "session-2"]
+    unsubscribed = [call.headers.get("mcp-session-id") for call in server.asked("resources/unsubscribe")]
+    assert unsubscribed == ["session-2"], "nothing of the old session is said in the new one"
+
+
+async def test_listening_begins_anew_if_the_session_is_lost_just_then(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    server = HttpServer("2025-11-25", capabilities={"resources": {"subscribe": True}}, has_stream=False)
+    async with open_client(server.parameters()) as client:
+        server.forget_sessions()
+        async with client.listen(resources=["a:b"]) as events:
+            assert events.acknowledged.resource_subscriptions == ("a:b",)
+            assert events.waiting == 0, "nothing was missed"
+        server.down = (404, b"")
+        with pytest.raises(HttpStatusError):
+            async with client.listen(resources=["a:b"]):
+                raise AssertionError
+
+
+async def test_an_old_servers_stream_is_opened_again(autojump_clock: trio.testing.MockClock) -> None:
+    """HTTP+SSE: the stream is the connection. What waits for it fails, what is asked later waits for the next."""
+    server = HttpServer("sse", capabilities={"resources": {"subscribe": True}})
+    async with open_client(server.parameters()) as client, client.listen(resources=["a:b"]) as events:
+        async with trio.open_nursery() as nursery:
+
+            async def hang() -> None:
+                with pytest.raises(ConnectionLost):
+                    await client.request("x/hang")
+
+            nursery.start_soon(hang)
+            await trio.testing.wait_all_tasks_blocked()
+            server.forget_sessions()
+        assert (await client.request("x/echo", {"n": 1}))["echo"] == {"n": 1}
+        assert isinstance(await anext(events), Resynced)
+    assert len(server.streams) == 2
+
+
+@pytest.mark.parametrize("speaks", KINDS)
+@pytest.mark.parametrize("way", ["quietly", "exception", "cancelled", "deadline", "in flight"])
+async def test_leaving_ends_the_session_and_leaves_nothing(
+    speaks: str, way: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Promises 3 and 8; 2025-11-25, "Session Management", 5: DELETE, whatever the reason."""
+    server = HttpServer(speaks)
+    tasks = trio.lowlevel.current_statistics().tasks_living
+
+    async def body(client: Client) -> None:
+        await client.request("x/echo")
+        if way == "exception":
+            raise LookupError("the body's own")
+        if way == "in flight":
+            async with trio.open_nursery() as nursery:
+
+                async def hang() -> None:
+                    with pytest.raises(trio.ClosedResourceError):
+                        await client.request("x/hang")
+
+                nursery.start_soon(hang)
+                await trio.testing.wait_all_tasks_blocked()
+                await client.aclose()
+        elif way != "quietly":
+            await client.request("x/hang")
+
+    begin = trio.current_time()
+    with trio.CancelScope() as scope:
+        if way == "deadline":
+            scope.deadline = trio.current_time() + 3
+        async with trio.open_nursery() as nursery:
+
+            async def cancel_later() -> None:
+                await trio.sleep(2)
+                scope.cancel()
+
+            if way == "cancelled":
+                nursery.start_soon(cancel_later)
+            with pytest.raises(LookupError) if way == "exception" else contextlib.nullcontext():
+                async with open_client(server.parameters()) as client:
+                    await body(client)
+    assert trio.current_time() - begin <= 3 + Limits().goodbye_timeout
+    await trio.testing.wait_all_tasks_blocked()
+    assert trio.lowlevel.current_statistics().tasks_living == tasks
+    assert server.script.running == 0
+    is_session = speaks not in {"2026-07-28", "sse"}
+    assert server.script.said.count("DELETE") == is_session
+    if is_session:
+        assert server.script.said[-1] == "DELETE"
+    if way in {"cancelled", "deadline", "in flight"}:
+        goodbyes = [call.message["params"]["requestId"] for call in server.asked("notifications/cancelled")]
+        hanging = server.script.call("x/hang")
+        assert goodbyes == ([] if server.is_modern else [hanging.id])
+        assert (hanging.message in server.script.gone) or speaks == "sse"
+
+
+@pytest.mark.parametrize("way", ["quietly", "cancelled"])
+async def test_a_server_that_ignores_the_goodbye_is_waited_for_no_longer_than_agreed(
+    way: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """`Limits.goodbye_timeout`, shielded."""
+    server = HttpServer("2025-11-25")
+    inner = server.script._handler
+
+    async def serve(call: HttpCall) -> None:
+        if call.method == "DELETE":
+            await trio.sleep_forever()
+        await inner(call)
+
+    server.script._handler = serve
+    with trio.move_on_after(1):
+        async with open_client(server.parameters(), limits=Limits(goodbye_timeout=0.5)):
+            if way == "cancelled":
+                await trio.sleep_forever()
+    assert trio.current_time() == 0.5 + (way == "cancelled")
+    assert server.script.said[-1] == "DELETE"
+    assert server.script.running == 0
