@@ -18,6 +18,7 @@ import trio_mcp
 from trio_mcp import (
     ABSENT,
     ConnectionLost,
+    HttpStatusError,
     Limits,
     LocalProtocolError,
     McpError,
@@ -25,6 +26,7 @@ from trio_mcp import (
     RemoteProtocolError,
     RequestError,
     Revision,
+    SessionLost,
     ToolError,
 )
 from trio_mcp import _errors as errors
@@ -44,6 +46,8 @@ SCHEMAS: Final = Path(__file__).parent / "data" / "mcp-schema"
         (LocalProtocolError, ProtocolError),
         (RemoteProtocolError, ProtocolError),
         (RequestError, McpError),
+        (HttpStatusError, RequestError),
+        (SessionLost, HttpStatusError),
         (ToolError, McpError),
         (ConnectionLost, McpError),
     ],
@@ -93,6 +97,19 @@ def test_an_error_answer_has_its_members_as_attributes() -> None:
     assert (type(again), again.code, again.message, again.data) == (RequestError, 1, "m", None)
 
 
+def test_an_http_error_says_what_the_server_said() -> None:
+    """It is an error answer to whoever knows no HTTP, and can be copied like one."""
+    for kind in (HttpStatusError, SessionLost):
+        error = kind(503, "HTTP status 503", body="busy", retry_after=7.0)
+        assert error.code == errors.TRANSPORT_FAILED
+        assert error.data == {"httpStatus": 503, "body": "busy", "retryAfter": 7.0}
+        assert str(error) == "HTTP status 503: busy"
+        again = pickle.loads(pickle.dumps(error))
+        assert (type(again), again.status, again.body, again.retry_after) == (kind, 503, "busy", 7.0)
+        assert again.data == error.data
+    assert HttpStatusError(500, "m").data == {"httpStatus": 500, "body": ""}
+
+
 def test_a_lost_connection_is_renewed_for_each_who_waits() -> None:
     """One loss fails many tasks; a shared exception would grow one traceback out of all of theirs."""
     cause = OSError("pipe")
@@ -120,7 +137,8 @@ def test_codes_are_those_of_the_specification() -> None:
     older = {errors.RESOURCE_NOT_FOUND, errors.URL_ELICITATION_REQUIRED}
     ours = {getattr(errors, name) for name in errors.__all__ if isinstance(getattr(errors, name), int)}
     assert {code for code in ours if -32768 <= code <= -32000} == official | older
-    assert ours - official == {errors.CANCELLED_BY_DEADLINE, errors.SERVER_BUSY, *older}
+    own = {errors.CANCELLED_BY_DEADLINE, errors.SERVER_BUSY, errors.TRANSPORT_FAILED}
+    assert ours - official == {*own, *older}
     assert {code for code in official if -32099 <= code <= -32020} == errors.MODERN_ERRORS
 
 

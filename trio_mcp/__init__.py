@@ -7,10 +7,13 @@ Imports point down only. The floors, lowest first:
     _codec                   bytes, JSON-RPC messages, wire types
     _core                    the rules of the protocol, without I/O
     _channel                 what a transport must give
+    _http                    HTTP/1.1 as a client speaks it
     _bindings                the transports
     _peer                    one end of one connection
     _schema                  from Python signatures to JSON Schema and back
     _client, _server         what users touch; neither knows the other
+    _endpoint                a server's HTTP endpoint, both eras
+    _hosts                   what carries it: ASGI, Hypercorn
     this module
 """
 
@@ -19,6 +22,7 @@ from __future__ import annotations
 from . import types as types
 from ._absent import ABSENT as ABSENT
 from ._absent import Absent as Absent
+from ._bindings._http_parameters import HttpServerParameters as HttpServerParameters
 from ._bindings._memory import MemoryChannel as MemoryChannel
 from ._bindings._memory import memory_channel_pair as memory_channel_pair
 from ._bindings._parameters import StdioServerParameters as StdioServerParameters
@@ -68,10 +72,23 @@ from ._core._changes import ResourcesListChanged as ResourcesListChanged
 from ._core._changes import ResourceUpdated as ResourceUpdated
 from ._core._changes import Resynced as Resynced
 from ._core._changes import ToolsListChanged as ToolsListChanged
+from ._core._http_admission import HttpRefused as HttpRefused
+from ._core._http_settings import HttpServerSettings as HttpServerSettings
 from ._core._restart import RestartPolicy as RestartPolicy
 from ._core._uri_template import TemplateValue as TemplateValue
 from ._core._uri_template import UriTemplate as UriTemplate
+from ._endpoint._call import Authenticate as Authenticate
+from ._endpoint._call import HttpCall as HttpCall
+from ._endpoint._endpoint import Endpoint as Endpoint
+from ._endpoint._endpoint import EndpointStatistics as EndpointStatistics
+from ._endpoint._endpoint import open_endpoint as open_endpoint
+from ._endpoint._event_store import EventStore as EventStore
+from ._endpoint._event_store import MemoryEventStore as MemoryEventStore
+from ._endpoint._event_store import StoredEvent as StoredEvent
+from ._endpoint._sqlite_events import SqliteEventStore as SqliteEventStore
+from ._endpoint._sqlite_events import open_sqlite_event_store as open_sqlite_event_store
 from ._errors import ConnectionLost as ConnectionLost
+from ._errors import HttpStatusError as HttpStatusError
 from ._errors import Lagged as Lagged
 from ._errors import LocalProtocolError as LocalProtocolError
 from ._errors import McpError as McpError
@@ -79,7 +96,11 @@ from ._errors import ProtocolError as ProtocolError
 from ._errors import RemoteProtocolError as RemoteProtocolError
 from ._errors import RequestError as RequestError
 from ._errors import ResourceNotFound as ResourceNotFound
+from ._errors import SessionLost as SessionLost
 from ._errors import ToolError as ToolError
+from ._hosts._asgi import McpASGI as McpASGI
+from ._hosts._serve_http import serve_http as serve_http
+from ._http._settings import HttpSettings as HttpSettings
 from ._limits import Limits as Limits
 from ._peer._exchange import OnProgress as OnProgress
 from ._peer._exchange import Progress as Progress
@@ -122,6 +143,7 @@ __all__ = [
     "ABSENT",
     "Absent",
     "Audio",
+    "Authenticate",
     "CacheHint",
     "CacheStatistics",
     "CallNext",
@@ -138,12 +160,21 @@ __all__ = [
     "ElicitMode",
     "Elicitation",
     "Encoded",
+    "Endpoint",
+    "EndpointStatistics",
+    "EventStore",
     "Events",
     "ExtensionClient",
     "ExtensionNotificationHandler",
     "ExtensionResult",
     "Field",
     "File",
+    "HttpCall",
+    "HttpRefused",
+    "HttpServerParameters",
+    "HttpServerSettings",
+    "HttpSettings",
+    "HttpStatusError",
     "Image",
     "Incoming",
     "InputRequired",
@@ -152,8 +183,10 @@ __all__ = [
     "ListOptions",
     "LocalProtocolError",
     "LogHandler",
+    "McpASGI",
     "McpError",
     "MemoryChannel",
+    "MemoryEventStore",
     "Message",
     "MethodHandler",
     "Middleware",
@@ -198,10 +231,13 @@ __all__ = [
     "Server",
     "ServerExtension",
     "ServesChannels",
+    "SessionLost",
     "Shutdown",
     "SilenceScope",
+    "SqliteEventStore",
     "StderrSink",
     "StdioServerParameters",
+    "StoredEvent",
     "StreamChannel",
     "Target",
     "TemplateValue",
@@ -216,7 +252,10 @@ __all__ = [
     "fail_after_silence",
     "memory_channel_pair",
     "open_client",
+    "open_endpoint",
+    "open_sqlite_event_store",
     "run_client",
+    "serve_http",
     "serve_stdio",
     "types",
     "user_message",

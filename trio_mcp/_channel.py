@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Sequence
-from typing import Protocol, TypeAlias, final
+from typing import Protocol, TypeAlias, final, runtime_checkable
 
 import attrs
 
 from ._codec._jsonrpc import Notification, RequestId
+from ._errors import McpError
 
-__all__ = ["Channel", "Incoming", "Origin", "Outgoing", "Received", "TooLarge"]
+__all__ = ["Channel", "Incoming", "Origin", "Outgoing", "Received", "ReleasableOrigin", "TooLarge"]
 
 
 class Origin(Protocol):
@@ -30,13 +31,30 @@ class Origin(Protocol):
         ...
 
 
+@runtime_checkable
+class ReleasableOrigin(Origin, Protocol):
+    """An origin whose connection can be let go before its answer, because the client can fetch that later."""
+
+    def release(self, retry_after: float | None) -> None:
+        """Let it go; the client should come back after so many seconds."""
+        ...
+
+
 @final
 @attrs.define
 class Incoming:
-    """A message as it came, or a batch of them."""
+    """A message as it came, or a batch of them.
+
+    Attributes:
+        data: Its bytes.
+        origin: Where it came from, if the transport has more than one origin.
+        failure: Why the other side has not answered, where a transport can fail one request and go on. Then
+            `data` is an error answer that the transport has made for that request.
+    """
 
     data: bytes
     origin: Origin | None = None
+    failure: McpError | None = None
 
 
 @final
@@ -105,6 +123,18 @@ class Channel(abc.ABC):
             ConnectionLost: The connection failed, and why.
             trio.ClosedResourceError: `aclose` was called here.
         """
+
+    def has_room(self, origin: Origin | None) -> bool:
+        """Whether more may be said of what came from an origin; for `None`, of nothing in particular.
+
+        A transport that carries several streams lets senders wait for a reader that is slow, without letting
+        them wait for each other. On a single wire `send` alone does that, and the default is yes.
+        """
+        del origin
+        return True
+
+    async def wait_room(self, origin: Origin | None) -> None:  # noqa: B027 - right for a single wire
+        """Wait until `has_room` says yes. Does not checkpoint if it does."""
 
     def give_up(self, request_id: RequestId, reason: str | None) -> Notification | None:
         """Signal that nobody waits for the answer to a request that was sent.

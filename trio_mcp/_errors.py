@@ -5,6 +5,8 @@
     │   ├── LocalProtocolError     our caller asked for what the protocol forbids now; nothing was sent
     │   └── RemoteProtocolError    the peer broke the specification
     ├── RequestError               the answer to a request was an error: code, message, data
+    │   └── HttpStatusError        it was an HTTP error: status, body, retry_after
+    │       └── SessionLost        the server does not know the session any more
     ├── ToolError                  a tool failed in a way its caller should read
     ├── ResourceNotFound           a resource that was asked for does not exist
     ├── Lagged                     a listener was too slow for what it listens to
@@ -16,6 +18,7 @@ Timeouts are Trio's own: `trio.TooSlowError`. Use after closing is Trio's own: `
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final, final
 
 from ._absent import ABSENT, Absent
@@ -32,9 +35,11 @@ __all__ = [
     "PARSE_ERROR",
     "RESOURCE_NOT_FOUND",
     "SERVER_BUSY",
+    "TRANSPORT_FAILED",
     "UNSUPPORTED_PROTOCOL_VERSION",
     "URL_ELICITATION_REQUIRED",
     "ConnectionLost",
+    "HttpStatusError",
     "Lagged",
     "LocalProtocolError",
     "McpError",
@@ -42,6 +47,7 @@ __all__ = [
     "RemoteProtocolError",
     "RequestError",
     "ResourceNotFound",
+    "SessionLost",
     "ToolError",
 ]
 
@@ -76,6 +82,9 @@ Outside the range that JSON-RPC and MCP reserve, as 2026-07-28 asks of new codes
 
 SERVER_BUSY: Final = -31002
 """Ours: the request was not even started, because too much waits already or serving is about to end."""
+
+TRANSPORT_FAILED: Final = -31003
+"""Ours: there is no answer of the other side, because the transport could not get one. Never on the wire."""
 
 
 class McpError(Exception):
@@ -116,6 +125,40 @@ class RequestError(McpError):
     def __str__(self) -> str:
         extra = "" if self.data is ABSENT else f" {self.data!r}"
         return f"{self.message} [{self.code}]{extra}"
+
+
+class HttpStatusError(RequestError):
+    """The answer to a request was an HTTP error, and no error of the protocol was in it.
+
+    Attributes:
+        status: The HTTP status.
+        body: The beginning of what came with it.
+        retry_after: How many seconds the server asks to wait before the next request, if it does.
+    """
+
+    def __init__(self, status: int, message: str, *, body: str = "", retry_after: float | None = None) -> None:
+        data: dict[str, object] = {"httpStatus": status, "body": body}
+        if retry_after is not None:
+            data["retryAfter"] = retry_after
+        super().__init__(TRANSPORT_FAILED, message, data)
+        self.status = status
+        self.body = body
+        self.retry_after = retry_after
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Exceptions are copied by their `args`, and those are what `RequestError` has made of ours.
+        return partial(type(self), body=self.body, retry_after=self.retry_after), (self.status, self.message)
+
+    def __str__(self) -> str:
+        return self.message if not self.body else f"{self.message}: {self.body[:200]}"
+
+
+@final
+class SessionLost(HttpStatusError):
+    """The server does not know the session any more, so it has not looked at the request.
+
+    A new session begins with `initialize` (2025-11-25, basic/transports, "Session Management").
+    """
 
 
 class ToolError(McpError):

@@ -132,6 +132,30 @@ async def test_the_goodbye_says_why(autojump_clock: trio.testing.MockClock) -> N
 # 2. Nothing for nothing.
 
 
+async def test_the_goodbye_does_not_say_what_went_wrong_in_another_task(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Trio explains a cancellation by the exception behind it, and what that says is nobody else's business."""
+    watcher = Watcher()
+    tape = Tape()
+
+    async def fail() -> None:
+        await trio.sleep(1)
+        raise ValueError("the password is swordfish")
+
+    async with open_client(watcher.server, on_frame=tape) as client:
+        with pytest.RaisesGroup(ValueError):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(call_sleep, client)
+                nursery.start_soon(fail)
+        with pytest.RaisesGroup(ValueError):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(call_sleep, client)
+                await fail()
+    reasons = [m["params"]["reason"] for m in tape.sent if m.get("method") == "notifications/cancelled"]
+    assert reasons == ["another task of the caller's failed"] * 2
+
+
 async def test_a_call_that_was_never_written_leaves_no_trace(autojump_clock: trio.testing.MockClock) -> None:
     """Promise 2: what lies in the outbox when its caller goes is taken back, and there is nothing to cancel."""
     channel = ScriptedChannel(modern_server())

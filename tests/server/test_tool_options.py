@@ -470,7 +470,7 @@ async def test_parameters_can_be_marked_for_headers(revision: Revision) -> None:
     assert properties["region"]["x-mcp-header"] == "Region"
     assert properties["dry"]["x-mcp-header"] == "Dry"
     assert properties["place"]["properties"]["region"]["x-mcp-header"] == "Nested-Region"
-    assert server._tools.get("execute").headers == {
+    assert {mark.header: mark.path for mark in server._tools.get("execute").marks} == {
         "Region": ("region",),
         "x-shard!": ("shard",),
         "Nested-Region": ("place", "region"),

@@ -1,0 +1,90 @@
+"""What a URL says, and which URLs are refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from trio_mcp._http._target import parse_target
+
+
+@pytest.mark.parametrize(
+    ("url", "authority", "path", "origin"),
+    [
+        ("http://localhost:8000/mcp", "localhost:8000", "/mcp", "http://localhost:8000"),
+        ("http://example.com", "example.com", "/", "http://example.com"),
+        ("https://example.com:443/", "example.com", "/", "https://example.com"),
+        ("http://example.com:443/", "example.com:443", "/", "http://example.com:443"),
+        ("HTTPS://EXAMPLE.com/A?b=C#d", "example.com", "/A?b=C", "https://example.com"),
+        ("http://example.com?x=1", "example.com", "/?x=1", "http://example.com"),
+        ("http://[::1]:8000/mcp", "[::1]:8000", "/mcp", "http://[::1]:8000"),
+        ("http://[2001:DB8:0:0::1]/", "[2001:db8::1]", "/", "http://[2001:db8::1]"),
+        ("http://[fe80::1%25eth0]/", "[fe80::1]", "/", "http://[fe80::1%eth0]"),
+        (
+            "http://bücher.example/ü?q=ß",
+            "xn--bcher-kva.example",
+            "/%C3%BC?q=%C3%9F",
+            "http://xn--bcher-kva.example",
+        ),
+        ("http://example.com/a%20b/%C3%BC?x=%2F", "example.com", "/a%20b/%C3%BC?x=%2F", "http://example.com"),
+        ("http://my_host.internal./x", "my_host.internal.", "/x", "http://my_host.internal."),
+        ("http+unix://%2Frun%2Fmcp.sock/mcp?x", "localhost", "/mcp?x", "http+unix://%2Frun%2Fmcp.sock"),
+    ],
+)
+def test_a_url_is_taken_apart(url: str, authority: str, path: str, origin: str) -> None:
+    """RFC 3986, and what `Host` wants of it (RFC 9110, section 7.2)."""
+    target = parse_target(url)
+    assert (target.authority, target.path, target.origin) == (authority, path, origin)
+    assert target.is_secure == url.lower().startswith("https")
+    assert parse_target(target.url.replace("%eth0", "%25eth0")) == target
+
+
+def test_a_unix_socket_is_found_by_its_path() -> None:
+    assert parse_target("http+unix://%2Ftmp%2FMy%20Dir%2Fa.sock/").socket_path == "/tmp/My Dir/a.sock"
+    assert parse_target("http://example.com/").socket_path is None
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "", "example.com/mcp", "/mcp", "ftp://example.com/", "ws://example.com/", "http://", "http:///mcp",
+        "http://user@example.com/", "http://user:secret@example.com/", "http://@example.com/",
+        "http://example.com:0/", "http://example.com:65536/", "http://example.com:x/",
+        "http://exa mple.com/", "http://example.com/a b", "http://example.com/\r\nX: y", "http://example.com\\@evil/",
+        "http://[::1/", "http://[::g]/", "http://[127.0.0.1]/", "http://ex%61mple.com/", "http://a..b/",
+        "http://" + "a" * 64 + "ü.example/", "http://" + "a." * 130 + "b/", "http+unix:///mcp", "http+unix://%00/",
+        "http://例え。..テスト/",
+    ],
+)  # fmt: skip
+def test_a_url_that_cannot_be_asked_is_refused(url: str) -> None:
+    with pytest.raises(ValueError, match=r"\S") as caught:
+        parse_target(url)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("reference", "url"),
+    [
+        ("/mcp/", "http://example.com:8000/mcp/"),
+        ("mcp/?a=b", "http://example.com:8000/v1/mcp/?a=b"),
+        ("?a", "http://example.com:8000/v1/x?a"),
+        ("//other.example/x", "http://other.example/x"),
+        ("https://example.com:8000/", "https://example.com:8000/"),
+    ],
+)
+def test_references_are_resolved(reference: str, url: str) -> None:
+    """RFC 3986, section 5."""
+    assert parse_target("http://example.com:8000/v1/x?y").join(reference).url == url
+
+
+def test_references_are_resolved_on_a_unix_socket() -> None:
+    """The socket stays; a whole URL elsewhere is elsewhere."""
+    target = parse_target("http+unix://%2Fa.sock/v1/x")
+    assert target.join("/y?z").url == "http+unix://%2Fa.sock/y?z"
+    assert target.join("y").path == "/v1/y"
+    assert target.join("http://example.com/y").origin == "http://example.com"
+
+
+def test_a_reference_that_is_no_url_is_refused() -> None:
+    for reference in ("http://user@example.com/", "javascript:x", "http://[::/"):
+        with pytest.raises(ValueError, match=r"\S"):
+            parse_target("http://example.com/").join(reference)

@@ -1,0 +1,153 @@
+"""Where everything meets that comes back over HTTP: many responses and streams, and one reader."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, Final, final
+
+import trio
+
+from .._channel import Incoming, Received, TooLarge
+from .._codec import _json
+from .._codec._json import is_object
+from .._codec._jsonrpc import RequestId, encode_error, id_of_fragment
+from .._core._sse import OversizedSseEvent, SseReceived
+from .._errors import (
+    TRANSPORT_FAILED,
+    ConnectionLost,
+    HttpStatusError,
+    McpError,
+    RemoteProtocolError,
+    RequestError,
+)
+from ._http_exchange import HttpExchange, answered_ids
+
+__all__ = ["HttpInbox"]
+
+_log: Final = logging.getLogger("trio_mcp.http")
+
+MAX_TAKEN: Final = 100
+"""Messages that are handed over at once."""
+
+
+@final
+class HttpInbox:
+    """What was received, and which requests it has answered.
+
+    Nothing is buffered: whoever delivers waits until the reader has taken it, so a reader that is slow is felt by
+    the servers' sockets.
+
+    Attributes:
+        exchanges: The requests without an answer, by id.
+    """
+
+    def __init__(self, description: str) -> None:
+        self._description = description
+        self._send, self._receive = trio.open_memory_channel[Received](0)
+        self._lost: ConnectionLost | None = None
+        self.exchanges: Final[dict[RequestId, HttpExchange]] = {}
+
+    async def receive(self) -> Sequence[Received]:
+        """Wait for messages; see `Channel.receive`."""
+        try:
+            received = [await self._receive.receive()]
+        except trio.EndOfChannel:
+            if self._lost is not None:
+                raise self._lost.renewed() from None
+            raise
+        try:
+            while len(received) < MAX_TAKEN:
+                received.append(self._receive.receive_nowait())
+        except (trio.WouldBlock, trio.EndOfChannel):
+            pass
+        return received
+
+    def expect(self, exchange: HttpExchange) -> None:
+        """Somebody waits for the answers to an exchange."""
+        for id in exchange.message.request_ids:
+            self.exchanges[id] = exchange
+
+    def forget(self, exchange: HttpExchange) -> None:
+        """Nobody waits any more."""
+        for id in exchange.message.request_ids:
+            self.exchanges.pop(id, None)
+
+    async def deliver(self, data: bytes, exchange: HttpExchange | None) -> None:
+        """Hand over one message, or a batch.
+
+        Args:
+            data: Its bytes.
+            exchange: Whose response it came with; `None` for a stream that belongs to no request.
+        """
+        try:
+            value: Any = _json.decode(data)
+        except (ValueError, RecursionError) as error:
+            await self._deliver_nonsense(error, exchange)
+            return
+        answered = answered_ids(value)
+        if len(answered) == 1 and is_object(value) and is_object(result := value.get("result")):
+            asked = self.exchanges.get(answered[0])
+            if asked is not None and asked.on_result is not None and asked.on_result(result):
+                data = _json.encode(value)
+        await self._put(Incoming(data, exchange))
+        for id in answered:
+            self._settle(id)
+
+    async def deliver_event(self, event: SseReceived, exchange: HttpExchange | None) -> None:
+        """Hand over the message in an event, if it is one; what only primes for a reconnection is none."""
+        if event.event != "message":
+            _log.debug("%s sent an event of type %r, which is ignored", self._description, event.event)
+            await trio.lowlevel.checkpoint()
+        elif isinstance(event, OversizedSseEvent):
+            await self._put(TooLarge(event.size, event.head, event.tail, exchange))
+            if b'"method"' not in event.head and (id := id_of_fragment(event.head, event.tail)) is not None:
+                self._settle(id)
+        elif event.data:
+            await self.deliver(event.data, exchange)
+        else:
+            await trio.lowlevel.checkpoint()
+
+    async def fail(self, exchange: HttpExchange, error: McpError) -> None:
+        """There will be no answer to what is unanswered in an exchange, and why."""
+        for id in exchange.message.request_ids:
+            if id in exchange.unanswered:
+                said = error if isinstance(error, RequestError) else RequestError(TRANSPORT_FAILED, str(error))
+                # An error of the protocol is the server's own answer; everything else is the transport's.
+                ours = isinstance(error, HttpStatusError) or not isinstance(error, RequestError)
+                await self._put(Incoming(encode_error(id, said), exchange, error if ours else None))
+                self._settle(id)
+
+    async def _deliver_nonsense(self, error: Exception, exchange: HttpExchange | None) -> None:
+        problem = f"{self._description} sent a message that is not JSON: {error}"
+        if exchange is not None and exchange.unanswered:
+            await self.fail(exchange, RemoteProtocolError(problem))
+        else:
+            _log.warning("%s", problem)
+            await trio.lowlevel.checkpoint()
+
+    async def _put(self, received: Received) -> None:
+        # Nobody may read any more; then everybody who waited knows.
+        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+            await self._send.send(received)
+
+    def give_up(self, id: RequestId | None) -> HttpExchange | None:
+        """Nobody waits for the answer to a request any more. Returns what it was sent with, if it is known."""
+        return None if id is None else self._settle(id)
+
+    def _settle(self, id: RequestId) -> HttpExchange | None:
+        exchange = self.exchanges.pop(id, None)
+        if exchange is not None:
+            exchange.unanswered.discard(id)
+        return exchange
+
+    def lose(self, why: ConnectionLost) -> None:
+        """Nothing will come any more, and why."""
+        self._lost = self._lost or why
+        self._send.close()
+
+    def close(self) -> None:
+        """Nobody reads any more: reading raises `trio.ClosedResourceError`."""
+        self._send.close()
+        self._receive.close()

@@ -1,0 +1,188 @@
+"""A session of the legacy era over Streamable HTTP: its id, its own stream, and streams that are taken up again.
+
+Spec: 2025-11-25, basic/transports, "Listening for Messages from the Server", "Resumability and Redelivery",
+"Session Management", "Protocol Version Header"; the same in 2025-03-26 and 2025-06-18.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from typing import Any, Final, final
+
+import trio
+
+from .._core._headers import HeaderField
+from .._core._http_headers import PROTOCOL_VERSION, SESSION_ID, is_session_id
+from .._core._reconnect import Reconnect
+from .._core._sse import SseReader
+from .._errors import (
+    ConnectionLost,
+    HttpStatusError,
+    McpError,
+    RemoteProtocolError,
+    RequestError,
+    SessionLost,
+)
+from .._http._response import HttpResponse
+from ._http_endpoint import HttpEndpoint, error_of, is_event_stream
+from ._http_exchange import HttpExchange
+
+__all__ = ["HttpSession"]
+
+_log: Final = logging.getLogger("trio_mcp.http")
+
+
+@final
+class HttpSession:
+    """What `initialize` has begun. A server may do without an id; the rest is the same.
+
+    Args:
+        endpoint: Where the server is.
+    """
+
+    def __init__(self, endpoint: HttpEndpoint) -> None:
+        self._endpoint = endpoint
+        self._id: str | None = None
+        self._version: str | None = None
+        self._is_lost = False
+        self.listening: Final = trio.Event()
+        """The server's own stream is open, or the server has none."""
+
+    def take_id(self, response: HttpResponse) -> None:
+        """Remember the id that came with the answer to `initialize`.
+
+        Raises:
+            RemoteProtocolError: It is none that could be sent back.
+        """
+        id = response.headers.get(SESSION_ID)
+        if id is not None and not is_session_id(id):
+            raise RemoteProtocolError(f"{SESSION_ID} must be visible ASCII, not {id[:100]!r}")
+        self._id = id
+
+    def take_result(self, result: dict[str, Any]) -> bool:
+        """Remember the revision that the result of `initialize` names. Changes nothing."""
+        version = result.get("protocolVersion")
+        if isinstance(version, str) and is_session_id(version):
+            self._version = version
+        return False
+
+    @property
+    def headers(self) -> list[HeaderField]:
+        """What every request of the session says."""
+        fields: list[HeaderField] = []
+        if self._id is not None:
+            fields.append((SESSION_ID.encode(), self._id.encode()))
+        if self._version is not None:
+            fields.append((PROTOCOL_VERSION.encode(), self._version.encode()))
+        return fields
+
+    async def ask(self, exchange: HttpExchange) -> None:
+        """Send a request, and bring its answers however many connections that takes.
+
+        Raises:
+            SessionLost: The server does not know the session any more; nothing was done.
+            RequestError: The response is an error.
+            RemoteProtocolError: The response cannot be used.
+            ConnectionLost: It broke off and cannot be taken up again.
+        """
+        reader = self._endpoint.new_reader()
+        broken: ConnectionLost | None = None
+        try:
+            async with self._endpoint.post(exchange, self.headers) as response:
+                if response.status == 404:
+                    raise await self._gone(response)
+                await self._endpoint.take(response, exchange, reader)
+        except ConnectionLost as error:
+            if not reader.last_event_id:
+                raise
+            broken = error
+        if exchange.unanswered and reader.last_event_id:
+            await self._follow(exchange, reader, broken)
+        if exchange.unanswered:
+            raise broken or RemoteProtocolError("the server ended the response without an answer")
+
+    async def listen(self) -> None:
+        """Keep the server's own stream open until the session ends or the server says that it has none."""
+        try:
+            await self._follow(None, self._endpoint.new_reader(), None)
+        except McpError as error:
+            # Servers that send nothing unasked refuse in many ways; 405 is the regular one.
+            _log.debug("there is no stream of the server's own: %s", error)
+        finally:
+            self.listening.set()
+
+    async def _follow(
+        self, exchange: HttpExchange | None, reader: SseReader, broken: ConnectionLost | None
+    ) -> None:
+        """Open a stream by GET, as often as it ends.
+
+        Args:
+            exchange: The request whose stream it continues; `None` for the server's own.
+            reader: What has read it so far.
+            broken: Why it ended, if not in an orderly way.
+
+        Raises:
+            McpError: The server refuses it, or it failed too often in a row.
+        """
+        reconnect = Reconnect()
+        last_event_id, retry = reader.last_event_id, reader.retry
+        pause = exchange is not None
+        while exchange is None or exchange.unanswered:
+            if pause:
+                failed = broken is not None
+                await trio.sleep(reconnect.next_delay(retry, failed=failed, chance=random.random()))  # noqa: S311
+                if exchange is not None and reconnect.failures > self._endpoint.parameters.max_resumptions:
+                    assert broken is not None
+                    raise broken
+            pause = True
+            reader = self._endpoint.new_reader()
+            broken = None
+            try:
+                async with self._endpoint.get(self.headers, last_event_id=last_event_id) as response:
+                    if is_event_stream(response):
+                        self.listening.set()
+                        await self._endpoint.take_events(response, exchange, reader)
+                    else:
+                        broken = await self._refusal(response, exchange)
+            except ConnectionLost as error:
+                broken = error
+            self.listening.set()
+            if reader.events:
+                reconnect.received()
+            last_event_id = reader.last_event_id or last_event_id
+            retry = retry if reader.retry is None else reader.retry
+
+    async def _refusal(self, response: HttpResponse, exchange: HttpExchange | None) -> ConnectionLost:
+        """Return what is only so for the moment, and raise what will stay so."""
+        if response.status == 404:
+            error = await self._gone(response)
+            if exchange is None or not isinstance(error, SessionLost):
+                raise error
+            # The request was accepted: unlike `SessionLost`, this does not say that it may be sent again.
+            raise RemoteProtocolError("the session ended before the request was answered")
+        error = await error_of(response)
+        if response.status == 429 or response.status >= 500:
+            return ConnectionLost(str(error))
+        if response.status < 300:
+            raise RemoteProtocolError("the server answered a GET with something that is no stream of events")
+        raise error
+
+    async def _gone(self, response: HttpResponse) -> RequestError:
+        """Return what a 404 means: in a session, that it is over."""
+        error = await error_of(response)
+        if self._id is None:
+            return error
+        self._is_lost = True
+        body = error.body if isinstance(error, HttpStatusError) else error.message
+        return SessionLost(404, "the server does not know the session any more", body=body)
+
+    async def end(self) -> None:
+        """Tell the server that the session is over, if there is one. Whatever it says, it is."""
+        if self._id is None or self._is_lost:
+            return
+        try:
+            async with self._endpoint.delete(self.headers) as response:
+                await response.read_excerpt(1024)
+        except McpError as error:
+            _log.debug("the session could not be ended: %s", error)

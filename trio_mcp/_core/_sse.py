@@ -1,0 +1,288 @@
+"""Server-sent events: bytes in, events out, and events to bytes. No I/O; what `data` holds is not looked at.
+
+Reading costs time linear in what is fed and memory bounded by the limit, however the bytes are cut: nothing that
+was searched is searched again. An event that is too large costs only itself.
+
+Spec: HTML, "Server-sent events", sections "Parsing an event stream" and "Interpreting an event stream".
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from typing import Final, TypeAlias, final
+
+import attrs
+
+__all__ = ["OversizedSseEvent", "SseEvent", "SseReader", "SseReceived", "encode_sse_comment", "encode_sse_event"]
+
+KEPT_ENDS: Final = 1024
+"""Bytes kept of either end of an event that is too large: enough to read the id of the message in it."""
+
+MAX_RETRY_DIGITS: Final = 15
+"""More milliseconds than this many digits can say are thousands of years, and Python refuses to read them."""
+
+
+@final
+@attrs.frozen
+class SseEvent:
+    """One event.
+
+    Attributes:
+        event: Its type, ``"message"`` unless it says otherwise.
+        data: Its lines, joined by newlines.
+        last_event_id: The id that was in force when it was dispatched: its own, or the last one before it.
+    """
+
+    event: str
+    data: bytes
+    last_event_id: str = ""
+
+
+@final
+@attrs.frozen
+class OversizedSseEvent:
+    """An event that was larger than allowed and is gone but for the ends of its data.
+
+    Attributes:
+        event: Its type.
+        size: How large its data was, in bytes.
+        head: The first bytes.
+        tail: The last bytes.
+        last_event_id: The id that was in force when it was dispatched.
+    """
+
+    event: str
+    size: int
+    head: bytes
+    tail: bytes
+    last_event_id: str = ""
+
+
+SseReceived: TypeAlias = SseEvent | OversizedSseEvent
+
+
+@final
+class _Bounded:
+    """Bytes that are kept whole up to a limit, and of which only the ends are kept beyond it."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._kept = bytearray()
+        self._ends: tuple[bytes, bytes] | None = None
+        self.size = 0
+
+    def add(self, piece: bytes | bytearray) -> None:
+        self.size += len(piece)
+        if self._ends is not None:
+            head, tail = self._ends
+            head += piece[: KEPT_ENDS - len(head)]
+            self._ends = head, (tail + piece[-KEPT_ENDS:])[-KEPT_ENDS:]
+        elif self.size <= self._limit:
+            self._kept += piece
+        else:
+            self._ends = (
+                bytes(self._kept[:KEPT_ENDS] + piece[:KEPT_ENDS])[:KEPT_ENDS],
+                bytes(self._kept[-KEPT_ENDS:] + piece[-KEPT_ENDS:])[-KEPT_ENDS:],
+            )
+            self._kept = bytearray()
+
+    @property
+    def whole(self) -> bytes | None:
+        return None if self._ends is not None else bytes(self._kept)
+
+    @property
+    def ends(self) -> tuple[bytes, bytes]:
+        assert self._ends is not None
+        return self._ends
+
+
+_DATA: Final = b"data:"
+
+
+@final
+class SseReader:
+    """Reads one event stream, from its first byte to its last.
+
+    Lines end with CR, LF or CRLF, which may lie in two pieces; nothing else ends a line. A byte order mark at the
+    very beginning is left out. What the stream ends with before a blank line is no event.
+
+    Args:
+        max_event: The largest data of an event that is kept, in bytes; the same holds for each other line.
+    """
+
+    def __init__(self, max_event: int) -> None:
+        self._max_event = max_event
+        self._mark: bytes | None = (
+            b""  # what may still turn out to be a byte order mark; `None` once that is known
+        )
+        self._after_cr = False
+        # The line that has no end yet. Of a `data` line that is too long by itself the event keeps the ends.
+        self._line = bytearray()
+        self._line_is_data = False  # its beginning has gone into the event's data already
+        self._line_is_lost = False  # it is too long, and nothing that is kept
+        # The event that has no end yet.
+        self._data: _Bounded | None = None
+        self._event = ""
+        self._id = ""
+        self._last_event_id = ""
+        self._retry: int | None = None
+        self._events = 0
+
+    @property
+    def events(self) -> int:
+        """How many events there have been."""
+        return self._events
+
+    @property
+    def last_event_id(self) -> str:
+        """The id to resume after: the last one that a blank line has put into force. Empty if there is none."""
+        return self._last_event_id
+
+    @property
+    def retry(self) -> int | None:
+        """How long to wait before connecting again, in milliseconds, if the stream has said so."""
+        return self._retry
+
+    def feed(self, data: bytes) -> list[SseReceived]:
+        """Take the next bytes of the stream and return the events that are complete now."""
+        if not data:
+            return []
+        if self._mark is not None:
+            data = self._mark + data
+            if data != codecs.BOM_UTF8 and codecs.BOM_UTF8.startswith(data):
+                self._mark = data
+                return []
+            self._mark = None
+            data = data.removeprefix(codecs.BOM_UTF8)
+        if self._after_cr:
+            data = data.removeprefix(b"\n")
+        events: list[SseReceived] = []
+        # `bytes.splitlines` knows exactly the three line ends of an event stream; `str.splitlines` knows more.
+        for piece in data.splitlines(keepends=True):
+            if not piece.endswith((b"\n", b"\r")):
+                self._keep(piece)  # the last one
+            else:
+                self._end_line(piece[: -2 if piece.endswith(b"\r\n") else -1], events)
+        self._after_cr = data.endswith(b"\r")
+        return events
+
+    def _keep(self, piece: bytes) -> None:
+        """Take a part of a line whose end has not come."""
+        if self._line_is_data:
+            self._add_data(piece)
+        elif not self._line_is_lost:
+            self._line += piece
+            if len(self._line) > len(_DATA) and self._line.startswith(_DATA):
+                # From here on it is data whatever follows, so it need not be kept twice.
+                self._begin_data()
+                self._add_data(bytes(self._line[len(_DATA) :]).removeprefix(b" "))
+                self._line_is_data = True
+                self._line = bytearray()
+            elif len(self._line) > self._max_event and not _DATA.startswith(self._line):
+                self._line_is_lost = True
+                self._line = bytearray()
+
+    def _end_line(self, piece: bytes, events: list[SseReceived]) -> None:
+        if self._line_is_data:
+            self._add_data(piece)
+        elif not self._line_is_lost:
+            line = bytes(self._line) + piece if self._line else piece
+            if line:
+                self._take_line(line)
+            else:
+                self._dispatch(events)
+        self._line_is_data = self._line_is_lost = False
+        self._line = bytearray()
+
+    def _take_line(self, line: bytes) -> None:
+        name, colon, value = line.partition(b":")
+        if colon:
+            value = value.removeprefix(b" ")
+        if name == b"data":
+            self._begin_data()
+            self._add_data(value)
+        elif len(line) > self._max_event:
+            pass  # however it was cut
+        elif name == b"event":
+            self._event = value.decode("utf-8", "replace")
+        elif name == b"id":
+            if b"\0" not in value:
+                self._id = value.decode("utf-8", "replace")
+        elif name == b"retry" and value.isdigit() and len(value) <= MAX_RETRY_DIGITS:
+            self._retry = int(value)
+
+    def _begin_data(self) -> None:
+        if self._data is None:
+            self._data = _Bounded(self._max_event)
+        else:
+            self._data.add(b"\n")
+
+    def _add_data(self, piece: bytes) -> None:
+        assert self._data is not None
+        self._data.add(piece)
+
+    def _dispatch(self, events: list[SseReceived]) -> None:
+        """A blank line: what there is of an event is one, if it has data. Its id counts in any case."""
+        self._last_event_id = self._id
+        if (data := self._data) is not None:
+            self._events += 1
+            kind = self._event or "message"
+            whole = data.whole
+            if whole is not None:
+                events.append(SseEvent(kind, whole, self._last_event_id))
+            else:
+                events.append(OversizedSseEvent(kind, data.size, *data.ends, self._last_event_id))
+        self._data = None
+        self._event = ""
+
+
+_LINE_END: Final = re.compile(rb"\r\n|\r|\n")
+
+
+def _checked(name: str, value: str, forbidden: str) -> bytes:
+    for character in forbidden:
+        if character in value:
+            raise ValueError(f"the {name} of an event cannot contain {character!r}: {value!r}")
+    return value.encode("utf-8")
+
+
+def encode_sse_event(
+    data: bytes | None = None, *, event: str | None = None, id: str | None = None, retry: int | None = None
+) -> bytes:
+    """Return the bytes of one event.
+
+    Args:
+        data: Its data; lines may end with CR, LF or CRLF, and all are read back as LF. `None` is no data: nothing
+            is dispatched, but `id` and `retry` count. Empty data is an event.
+        event: Its type, if not ``message``.
+        id: The id from which a client can resume after it.
+        retry: How many milliseconds the client is to wait before it connects again.
+
+    Raises:
+        ValueError: The type or the id contains what would end its line, the id a NUL, or `retry` is negative.
+    """
+    parts: list[bytes] = []
+    if event is not None:
+        parts.append(b"event: %b\n" % _checked("type", event, "\r\n"))
+    if id is not None:
+        parts.append(b"id: %b\n" % _checked("id", id, "\r\n\0"))
+    if retry is not None:
+        if retry < 0:
+            raise ValueError(f"retry is a number of milliseconds, not {retry}")
+        parts.append(b"retry: %d\n" % retry)
+    if data is not None:
+        # JSON without newlines is one line; looking for them is a tenth of splitting.
+        lines = _LINE_END.split(data) if b"\n" in data or b"\r" in data else (data,)
+        parts.extend(b"data: %b\n" % line for line in lines)
+    parts.append(b"\n")
+    return b"".join(parts)
+
+
+def encode_sse_comment(text: str = "") -> bytes:
+    """Return the bytes of a comment: a sign of life that is no event.
+
+    Raises:
+        ValueError: The text has more than one line.
+    """
+    return b":%b\n\n" % (b" " + _checked("comment", text, "\r\n") if text else b"")

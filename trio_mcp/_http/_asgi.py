@@ -1,0 +1,248 @@
+"""An ASGI application in this process as a server, with everything a test of HTTP needs to be true of it.
+
+The body of a response streams as the application sends it, a slow reader holds the application up, leaving a
+response early is a disconnect, and an application that fails breaks its response. Nothing is buffered.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping
+from contextlib import asynccontextmanager, suppress
+from typing import Any, Final, TypeAlias, final
+from urllib.parse import unquote_to_bytes
+
+import trio
+
+from .._core._headers import Headers
+from .._errors import ConnectionLost
+from .._groups import sole_error
+from ._request import HttpRequest
+from ._response import HttpResponse
+
+__all__ = ["AsgiApplication", "AsgiClient", "open_asgi_client"]
+
+_log: Final = logging.getLogger("trio_mcp.http")
+
+_Message: TypeAlias = MutableMapping[str, Any]
+AsgiApplication: TypeAlias = Callable[
+    [MutableMapping[str, Any], Callable[[], Awaitable[_Message]], Callable[[_Message], Awaitable[None]]],
+    Awaitable[None],
+]
+BODY_CHUNK: Final = 64 * 1024
+LIFESPAN_SECONDS: Final = 5.0
+"""How long an application may take to start, and to shut down."""
+
+
+@final
+class _Exchange:
+    """One request as the application sees it."""
+
+    def __init__(self, request: HttpRequest, description: str) -> None:
+        body = request.body
+        self._body = [body[i : i + BODY_CHUNK] for i in range(0, len(body), BODY_CHUNK)] or [b""]
+        self._description = description
+        self._left = trio.Event()
+        self._told = False
+        self.started = trio.Event()
+        self.status: int | None = None
+        self.headers = Headers()
+        self._send, self._receive = trio.open_memory_channel[bytes](0)
+        self._complete = False
+        self._ended = False
+
+    # What the application calls.
+
+    async def receive(self) -> _Message:
+        await trio.lowlevel.checkpoint()
+        if self._body and not self._left.is_set():
+            chunk = self._body.pop(0)
+            return {"type": "http.request", "body": chunk, "more_body": bool(self._body)}
+        await self._left.wait()
+        if self._told:
+            await trio.sleep_forever()  # as Hypercorn: a disconnect is told once
+        self._told = True
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: _Message) -> None:
+        await trio.lowlevel.checkpoint()
+        if message["type"] == "http.response.start":
+            if self.status is not None:
+                raise RuntimeError("the response was started already")
+            self.status = message["status"]
+            self.headers = Headers((bytes(name), bytes(value)) for name, value in message.get("headers", ()))
+            self.started.set()
+        elif message["type"] == "http.response.body":
+            if self.status is None or self._complete:
+                raise RuntimeError("there is no response to send a body for")
+            self._complete = not message.get("more_body", False)
+            if body := bytes(message.get("body", b"")):
+                # As Hypercorn: sending after a disconnect is not an error.
+                with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+                    await self._send.send(body)
+            if self._complete:
+                self._send.close()
+                self._left.set()
+
+    # What the client calls.
+
+    async def receive_some(self) -> bytes:
+        if self._ended:
+            await trio.lowlevel.checkpoint()
+            return b""
+        try:
+            return await self._receive.receive()
+        except trio.EndOfChannel:
+            if not self._complete:
+                raise ConnectionLost(
+                    f"{self._description} closed the connection in the middle of a response"
+                ) from None
+            self._ended = True
+            return b""
+
+    def leave(self) -> None:
+        self._left.set()
+        self._receive.close()
+
+    def fail(self) -> None:
+        """The application has failed: it can still be said if nothing was said."""
+        if self.status is None:
+            self.status = 500
+            self._complete = True
+
+    def finish(self) -> None:
+        """The application has returned, or failed."""
+        self._send.close()
+        self.started.set()
+
+
+@final
+class AsgiClient:
+    """Asks an application in this process. Made by `open_asgi_client`."""
+
+    def __init__(self, app: AsgiApplication, nursery: trio.Nursery, state: MutableMapping[str, Any]) -> None:
+        self._app = app
+        self._nursery = nursery
+        self._state = state
+
+    @asynccontextmanager
+    async def request(self, request: HttpRequest, *, urgent: bool = False) -> AsyncGenerator[HttpResponse]:
+        """Send a request; see `HttpTransport.request`.
+
+        Leaving tells the application that the client is gone, and does not wait for it.
+        """
+        del urgent  # there are no connections to wait for
+        exchange = _Exchange(request, request.target.origin)
+        name = f"{request.method} {request.target.path}"
+        self._nursery.start_soon(self._run, request, exchange, name=name)  # noqa: ASYNC113 - waited for below
+        if request.on_sent is not None:
+            request.on_sent()
+        try:
+            await exchange.started.wait()
+            if exchange.status is None:
+                raise ConnectionLost(f"{request.target.origin} closed the connection in place of a response")
+            yield HttpResponse(request, exchange.status, exchange.headers, exchange)
+        finally:
+            exchange.leave()
+
+    async def _run(self, request: HttpRequest, exchange: _Exchange) -> None:
+        target = request.target
+        path, _, query = target.path.partition("?")
+        scope = {
+            "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.3"},
+            "http_version": "1.1",
+            "method": request.method,
+            "scheme": target.scheme,
+            "path": unquote_to_bytes(path).decode("utf-8", "replace"),
+            "raw_path": path.encode("ascii"),
+            "query_string": query.encode("ascii"),
+            "root_path": "",
+            "headers": [
+                (b"host", target.authority.encode("ascii")),
+                (b"content-length", b"%d" % len(request.body)),
+                *((name.lower(), value) for name, value in request.headers),
+            ],
+            "client": ("127.0.0.1", 1),
+            "server": (target.host, target.port),
+            "state": dict(self._state),
+        }
+        try:
+            await self._app(scope, exchange.receive, exchange.send)
+        except Exception:
+            # The boundary of one request, as in any server: it costs this response and nothing else.
+            _log.exception("the ASGI application failed")
+            exchange.fail()
+        finally:
+            exchange.finish()
+
+
+@asynccontextmanager
+async def open_asgi_client(app: AsgiApplication) -> AsyncGenerator[AsgiClient]:
+    """Run an ASGI application for as long as the block runs, and send requests to it without a network.
+
+    Leaving shuts the application down and cancels what still runs in it.
+    """
+    error: BaseException | None = None
+    try:
+        async with trio.open_nursery() as nursery:
+            lifespan = _Lifespan()
+            state: dict[str, Any] = {}
+            nursery.start_soon(lifespan.run, app, state, name="ASGI lifespan")
+            with trio.fail_after(LIFESPAN_SECONDS):
+                await lifespan.started.wait()
+            if lifespan.failure is not None:
+                raise RuntimeError(f"the ASGI application did not start: {lifespan.failure}")
+            try:
+                yield AsgiClient(app, nursery, state)
+            finally:
+                lifespan.stop.set()
+                with trio.move_on_after(LIFESPAN_SECONDS, shield=True):
+                    await lifespan.stopped.wait()
+                nursery.cancel_scope.cancel(reason="the ASGI client was left")
+    except BaseExceptionGroup as group:
+        error = sole_error(group)
+        if error is None:
+            raise
+    if error is not None:
+        raise error
+
+
+@final
+class _Lifespan:
+    """The lifespan protocol; an application that does not know it is as good as started."""
+
+    def __init__(self) -> None:
+        self.started = trio.Event()
+        self.stop = trio.Event()
+        self.stopped = trio.Event()
+        self.failure: str | None = None
+        self._asked = False
+
+    async def run(self, app: AsgiApplication, state: MutableMapping[str, Any]) -> None:
+        scope = {"type": "lifespan", "asgi": {"version": "3.0", "spec_version": "2.0"}, "state": state}
+        try:
+            await app(scope, self._receive, self._send)
+        except Exception:
+            # The specification lets an application refuse this way.
+            _log.debug("the ASGI application has no lifespan", exc_info=True)
+        finally:
+            self.started.set()
+            self.stopped.set()
+
+    async def _receive(self) -> _Message:
+        await trio.lowlevel.checkpoint()
+        if not self._asked:
+            self._asked = True
+            return {"type": "lifespan.startup"}
+        await self.stop.wait()
+        return {"type": "lifespan.shutdown"}
+
+    async def _send(self, message: _Message) -> None:
+        await trio.lowlevel.checkpoint()
+        if message["type"] == "lifespan.startup.failed":
+            self.failure = str(message.get("message", ""))
+        if message["type"].startswith("lifespan.startup"):
+            self.started.set()
+        else:
+            self.stopped.set()

@@ -1,0 +1,115 @@
+"""The connections to one origin: idle, or owned by exactly one request."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import TypeAlias, final
+
+import attrs
+import trio
+
+from ._connection import HttpConnection
+from ._request import HttpRequest
+from ._response import HttpResponse
+from ._settings import HttpSettings
+
+__all__ = ["Connect", "OriginPool", "PoolStatistics"]
+
+Connect: TypeAlias = Callable[[], Awaitable[HttpConnection]]
+
+
+@final
+@attrs.frozen
+class PoolStatistics:
+    """What is going on with one origin.
+
+    Attributes:
+        idle: Connections that wait for a request.
+        in_use: Requests that hold a connection, or are getting one.
+        waiting: Requests that wait for their turn.
+    """
+
+    idle: int
+    in_use: int
+    waiting: int
+
+
+@final
+class OriginPool:
+    """The connections to one origin.
+
+    Whoever came first is served first. Idle connections are used latest first, so that those that are not needed
+    grow old; old ones are closed when the next request passes by, as are those the server has closed.
+
+    Args:
+        connect: Opens another one.
+        settings: How many, and for how long.
+    """
+
+    def __init__(self, connect: Connect, settings: HttpSettings) -> None:
+        self._connect = connect
+        self._settings = settings
+        self._idle: deque[tuple[HttpConnection, float]] = deque()  # with the time until it is kept, oldest first
+        self._turns = trio.Semaphore(settings.max_connections, max_value=settings.max_connections)
+        self._in_use = 0
+        self._closed = False
+        self.users = 0
+        """Requests that have got hold of this object, whether or not they have come to their turn."""
+
+    @property
+    def is_unused(self) -> bool:
+        """Whether there is nothing here worth keeping."""
+        return not self._idle and not self.users
+
+    def statistics(self) -> PoolStatistics:
+        """Return counters, for tests and debugging."""
+        return PoolStatistics(len(self._idle), self._in_use, self._turns.statistics().tasks_waiting)
+
+    @asynccontextmanager
+    async def request(self, request: HttpRequest, *, urgent: bool) -> AsyncGenerator[HttpResponse]:
+        """Send a request over a connection of its own; see `HttpTransport.request`."""
+        if urgent:
+            await trio.lowlevel.checkpoint()
+        else:
+            await self._turns.acquire()
+        connection: HttpConnection | None = None
+        self._in_use += 1
+        try:
+            connection = await self._get()
+            yield await connection.start(request)
+        finally:
+            # No checkpoint before the connection is either idle again or on its way to be closed.
+            self._in_use -= 1
+            if not urgent:
+                self._turns.release()
+            if connection is not None and not self._keep(connection):
+                await connection.aclose()
+
+    async def _get(self) -> HttpConnection:
+        """Return a connection that nobody owns and that was alive a moment ago."""
+        now = trio.current_time()
+        while self._idle and self._idle[0][1] <= now:
+            await self._idle.popleft()[0].aclose()
+        while self._idle:
+            connection, _ = self._idle.pop()
+            if not connection.is_stale:
+                return connection
+            # Nothing of the request has been sent, so another connection may have it.
+            await connection.aclose()
+        return await self._connect()
+
+    def _keep(self, connection: HttpConnection) -> bool:
+        """Put a connection back, if it can be used again and there is room for it."""
+        if self._closed or len(self._idle) >= self._settings.max_idle_connections or not connection.renew():
+            return False
+        self._idle.append((connection, trio.current_time() + self._settings.idle_timeout))
+        return True
+
+    async def aclose(self) -> None:
+        """Close what is idle, and keep nothing from now on. Requests end with their owners."""
+        self._closed = True
+        while self._idle:
+            await self._idle.popleft()[0].aclose()
+        await trio.lowlevel.checkpoint()

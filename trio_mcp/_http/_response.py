@@ -1,0 +1,99 @@
+"""A response while it arrives."""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager
+from typing import Final, Protocol, final
+
+from .._core._headers import Headers
+from .._errors import RemoteProtocolError
+from ._request import HttpRequest
+
+__all__ = ["BodySource", "HttpResponse", "HttpTransport"]
+
+
+class BodySource(Protocol):
+    """Where the body of a response comes from."""
+
+    async def receive_some(self) -> bytes:
+        """Wait for some of it; nothing once it is complete."""
+        ...
+
+
+@final
+class HttpResponse:
+    """The answer to one request: its head is here, its body is received by whoever asked.
+
+    It lives in the context manager that made it. Leaving that before the body is complete ends the connection,
+    which is how the server learns that nobody reads on.
+
+    Attributes:
+        request: What it answers, after redirects.
+        status: The HTTP status.
+        reason: The words after it; may be empty.
+        headers: Its header fields.
+    """
+
+    def __init__(
+        self, request: HttpRequest, status: int, headers: Headers, source: BodySource, *, reason: str = ""
+    ) -> None:
+        self.request: Final = request
+        self.status: Final = status
+        self.headers: Final = headers
+        self.reason: Final = reason
+        self._source = source
+
+    async def receive_some(self) -> bytes:
+        """Wait for the next bytes of the body; nothing once it is complete. Cancelled, nothing is lost.
+
+        Raises:
+            ConnectionLost: The connection ended in the middle of it.
+            RemoteProtocolError: What came is not HTTP.
+        """
+        return await self._source.receive_some()
+
+    async def read(self, max_bytes: int) -> bytes:
+        """Wait for the whole body.
+
+        Raises:
+            RemoteProtocolError: It is larger than `max_bytes`.
+            Others: As `receive_some`.
+        """
+        length = self.headers.get("content-length")
+        body = bytearray()
+        if length is None or not length.isdigit() or int(length[:20]) <= max_bytes:
+            while data := await self.receive_some():
+                body += data
+                if len(body) > max_bytes:
+                    break
+            else:
+                return bytes(body)
+        raise RemoteProtocolError(f"{self.request.target.url} answered with more than {max_bytes} bytes")
+
+    async def read_excerpt(self, max_bytes: int) -> bytes:
+        """Wait for the beginning of the body, or all of it. The rest is not wanted.
+
+        Raises:
+            Like `receive_some`.
+        """
+        body = bytearray()
+        while len(body) < max_bytes and (data := await self.receive_some()):
+            body += data
+        return bytes(body[:max_bytes])
+
+
+class HttpTransport(Protocol):
+    """Whatever takes requests and brings responses."""
+
+    def request(self, request: HttpRequest, *, urgent: bool = False) -> AbstractAsyncContextManager[HttpResponse]:
+        """Send a request; entering waits for the head of its response, leaving lets go of it.
+
+        Args:
+            request: What to send.
+            urgent: Whether it must not wait for others to finish, because they may wait for it.
+
+        Raises:
+            ConnectionLost: The server cannot be reached, or hung up.
+            RemoteProtocolError: What came is not HTTP.
+        """
+        ...

@@ -1,0 +1,41 @@
+"""How HTTP connections are made and what they may cost."""
+
+from __future__ import annotations
+
+import ssl
+from typing import Final, final
+
+import attrs
+
+__all__ = ["HttpSettings"]
+
+KIB: Final = 1024
+
+
+@final
+@attrs.frozen(kw_only=True)
+class HttpSettings:
+    """How HTTP connections are made and what they may cost. Durations are in seconds.
+
+    Attributes:
+        ssl_context: How TLS is spoken: whom to trust, with which certificate to answer. Default: the system's
+            trust store. The context decides about everything, so one that verifies nothing is obeyed.
+        use_environment_proxies: Whether ``http_proxy``, ``https_proxy`` and ``no_proxy`` count. This machine
+            itself is never asked for through a proxy.
+        max_connections: Connections to one origin that are in use at once; further requests wait for their turn.
+            Answers and cancellations do not, because those that hold the connections may wait for them.
+        max_idle_connections: Connections to one origin that are kept for the next request.
+        idle_timeout: How long they are kept.
+        connect_timeout: From looking up the name until TLS is established, through a proxy if there is one.
+        max_head_bytes: The largest head of a response.
+        max_redirects: Redirects that are followed for one request, all of them within the origin.
+    """
+
+    ssl_context: ssl.SSLContext | None = attrs.field(default=None, repr=False)
+    use_environment_proxies: bool = True
+    max_connections: int = attrs.field(default=256, validator=attrs.validators.ge(1))
+    max_idle_connections: int = attrs.field(default=16, validator=attrs.validators.ge(0))
+    idle_timeout: float = attrs.field(default=75.0, validator=attrs.validators.ge(0))
+    connect_timeout: float = attrs.field(default=10.0, validator=attrs.validators.gt(0))
+    max_head_bytes: int = attrs.field(default=64 * KIB, validator=attrs.validators.ge(1 * KIB))
+    max_redirects: int = attrs.field(default=5, validator=attrs.validators.ge(0))

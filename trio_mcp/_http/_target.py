@@ -1,0 +1,137 @@
+"""Where a request goes: what a URL says, read once and strictly. No I/O."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from typing import Final, Literal, final
+from urllib.parse import quote, unquote, urljoin, urlsplit
+
+import attrs
+import idna
+
+__all__ = ["HttpTarget", "parse_target"]
+
+UNIX_SCHEME: Final = "http+unix"
+"""``http+unix://%2Frun%2Fmcp.sock/mcp``: the socket's path, percent-encoded, where a host would be."""
+
+_SCHEMES: Final = {"http": 80, "https": 443, UNIX_SCHEME: 80}
+_FORBIDDEN: Final = re.compile(r"[\x00-\x20\x7f\\]")
+_HOST: Final = re.compile(r"[0-9a-z_-]+(?:\.[0-9a-z_-]+)*\.?")
+_PATH_SAFE: Final = "/%:@!$&'()*+,;=~-._?[]|^`{}"
+
+
+@final
+@attrs.frozen(kw_only=True)
+class HttpTarget:
+    """A URL, taken apart.
+
+    Attributes:
+        scheme: ``http`` or ``https``; a Unix socket speaks the first.
+        host: A name in ASCII and lower case, or an address without brackets.
+        port: The port, also if the URL names none.
+        path: Path and query, as they go on the request line.
+        socket_path: The Unix socket to connect to instead of host and port.
+    """
+
+    scheme: Literal["http", "https"]
+    host: str
+    port: int
+    path: str = "/"
+    socket_path: str | None = None
+
+    @property
+    def is_secure(self) -> bool:
+        """Whether it is reached over TLS."""
+        return self.scheme == "https"
+
+    @property
+    def authority(self) -> str:
+        """What `Host` says: the port only if it is not the usual one, and no zone of an address."""
+        host = f"[{self.host.partition('%')[0]}]" if ":" in self.host else self.host
+        return host if self.port == _SCHEMES[self.scheme] else f"{host}:{self.port}"
+
+    @property
+    def origin(self) -> str:
+        """Scheme, host and port: equal texts are equal origins."""
+        if self.socket_path is not None:
+            return f"{UNIX_SCHEME}://{quote(self.socket_path, safe='')}"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.scheme}://{host}" + ("" if self.port == _SCHEMES[self.scheme] else f":{self.port}")
+
+    @property
+    def url(self) -> str:
+        """The URL again, for messages."""
+        return self.origin + self.path
+
+    def join(self, reference: str) -> HttpTarget:
+        """Return what a reference in an answer from here points at (RFC 3986, section 5).
+
+        Raises:
+            ValueError: It is no URL this client can go to.
+        """
+        if self.socket_path is None:
+            return parse_target(urljoin(self.url, reference))
+        # The generic rules do not know the scheme; as `http` they do the same.
+        joined = urljoin(f"http://{self.authority}{self.path}", reference)
+        other = parse_target(joined)
+        if (other.scheme, other.host, other.port) != (self.scheme, self.host, self.port):
+            return other
+        return attrs.evolve(self, path=other.path)
+
+
+def parse_target(url: str) -> HttpTarget:
+    """Read a URL.
+
+    Raises:
+        ValueError: It is not one that can be asked: another scheme, no host, a user name or a password (which
+            would end up in logs; send them as a header), or characters that no URL has.
+    """
+    if _FORBIDDEN.search(url):
+        raise ValueError(f"a URL has no blanks, backslashes and control characters: {url!r}")
+    parts = urlsplit(url)
+    if parts.scheme not in _SCHEMES:
+        raise ValueError(
+            f"the scheme of an HTTP URL is http, https or {UNIX_SCHEME}, not {parts.scheme!r}: {url!r}"
+        )
+    if "@" in parts.netloc:
+        raise ValueError("a URL with a user name or a password is not accepted; send them in a header")
+    path = quote(parts.path or "/", safe=_PATH_SAFE)
+    if parts.query:
+        path += "?" + quote(parts.query, safe=_PATH_SAFE)
+    if parts.scheme == UNIX_SCHEME:
+        socket_path = unquote(parts.netloc)
+        if not socket_path or "\0" in socket_path:
+            raise ValueError(
+                f"the URL has no path of a socket, such as {UNIX_SCHEME}://%2Frun%2Fmcp.sock/: {url!r}"
+            )
+        return HttpTarget(scheme="http", host="localhost", port=80, path=path, socket_path=socket_path)
+    try:
+        port = parts.port
+    except ValueError as error:
+        raise ValueError(f"the port of a URL is a number from 1 to 65535: {url!r}") from error
+    if port == 0:
+        raise ValueError(f"the port of a URL is a number from 1 to 65535: {url!r}")
+    return HttpTarget(
+        scheme="https" if parts.scheme == "https" else "http",
+        host=_read_host(parts.netloc, parts.hostname or "", url),
+        port=port or _SCHEMES[parts.scheme],
+        path=path,
+    )
+
+
+def _read_host(netloc: str, host: str, url: str) -> str:
+    if netloc.startswith("["):
+        try:
+            # RFC 6874 writes the zone of an address after "%25".
+            return str(ipaddress.IPv6Address(unquote(host)))
+        except ValueError as error:
+            raise ValueError(f"the URL has no valid IPv6 address: {url!r}") from error
+    if not host.isascii():
+        try:
+            host = idna.encode(host, uts46=True).decode("ascii")
+        except idna.IDNAError as error:
+            raise ValueError(f"the host of the URL cannot be written in ASCII ({error}): {url!r}") from error
+    if len(host) > 253 or not _HOST.fullmatch(host):
+        raise ValueError(f"the URL has no valid host: {url!r}")
+    return host
