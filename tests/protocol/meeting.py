@@ -302,6 +302,12 @@ class Meeting:
             return error
         raise AssertionError("the call went through")
 
+    async def turned_down(self, tool: str, arguments: dict[str, Any], question: str, why: str = "") -> None:
+        """Call a tool whose question this client answers with an error, which is not the answer to the call."""
+        result = await self.client.call_tool(tool, arguments)
+        assert result.is_error
+        assert f"The client refused {question}: {why}" in text_of(result)
+
     async def heard(self, messages: int) -> None:
         """Wait until so many log messages have come to the client's handler, which no request waits for."""
         while len(self.host.logged) < messages:

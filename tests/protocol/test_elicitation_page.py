@@ -53,7 +53,7 @@ async def test_a_user_is_asked_for_one_value(meeting: Meeting) -> None:
     result = await meeting.client.call_tool("ask", {"form": "name"})
     assert text_of(result) == "accept: 'octocat'"
     (question,) = meeting.questions(METHOD)
-    assert question.pop("mode", "form") == "form"
+    assert question.pop("mode", None) == ("form" if meeting.revision in URLS else None)
     assert question["message"] == "Please fill in: name"
     schema = question["requestedSchema"]
     assert schema["type"] == "object"
@@ -159,7 +159,7 @@ async def test_what_does_not_fit_the_form_is_not_sent(meeting: Meeting, filled_i
             await meeting.client.call_tool("ask", {"form": "contact"})
         assert not meeting.replies(METHOD)
     else:
-        await meeting.refused(lambda: meeting.client.call_tool("ask", {"form": "contact"}), -32603)
+        await meeting.turned_down("ask", {"form": "contact"}, METHOD, "internal error")
         (reply,) = meeting.replies(METHOD)
         assert reply["code"] == -32603
 
@@ -234,7 +234,12 @@ async def test_a_client_refuses_a_mode_it_has_not_declared(
 @meet
 async def test_an_error_of_the_client_reaches_whoever_asked(meeting: Meeting) -> None:
     meeting.host.answers = [RequestError(-32000, "no screen")]
-    await meeting.refused(lambda: meeting.client.call_tool("ask", {"form": "name"}), -32000)
+    if meeting.is_modern:
+        await meeting.refused(lambda: meeting.client.call_tool("ask", {"form": "name"}), -32000)
+        assert len(meeting.requests("tools/call")) == 1
+    else:
+        await meeting.turned_down("ask", {"form": "name"}, METHOD, "no screen")
+        assert meeting.replies(METHOD) == [{"code": -32000, "message": "no screen"}]
 
 
 # URLs.

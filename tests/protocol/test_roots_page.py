@@ -73,7 +73,7 @@ async def test_a_root_that_is_none_is_not_told(meeting: Meeting, uri: str) -> No
             await meeting.client.call_tool("where")
         assert len(meeting.requests("tools/call")) == 1
     else:
-        await meeting.refused(lambda: meeting.client.call_tool("where"), -32603)
+        await meeting.turned_down("where", {}, "roots/list", "internal error")
         (reply,) = meeting.replies("roots/list")
         assert reply["code"] == -32603
         assert uri not in str(reply)
@@ -105,7 +105,7 @@ async def test_an_error_of_the_client_reaches_whoever_asked(meeting: Meeting) ->
         await meeting.refused(lambda: meeting.client.call_tool("where"), -32603)
         assert len(meeting.requests("tools/call")) == 1
     else:
-        await meeting.refused(lambda: meeting.client.call_tool("where"), -32603)
+        await meeting.turned_down("where", {}, "roots/list", "the workspace is gone")
         assert meeting.replies("roots/list") == [{"code": -32603, "message": "the workspace is gone"}]
 
 

@@ -239,10 +239,11 @@ async def test_a_client_refuses_a_conversation_that_must_not_be(
 async def test_a_user_may_reject(meeting: Meeting) -> None:
     """In the legacy era the server is told, by -1; in the modern era it just hears nothing more."""
     meeting.host.replies = [RequestError(-1, "User rejected sampling request")]
-    await meeting.refused(lambda: meeting.client.call_tool("sample", {"what": "text"}), -1)
     if meeting.is_modern:
+        await meeting.refused(lambda: meeting.client.call_tool("sample", {"what": "text"}), -1)
         assert len(meeting.requests("tools/call")) == 1
     else:
+        await meeting.turned_down("sample", {"what": "text"}, METHOD, "User rejected sampling request")
         assert meeting.replies(METHOD) == [{"code": -1, "message": "User rejected sampling request"}]
 
 
@@ -273,6 +274,6 @@ async def test_an_answer_that_is_none_is_not_taken(meeting: Meeting) -> None:
         with pytest.raises(TypeError, match="on_sample"):
             await meeting.client.call_tool("sample", {"what": "text"})
     else:
-        await meeting.refused(lambda: meeting.client.call_tool("sample", {"what": "text"}), -32603)
+        await meeting.turned_down("sample", {"what": "text"}, METHOD, "internal error")
         (reply,) = meeting.replies(METHOD)
         assert reply["code"] == -32603
