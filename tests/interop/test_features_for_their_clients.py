@@ -26,6 +26,7 @@ from full_server import PAY_URL, PAYMENT, PNG, WAV
 from their_clients import Session, TheirClient, run
 
 from trio_mcp import Revision
+from trio_mcp._codec._json import is_array, is_object
 
 pytestmark = pytest.mark.interop
 
@@ -98,13 +99,11 @@ class Feature:
 
 def essence(value: Any) -> Any:
     """Leave out what each SDK says in its own way, or what says nothing."""
-    if isinstance(value, list):
-        parts: list[Any] = value
-        return [essence(part) for part in parts]
-    if not isinstance(value, dict):
+    if is_array(value):
+        return [essence(part) for part in value]
+    if not is_object(value):
         return value
-    members: dict[str, Any] = value
-    said = {name: essence(member) for name, member in members.items()}
+    said = {name: essence(member) for name, member in value.items()}
     for name in ("resultType", "ttlMs", "cacheScope"):
         said.pop(name, None)
     if said.get("isError") is False:
@@ -133,7 +132,7 @@ def structured(said: str, value: Any) -> ByRevision:
     def expected(revision: Revision) -> Expected:
         if revision < Revision.V2025_06_18:
             return result(said)
-        is_sent_as_it_is = revision.is_modern or isinstance(value, dict)
+        is_sent_as_it_is = revision.is_modern or is_object(value)
         return result(said, structuredContent=value if is_sent_as_it_is else {"result": value})
 
     return expected
