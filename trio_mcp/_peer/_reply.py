@@ -75,7 +75,10 @@ async def reply_to(
         # it. If it does not come, the caller must not be left waiting.
         with trio.move_on_after(limits.goodbye_timeout):
             await exchange.wait_abandoned()
-    return None if exchange.given_up else reply or _too_late(exchange)
+    if exchange.given_up:
+        return None
+    exchange.companion = None  # what it leaves behind, parked, does not end with this exchange
+    return reply or _too_late(exchange)
 
 
 async def _serve(exchange: Exchange, handler: Handler, limits: Limits) -> Reply:
