@@ -46,7 +46,7 @@ public-types: .venv/dev
 
 # Writes docs/protocol.md from the marks of the tests, and fails where a section has neither a test nor a reason.
 protocol: .venv/dev
-	$(BIN)/python -m pytest -q --collect-only --protocol-table docs/protocol.md
+	$(BIN)/python -m pytest -q --collect-only --protocol-table=docs/protocol.md
 
 interop: .venv/dev
 	$(BIN)/python tests/interop/environments.py

@@ -25,6 +25,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--protocol-table", metavar="FILE", help="write which test shows which section, and end")
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out what has no marks when only the table is wanted: collecting everything takes long."""
+    if config.getoption("--protocol-table") is None or not collection_path.match("test_*.py"):
+        return None
+    return "mark.spec(" not in collection_path.read_text(encoding="utf-8") or None
+
+
+@pytest.hookimpl(tryfirst=True)  # before everything that was collected is listed
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Write the table, if it is asked for."""
     path: str | None = session.config.getoption("--protocol-table")
@@ -36,4 +44,4 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     problems: Sequence[str] = [*table.problems, *(f"no test and no reason: {hole}" for hole in table.holes())]
     session.items.clear()
     if problems:
-        pytest.exit("\n".join(problems), returncode=1)
+        pytest.exit("\n" + "\n".join(problems), returncode=1)

@@ -12,6 +12,8 @@ Imports point down only. The floors, lowest first:
     _peer                    one end of one connection
     _schema                  from Python signatures to JSON Schema and back
     _client, _server         what users touch; neither knows the other
+    _endpoint                a server's HTTP endpoint, both eras
+    _hosts                   what carries it: ASGI, Hypercorn
     this module
 """
 
@@ -72,9 +74,21 @@ from ._core._changes import ResourcesListChanged as ResourcesListChanged
 from ._core._changes import ResourceUpdated as ResourceUpdated
 from ._core._changes import Resynced as Resynced
 from ._core._changes import ToolsListChanged as ToolsListChanged
+from ._core._http_admission import HttpRefused as HttpRefused
+from ._core._http_settings import HttpServerSettings as HttpServerSettings
 from ._core._restart import RestartPolicy as RestartPolicy
 from ._core._uri_template import TemplateValue as TemplateValue
 from ._core._uri_template import UriTemplate as UriTemplate
+from ._endpoint._call import Authenticate as Authenticate
+from ._endpoint._call import HttpCall as HttpCall
+from ._endpoint._endpoint import Endpoint as Endpoint
+from ._endpoint._endpoint import EndpointStatistics as EndpointStatistics
+from ._endpoint._endpoint import open_endpoint as open_endpoint
+from ._endpoint._event_store import EventStore as EventStore
+from ._endpoint._event_store import MemoryEventStore as MemoryEventStore
+from ._endpoint._event_store import StoredEvent as StoredEvent
+from ._endpoint._sqlite_events import SqliteEventStore as SqliteEventStore
+from ._endpoint._sqlite_events import open_sqlite_event_store as open_sqlite_event_store
 from ._errors import ConnectionLost as ConnectionLost
 from ._errors import HttpStatusError as HttpStatusError
 from ._errors import Lagged as Lagged
@@ -86,6 +100,8 @@ from ._errors import RequestError as RequestError
 from ._errors import ResourceNotFound as ResourceNotFound
 from ._errors import SessionLost as SessionLost
 from ._errors import ToolError as ToolError
+from ._hosts._asgi import McpASGI as McpASGI
+from ._hosts._serve_http import serve_http as serve_http
 from ._http._asgi import AsgiApplication as AsgiApplication
 from ._http._asgi import AsgiClient as AsgiClient
 from ._http._asgi import open_asgi_client as open_asgi_client
@@ -134,6 +150,7 @@ __all__ = [
     "AsgiApplication",
     "AsgiClient",
     "Audio",
+    "Authenticate",
     "CacheHint",
     "CacheStatistics",
     "CallNext",
@@ -150,7 +167,10 @@ __all__ = [
     "ElicitMode",
     "Elicitation",
     "Encoded",
+    "Endpoint",
+    "EndpointStatistics",
     "Era",
+    "EventStore",
     "Events",
     "ExtensionClient",
     "ExtensionNotificationHandler",
@@ -158,7 +178,10 @@ __all__ = [
     "Field",
     "File",
     "HeaderSource",
+    "HttpCall",
+    "HttpRefused",
     "HttpServerParameters",
+    "HttpServerSettings",
     "HttpSettings",
     "HttpStatusError",
     "Image",
@@ -169,8 +192,10 @@ __all__ = [
     "ListOptions",
     "LocalProtocolError",
     "LogHandler",
+    "McpASGI",
     "McpError",
     "MemoryChannel",
+    "MemoryEventStore",
     "Message",
     "MethodHandler",
     "Middleware",
@@ -218,8 +243,10 @@ __all__ = [
     "SessionLost",
     "Shutdown",
     "SilenceScope",
+    "SqliteEventStore",
     "StderrSink",
     "StdioServerParameters",
+    "StoredEvent",
     "StreamChannel",
     "Target",
     "TemplateValue",
@@ -235,7 +262,10 @@ __all__ = [
     "memory_channel_pair",
     "open_asgi_client",
     "open_client",
+    "open_endpoint",
+    "open_sqlite_event_store",
     "run_client",
+    "serve_http",
     "serve_stdio",
     "types",
     "user_message",

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Sequence
-from typing import Protocol, TypeAlias, final
+from typing import Protocol, TypeAlias, final, runtime_checkable
 
 import attrs
 
 from ._codec._jsonrpc import Notification, RequestId
 from ._errors import McpError
 
-__all__ = ["Channel", "Incoming", "Origin", "Outgoing", "Received", "TooLarge"]
+__all__ = ["Channel", "Incoming", "Origin", "Outgoing", "Received", "ReleasableOrigin", "TooLarge"]
 
 
 class Origin(Protocol):
@@ -28,6 +28,15 @@ class Origin(Protocol):
     @property
     def principal(self) -> str | None:
         """Who sent it, if the transport authenticates; equal strings are equal senders."""
+        ...
+
+
+@runtime_checkable
+class ReleasableOrigin(Origin, Protocol):
+    """An origin whose connection can be let go before its answer, because the client can fetch that later."""
+
+    def release(self, retry_after: float | None) -> None:
+        """Let it go; the client should come back after so many seconds."""
         ...
 
 
@@ -115,6 +124,18 @@ class Channel(abc.ABC):
             ConnectionLost: The connection failed, and why.
             trio.ClosedResourceError: `aclose` was called here.
         """
+
+    def has_room(self, origin: Origin | None) -> bool:
+        """Whether more may be said of what came from an origin; for `None`, of nothing in particular.
+
+        A transport that carries several streams lets senders wait for a reader that is slow, without letting
+        them wait for each other. On a single wire `send` alone does that, and the default is yes.
+        """
+        del origin
+        return True
+
+    async def wait_room(self, origin: Origin | None) -> None:  # noqa: B027 - right for a single wire
+        """Wait until `has_room` says yes. Does not checkpoint if it does."""
 
     def give_up(self, request_id: RequestId, reason: str | None) -> Notification | None:
         """Signal that nobody waits for the answer to a request that was sent.

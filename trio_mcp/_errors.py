@@ -112,6 +112,7 @@ class RequestError(McpError):
         code: A JSON-RPC or MCP error code.
         message: One sentence for people.
         data: Whatever the sender added, or `ABSENT`.
+        question: In a handler, the method of its question that the client answered with this error; else `None`.
     """
 
     def __init__(self, code: int, message: str, data: object | Absent = ABSENT) -> None:
@@ -119,6 +120,7 @@ class RequestError(McpError):
         self.code = code
         self.message = message
         self.data = data
+        self.question: str | None = None
 
     def __str__(self) -> str:
         extra = "" if self.data is ABSENT else f" {self.data!r}"

@@ -48,6 +48,7 @@ async def read(client: Client, uri: str, **more: Any) -> ReadResourceResult:
     return await client._ask_cacheable("resources/read", params, ReadResourceResult, fresh=False)
 
 
+@pytest.mark.spec("server/utilities/caching", "Freshness Calculation", revisions="2026-07-28")
 async def test_a_fresh_result_is_not_asked_for_again(autojump_clock: trio.testing.MockClock) -> None:
     """ "Freshness Calculation": the clock starts when the result is received."""
     server = ScriptedServer(script=Lists(ttlMs=5000, cacheScope="private"))
@@ -259,6 +260,7 @@ async def test_only_complete_results_are_kept(kind: Parameters, autojump_clock: 
         assert len(server.requests("resources/read")) == 2
 
 
+@pytest.mark.spec("server/utilities/caching", "Cache Key", revisions="2026-07-28")
 async def test_answers_to_questions_are_never_kept(autojump_clock: trio.testing.MockClock) -> None:
     """ "Cache Key": inputResponses and requestState."""
     server = ScriptedServer(script=Lists(ttlMs=50_000, cacheScope="private"))
@@ -279,6 +281,8 @@ async def test_what_cannot_be_read_is_not_kept(autojump_clock: trio.testing.Mock
         assert len(server.requests("resources/read")) == 2
 
 
+@pytest.mark.spec("server/utilities/caching", "Cache Scope Field", revisions="2026-07-28")
+@pytest.mark.spec("server/utilities/caching", "Security Considerations", revisions="2026-07-28")
 @pytest.mark.parametrize(
     ("scope", "first", "second", "asked"),
     [

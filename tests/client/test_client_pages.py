@@ -60,6 +60,7 @@ async def test_a_list_is_read_as_one(revision: Revision, method: str) -> None:
     assert [m.get("params", {}).get("cursor") for m in server.requests(method)] == [None, "1", "2"]
 
 
+@pytest.mark.spec("server/utilities/pagination", "Implementation Guidelines", revisions="2026-07-28")
 async def test_an_empty_cursor_is_a_cursor() -> None:
     """2026-07-28, server/utilities/pagination, "Implementation Guidelines": it must not be taken for the end."""
     server = paged_server(MODERN, ["a"], ["b"], cursors=[""])

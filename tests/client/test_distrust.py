@@ -27,6 +27,10 @@ from trio_mcp.types import ClientCapabilities, Implementation
 REVISIONS = pytest.mark.parametrize("revision", ALL)
 
 
+@pytest.mark.spec("basic/utilities/cancellation", "Behavior Requirements")
+@pytest.mark.spec("basic/utilities/cancellation", "Timing Considerations")
+@pytest.mark.spec("basic/patterns/cancellation", "Behavior Requirements")
+@pytest.mark.spec("basic/patterns/cancellation", "Timing Considerations")
 @REVISIONS
 async def test_late_repeated_and_foreign_answers_reach_nobody(
     revision: Revision, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture

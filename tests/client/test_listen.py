@@ -167,6 +167,7 @@ async def test_how_many_changes_may_wait_is_a_limit(autojump_clock: trio.testing
             await events.__anext__()
 
 
+@pytest.mark.spec("basic/patterns/subscriptions", "Multiple Concurrent Subscriptions")
 @REVISIONS
 async def test_several_listeners_hear_what_is_theirs(
     revision: str, autojump_clock: trio.testing.MockClock
@@ -192,6 +193,7 @@ async def test_several_listeners_hear_what_is_theirs(
         assert both.waiting == tools.waiting == 0
 
 
+@pytest.mark.spec("basic/patterns/subscriptions", "Cancellation")
 @REVISIONS
 @pytest.mark.parametrize("way", ["leaving", "exception", "cancel", "deadline"])
 async def test_leaving_the_block_ends_the_subscription_exactly_once(
@@ -738,6 +740,7 @@ async def test_a_listener_that_comes_while_another_leaves_is_subscribed(
 # After an interruption.
 
 
+@pytest.mark.spec("basic/patterns/subscriptions", "Graceful Closure", revisions="2026-07-28")
 @REVISIONS
 async def test_a_connection_that_is_restored_is_listened_to_again(
     revision: str, autojump_clock: trio.testing.MockClock

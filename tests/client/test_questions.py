@@ -164,6 +164,7 @@ async def test_a_model_may_say_several_things(revision: Revision) -> None:
     assert [block["type"] for block in answer["content"]] == ["text", "tool_use"]
 
 
+@pytest.mark.spec("client/sampling", "Tools in Sampling")
 @WITH_URLS
 @pytest.mark.parametrize(
     "extra", [{"tools": [{"name": "x", "inputSchema": {"type": "object"}}]}, {"toolChoice": {}}]
@@ -259,6 +260,7 @@ async def test_what_is_no_answer_of_a_user_is_an_error(revision: Revision, answe
         await put(revision, "elicitation/create", FORM, on_elicit=lambda _: answer)
 
 
+@pytest.mark.spec("client/elicitation", "Safe URL Handling")
 @WITH_URLS
 @pytest.mark.parametrize(
     "answer", ["accept", {}, ElicitResult(action="accept")], ids=["action", "mapping", "result"]
@@ -291,6 +293,7 @@ async def test_a_url_is_no_form(revision: Revision) -> None:
         )
 
 
+@pytest.mark.spec("client/elicitation", "Error Handling")
 @WITH_ELICITATION
 @pytest.mark.parametrize(("mode", "params"), [("form", FORM), ("url", URL)])
 async def test_a_mode_that_is_not_declared_is_refused(
@@ -355,6 +358,9 @@ async def test_a_handler_in_plain_json_answers_too(revision: Revision) -> None:
     assert await put(revision, "roots/list", request_handlers=handlers, roots=["file:///a"]) == {"got": {}}
 
 
+@pytest.mark.spec("client/roots", "Error Handling")
+@pytest.mark.spec("client/sampling", "Error Handling")
+@pytest.mark.spec("client/elicitation", "Error Handling")
 @REVISIONS
 @pytest.mark.parametrize("method", ["sampling/createMessage", "elicitation/create", "roots/list", "x/y"])
 async def test_a_question_nobody_answers_is_refused(
@@ -513,6 +519,9 @@ async def test_the_end_of_an_elicitation_by_url_is_told() -> None:
     assert other == []
 
 
+@pytest.mark.spec(
+    "client/elicitation", "Completion Notifications for URL Mode Elicitation", revisions="2025-11-25"
+)
 async def test_the_end_of_an_elicitation_that_an_error_demanded_is_told() -> None:
     """2025-11-25, client/elicitation, "URL Elicitation Required Error": its ids are known from then on."""
     done: list[str] = []

@@ -76,6 +76,7 @@ def server_that_says(*results: dict[str, Any] | None) -> ScriptedServer:
     return server
 
 
+@pytest.mark.spec("basic/patterns/mrtr", "Client Requirements (Basic Workflow)", revisions="2026-07-28")
 @METHODS
 async def test_the_server_is_asked_again_with_what_it_wants(method: str) -> None:
     """mrtr, "Client Requirements": a new id, the same parameters, all the answers, the state to the byte."""
@@ -111,6 +112,7 @@ async def test_the_server_is_asked_again_with_what_it_wants(method: str) -> None
     assert requests[0]["params"]["_meta"]["x/y"] == 1
 
 
+@pytest.mark.spec("basic/patterns/mrtr", "InputResponses", revisions="2026-07-28")
 async def test_what_is_asked_at_once_is_answered_concurrently() -> None:
     """mrtr, "Basic Workflow": the questions of one round do not wait for each other."""
     both = trio.Event()
@@ -143,6 +145,7 @@ async def test_an_empty_list_of_questions_is_answered_with_none(empty: Any) -> N
 # When it goes wrong.
 
 
+@pytest.mark.spec("basic/patterns/mrtr", "Basic Workflow", revisions="2026-07-28")
 @METHODS
 @pytest.mark.parametrize("max_rounds", [1, 10])
 async def test_a_server_that_asks_for_ever_is_given_up(method: str, max_rounds: int) -> None:
@@ -164,6 +167,7 @@ async def test_ten_rounds_are_allowed_unless_told_otherwise() -> None:
             pass
 
 
+@pytest.mark.spec("basic/patterns/mrtr", "InputRequiredResult", revisions="2026-07-28")
 @pytest.mark.parametrize(
     ("result", "problem"),
     [
@@ -198,6 +202,7 @@ async def test_a_server_that_asks_too_much_at_once_is_refused() -> None:
             await client.call_tool("x")
 
 
+@pytest.mark.spec("basic/patterns/mrtr", "Supported Requests", revisions="2026-07-28")
 @pytest.mark.parametrize("method", ["tools/list", "completion/complete", "server/discover"])
 async def test_other_requests_must_not_be_answered_by_asking_back(method: str) -> None:
     """mrtr, "Supported Requests": servers must not on any other request."""

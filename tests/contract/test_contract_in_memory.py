@@ -63,6 +63,9 @@ async def call_sleep(client: Client, seconds: float = math.inf, name: str = "it"
 # 1. Exactly one goodbye.
 
 
+@pytest.mark.spec("basic/utilities/cancellation", "Behavior Requirements")
+@pytest.mark.spec("basic/patterns/cancellation", "Behavior Requirements")
+@pytest.mark.spec("basic/patterns/cancellation", "Timeouts")
 @ERAS
 @pytest.mark.parametrize("way", ["deadline", "cancel", "exception", "leaving"])
 async def test_a_call_given_up_says_goodbye_exactly_once(
@@ -108,6 +111,7 @@ async def _expect_closed(call: Callable[[], Any]) -> None:
         await call()
 
 
+@pytest.mark.spec("basic/patterns/cancellation", "Cancellation Flow", revisions="2026-07-28")
 async def test_the_goodbye_says_why(autojump_clock: trio.testing.MockClock) -> None:
     """2026-07-28, basic/patterns/cancellation: an optional reason that may be logged or displayed."""
     watcher = Watcher()
@@ -126,6 +130,30 @@ async def test_the_goodbye_says_why(autojump_clock: trio.testing.MockClock) -> N
 
 
 # 2. Nothing for nothing.
+
+
+async def test_the_goodbye_does_not_say_what_went_wrong_in_another_task(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Trio explains a cancellation by the exception behind it, and what that says is nobody else's business."""
+    watcher = Watcher()
+    tape = Tape()
+
+    async def fail() -> None:
+        await trio.sleep(1)
+        raise ValueError("the password is swordfish")
+
+    async with open_client(watcher.server, on_frame=tape) as client:
+        with pytest.RaisesGroup(ValueError):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(call_sleep, client)
+                nursery.start_soon(fail)
+        with pytest.RaisesGroup(ValueError):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(call_sleep, client)
+                await fail()
+    reasons = [m["params"]["reason"] for m in tape.sent if m.get("method") == "notifications/cancelled"]
+    assert reasons == ["another task of the caller's failed"] * 2
 
 
 async def test_a_call_that_was_never_written_leaves_no_trace(autojump_clock: trio.testing.MockClock) -> None:
@@ -148,6 +176,7 @@ async def _move_on_after(seconds: float, call: Callable[[], Any]) -> None:
         await call()
 
 
+@pytest.mark.spec("basic/patterns/cancellation", "Timing Considerations", revisions="2026-07-28")
 async def test_a_call_that_is_answered_already_is_not_cancelled(autojump_clock: trio.testing.MockClock) -> None:
     """Promise 2: the answer is here while the last progress callback still runs, and then the deadline passes."""
 
@@ -172,6 +201,7 @@ async def test_a_call_that_is_answered_already_is_not_cancelled(autojump_clock: 
     assert tape.goodbyes() == {}
 
 
+@pytest.mark.spec("basic/utilities/cancellation", "Behavior Requirements", revisions="2025-11-25")
 async def test_initialize_is_never_cancelled(autojump_clock: trio.testing.MockClock) -> None:
     """Promise 2, and 2025-11-25, basic/utilities/cancellation: clients must not cancel `initialize`."""
     channel = ScriptedChannel()
@@ -227,6 +257,10 @@ async def test_leaving_waits_for_a_stuck_peer_no_longer_than_the_goodbye_timeout
 # 4. The handler dies.
 
 
+@pytest.mark.spec("basic/utilities/cancellation", "Behavior Requirements")
+@pytest.mark.spec("basic/patterns/cancellation", "Behavior Requirements")
+@pytest.mark.spec("basic/utilities/progress", "Implementation Notes")
+@pytest.mark.spec("basic/patterns/progress", "Implementation Notes")
 @ERAS
 async def test_a_cancelled_handler_says_nothing_more(
     revision: str, autojump_clock: trio.testing.MockClock
@@ -543,6 +577,8 @@ async def test_notifications_of_all_kinds_come_in_wire_order(autojump_clock: tri
     assert seen == expected
 
 
+@pytest.mark.spec("basic/patterns/progress", "Progress Flow", revisions="2026-07-28")
+@pytest.mark.spec("basic/patterns/progress", "Implementation Notes", revisions="2026-07-28")
 async def test_progress_sent_only_ever_grows_and_stops_with_the_answer(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
@@ -569,6 +605,7 @@ async def test_progress_sent_only_ever_grows_and_stops_with_the_answer(
 # fail_after_silence
 
 
+@pytest.mark.spec("basic/patterns/cancellation", "Timeouts", revisions="2026-07-28")
 async def test_progress_keeps_a_call_alive_and_silence_ends_it(autojump_clock: trio.testing.MockClock) -> None:
     """2026-07-28, basic/patterns/cancellation, "Timeouts": reset by progress, with a maximum all the same."""
     watcher = Watcher()

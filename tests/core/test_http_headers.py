@@ -322,7 +322,7 @@ def test_marks_are_found_along_properties() -> None:
                     "other": {"type": "number"},
                 },
             },
-            "flag": {"type": ["boolean", "null"], "x-mcp-header": "Flag!"},
+            "flag": {"type": "boolean", "x-mcp-header": "Flag!"},
         },
     }
     assert header_marks(schema) == (
@@ -342,7 +342,7 @@ MARKED: Final = {"type": "string", "x-mcp-header": "X"}
         {"properties": {"x-mcp-header": {"type": "array"}}},  # a property may be called so
         {"properties": {"a": {"default": MARKED, "const": MARKED, "enum": [MARKED], "examples": [MARKED]}}},
         {"properties": [MARKED]},
-        {"properties": True, "items": False, "allOf": MARKED, "$defs": []},
+        {"properties": True, "items": False, "$defs": []},
     ],
 )
 def test_what_is_not_a_mark_is_not_taken_for_one(schema: dict[str, Any]) -> None:
@@ -362,7 +362,7 @@ def test_what_is_not_a_mark_is_not_taken_for_one(schema: dict[str, Any]) -> None
             "$defs", "definitions", "patternProperties", "dependentSchemas", "dependencies")),
         {"properties": {"a": {"items": {"properties": {"b": MARKED}}}}},
         *({"properties": {"a": {"type": kind, "x-mcp-header": "X"}}} for kind in (
-            "number", "object", "array", "null", None, ["string", "integer"], [], ["null"], 7, ["number", "null"])),
+            "number", "object", "array", "null", None, ["string", "integer"], [], ["null"], 7, ["boolean", "null"])),
         {"properties": {"a": {"$ref": "#/$defs/a", "x-mcp-header": "X"}}},
         *({"properties": {"a": {"type": "string", "x-mcp-header": name}}} for name in (
             "", " ", "My Region", "Region:Primary", "Région", "a\nb", "a\r", "a\t1", "a\0", None, 7, True, ["X"])),

@@ -67,6 +67,7 @@ def test_the_client_can_read_nothing(payload: bytes) -> None:
     assert HERE not in raw
 
 
+@pytest.mark.spec("basic/patterns/mrtr", "Security Considerations", revisions="2026-07-28")
 def test_any_changed_bit_is_refused() -> None:
     """Every bit of the bytes, and every other letter in every place of the text."""
     state = seal()
@@ -114,6 +115,7 @@ def test_what_is_not_even_a_state_is_refused(state: object) -> None:
     refused(state)
 
 
+@pytest.mark.spec("basic/patterns/mrtr", "Server Requirements (Basic Workflow)", revisions="2026-07-28")
 @given(st.binary(max_size=40))
 def test_a_state_of_another_request_is_refused(binding: bytes) -> None:
     """Another principal, method, target, argument or server."""
@@ -127,6 +129,7 @@ def test_a_state_of_another_server_is_refused() -> None:
     refused(Sealer().seal(b"", binding=HERE, now=NOW, ttl=1), keys=[KEY, OTHER])
 
 
+@pytest.mark.spec("basic/patterns/mrtr", "Server Requirements (Basic Workflow)", revisions="2026-07-28")
 @given(st.floats(0.001, 1e6))
 def test_a_state_expires_to_the_instant(ttl: float) -> None:
     """Until then it can be opened, and then not any more."""

@@ -18,11 +18,26 @@ REVISION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
 FOREIGN_METHOD: Final = "nonsense/nobody_has"
 """The one method that is allowed although no revision has it."""
 
+MAY_ASK_BACK: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
+"""The methods whose answer may be a question (2026-07-28, basic/patterns/mrtr)."""
+
 Side: TypeAlias = Literal["client", "server"]
 
 
 def _refuse(uri: str) -> dict[str, Any]:
     raise AssertionError(f"a schema refers to {uri}")
+
+
+def _mend(definitions: Mapping[str, Any]) -> None:
+    """Let numbers of forms have fractions, as schema.ts has it; the generator knew integers only.
+
+    See modelcontextprotocol#2698, which mended the bounds and the defaults of such numbers, but not the answers.
+    """
+    if "ElicitResult" in definitions:
+        content = definitions["ElicitResult"]["properties"]["content"]
+        for values in (content["additionalProperties"], *content["additionalProperties"].get("anyOf", ())):
+            if values.get("type") == ["string", "integer", "boolean"]:
+                values["type"] = ["string", "number", "boolean"]
 
 
 @final
@@ -33,6 +48,7 @@ class OfficialSchema:
         self._document: dict[str, Any] = json.loads((DATA / revision / "schema.json").read_text("utf-8"))
         self._place = "$defs" if "$defs" in self._document else "definitions"
         self._definitions: Mapping[str, Any] = self._document[self._place]
+        _mend(self._definitions)
         self._by_method = {
             method: name
             for name, definition in self._definitions.items()
@@ -52,6 +68,9 @@ class OfficialSchema:
         """Check an answer to a request of this method."""
         self._check("JSONRPCMessage", message)
         if "result" in message:
+            if message["result"].get("resultType") == "input_required" and method in MAY_ASK_BACK:
+                self._check("InputRequiredResult", message["result"])
+                return
             result = self._by_method.get(method, "").removesuffix("Request") + "Result"
             self._check(result if result in self._definitions else "EmptyResult", message["result"])
 

@@ -6,12 +6,9 @@ Each client runs once and reports what it found; each test is about one finding,
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any, Final, final
+from typing import Final
 
-import attrs
 import pytest
 import trio
 from environments import (
@@ -21,21 +18,14 @@ from environments import (
     TYPESCRIPT_1_4,
     TYPESCRIPT_1_32,
     TYPESCRIPT_2_4,
-    NodeEnvironment,
-    PythonEnvironment,
-    node,
 )
-from recordings import Recording, open_recorder
+from their_clients import Session, TheirClient, run
 
 from trio_mcp import Revision
 
 pytestmark = pytest.mark.interop
 
-HERE: Final = Path(__file__).parent
-SERVER: Final = HERE / "fixture_server.py"
-HANGS: Final = 60
-"""Seconds after which a client hangs, on a machine that is busy with other things."""
-
+SERVER: Final = Path(__file__).with_name("fixture_server.py")
 EXITING: Final = 1.5
 """Seconds our server may take to exit once its input has ended, on such a machine: less than clients wait."""
 
@@ -52,65 +42,6 @@ TOOLS: Final = [
     "structured",
     "log",
 ]
-
-
-@final
-@attrs.frozen(kw_only=True)
-class TheirClient:
-    """A client of another implementation, written for these tests.
-
-    Attributes:
-        environment: Where the implementation is installed.
-        program: The program in ``clients``.
-        agreed: The revision it and a server that speaks all of them agree on.
-        mode: How it is told to find a revision, if it can be told.
-        shows_progress: Whether its SDK shows progress and can give up a call.
-        has_structured: Whether its SDK shows structured output.
-        asks_politely: Whether its SDK closes the server's input and waits, rather than ending it by a signal.
-    """
-
-    environment: PythonEnvironment | NodeEnvironment
-    program: str
-    agreed: Revision
-    mode: str | None = None
-    shows_progress: bool = True
-    has_structured: bool = True
-    asks_politely: bool = True
-
-    @property
-    def id(self) -> str:
-        """What to call it in the name of a test."""
-        return "-".join(filter(None, (self.environment.name, self.program, self.mode)))
-
-    @property
-    def command(self) -> tuple[str, ...]:
-        """What starts it.
-
-        Raises:
-            MissingEnvironmentError: The implementation is not installed.
-        """
-        self.environment.require()
-        mode = () if self.mode is None else (self.mode,)
-        program = str(HERE / "clients" / self.program)
-        if isinstance(self.environment, NodeEnvironment):
-            return str(node()), program, *mode
-        return str(self.environment.python), program, *mode
-
-
-@final
-@attrs.frozen
-class Session:
-    """What came of running a client.
-
-    Attributes:
-        client: The client.
-        findings: What it reported, by name.
-        recordings: The life of each server process it started; some start one only to find out what it speaks.
-    """
-
-    client: TheirClient
-    findings: dict[str, Any]
-    recordings: list[Recording]
 
 
 LEGACY: Final = Revision.V2025_11_25
@@ -143,25 +74,10 @@ CLIENTS: Final = (
 )
 
 
-async def run(client: TheirClient, marker: Path) -> Session:
-    """Run a client, and wait until it and every server it has started are gone."""
-    with trio.fail_after(HANGS):
-        async with open_recorder() as recorder:
-            server = recorder.command(sys.executable, SERVER)
-            done = await trio.run_process(
-                [*client.command, str(marker), *server],
-                cwd=client.environment.directory,
-                capture_stdout=True,
-                stderr=subprocess.DEVNULL,
-            )
-    findings = {line["finding"]: line["value"] for line in map(json.loads, done.stdout.splitlines())}
-    return Session(client, findings, recorder.recordings)
-
-
 @pytest.fixture(scope="module", params=CLIENTS, ids=[client.id for client in CLIENTS])
 def session(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Session:
     """One run of each client, for all tests."""
-    return trio.run(run, request.param, tmp_path_factory.mktemp("block") / "ended")
+    return trio.run(run, request.param, SERVER, tmp_path_factory.mktemp("block") / "ended")
 
 
 def test_the_newest_revision_the_client_speaks_is_agreed_on(session: Session) -> None:
@@ -287,7 +203,7 @@ async def test_a_client_that_goes_in_the_middle_of_a_call_finds_a_server_that_ca
 ) -> None:
     """`Server.run`: handlers may finish after the input has ended; a signal says that nobody waits for that."""
     marker = tmp_path / "ended"
-    recording = (await run(client, marker)).recordings[-1]
+    recording = (await run(client, SERVER, marker)).recordings[-1]
     assert recording.signals == ["SIGTERM"]
     assert recording.exit_status == 0
     assert marker.exists()

@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import base64
 import json
-import os
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pytest
 import trio
+from connecting import HANGS, LIMITS, connected, every, has_children, target, text_of
 from official_wire import FOREIGN_METHOD
-from recordings import Recorder, Recording, open_recorder
 from their_servers import (
     EVERYTHING_2025,
     EVERYTHING_2026,
@@ -27,17 +25,14 @@ from their_servers import (
     TIME,
     TheirServer,
 )
-from typing_extensions import Unpack
 
 import trio_mcp
 from trio_mcp import (
     Client,
-    Limits,
     Progress,
     RemoteProtocolError,
     RequestError,
     Revision,
-    StdioServerParameters,
 )
 from trio_mcp._client._open import ClientOptions
 from trio_mcp.types import (
@@ -54,68 +49,6 @@ from trio_mcp.types import (
 )
 
 pytestmark = pytest.mark.interop
-
-HANGS: Final = 60
-"""Seconds after which something hangs, on a machine that is busy with other things."""
-
-LIMITS: Final = Limits(discover_timeout=15, terminate_timeout=1)
-"""A probe that is not answered in this time was not answered for another reason than a slow start."""
-
-IMPATIENT: Final = Limits(discover_timeout=2, terminate_timeout=1)
-"""For servers that are known to be silent."""
-
-LEAVING: Final = 2 * LIMITS.terminate_timeout + LIMITS.goodbye_timeout + 2
-"""What leaving a client may take, in seconds; the last part is for a busy machine."""
-
-
-def every(servers: Sequence[TheirServer]) -> pytest.MarkDecorator:
-    """Run a test with each of these servers."""
-    return pytest.mark.parametrize("server", servers, ids=[server.id for server in servers])
-
-
-def has_children() -> bool:
-    """Whether any child process is left, running or not reaped."""
-    try:
-        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-    except ChildProcessError:
-        return False
-    return True
-
-
-def target(
-    server: TheirServer, recorder: Recorder | None = None, *, stderr: Callable[[str], object] = lambda _: None
-) -> StdioServerParameters:
-    """Return what starts a server, with a recorder in front of it if there is one."""
-    command, *args = server.command if recorder is None else recorder.command(*server.command)
-    return StdioServerParameters(command, args, cwd=server.directory, stderr=stderr)
-
-
-@asynccontextmanager
-async def connected(
-    server: TheirServer, **options: Unpack[ClientOptions]
-) -> AsyncGenerator[tuple[Client, list[Recording]]]:
-    """Connect to a server and record what is said.
-
-    On leaving, what every test is about is checked: leaving does not take long, no process is left, and all that
-    our client has written is what the official schema of the revision in use says it must be. The recordings, one
-    for each process that was started, are complete when the block is left.
-    """
-    options.setdefault("limits", LIMITS if server.answers_probe else IMPATIENT)
-    options.setdefault("revision", None if server.answers_probe else server.agreed)
-    with trio.fail_after(HANGS):
-        async with open_recorder() as recorder:
-            async with trio_mcp.open_client(target(server, recorder), **options) as client:
-                yield client, recorder.recordings
-                leaving = trio.current_time()
-            assert trio.current_time() - leaving < LEAVING
-            assert not has_children()
-    wires = [recording.check("client") for recording in recorder.recordings]
-    assert wires[-1].revision == client.revision
-    assert all(wire.checked_messages for wire in wires)
-
-
-def text_of(result: CallToolResult) -> str:
-    return "".join(block.text for block in result.content if isinstance(block, TextContent))
 
 
 async def complaint_about(call: Awaitable[CallToolResult]) -> str:
@@ -386,9 +319,13 @@ async def test_a_server_may_ask_while_it_is_asked() -> None:
 async def test_the_time_server() -> None:
     """The modern era, as its authors show it: structured results, and errors for the model to read."""
     async with connected(TIME) as (client, _):
+        assert {tool.name async for tool in client.list_tools()} == {"get_current_time", "convert_time"}
         now = await client.call_tool("get_current_time", {"timezone": "Europe/Berlin"})
         assert json.loads(text_of(now))["timezone"] == "Europe/Berlin"
         assert now.structured_content == json.loads(text_of(now))
+        noon = {"source_timezone": "Asia/Tokyo", "time": "12:00", "target_timezone": "UTC"}
+        converted = json.loads(text_of(await client.call_tool("convert_time", noon)))
+        assert converted["time_difference"] == "-9.0h"
         mistake = await client.call_tool("get_current_time", {"timezone": "Mars/Olympus"})
         assert mistake.is_error
         assert "Mars/Olympus" in text_of(mistake)
@@ -399,16 +336,40 @@ async def test_the_time_server() -> None:
 
 @pytest.mark.parametrize("revision", [None, Revision.V2025_11_25])
 async def test_the_git_server(tmp_path: Path, revision: Revision | None) -> None:
-    """Either era: a server that does things outside, many at once."""
-    here = {"repo_path": str(tmp_path)}
-    await trio.run_process(("git", "init", "--quiet", str(tmp_path)))
+    """Either era: a server that does things outside, many at once; each of its tools."""
+    await trio.run_process(("git", "init", "--quiet", "--initial-branch", "main", str(tmp_path)))
+    for setting in (("user.name", "Ada"), ("user.email", "ada@example.com")):
+        await trio.run_process(("git", "-C", str(tmp_path), "config", *setting))
     (tmp_path / "file.txt").write_text("words\n")
     async with connected(GIT, revision=revision) as (client, _):
-        assert "file.txt" in text_of(await client.call_tool("git_status", here))
-        await client.call_tool("git_add", {**here, "files": ["file.txt"]})
-        assert "words" in text_of(await client.call_tool("git_diff_staged", here))
+        used: set[str] = set()
+
+        async def git(name: str, **arguments: object) -> str:
+            used.add(f"git_{name}")
+            result = await client.call_tool(f"git_{name}", {"repo_path": str(tmp_path), **arguments})
+            assert not result.is_error, text_of(result)
+            return text_of(result)
+
+        assert "file.txt" in await git("status")
+        await git("add", files=["file.txt"])
+        assert "words" in await git("diff_staged")
+        await git("commit", message="first")
+        assert "first" in await git("log")
+        assert "words" in await git("show", revision="HEAD")
+        await git("create_branch", branch_name="other")
+        await git("checkout", branch_name="other")
+        assert "other" in await git("branch", branch_type="local")
+        (tmp_path / "file.txt").write_text("other words\n")
+        assert "other words" in await git("diff_unstaged")
+        await git("add", files=["file.txt"])
+        await git("reset")
+        assert "no changes added" in await git("status")
+        await git("add", files=["file.txt"])
+        await git("commit", message="second")
+        assert "other words" in await git("diff", target="main")
         async with trio.open_nursery() as nursery:
             for _ in range(20):
-                nursery.start_soon(client.call_tool, "git_status", here)
-        mistake = await client.call_tool("git_show", {**here, "revision": "no-such-revision"})
-        assert mistake.is_error
+                nursery.start_soon(git, "status")
+        assert used == {tool.name async for tool in client.list_tools()}
+        with pytest.raises(AssertionError, match="no-such-revision"):
+            await git("show", revision="no-such-revision")

@@ -218,3 +218,25 @@ GIT: Final = TheirServer(
     agreed=Revision.V2026_07_28,
 )
 RELEASED_SERVERS: Final = (EVERYTHING_2025, EVERYTHING_2026, TIME, GIT)
+
+FULL_SERVERS: Final = (
+    TheirServer(
+        name="full", environment=PYTHON_1_30, program=PROGRAMS / "full_python_1.py", agreed=Revision.V2025_11_25
+    ),
+    TheirServer(
+        name="full", environment=PYTHON_2_3, program=PROGRAMS / "full_python_2.py", agreed=Revision.V2026_07_28
+    ),
+    TheirServer(
+        name="full",
+        environment=TYPESCRIPT_1_32,
+        program=PROGRAMS / "full_typescript_1.mjs",
+        agreed=Revision.V2025_11_25,
+    ),
+    TheirServer(
+        name="full",
+        environment=TYPESCRIPT_2_4,
+        program=PROGRAMS / "full_typescript_2.mjs",
+        agreed=Revision.V2026_07_28,
+    ),
+)
+"""One server of each SDK, with all that it can offer and ask but what those in `SDK_SERVERS` show."""

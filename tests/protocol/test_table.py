@@ -11,7 +11,7 @@ ROOT = Path(__file__).parent.parent.parent
 
 def test_the_table_is_current_and_has_no_hole(tmp_path: Path) -> None:
     fresh = tmp_path / "protocol.md"
-    command = [sys.executable, "-m", "pytest", "-q", "--collect-only", "--protocol-table", str(fresh)]
+    command = [sys.executable, "-m", "pytest", "-q", "--collect-only", f"--protocol-table={fresh}"]
     outcome = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert outcome.returncode in {0, 5}, outcome.stdout[-5_000:] + outcome.stderr[-5_000:]
     current = (ROOT / "docs" / "protocol.md").read_text(encoding="utf-8")

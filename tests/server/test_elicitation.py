@@ -438,6 +438,7 @@ async def test_revisions_before_urls_have_none(revision: str) -> None:
     assert client.questions == []
 
 
+@pytest.mark.spec("client/elicitation", "Safe URL Handling")
 @pytest.mark.parametrize("revision", [Revision.V2024_11_05, Revision.V2025_11_25, MODERN])
 @pytest.mark.parametrize(
     ("url", "words"),
@@ -465,6 +466,7 @@ async def test_a_url_that_cannot_be_shown_and_opened_is_refused(url: str, words:
     assert client.questions == []
 
 
+@pytest.mark.spec("client/elicitation", "Safe URL Handling")
 @pytest.mark.parametrize("url", ["https://example.com", "http://localhost:8000/x?y#z", "https://[::1]:8443/"])
 @pytest.mark.parametrize("revision", TOOL_ERA)
 async def test_urls_that_can_be_opened_are_sent_as_they_are(url: str, revision: Revision) -> None:
@@ -474,6 +476,7 @@ async def test_urls_that_can_be_opened_are_sent_as_they_are(url: str, revision: 
     assert client.questions[0]["url"] == url
 
 
+@pytest.mark.spec("client/elicitation", "Completion Notifications for URL Mode Elicitation")
 @pytest.mark.parametrize("revision", list(Revision))
 async def test_that_the_user_is_done_is_told_where_the_revision_has_it(revision: Revision) -> None:
     """2025-11-25, client/elicitation, "Completion Notifications for URL Mode Elicitation"; nowhere else."""

@@ -71,6 +71,8 @@ def root(tmp_path: Path) -> Path:
 # What is listed and read.
 
 
+@pytest.mark.spec("server/resources", "file://")
+@pytest.mark.spec("server/resources", "Resource Templates")
 @REVISIONS
 async def test_a_directory_lists_its_files_and_is_a_template(root: Path, revision: Revision) -> None:
     """Server/resources: `size`, and `lastModified` where the revision has it; folder after folder, by name."""
@@ -352,6 +354,8 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     return found
 
 
+@pytest.mark.spec("server/resources", "Security Considerations")
+@pytest.mark.spec("server/resources", "file://")
 @REVISIONS
 async def test_no_spelling_leads_out(root: Path, revision: Revision) -> None:
     """Server/resources, "Security Considerations": file paths are sanitised against traversal."""

@@ -239,6 +239,7 @@ async def test_changes_told_because_of_a_request_are_not_part_of_it(
     nursery.cancel_scope.cancel()
 
 
+@pytest.mark.spec("server/utilities/logging", "Security", revisions="2026-07-28")
 async def test_what_the_library_logs_is_not_for_clients(
     caplog: pytest.LogCaptureFixture, nursery: trio.Nursery
 ) -> None:
@@ -453,6 +454,7 @@ async def test_a_context_says_what_the_client_wants(nursery: trio.Nursery) -> No
     nursery.cancel_scope.cancel()
 
 
+@pytest.mark.spec("basic/utilities/ping", "Overview")
 @ALL_REVISIONS
 async def test_a_server_may_ping_where_the_revision_has_it(revision: Revision, nursery: trio.Nursery) -> None:
     """2024-11-05 to 2025-11-25: basic/utilities/ping, either side; 2026-07-28, changelog, 5: nobody."""

@@ -114,6 +114,7 @@ async def test_it_is_parked_and_goes_on_where_it_stopped() -> None:
         assert asking.ended == ["answered"]
 
 
+@pytest.mark.spec("basic/patterns/mrtr", "InputRequests", revisions="2026-07-28")
 async def test_what_a_nursery_asks_at_once_goes_out_as_one() -> None:
     server = Server("many")
 
@@ -145,6 +146,7 @@ async def test_what_a_nursery_asks_at_once_goes_out_as_one() -> None:
         assert result["structuredContent"] in (names, {"result": names})
 
 
+@pytest.mark.spec("basic/patterns/mrtr", "Server Requirements (Basic Workflow)", revisions="2026-07-28")
 async def test_a_state_wakes_once() -> None:
     asking = Asking()
     async with asking.client() as client:
@@ -155,6 +157,8 @@ async def test_a_state_wakes_once() -> None:
         assert asking.started == 1
 
 
+@pytest.mark.spec("basic/patterns/mrtr", "Server Requirements (Basic Workflow)", revisions="2026-07-28")
+@pytest.mark.spec("basic/patterns/mrtr", "Security Considerations", revisions="2026-07-28")
 async def test_any_changed_bit_of_a_state_is_refused() -> None:
     asking = Asking()
     async with asking.client() as client:
@@ -187,6 +191,7 @@ def _same_bytes(one: str, other: str) -> bool:
         return False
 
 
+@pytest.mark.spec("basic/patterns/mrtr", "Server Requirements (Basic Workflow)", revisions="2026-07-28")
 async def test_a_state_is_good_only_for_its_request() -> None:
     asking = Asking()
 
@@ -206,6 +211,7 @@ async def test_a_state_is_good_only_for_its_request() -> None:
         assert text(await client.request("tools/call", answering(required, accepted("Ada")))) == "Hello, Ada"
 
 
+@pytest.mark.spec("basic/patterns/mrtr", "Security Considerations", revisions="2026-07-28")
 async def test_a_state_is_good_only_for_its_server() -> None:
     asking, other = Asking(), Asking()
     async with asking.client() as client, other.client() as other_client:
@@ -218,6 +224,10 @@ class Principal:
     principal: str | None
 
 
+@pytest.mark.spec("basic/patterns/mrtr", "Server Requirements (Basic Workflow)", revisions="2026-07-28")
+@pytest.mark.spec("basic/patterns/mrtr", "Security Considerations", revisions="2026-07-28")
+@pytest.mark.spec("client/elicitation", "Security Considerations", revisions="2026-07-28")
+@pytest.mark.spec("client/elicitation", "Statefulness", revisions="2026-07-28")
 async def test_another_principal_cannot_wake_it() -> None:
     asking = Asking()
     wire = ScriptedChannel()
@@ -264,6 +274,7 @@ async def test_how_many_may_be_parked_is_limited_altogether_and_for_one_principa
         assert (await client.request("tools/call", call()))["resultType"] == "input_required"
 
 
+@pytest.mark.spec("basic/patterns/mrtr", "Server Requirements (Basic Workflow)", revisions="2026-07-28")
 async def test_it_expires_to_the_second(autojump_clock: trio.testing.MockClock) -> None:
     asking = Asking(Limits(parked_timeout=60))
     async with asking.client() as client:
@@ -412,6 +423,7 @@ async def test_progress_goes_to_the_request_that_attends(autojump_clock: trio.te
         assert heard == [1, 3]
 
 
+@pytest.mark.spec("basic/patterns/mrtr", "Error Handling", revisions="2026-07-28")
 async def test_answers_that_are_none_wake_nobody() -> None:
     asking = Asking()
     async with asking.client() as client:
@@ -455,6 +467,7 @@ async def test_a_client_of_which_nothing_can_be_asked_is_not_parked_for() -> Non
             await client.request("tools/call", call())
 
 
+@pytest.mark.spec("basic/patterns/mrtr", "Supported Requests", revisions="2026-07-28")
 async def test_other_methods_cannot_ask() -> None:
     server = Server("custom")
 
@@ -488,6 +501,7 @@ def replaying(keys: list[bytes] | None = None, limits: Limits | None = None) -> 
     return server, ran
 
 
+@pytest.mark.spec("basic/patterns/mrtr", "Basic Workflow", revisions="2026-07-28")
 async def test_replayed_it_finds_the_answers_it_has_got_even_in_another_process() -> None:
     keys = [b"k" * 32]
     params, answers = call(), iter(["Ada", "Lovelace", "Byron"])

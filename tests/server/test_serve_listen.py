@@ -43,6 +43,8 @@ def cancelled(id: int | str) -> dict[str, Any]:
 # Acknowledgment.
 
 
+@pytest.mark.spec("basic/patterns/subscriptions", "Acknowledgment", revisions="2026-07-28")
+@pytest.mark.spec("basic/patterns/subscriptions", "Receiving Notifications", revisions="2026-07-28")
 @IDS
 async def test_what_is_granted_is_acknowledged_and_comes_tagged(id: int | str, nursery: trio.Nursery) -> None:
     """ "Acknowledgment", "Receiving Notifications": the value is the request's id, of its own type."""
@@ -61,6 +63,7 @@ async def test_what_is_granted_is_acknowledged_and_comes_tagged(id: int | str, n
     nursery.cancel_scope.cancel()
 
 
+@pytest.mark.spec("basic/patterns/subscriptions", "Notification Filter", revisions="2026-07-28")
 @pytest.mark.parametrize("kind", ["tools", "prompts", "resources"])
 async def test_each_kind_is_asked_for_by_itself(kind: Any, nursery: trio.Nursery) -> None:
     """ "Notification Filter": omitting a field, or `false`, is not subscribing."""
@@ -122,6 +125,7 @@ async def test_an_empty_wish_is_granted_and_stays_open(nursery: trio.Nursery) ->
     nursery.cancel_scope.cancel()
 
 
+@pytest.mark.spec("basic/patterns/subscriptions", "Acknowledgment", revisions="2026-07-28")
 async def test_nothing_comes_before_the_acknowledgement(nursery: trio.Nursery) -> None:
     """ "Acknowledgment": MUST be first; what changes in between follows it."""
     server = full_server(Limits(max_outbox_bytes=1))
@@ -185,6 +189,7 @@ async def test_a_handler_of_the_users_own_takes_its_place(nursery: trio.Nursery)
 # How it ends.
 
 
+@pytest.mark.spec("basic/patterns/subscriptions", "Cancellation", revisions="2026-07-28")
 async def test_the_client_cancels_it(nursery: trio.Nursery) -> None:
     """ "Cancellation": nothing more is said, not even an answer; the others go on."""
     server = full_server()
@@ -223,6 +228,7 @@ async def test_what_lies_in_the_outbox_is_taken_back(nursery: trio.Nursery) -> N
     nursery.cancel_scope.cancel()
 
 
+@pytest.mark.spec("basic/patterns/subscriptions", "Graceful Closure", revisions="2026-07-28")
 @pytest.mark.parametrize("how", ["drain", "end of input"])
 async def test_it_ends_gracefully_and_at_once_when_serving_ends(
     how: str, autojump_clock: trio.testing.MockClock, nursery: trio.Nursery

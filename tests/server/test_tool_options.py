@@ -44,6 +44,8 @@ def said(result: dict[str, Any]) -> str:
 # Time.
 
 
+@pytest.mark.spec("server/tools", "Security Considerations")
+@pytest.mark.spec("server/tools", "Error Handling")
 @EVERY
 async def test_a_tool_that_takes_too_long_is_cancelled_and_says_so(
     revision: Revision, autojump_clock: trio.testing.MockClock
@@ -102,6 +104,7 @@ async def test_time_for_dependencies_counts(autojump_clock: trio.testing.MockClo
 # How many at once.
 
 
+@pytest.mark.spec("server/tools", "Security Considerations")
 @EVERY
 async def test_calls_beyond_the_limit_wait_their_turn(
     revision: Revision, autojump_clock: trio.testing.MockClock
@@ -309,6 +312,8 @@ async def test_a_result_by_hand_is_held_to_the_annotation(caplog: pytest.LogCapt
 # Output that is no object.
 
 
+@pytest.mark.spec("server/tools", "Structured Content")
+@pytest.mark.spec("server/tools", "Output Schema")
 @EVERY
 async def test_output_that_is_no_object_is_wrapped_where_it_must_be_one(revision: Revision) -> None:
     """2025-06-18 and 2025-11-25, `Tool.outputSchema` has the type "object"; 2026-07-28, any JSON value."""
@@ -445,6 +450,7 @@ class Place:
     region: Annotated[Region, Field(header="Nested-Region")]
 
 
+@pytest.mark.spec("server/tools", "x-mcp-header")
 @EVERY
 async def test_parameters_can_be_marked_for_headers(revision: Revision) -> None:
     """2026-07-28, server/tools, "x-mcp-header"."""
@@ -464,7 +470,7 @@ async def test_parameters_can_be_marked_for_headers(revision: Revision) -> None:
     assert properties["region"]["x-mcp-header"] == "Region"
     assert properties["dry"]["x-mcp-header"] == "Dry"
     assert properties["place"]["properties"]["region"]["x-mcp-header"] == "Nested-Region"
-    assert server._tools.get("execute").headers == {
+    assert {mark.header: mark.path for mark in server._tools.get("execute").marks} == {
         "Region": ("region",),
         "x-shard!": ("shard",),
         "Nested-Region": ("place", "region"),
@@ -486,6 +492,7 @@ def in_items(a: list[Annotated[str, Field(header="A")]]) -> None: ...
 def in_definition(a: Place, b: Place) -> None: ...
 
 
+@pytest.mark.spec("server/tools", "x-mcp-header", revisions="2026-07-28")
 @pytest.mark.parametrize(
     "function",
     [
@@ -508,6 +515,7 @@ def test_a_mark_that_breaks_the_rules_is_refused(function: Any) -> None:
         Server("s").tool(function)
 
 
+@pytest.mark.spec("server/tools", "x-mcp-header", revisions="2026-07-28")
 @pytest.mark.parametrize(
     ("schema", "is_sound"),
     [

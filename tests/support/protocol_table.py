@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -25,8 +25,8 @@ HEAD = """\
 
 Which test shows which section of the specification, in which revision: the server, client, utilities and patterns
 pages of all five. Made from the marks of the tests by `make protocol`; a test keeps it current. A number is how many
-tests show the section in that revision, `-` means that the revision has no such section, and a letter gives the
-reason why a section has no test.
+tests show the section in that revision (most of them over memory and over stdio), `-` means that the revision has no
+such section, and a letter gives the reason why a section has no test.
 """
 
 Cell = tuple[str, str, str]
@@ -42,12 +42,17 @@ class Table:
         self.reasons: Mapping[str, Mapping[str, str]] = json.loads((HERE / "reasons.json").read_text())
         self.tests: dict[Cell, set[str]] = defaultdict(set)
         self.problems: list[str] = []
+        self._marked: set[tuple[str, str, str]] = set()
 
     def add(self, items: Iterable[pytest.Item]) -> None:
         """Take the marks of tests."""
         for item in items:
             for mark in item.iter_markers("spec"):
                 self._add(item, mark)
+        shown = {(test, page, section) for (page, section, _), tests in self.tests.items() for test in tests}
+        for test, page, section in sorted(self._marked - shown):
+            self.problems.append(f"{test}: in none of its revisions has {page} a section {section!r}")
+        self.problems += self._needless_reasons()
 
     def _add(self, item: pytest.Item, mark: pytest.Mark) -> None:
         page, section = mark.args
@@ -62,9 +67,22 @@ class Table:
                 f"{item.nodeid}: has no parameter `revision`, so the mark must name the revisions"
             )
             return
+        test = item.nodeid.partition("[")[0]
+        self._marked.add((test, page, section))
         for revision in [str(named)] if isinstance(named, str) else map(str, named):
             if revision in has:
-                self.tests[page, section, revision].add(item.nodeid.partition("[")[0])
+                self.tests[page, section, revision].add(test)
+
+    def _needless_reasons(self) -> Iterator[str]:
+        for page, reasons in self.reasons.items():
+            for section in reasons:
+                if "*" in {page, section}:
+                    continue
+                revisions = self.sections.get(page, {}).get(section)
+                if revisions is None:
+                    yield f"reasons.json: the specification has no section {section!r} on {page}"
+                elif all(self.tests.get((page, section, revision)) for revision in revisions):
+                    yield f"reasons.json: {page}, {section!r} has tests in every revision, and needs no reason"
 
     def reason(self, page: str, section: str) -> str | None:
         """Return why a section has no test."""
@@ -94,7 +112,7 @@ class Table:
 
     def _row(self, page: str, section: str, letters: dict[str, str]) -> str:
         cells: list[str] = []
-        modules: set[str] = set()
+        shown: set[str] = set()
         for revision in REVISIONS:
             if revision not in self.sections[page][section]:
                 cells.append("-")
@@ -102,13 +120,24 @@ class Table:
             tests = self.tests.get((page, section, revision))
             if tests:
                 cells.append(str(len(tests)))
-                modules |= {Path(test.partition("::")[0]).as_posix() for test in tests}
+                shown |= tests
                 continue
             reason = self.reason(page, section)
             cells.append("**none**" if reason is None else letters.setdefault(reason, _letter(len(letters))))
-        named = ", ".join(f"[{Path(module).stem}](../{module})" for module in sorted(modules))
-        return f"| {section} | {' | '.join(cells)} | {named} |"
+        return f"| {section} | {' | '.join(cells)} | {_links(shown)} |"
+
+
+def _links(tests: Iterable[str]) -> str:
+    """Return the names of tests, each module with a link."""
+    by_module: dict[str, list[str]] = defaultdict(list)
+    for test in sorted(tests):
+        module, _, name = test.partition("::")
+        by_module[module].append(name.removeprefix("test_"))
+    return "; ".join(
+        f"[{Path(module).stem}](../{module}): {', '.join(names)}" for module, names in by_module.items()
+    )
 
 
 def _letter(index: int) -> str:
-    return chr(ord("a") + index)
+    rounds, index = divmod(index, 26)
+    return chr(ord("a") + index) * (rounds + 1)

@@ -147,6 +147,7 @@ class Client(LowLevelClient):
 
         Spec: 2026-07-28, server/tools, "Calling Tools".
         """
+        _check_arguments(arguments)
         kind = None if returns is None else output_type(returns)
         # Some old servers refuse a call that leaves the arguments out, although it may.
         params = CallToolRequestParams(name=name, arguments=arguments or {}, **brought_by(options))
@@ -315,6 +316,7 @@ class Client(LowLevelClient):
 
         Spec: 2026-07-28, server/prompts, "Getting a Prompt".
         """
+        _check_arguments(arguments)
         params = GetPromptRequestParams(name=name, arguments=arguments, **brought_by(options))
         if input_required == "return":
             return await self._ask_by_hand("prompts/get", params, GetPromptResult, options)
@@ -428,8 +430,12 @@ class Client(LowLevelClient):
     async def ping(self, *, meta: Mapping[str, object] | None = None) -> None:
         """Find out whether the server answers. The modern era has no ping; discovery does as well."""
         connection = await self._keeper.connected()
-        method = "server/discover" if connection.revision.is_modern else "ping"
-        await self._ask(method, RequestParams(meta=meta), EmptyResult)
+        if connection.revision.is_modern:
+            await self._ask("server/discover", RequestParams(meta=meta), EmptyResult)
+        else:
+            # Without parameters, not even an empty object (2025-11-25, basic/utilities/ping, "Message Format").
+            result = await self.request("ping", None if meta is None else {"_meta": meta})
+            read_result("ping", result, EmptyResult)
 
     async def set_log_level(self, level: LoggingLevel, *, meta: Mapping[str, object] | None = None) -> None:
         """Ask for log messages of at least this severity, from now on; they go to ``on_log``.
@@ -499,3 +505,8 @@ class Client(LowLevelClient):
         if answered.result_type == "input_required":
             return read_result(method, answered.result, InputRequiredResult)
         return read_result(method, answered.result, kind)
+
+
+def _check_arguments(arguments: object) -> None:
+    if arguments is not None and not isinstance(arguments, Mapping):
+        raise TypeError(f"arguments must be a mapping of names to values, not {type(arguments).__qualname__}")

@@ -16,6 +16,7 @@ import trio
 
 from .._codec._convert import from_wire, to_wire
 from .._codec._invalid import InvalidData
+from .._core._conversations import check_tool_results
 from .._errors import INVALID_PARAMS, METHOD_NOT_FOUND, RequestError
 from .._revisions import Revision
 from ..types import (
@@ -157,6 +158,11 @@ class Questions:
         if (params.tools or params.tool_choice is not None) and (declared is None or declared.tools is None):
             # 2025-11-25, client/sampling, "Capabilities".
             raise RequestError(INVALID_PARAMS, "this client has not declared sampling.tools")
+        try:
+            check_tool_results(params.messages)
+        except ValueError as error:
+            # 2025-11-25, client/sampling, "Error Handling".
+            raise RequestError(INVALID_PARAMS, str(error)) from error
 
     def _check_elicitation(self, params: ElicitRequestParams) -> None:
         """Refuse a mode that was not declared (2025-11-25, client/elicitation, "Error Handling")."""

@@ -42,6 +42,7 @@ _AUTHORITY: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\[\]:/?#@\s]+)(?::([0-9]{
 
 
 @final
+@final
 class HttpRefused(Exception):
     """A request that is answered with an HTTP error and goes no further.
 
@@ -51,10 +52,17 @@ class HttpRefused(Exception):
         headers: What else belongs into the head of the answer.
     """
 
-    def __init__(self, status: int, problem: str, headers: Iterable[tuple[bytes, bytes]] = ()) -> None:
+    def __init__(
+        self,
+        status: int,
+        problem: str,
+        headers: Iterable[tuple[bytes, bytes]] = (),
+        *,
+        code: int = INVALID_REQUEST,
+    ) -> None:
         super().__init__(status, problem)
         self.status = status
-        self.error = RequestError(INVALID_REQUEST, problem)
+        self.error = RequestError(code, problem)
         self.headers = tuple(headers)
 
     def __str__(self) -> str:

@@ -67,12 +67,13 @@ class ServerLifecycle:
 
     Args:
         supported: The revisions the server speaks.
+        session: What holds without a handshake, where a transport serves requests of the legacy era one by one.
     """
 
-    def __init__(self, supported: Sequence[Revision] = tuple(Revision)) -> None:
+    def __init__(self, supported: Sequence[Revision] = tuple(Revision), session: Agreement | None = None) -> None:
         self._supported = tuple(supported)
         self._legacy = tuple(revision for revision in supported if not revision.is_modern)
-        self._session: Agreement | None = None
+        self._session = session
 
     @property
     def session(self) -> Agreement | None:

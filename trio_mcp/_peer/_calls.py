@@ -196,6 +196,7 @@ class Calls:
         if call.request.state is OutboundState.QUEUED and call.entry is not None:
             self._outbox.withdraw(call.entry)
         if self._table.give_up(call.request):
+            _log.debug("%s was given up: %s", call.request.method, reason)
             goodbye = self._channel.give_up(call.request.id, reason)
             if goodbye is not None:
                 data = encode_notification(goodbye.method, goodbye.params)
@@ -298,9 +299,15 @@ def _outcome(call: Call) -> dict[str, Any] | RequestError:
 
 
 def _reason(error: BaseException) -> str:
-    """Say in the goodbye why the request was given up, without showing what the caller's exception says."""
+    """Say in the goodbye why the request was given up, without showing what anybody's exception says."""
     if not isinstance(error, trio.Cancelled):
         return f"the caller failed with {type(error).__name__}"
-    if error.source == "deadline":
-        return "the caller's deadline passed"
-    return error.reason or "the caller was cancelled"
+    match error.source:
+        case "deadline":
+            return "the caller's deadline passed"
+        case "explicit":
+            return error.reason or "the caller was cancelled"
+        case "nursery":
+            return "another task of the caller's failed"  # Trio's own reason quotes the exception
+        case _:
+            return "the caller was cancelled"

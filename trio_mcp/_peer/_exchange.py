@@ -17,7 +17,7 @@ import trio
 from .._channel import Origin
 from .._codec._json import is_object
 from .._codec._jsonrpc import Encoded, Request, read_id
-from .._errors import LocalProtocolError
+from .._errors import LocalProtocolError, RequestError
 from .._revisions import PROGRESS_TOKEN_KEY, TIMEOUT_KEY
 
 __all__ = ["Answer", "Exchange", "ExchangeSink", "Handler", "OnProgress", "Progress", "Standing"]
@@ -185,7 +185,11 @@ class Exchange:
         """
         if self.is_over:
             raise LocalProtocolError(f"{method} cannot be asked: {self.request.method} is over already")
-        return await self.sink.send_request(self, method, params, on_progress)
+        try:
+            return await self.sink.send_request(self, method, params, on_progress)
+        except RequestError as error:
+            error.question = method  # so that it is not taken for the answer to this request
+            raise
 
     async def report(self, progress: float, total: float | None, message: str | None) -> None:
         """Send progress, if the caller wants it and it is more than was reported last.

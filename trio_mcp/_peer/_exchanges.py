@@ -22,13 +22,14 @@ from .._codec._jsonrpc import (
     read_id,
 )
 from .._core._inbound import Admission, InboundTable
-from .._errors import CANCELLED_BY_DEADLINE, INTERNAL_ERROR, SERVER_BUSY, RequestError
+from .._errors import INTERNAL_ERROR, SERVER_BUSY, RequestError
 from .._limits import Limits
 from ._batch import BatchReply
 from ._calls import Calls
 from ._dispatcher import Dispatcher
 from ._exchange import Answer, Exchange, ExchangeSink, Handler, Standing
 from ._outbox import Outbox, OutboxEntry
+from ._reply import reply_to
 
 __all__ = ["Arrival", "Exchanges"]
 
@@ -215,52 +216,15 @@ class Exchanges:
         """Serve one request in a task of its own."""
         id = exchange.request.id
         try:
-            answer = await self._serve_in_scope(exchange, handler)
-            if answer is None or exchange.scope.cancel_called:
-                # When only the granted time is over, the caller's cancellation is on its way, and an answer would
-                # cross it. If it does not come, the caller must not be left waiting.
-                with trio.move_on_after(self._limits.goodbye_timeout):
-                    await exchange.wait_abandoned()
-            if not exchange.given_up:
-                self._send(id, answer or _too_late(exchange), arrival, exchange)
+            reply = await reply_to(exchange, handler, self._limits, self._outbox.wait_room)
+            if reply is not None:
+                self._send(id, reply.data, arrival, exchange)
             elif arrival.batch is not None:
                 arrival.batch.skip()
         finally:
             exchange.silenced = True
             self._table.finish(id)
             self._start_waiting()
-
-    async def _serve_in_scope(self, exchange: Exchange, handler: Handler) -> bytes | None:
-        """Return the message that answers the request, once there is room for it; nothing if it was cancelled."""
-        try:
-            with exchange.scope:
-                if not exchange.given_up:
-                    answer = await self._serve(exchange, handler)
-                    await self._outbox.wait_room()
-                    return answer
-        except Exception:
-            # A handler that was cancelled, and failed while it cleaned up.
-            _log.exception("the handler of %s failed while it was being cancelled", exchange.request.method)
-        return None
-
-    async def _serve(self, exchange: Exchange, handler: Handler) -> bytes:
-        """Run the handler and return the message that answers its request."""
-        id = exchange.request.id
-        try:
-            try:
-                data = encode_response(id, await handler(exchange))
-            except RequestError as error:
-                data = encode_error(id, error)
-        except Exception:
-            # The boundary of one request: whatever fails in a handler is the answer to it, told to our log in
-            # full and to the other side not at all.
-            _log.exception("the handler of %s failed", exchange.request.method)
-            return encode_error(id, RequestError(INTERNAL_ERROR, "internal error"))
-        if len(data) > self._limits.max_message_bytes:
-            problem = f"the answer is {len(data)} bytes; max_message_bytes is {self._limits.max_message_bytes}"
-            _log.error("%s: %s", exchange.request.method, problem)
-            return encode_error(id, RequestError(INTERNAL_ERROR, problem))
-        return data
 
     def _send(self, id: RequestId, answer: bytes, arrival: Arrival, exchange: Exchange | None = None) -> None:
         """Put an answer into the outbox; one for which no exchange has waited is urgent."""
@@ -280,6 +244,7 @@ class Exchanges:
             return False
         exchange = self._table.get_running(id)
         if exchange is not None:
+            _log.debug("%s was given up by its caller: %.200r", exchange.request.method, reason)
             exchange.give_up(
                 f"the caller gave it up: {reason}" if isinstance(reason, str) else "the caller gave it up"
             )
@@ -326,12 +291,3 @@ class Exchanges:
             if error is not None:
                 self._send(id, encode_error(id, error), arrival)
         self._changed.unpark_all()
-
-
-def _too_late(exchange: Exchange) -> bytes:
-    """Return the answer to a request whose handler was cancelled, although the caller has not given it up."""
-    if exchange.stopped:
-        error = RequestError(SERVER_BUSY, "serving ended before the request was done")
-    else:
-        error = RequestError(CANCELLED_BY_DEADLINE, "the time granted for the request is over")
-    return encode_error(exchange.request.id, error)

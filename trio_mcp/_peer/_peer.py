@@ -243,7 +243,11 @@ class Peer:
     ) -> None:
         await trio.lowlevel.checkpoint_if_cancelled()
         data = self._encoded(method, params)
+        origin = None if exchange is None else exchange.origin
         await self._outbox.wait_room()
+        while not self._channel.has_room(origin):
+            await self._channel.wait_room(origin)
+            await self._outbox.wait_room()
         self._put_notification(data, exchange)
         await trio.lowlevel.cancel_shielded_checkpoint()
 
@@ -274,7 +278,7 @@ class Peer:
         self, exchange: Exchange, method: str, params: Mapping[str, Any] | Encoded | None
     ) -> None:
         """Send a notification that belongs to an exchange, if there is room; see `ExchangeSink`."""
-        if self._outbox.is_full:
+        if self._outbox.is_full or not self._channel.has_room(exchange.origin):
             raise trio.WouldBlock
         self._put_notification(self._encoded(method, params), exchange)
 

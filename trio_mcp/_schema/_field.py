@@ -12,7 +12,7 @@ from typing import Any, Final, cast, final
 
 import attrs
 
-from .._core._param_headers import HEADER_KEYWORD
+from .._core._header_marks import HEADER_KEYWORD
 
 __all__ = ["BOUNDS", "Field", "Remark", "read_metadata"]
 

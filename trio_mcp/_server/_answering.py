@@ -61,6 +61,12 @@ class Answering:
             except URLElicitationRequired as error:
                 await trio.lowlevel.checkpoint()
                 result = result_for(error, _abilities(agreement), context.method)
+            except RequestError as error:
+                if error.question is None:
+                    raise
+                # Its code is about the question, and would say something else about this request.
+                problem = f"the client refused {error.question}: {error.message}"
+                raise RequestError(INTERNAL_ERROR, problem) from error
             if isinstance(result, ExtensionResult):
                 result = self._application.extension_result(result, agreement)
             return self.written(result, agreement.revision)

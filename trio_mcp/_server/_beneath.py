@@ -3,7 +3,7 @@
 On POSIX nothing is looked up twice. From the directory on, each part of a path is opened relative to the one
 before and without following symbolic links; those are read and walked by hand, and one that leads above the
 directory, or begins with a slash, leads nowhere. So it does not matter who renames what in the meantime.
-Elsewhere paths are resolved, compared, opened, and compared again.
+Elsewhere paths are resolved and compared, and after the opening the system is asked where what was opened lies.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import errno
 import os
 import re
 import stat
+import sys
 from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
@@ -32,6 +33,9 @@ __all__ = [
 
 MAX_LINKS: Final = 40
 """Symbolic links on one path, as many as Linux follows."""
+
+MAX_WINDOWS_PATH: Final = 32_768
+"""Characters of the longest path that Windows has, with the one that ends it."""
 
 MAX_DEPTH: Final = 64
 """Folders within folders. Each is a file descriptor while a path is walked."""
@@ -186,15 +190,41 @@ def _resolved(root: str, names: Sequence[str]) -> str:
 
 
 def _open_resolved(root: str, names: Sequence[str]) -> int:
-    real = _resolved(root, names)
-    descriptor = os.open(real, _READ)
+    real_root = os.path.realpath(root, strict=True)
+    descriptor = os.open(_resolved(root, names), _READ)
     try:
-        # What was opened must be what is there now, and what is there now must still be beneath.
-        if os.path.realpath(real, strict=True) != real or not os.path.samestat(
-            os.fstat(descriptor), Path(real).lstat()
-        ):
+        # Whoever swaps names can have led the opening astray, but not change where what was opened lies.
+        if os.path.commonpath((real_root, _place_of(descriptor))) != real_root:
             raise PermissionError(f"a path beneath {root} has changed while it was opened")
     except BaseException:
         os.close(descriptor)
         raise
     return descriptor
+
+
+def _place_of(descriptor: int) -> str:
+    """Return where an open file lies, whatever name it was opened by.
+
+    Raises:
+        OSError: The system does not say.
+    """
+    if sys.platform == "win32":
+        import ctypes
+        import msvcrt
+
+        path = ctypes.create_unicode_buffer(MAX_WINDOWS_PATH)
+        handle = msvcrt.get_osfhandle(descriptor)
+        kernel = ctypes.WinDLL("kernel32", use_last_error=True)
+        kernel.GetFinalPathNameByHandleW.argtypes = (
+            ctypes.c_void_p,
+            ctypes.c_wchar_p,
+            ctypes.c_uint32,
+            ctypes.c_uint32,
+        )
+        length = kernel.GetFinalPathNameByHandleW(handle, path, MAX_WINDOWS_PATH, 0)
+        if not 0 < length < MAX_WINDOWS_PATH:
+            raise ctypes.WinError(ctypes.get_last_error())
+        place = path.value
+        return "\\\\" + place[8:] if place.startswith("\\\\?\\UNC\\") else place.removeprefix("\\\\?\\")
+    else:  # noqa: RET505 - type checkers look at one branch for each platform
+        return str(Path(f"/proc/self/fd/{descriptor}").readlink())

@@ -11,7 +11,9 @@ import trio
 from typing_extensions import TypeVar
 
 from .._absent import ABSENT
+from .._channel import ReleasableOrigin
 from .._codec._convert import to_wire
+from .._codec._json import is_object
 from .._codec._jsonrpc import RequestId
 from .._core._lifecycle import Agreement
 from .._errors import LocalProtocolError
@@ -38,6 +40,7 @@ StateT = TypeVar("StateT", default=Any)
 _State_co = TypeVar("_State_co", covariant=True)
 _Args = TypeVarTuple("_Args")
 
+_PROGRESS_MESSAGES: Final = Revision.V2025_03_26
 _SEVERITY: Final = {level: rank for rank, level in enumerate(get_args(LoggingLevel))}
 
 
@@ -208,7 +211,7 @@ class Context(Questions, Generic[StateT]):
     def client_extensions(self) -> Mapping[str, Any]:
         """The extensions that the client has declared, with their settings as plain JSON; modern clients only."""
         extensions: Any = self._agreement.client_capabilities.get("extensions")
-        return extensions if self.revision.is_modern and isinstance(extensions, dict) else {}
+        return extensions if self.revision.is_modern and is_object(extensions) else {}
 
     @property
     def principal(self) -> str | None:
@@ -350,7 +353,30 @@ class Context(Questions, Generic[StateT]):
         return await self._exchange.ask(method, params, on_progress=on_progress)
 
     async def _report(self, progress: float, total: float | None, message: str | None) -> None:
-        await self._exchange.report(progress, total, message)
+        # 2024-11-05 has no message.
+        can_say = self.revision >= _PROGRESS_MESSAGES
+        await self._exchange.report(progress, total, message if can_say else None)
+
+    async def release_connection(self, retry_after: float | None = None) -> None:
+        """Let the client's connection go while the handler works on; the client comes back for the rest.
+
+        For work that outlasts what proxies put up with. Where the transport or the revision has nothing like it,
+        nothing happens.
+
+        Args:
+            retry_after: After how many seconds the client should ask again.
+
+        Raises:
+            ValueError: That is negative.
+
+        Spec: 2025-11-25, basic/transports, "Sending Messages to the Server" 6.
+        """
+        if retry_after is not None and not retry_after >= 0:
+            raise ValueError(f"retry_after must be at least 0 seconds, not {retry_after!r}")
+        origin = self._exchange.origin
+        if isinstance(origin, ReleasableOrigin):
+            origin.release(retry_after)
+        await trio.lowlevel.checkpoint()
 
     # What else goes on.
 

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias
 
+from .._core._conversations import blocks_of, check_tool_results
 from .._errors import LocalProtocolError
 from .._peer._exchange import OnProgress
 from .._revisions import Revision
@@ -180,7 +181,10 @@ def conversation(said: SamplingInput) -> tuple[SamplingMessage, ...]:
     finish()
     if not messages:
         raise ValueError("messages must have at least one message")
-    _check_tool_results(messages)
+    try:
+        check_tool_results(messages)
+    except ValueError as error:
+        raise LocalProtocolError(str(error)) from error
     return tuple(messages)
 
 
@@ -193,48 +197,5 @@ def _parts(said: Any) -> Iterable[Any]:
     return said  # pyright: ignore[reportUnknownVariableType]  # of what, the caller looks at
 
 
-def _blocks(message: SamplingMessage) -> Sequence[SamplingMessageContentBlock]:
-    return message.content if isinstance(message.content, Sequence) else (message.content,)
-
-
 def _is_about_tools(message: SamplingMessage) -> bool:
-    return any(isinstance(block, (ToolUseContent, ToolResultContent)) for block in _blocks(message))
-
-
-def _check_tool_results(messages: Sequence[SamplingMessage]) -> None:
-    """Check that each use of a tool is answered by its result in the message after it, and by nothing else.
-
-    Raises:
-        LocalProtocolError: It is not.
-
-    Spec: 2025-11-25, client/sampling, "Message Content Constraints".
-    """
-    open_uses: list[str] = []
-    for number, message in enumerate(messages):
-        here = f"messages[{number}]"
-        blocks = _blocks(message)
-        uses = [block.id for block in blocks if isinstance(block, ToolUseContent)]
-        results = [block.tool_use_id for block in blocks if isinstance(block, ToolResultContent)]
-        if uses and message.role != "assistant":
-            raise LocalProtocolError(f"{here}: only the assistant uses tools")
-        if results and message.role != "user":
-            raise LocalProtocolError(f"{here}: only the user gives results of tools")
-        if results and len(results) < len(blocks):
-            raise LocalProtocolError(f"{here}: results of tools are mixed with other content")
-        if sorted(results) != sorted(open_uses):
-            raise LocalProtocolError(_mismatch(here, open_uses, results))
-        if len(set(uses)) < len(uses):
-            raise LocalProtocolError(f"{here}: two uses of tools have the same id")
-        open_uses = uses
-    if open_uses:
-        raise LocalProtocolError(f"messages[{len(messages) - 1}]: no results follow for {', '.join(open_uses)}")
-
-
-def _mismatch(here: str, uses: Sequence[str], results: Sequence[str]) -> str:
-    lacking = [use for use in uses if use not in results]
-    if lacking:
-        return f"{here}: lacks results of tools for {', '.join(lacking)}"
-    foreign = [result for result in results if result not in uses]
-    if foreign:
-        return f"{here}: the message before has no uses of tools {', '.join(foreign)}"
-    return f"{here}: a use of a tool has two results"
+    return any(isinstance(block, (ToolUseContent, ToolResultContent)) for block in blocks_of(message))

@@ -4,20 +4,52 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Awaitable, Callable
-from typing import Final, Protocol
+from functools import partial
+from typing import Any, Final, Protocol
 
 import trio
 
 from .._bindings._stdio_server import open_stdio_channel
 from .._channel import Channel
+from .._core._http_settings import HttpServerSettings
 from .._limits import Limits
 from .._peer._peer import OnFrame, Peer
 from ._shutdown import Shutdown
 
-__all__ = ["Servable", "run_stdio", "serve_stdio", "serve_until_end"]
+__all__ = [
+    "Servable",
+    "register_http",
+    "run_http",
+    "run_stdio",
+    "run_until_signal",
+    "serve_stdio",
+    "serve_until_end",
+]
 
 INTERRUPTED: Final = 128 + signal.SIGINT
 """The exit status of a program that SIGINT ended, as shells give it."""
+
+
+class RunsHttp(Protocol):
+    """Runs a program that serves HTTP."""
+
+    def __call__(self, server: Any, *, host: str, port: int, settings: HttpServerSettings | None) -> None:
+        """Run until a signal ends it."""
+        ...
+
+
+_http_runners: Final[list[RunsHttp]] = []
+
+
+def register_http(runner: RunsHttp) -> None:
+    """Tell who serves HTTP. Servers do not know the floors above them."""
+    _http_runners[:] = [runner]
+
+
+def run_http(server: Any, *, host: str, port: int, settings: HttpServerSettings | None) -> None:
+    """Run a program that serves HTTP and obeys signals; see `Server.run`."""
+    (runner,) = _http_runners
+    runner(server, host=host, port=port, settings=settings)
 
 
 class Servable(Protocol):
@@ -93,13 +125,30 @@ async def serve_stdio(
 
 def run_stdio(server: Servable) -> None:
     """Run a program that serves standard input and output and obeys signals; see `Server.run`."""
+    run_until_signal(partial(serve_stdio, server))
+
+
+class Serves(Protocol):
+    """Something that serves until it is told to end."""
+
+    async def __call__(self, *, shutdown: Shutdown) -> None:
+        """Serve."""
+        ...
+
+
+def run_until_signal(serve: Serves) -> None:
+    """Run a program that serves, until it has nothing to serve any more or a signal ends it.
+
+    Raises:
+        SystemExit: With status 130 after SIGINT.
+    """
 
     async def main() -> bool:
         shutdown = Shutdown()
         interrupted = trio.Event()
         async with trio.open_nursery() as nursery:
             await nursery.start(_obey_signals, shutdown, interrupted)
-            await serve_stdio(server, shutdown=shutdown)
+            await serve(shutdown=shutdown)
             nursery.cancel_scope.cancel()
         return interrupted.is_set()
 

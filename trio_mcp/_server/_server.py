@@ -7,10 +7,13 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from typing import Any, Final, Generic, Literal, final
 
+import attrs
 import trio
 from typing_extensions import TypeVar
 
 from .._channel import Channel
+from .._core._header_marks import HeaderMark
+from .._core._http_settings import HttpServerSettings
 from .._core._lifecycle import Agreement
 from .._core._sealing import Sealer
 from .._limits import Limits
@@ -39,7 +42,7 @@ from ._prompt_offers import PromptOffers
 from ._prompts import PromptRegistry
 from ._resource_offers import ResourceOffers
 from ._resources import ResourceRegistry
-from ._serve import run_stdio, serve_until_end
+from ._serve import run_http, run_stdio, serve_until_end
 from ._service import Service, open_service
 from ._session import ServerSession
 from ._shutdown import Shutdown
@@ -340,44 +343,79 @@ class Server(ToolOffers, PromptOffers, ResourceOffers, Generic[StateT]):
             task_status: Told when the client can be served.
         """
         try:
-            async with open_service(
-                self._info.name, self._lifespan_state(), self._sealer, self._limits
-            ) as service:
-                await self._serve_one(service, channel, shutdown or Shutdown(), on_frame, task_status)
+            async with self.open_service() as service:
+                await self.serve_one(
+                    service, channel, shutdown or Shutdown(), on_frame=on_frame, task_status=task_status
+                )
         finally:
             with trio.move_on_after(self._limits.goodbye_timeout, shield=True):
                 await channel.aclose()
 
-    async def _serve_one(
+    # What hosts of several connections ask.
+
+    @property
+    def middleware(self) -> tuple[Middleware, ...]:
+        """What every message passes."""
+        return self._middleware
+
+    def marks_of(self, method: str, params: Mapping[str, Any]) -> tuple[HeaderMark, ...]:
+        """Return which arguments of a request header fields carry, over HTTP."""
+        return self._tools.marks_of(params.get("name")) if method == "tools/call" else ()
+
+    def open_service(self) -> AbstractAsyncContextManager[Service[StateT | None]]:
+        """Run the server: enter its lifespan, and leave it when no connection is served any more."""
+        return open_service(self._info.name, self._lifespan_state(), self._sealer, self._limits)
+
+    async def serve_one(
         self,
         service: Service[StateT | None],
         channel: Channel,
         shutdown: Shutdown,
-        on_frame: OnFrame | None,
-        task_status: trio.TaskStatus[None],
+        *,
+        assumed: Agreement | None = None,
+        on_frame: OnFrame | None = None,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Serve one client of a running server."""
+        """Serve one client of a running server, until it goes or `shutdown` says so."""
         async with open_background(f"the session with {channel.description}") as background:
-            session = ServerSession(self, service, background)
+            session = ServerSession(self, service, background, assumed)
             opening = open_peer(channel, session, self._limits, on_frame=on_frame, middleware=self._middleware)
             async with session.subscriptions.connected(opening) as peer:
                 task_status.started()
                 await serve_until_end(peer, shutdown)
 
-    def run(self, transport: Literal["stdio"] = "stdio") -> None:
+    def run(
+        self,
+        transport: Literal["stdio", "streamable-http", "sse"] = "stdio",
+        *,
+        host: str = "127.0.0.1",
+        port: int = 8000,
+        settings: HttpServerSettings | None = None,
+    ) -> None:
         """Run a program that is this server, until its client goes or a signal ends it.
 
         Over stdio: standard input and output belong to the protocol, and what is printed goes to standard error.
         SIGTERM, or the end of input, lets handlers finish within `Limits.drain_timeout`; both, or SIGINT, cancels
-        them at once. Their cleanup and the lifespan's run.
+        them at once. Their cleanup and the lifespan's run. Over HTTP it is the same but for the end of input.
 
         Args:
-            transport: How clients are reached.
+            transport: How clients are reached: ``"streamable-http"`` serves every revision at one endpoint, and
+                ``"sse"`` beside it HTTP+SSE, the deprecated transport of 2024-11-05.
+            host: The address to listen on, for HTTP. Only this machine can reach the default; others need to be
+                let in by `HttpServerSettings.allowed_hosts` as well.
+            port: The port, for HTTP.
+            settings: What is served over HTTP, and to whom.
 
         Raises:
             SystemExit: With status 130 after SIGINT, as shells expect it.
             ValueError: There is no such transport.
+            OSError: The address cannot be listened on.
         """
-        if transport != "stdio":
-            raise ValueError(f"transport must be 'stdio', not {transport!r}")
-        run_stdio(self)
+        if transport == "stdio":
+            run_stdio(self)
+        elif transport in ("streamable-http", "sse"):
+            if transport == "sse":
+                settings = attrs.evolve(settings or HttpServerSettings(), sse=True)
+            run_http(self, host=host, port=port, settings=settings)
+        else:
+            raise ValueError(f"transport must be 'stdio', 'streamable-http' or 'sse', not {transport!r}")

@@ -37,6 +37,7 @@ class ServerSession:
         application: The server.
         service: The run of the server this is part of.
         background: Starts tasks that last as long as the connection.
+        assumed: What holds for requests of the legacy era without a handshake.
 
     Attributes:
         subscriptions: What the client is told of changes.
@@ -44,11 +45,17 @@ class ServerSession:
 
     answers_unreadable = True
 
-    def __init__(self, application: Application, service: Service[Any], background: Background) -> None:
+    def __init__(
+        self,
+        application: Application,
+        service: Service[Any],
+        background: Background,
+        assumed: Agreement | None = None,
+    ) -> None:
         self._application = application
         self._service = service
         self._background = background
-        self._lifecycle = ServerLifecycle(application.revisions)
+        self._lifecycle = ServerLifecycle(application.revisions, assumed)
         self._answering = Answering(application, service.parking, self)
         self.subscriptions = Subscriptions(
             application.changes, application.capabilities, application.limits, self._answering.written

@@ -11,7 +11,7 @@ import attrs
 import trio
 
 from .._absent import ABSENT
-from .._core._param_headers import param_headers
+from .._core._header_marks import HeaderMark, header_marks
 from .._core._wrapping import RESULT_MEMBER, needs_wrapping, wrapped_schema
 from .._errors import INVALID_PARAMS, RequestError, ToolError
 from .._revisions import Revision
@@ -51,7 +51,7 @@ class RegisteredTool:
         tool: What clients are told about it.
         older_tool: What clients are told that know only objects as structured output.
         handler: The function.
-        headers: Which HTTP headers carry arguments: the name after ``Mcp-Param-``, and the way to the argument.
+        marks: Which arguments header fields carry, over HTTP.
         check_output: Holds structured output to a schema that was not made from hints.
         asking: Whether it may ask its client, and what becomes of it then.
     """
@@ -59,7 +59,7 @@ class RegisteredTool:
     tool: Tool
     older_tool: Tool
     handler: HandlerFunction
-    headers: Mapping[str, tuple[str, ...]]
+    marks: tuple[HeaderMark, ...]
     check_output: Callable[[Any], None] | None
     asking: Asking
 
@@ -100,8 +100,10 @@ class RegisteredTool:
             return _failure(str(error))
         except Overdue as error:
             return _failure(f"{name} {error} and was cancelled")
-        except RequestError:
-            raise
+        except RequestError as error:
+            if error.question is None:
+                raise
+            return _failure(f"The client refused {error.question}: {error.message}")
         except Exception:
             # The boundary of one call. What the exception says was not written for strangers.
             _log.exception("tool %s failed", name)
@@ -173,7 +175,7 @@ class ToolRegistry:
         if _NAME.fullmatch(name) is None:
             raise ValueError(f"a tool's name is 1 to 128 of A-Z a-z 0-9 _ - . and not {name!r} (SEP-986)")
         try:
-            headers = param_headers(spec.input_schema)
+            marks = header_marks(spec.input_schema)
         except ValueError as error:
             raise ValueError(f"tool {name!r}: parameter {error}") from error
         tool = older_tool = Tool(
@@ -192,7 +194,7 @@ class ToolRegistry:
             tool=tool,
             older_tool=older_tool,
             handler=handler,
-            headers=headers,
+            marks=marks,
             check_output=check_output,
             asking=(Asking.REPLAY if resume == "replay" else Asking.PARK) if handler.may_ask else Asking.NEVER,
         )
@@ -202,6 +204,11 @@ class ToolRegistry:
         """Return whether a tool may ask its client, and what becomes of it then."""
         registered = self.entries.get(name) if isinstance(name, str) else None
         return Asking.NEVER if registered is None else registered.asking
+
+    def marks_of(self, name: object) -> tuple[HeaderMark, ...]:
+        """Return which arguments of a tool header fields carry."""
+        registered = self.entries.get(name) if isinstance(name, str) else None
+        return () if registered is None else registered.marks
 
     def get(self, name: str) -> RegisteredTool:
         """Return the tool of this name.

@@ -1,0 +1,214 @@
+"""The endpoint as an ASGI application among others, and what web pages may do with it. No sockets."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import trio
+from http_raw import Raw, call_tool, open_raw
+from raw import initialize
+
+from trio_mcp import HttpRefused, HttpServerSettings, McpASGI, Server
+from trio_mcp._http._asgi import open_asgi_client
+from trio_mcp._http._target import parse_target
+
+ORIGIN = "http://localhost:6274"
+
+
+def make_server(**options: Any) -> Server[Any]:
+    server: Server[Any] = Server("app", **options)
+
+    @server.tool
+    async def add(a: int, b: int) -> int:
+        return a + b
+
+    return server
+
+
+async def test_pages_may_read_what_they_are_allowed_to() -> None:
+    """One option: preflights are answered, and what scripts need is exposed; for allowed origins alone."""
+    async with open_raw(make_server(), HttpServerSettings(cors=True)) as raw:
+        asked = {
+            "Origin": ORIGIN,
+            "Access-Control-Request-Method": "POST",
+            "Access-Control-Request-Headers": "content-type, mcp-param-region, x-other",
+        }
+        preflight = await raw.send(None, asked, method="OPTIONS")
+        assert preflight.status == 204
+        assert preflight.headers["access-control-allow-origin"] == ORIGIN
+        assert preflight.headers["access-control-allow-methods"] == "POST, GET, DELETE"
+        allowed = preflight.headers["access-control-allow-headers"].lower()
+        assert all(
+            name in allowed for name in ("mcp-session-id", "mcp-method", "mcp-param-region", "last-event-id")
+        )
+        assert "x-other" not in allowed
+        answer = await raw.send(initialize("2025-11-25"), {"Origin": ORIGIN})
+        assert answer.headers["access-control-allow-origin"] == ORIGIN
+        assert "Mcp-Session-Id" in answer.headers["access-control-expose-headers"]
+        assert answer.headers["vary"] == "Origin"
+        evil = await raw.send(None, {**asked, "Origin": "http://evil.example.com"}, method="OPTIONS")
+        assert (evil.status, "access-control-allow-origin" in evil.headers) == (403, False)
+
+
+async def test_pages_may_read_nothing_by_default() -> None:
+    """Not even those of this machine."""
+    async with open_raw(make_server()) as raw:
+        assert (await raw.send(None, {"Origin": ORIGIN}, method="OPTIONS")).status == 405
+        answer = await raw.send(call_tool("add", a=1, b=1), {"Origin": ORIGIN})
+        assert (answer.status, "access-control-allow-origin" in answer.headers) == (200, False)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("POST", "/other", 404),
+        ("PUT", None, 405),
+        ("POST", "/mcp/", 200),
+        ("POST", "/mcp?x=1", 200),
+        ("GET", "/", 404),
+    ],
+)
+async def test_where_the_endpoint_is(method: str, path: str | None, status: int) -> None:
+    """And nothing anywhere else."""
+    async with open_raw(make_server()) as raw:
+        answer = await raw.send(call_tool("add", a=1, b=1), method=method, path=path)
+    assert answer.status == status
+    if status == 405:
+        assert answer.headers["allow"] == "POST, GET, DELETE"
+
+
+async def test_who_asks_is_found_out_before_anything_is_read() -> None:
+    """A refusal has the status and the header fields that it is given; what fails is no way in."""
+
+    async def who(call: Any) -> str | None:
+        match call.headers.get("authorization"):
+            case "Bearer good":
+                return "ann"
+            case "Bearer odd":
+                raise RuntimeError("secret")
+            case _:
+                raise HttpRefused(401, "who are you?", [(b"www-authenticate", b'Bearer realm="x"')])
+
+    server = make_server()
+
+    @server.request_handler("x/who")
+    async def whoami(params: Any, ctx: Any) -> Any:
+        return {"who": ctx.principal}
+
+    message = {**call_tool("add", a=1, b=1), "method": "x/who"}
+    async with open_raw(server, authenticate=who) as raw:
+        refused = await raw.send(b"not even JSON", {"Content-Type": "application/json"})
+        assert (refused.status, refused.headers["www-authenticate"]) == (401, 'Bearer realm="x"')
+        odd = await raw.send(message, {"Authorization": "Bearer odd"})
+        assert (odd.status, b"secret" in odd.body) == (500, False)
+        good = await raw.send(message, {"Authorization": "Bearer good"})
+        assert good.message["result"]["who"] == "ann"
+
+
+async def test_it_is_mounted_under_a_path() -> None:
+    """With a host that cuts the path, and with one that does not; HTTP+SSE names its endpoint with it."""
+    app = McpASGI(make_server(), HttpServerSettings(sse=True))
+    cuts = False
+
+    async def outer(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            scope = {**scope, "root_path": "/tools"}
+            if cuts:
+                scope["path"] = scope["path"].removeprefix("/tools")
+        await app(scope, receive, send)
+
+    async with open_asgi_client(outer) as transport:
+        raw = Raw(transport, parse_target("http://localhost/tools/mcp"))
+        assert (await raw.send(call_tool("add", a=1, b=1))).status == 200
+        cuts = True
+        assert (await raw.send(call_tool("add", a=1, b=1))).status == 200
+        async with raw.open(None, {"Accept": "text/event-stream"}, method="GET", path="/tools/sse") as response:
+            assert b"data: /tools/messages?session_id=" in await response.receive_some()
+
+
+async def test_it_runs_in_the_lifespan_of_another() -> None:
+    """For frameworks that hand the lifespan on to nobody."""
+    events: list[str] = []
+
+    @asynccontextmanager
+    async def lifespan(server: Server[Any]) -> AsyncGenerator[str]:
+        events.append("began")
+        yield "state"
+        events.append("ended")
+
+    app = McpASGI(make_server(lifespan=lifespan))
+
+    async def outer(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            raise NotImplementedError
+        await app(scope, receive, send)
+
+    async with open_asgi_client(outer) as transport:
+        raw = Raw(transport, parse_target("http://localhost/mcp"))
+        assert (await raw.send(call_tool("add", a=1, b=1))).status == 500
+        async with app.running():
+            assert (await raw.send(call_tool("add", a=1, b=1))).status == 200
+            with pytest.raises(RuntimeError, match="runs already"):
+                async with app.running():
+                    pass
+        assert events == ["began", "ended"]
+
+
+async def test_a_lifespan_that_fails_is_told_to_the_host() -> None:
+    """Which then does not serve."""
+
+    @asynccontextmanager
+    async def lifespan(server: Server[Any]) -> AsyncGenerator[None]:
+        if server.info.name:
+            raise OSError("no database")
+        yield
+
+    with pytest.raises(RuntimeError, match="did not start"):
+        async with open_asgi_client(McpASGI(make_server(lifespan=lifespan))):
+            pass
+
+
+async def test_a_web_socket_is_closed() -> None:
+    """It is not served here."""
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        await trio.lowlevel.checkpoint()
+        return {"type": "websocket.connect"}
+
+    async def send(message: Any) -> None:
+        await trio.lowlevel.checkpoint()
+        sent.append(message)
+
+    await McpASGI(make_server())({"type": "websocket"}, receive, send)
+    assert [message["type"] for message in sent] == ["websocket.close"]
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"path": "mcp"}, "path"),
+        ({"max_body_bytes": 0}, "max_body_bytes"),
+        ({"body_timeout": 0}, "body_timeout"),
+        ({"keep_alive_interval": float("nan")}, "keep_alive_interval"),
+        ({"allowed_hosts": ["http://x"]}, "allowed host"),
+        ({"allowed_origins": ["example.com"]}, "allowed origin"),
+        ({"sse": True, "sse_path": "/mcp"}, "sse_path"),
+    ],
+)
+def test_settings_are_checked(options: dict[str, Any], named: str) -> None:
+    """When they are made, and the message names what is wrong."""
+    with pytest.raises(ValueError, match=named):
+        HttpServerSettings(**options)
+
+
+@pytest.mark.parametrize(
+    "options", [{"max_sessions": True}, {"body_timeout": "1"}, {"allowed_hosts": "example.com"}]
+)
+def test_settings_have_types(options: dict[str, Any]) -> None:
+    """A string of hosts would be a set of letters."""
+    with pytest.raises(TypeError):
+        HttpServerSettings(**options)

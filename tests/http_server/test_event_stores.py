@@ -1,0 +1,173 @@
+"""Where events are kept: in order, within bounds, and gone with their session."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import trio
+from http_raw import open_raw
+from raw import initialize
+
+from trio_mcp import Context, EventStore, MemoryEventStore, Server, open_sqlite_event_store
+
+
+@asynccontextmanager
+async def open_store(kind: str, path: Path, max_session_events: int = 1_000) -> AsyncGenerator[EventStore]:
+    if kind == "memory":
+        await trio.lowlevel.checkpoint()
+        yield MemoryEventStore(max_session_events=max_session_events)
+    else:
+        async with open_sqlite_event_store(path / "events.db", max_session_events=max_session_events) as store:
+            yield store
+
+
+both = pytest.mark.parametrize("kind", ["memory", "sqlite"])
+
+
+@both
+async def test_events_come_back_in_order(kind: str, tmp_path: Path) -> None:
+    """Of their own session and stream alone, and no more than was asked for."""
+    async with open_store(kind, tmp_path) as store:
+        await store.append("s", 1, [(1, b"a"), (2, b"b")])
+        await store.append("s", 2, [(1, b"other stream")])
+        await store.append("t", 1, [(1, b"other session")])
+        await store.append("s", 1, [(3, b"c")])
+        assert await store.read("s", 1, 0, 10) == [(1, b"a"), (2, b"b"), (3, b"c")]
+        assert await store.read("s", 1, 1, 1) == [(2, b"b")]
+        assert list(await store.read("s", 1, 3, 10)) == []
+        assert list(await store.read("u", 1, 0, 10)) == []
+        await store.forget("s")
+        await store.forget("u")
+        assert list(await store.read("s", 1, 0, 10)) == []
+        assert await store.read("t", 1, 0, 10) == [(1, b"other session")]
+
+
+@both
+async def test_the_oldest_events_of_a_session_go_first(kind: str, tmp_path: Path) -> None:
+    """A session that nobody fetches from cannot fill anything."""
+    async with open_store(kind, tmp_path, 3) as store:
+        await store.append("t", 1, [(1, b"t")])
+        for number in range(1, 6):
+            await store.append("s", 1, [(number, b"s")])
+        assert [number for number, _ in await store.read("s", 1, 0, 10)] == [3, 4, 5]
+        assert [number for number, _ in await store.read("t", 1, 0, 10)] == [1]
+
+
+@both
+async def test_stores_checkpoint(kind: str, tmp_path: Path) -> None:
+    """As every public function."""
+    async with open_store(kind, tmp_path) as store:
+        for work in (
+            lambda: store.append("s", 1, [(1, b"a")]),
+            lambda: store.read("s", 1, 0, 1),
+            lambda: store.read("none", 1, 0, 1),
+            lambda: store.forget("none"),
+        ):
+            with trio.CancelScope() as scope:
+                scope.cancel()
+                await work()
+            assert scope.cancelled_caught
+
+
+async def test_memory_is_bounded_over_all_sessions() -> None:
+    """The session that has said nothing for the longest time loses its events."""
+    store = MemoryEventStore(max_bytes=100, max_session_bytes=60)
+    await store.append("old", 1, [(1, b"x" * 50)])
+    await store.append("new", 1, [(1, b"x" * 40), (2, b"x" * 40)])
+    assert store.size == 90
+    assert [number for number, _ in await store.read("new", 1, 0, 9)] == [2]
+    await store.append("newer", 1, [(1, b"x" * 50)])
+    assert (list(await store.read("old", 1, 0, 9)), store.size) == ([], 90)
+    await store.append("huge", 1, [(1, b"x" * 200)])
+    assert (list(await store.read("huge", 1, 0, 9)), store.size) == ([], 90)
+
+
+async def test_a_file_begins_empty(tmp_path: Path) -> None:
+    """What it holds belongs to sessions that are gone."""
+    async with open_store("sqlite", tmp_path) as store:
+        await store.append("s", 1, [(1, b"a")])
+    async with open_store("sqlite", tmp_path) as store:
+        assert list(await store.read("s", 1, 0, 1)) == []
+
+
+@pytest.mark.parametrize("option", ["max_bytes", "max_session_bytes", "max_session_events"])
+async def test_bounds_are_checked(option: str, tmp_path: Path) -> None:
+    """The message names the option."""
+    with pytest.raises(ValueError, match=option):
+        MemoryEventStore(**{option: 0})
+    with pytest.raises(ValueError, match="max_session_events"):
+        async with open_sqlite_event_store(tmp_path / "x", max_session_events=0):
+            pass
+
+
+@both
+async def test_a_broken_stream_is_taken_up_again(kind: str, tmp_path: Path) -> None:
+    """With either store, while the handler goes on and after it is done."""
+    server = Server("s")
+    go = trio.Event()
+
+    @server.tool
+    async def steps(ctx: Context) -> str:
+        async with ctx.progress() as progress:
+            await progress.advance()
+            await go.wait()
+            await progress.advance()
+        return "done"
+
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
+    params = {"name": "steps", "_meta": {"progressToken": 1}}
+    with trio.fail_after(20):
+        async with open_store(kind, tmp_path) as store, open_raw(server, event_store=store) as raw:
+            id = (await raw.send(initialize("2025-11-25"))).headers["mcp-session-id"]
+            session = {"Mcp-Session-Id": id}
+            async with raw.open({**message, "params": params}, session) as response:
+                await response.receive_some()
+            go.set()
+            headers = {**session, "Accept": "text/event-stream", "Last-Event-ID": "2-0"}
+            for _ in range(2):
+                answer = await raw.send(None, headers, method="GET")
+                assert [event.last_event_id for event in answer.events] == ["2-1", "2-2", "2-3"]
+                assert answer.message["result"]["content"][0]["text"] == "done"
+            await raw.send(None, session, method="DELETE")
+        assert list(await store.read(id, 2, 0, 9)) == [] if kind == "memory" else True
+
+
+class BrokenStore:
+    """A store that has lost its disk."""
+
+    async def append(self, session: str, stream: int, events: object) -> None:
+        raise OSError("no space")
+
+    async def read(self, session: str, stream: int, after: int, limit: int) -> list[tuple[int, bytes]]:
+        raise OSError("no space")
+
+    async def forget(self, session: str) -> None:
+        raise OSError("no space")
+
+
+async def test_a_store_that_fails_costs_only_what_it_holds(caplog: pytest.LogCaptureFixture) -> None:
+    """The connection that is there still gets everything; the failure is in the log and nowhere else."""
+    server = Server("s")
+
+    @server.tool
+    async def steps(ctx: Context) -> str:
+        async with ctx.progress() as progress:
+            for _ in range(3):
+                await progress.advance()
+                await trio.testing.wait_all_tasks_blocked()
+        return "done"
+
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
+    params = {"name": "steps", "_meta": {"progressToken": 1}}
+    async with open_raw(server, event_store=BrokenStore()) as raw:
+        session = {"Mcp-Session-Id": (await raw.send(initialize("2025-11-25"))).headers["mcp-session-id"]}
+        answer = await raw.send({**message, "params": params}, session)
+        assert [m.get("method") for m in answer.messages] == ["notifications/progress"] * 3 + [None]
+        headers = {**session, "Accept": "text/event-stream", "Last-Event-ID": "2-1"}
+        again = await raw.send(None, headers, method="GET")
+        assert again.status == 500
+        assert b"no space" not in again.body
+    assert "no space" in caplog.text

@@ -1,0 +1,586 @@
+"""Sessions of the legacy era: how they begin and end, and which stream carries what. No sockets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+from http_raw import Answer, Events, Raw, open_raw
+from raw import initialize
+
+from trio_mcp import Context, HttpServerSettings, Limits, MemoryEventStore, Server, StoredEvent
+from trio_mcp._http._response import HttpResponse
+
+SESSION_REVISIONS = ("2025-03-26", "2025-06-18", "2025-11-25")
+ELICITING: dict[str, Any] = {"elicitation": {}, "sampling": {}}
+
+
+def make_server(log: list[str] | None = None, **options: Any) -> Server[Any]:
+    said = [] if log is None else log
+    server: Server[Any] = Server("sessions", **options)
+
+    @server.tool
+    async def add(a: int, b: int) -> int:
+        return a + b
+
+    @server.tool
+    async def steps(ctx: Context, wait: float = 0) -> str:
+        async with ctx.progress(total=3) as progress:
+            for _ in range(3):
+                await progress.advance()
+                await trio.sleep(wait)
+        return "done"
+
+    @server.tool
+    async def hang() -> str:
+        said.append("began")
+        try:
+            await trio.sleep_forever()
+        finally:
+            said.append("ended")
+        raise AssertionError
+
+    @server.tool
+    async def ask(ctx: Context) -> str:
+        result = await ctx.sample("what?", max_tokens=5)
+        return f"said {result.text}"
+
+    @server.tool
+    async def later(ctx: Context) -> str:
+        await ctx.release_connection(retry_after=0.5)
+        await trio.sleep(10)
+        return "fetched"
+
+    @server.resource("x://watched")
+    async def watched() -> str:
+        return "w"
+
+    return server
+
+
+def call(name: str, id: int | str = 1, token: object = None, **arguments: Any) -> dict[str, Any]:
+    params: dict[str, Any] = {"name": name, "arguments": arguments}
+    if token is not None:
+        params["_meta"] = {"progressToken": token}
+    return {"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}
+
+
+class Session:
+    """One session, as a client by hand has it."""
+
+    def __init__(self, raw: Raw, id: str, revision: str) -> None:
+        self.raw = raw
+        self.headers: dict[str, str | None] = {"Mcp-Session-Id": id, "MCP-Protocol-Version": revision}
+
+    async def send(self, message: Any, **headers: str | None) -> Answer:
+        return await self.raw.send(message, {**self.headers, **headers})
+
+    @asynccontextmanager
+    async def post(self, message: Any) -> AsyncGenerator[HttpResponse]:
+        async with self.raw.open(message, self.headers) as response:
+            yield response
+
+    @asynccontextmanager
+    async def get(self, last_event_id: str | None = None) -> AsyncGenerator[HttpResponse]:
+        headers = {**self.headers, "Accept": "text/event-stream", "Last-Event-ID": last_event_id}
+        async with self.raw.open(None, headers, method="GET") as response:
+            yield response
+
+    async def note(self, method: str, **params: Any) -> int:
+        return (await self.send({"jsonrpc": "2.0", "method": method, "params": params})).status
+
+    async def delete(self) -> int:
+        return (await self.raw.send(None, self.headers, method="DELETE")).status
+
+
+async def begin(
+    raw: Raw,
+    revision: str = "2025-11-25",
+    headers: Mapping[str, str] | None = None,
+    capabilities: Mapping[str, Any] | None = None,
+) -> Session:
+    message = initialize(revision)
+    message["params"]["capabilities"] = dict(capabilities or {})
+    answer = await raw.send(message, headers)
+    assert answer.status == 200, answer
+    assert answer.message["result"]["protocolVersion"] == revision
+    session = Session(raw, answer.headers["mcp-session-id"], revision)
+    session.headers.update(headers or {})
+    assert await session.note("notifications/initialized") == 202
+    return session
+
+
+@pytest.mark.parametrize("revision", SESSION_REVISIONS)
+async def test_a_session_from_its_beginning_to_its_end(revision: str) -> None:
+    """2025-11-25, basic/transports, "Session Management"."""
+    async with open_raw(make_server()) as raw:
+        session = await begin(raw, revision)
+        other = await begin(raw, revision)
+        id = session.headers["Mcp-Session-Id"]
+        assert id is not None
+        assert len(id) >= 32
+        assert id.isascii()
+        assert id.isprintable()
+        assert " " not in id
+        assert id != other.headers["Mcp-Session-Id"]
+        assert (await session.send({"jsonrpc": "2.0", "id": 1, "method": "ping"})).message["result"] == {}
+        answer = await session.send(call("add", a=1, b=2))
+        assert (answer.is_stream, answer.message["result"]["content"][0]["text"]) == (False, "3")
+        assert await session.delete() == 204
+        await trio.testing.wait_all_tasks_blocked()
+        for gone in (await session.send(call("add", a=1, b=2)), await session.send(None)):
+            assert gone.status in (400, 404)
+        assert (await session.send(call("add", a=1, b=2))).status == 404
+        assert await session.delete() == 404
+        assert (await other.send(call("add", a=1, b=2))).status == 200
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Mcp-Session-Id": None}, 400),
+        ({"Mcp-Session-Id": "unknown"}, 404),
+        ({"Mcp-Session-Id": ""}, 404),
+        ({"MCP-Protocol-Version": "2099-01-01"}, 400),
+        ({"MCP-Protocol-Version": None}, 200),
+        ({"MCP-Protocol-Version": "2025-06-18"}, 200),
+    ],
+)
+async def test_what_belongs_to_no_session_is_refused(headers: dict[str, str | None], status: int) -> None:
+    """ "Session Management" 2 and 3, "Protocol Version Header"."""
+    async with open_raw(make_server()) as raw:
+        session = await begin(raw)
+        assert (await session.send(call("add", a=1, b=2), **headers)).status == status
+
+
+async def test_a_session_belongs_to_who_began_it() -> None:
+    """security_best_practices, "Session Hijacking": an id alone lets nobody in."""
+
+    async def who(request: Any) -> str | None:
+        user: str | None = request.headers.get("x-user")
+        return user
+
+    async with open_raw(make_server(), authenticate=who) as raw:
+        session = await begin(raw, headers={"X-User": "ann"})
+        assert (await session.send(call("add", a=1, b=2))).status == 200
+        for user in ("bob", None):
+            assert (await session.send(call("add", a=1, b=2), **{"X-User": user})).status == 404
+        session.headers["X-User"] = "bob"
+        assert await session.delete() == 404
+
+
+async def test_a_refused_handshake_leaves_no_session() -> None:
+    """Nobody would ever end it."""
+    async with open_raw(make_server(), HttpServerSettings(max_sessions=1)) as raw:
+        for _ in range(3):
+            bad = initialize("2025-11-25")
+            del bad["params"]["clientInfo"]
+            answer = await raw.send(bad)
+            assert answer.error["code"] == -32602
+            assert "mcp-session-id" not in answer.headers
+            await trio.testing.wait_all_tasks_blocked()
+        await begin(raw)
+        full = await raw.send(initialize("2025-11-25"))
+        assert (full.status, full.error["message"]) == (503, "there are 1 sessions already (max_sessions)")
+
+
+async def test_an_idle_session_ends(autojump_clock: object) -> None:
+    """Whoever has a request or a stream open is not idle; whoever has not is, and its handlers are cancelled."""
+    log: list[str] = []
+    async with open_raw(make_server(log), HttpServerSettings(session_idle_timeout=60)) as raw:
+        session, left = await begin(raw), await begin(raw)
+        with trio.move_on_after(1):
+            await left.send(call("hang"))
+        async with session.get():
+            await trio.sleep(58)
+            assert log == ["began"]
+            await trio.sleep(200)
+        assert log == ["began", "ended"]
+        assert (await left.send(call("add", a=1, b=2))).status == 404
+        await trio.sleep(59)
+        assert (await session.send(call("add", a=1, b=2))).status == 200
+        await trio.sleep(61)
+        assert (await session.send(call("add", a=1, b=2))).status == 404
+
+
+@pytest.mark.parametrize("revision", SESSION_REVISIONS)
+async def test_what_belongs_to_a_request_goes_to_its_stream(revision: str, autojump_clock: object) -> None:
+    """ "Sending Messages" 6 and "Multiple Connections": even with equal ids in two sessions at once."""
+    async with open_raw(make_server()) as raw:
+        one, two = await begin(raw, revision), await begin(raw, revision)
+        answers: dict[str, Answer] = {}
+
+        async def run(session: Session, token: str) -> None:
+            answers[token] = await session.send(call("steps", 1, token, wait=1))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(run, one, "one")
+            nursery.start_soon(run, two, "two")
+    for token, answer in answers.items():
+        assert answer.is_stream
+        *progress, result = answer.messages
+        assert [message["params"]["progressToken"] for message in progress] == [token] * 3
+        assert result["result"]["content"][0]["text"] == "done"
+        # Only the newest revision's clients know events without data.
+        assert (answer.events[0].data == b"") == (revision == "2025-11-25")
+        assert len({event.last_event_id for event in answer.events}) == len(answer.events)
+
+
+async def test_an_id_that_is_in_use_is_refused_where_it_was_asked(autojump_clock: object) -> None:
+    """Answers are routed by the POST that asked, not by id."""
+    async with open_raw(make_server()) as raw:
+        session = await begin(raw)
+        answers: list[Answer] = []
+
+        async def run() -> None:
+            answers.append(await session.send(call("steps", 5, "t", wait=1)))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(run)
+            await trio.sleep(0.5)
+            refused = await session.send(call("add", 5, a=1, b=2))
+            assert refused.error["code"] == -32600
+    assert answers[0].message["result"]["content"][0]["text"] == "done"
+
+
+async def test_a_handler_asks_on_the_stream_of_its_request(autojump_clock: object) -> None:
+    """The answer comes in a POST of its own, and is accepted with 202."""
+    async with open_raw(make_server()) as raw:
+        session = await begin(raw, capabilities=ELICITING)
+        async with session.post(call("ask")) as response:
+            events = Events(response)
+            question = await events.message()
+            assert question["method"] == "sampling/createMessage"
+            result = {"role": "assistant", "content": {"type": "text", "text": "hi"}, "model": "m"}
+            answer = await session.send({"jsonrpc": "2.0", "id": question["id"], "result": result})
+            assert (answer.status, answer.body) == (202, b"")
+            assert (await events.message())["result"]["content"][0]["text"] == "said hi"
+            assert await events.next() is None
+
+
+async def test_what_belongs_to_nothing_goes_to_the_get(autojump_clock: object) -> None:
+    """ "Listening for Messages from the Server"; what was said before the stream opened is not lost."""
+    server = make_server()
+    async with open_raw(server, HttpServerSettings(keep_alive_interval=5)) as raw:
+        session = await begin(raw)
+        await session.send(
+            {"jsonrpc": "2.0", "id": 2, "method": "resources/subscribe", "params": {"uri": "x://watched"}}
+        )
+        await server.resource_updated("x://watched")
+        await trio.testing.wait_all_tasks_blocked()
+        async with session.get() as response:
+            assert response.headers.get("content-type") == "text/event-stream"
+            events = Events(response)
+            assert (await events.message())["method"] == "notifications/resources/updated"
+            server.list_changed("tools")
+            assert (await events.message())["method"] == "notifications/tools/list_changed"
+            await trio.sleep(7)
+            server.list_changed("prompts")
+            server.list_changed("tools")
+            assert (await events.message())["method"] == "notifications/tools/list_changed"
+            assert events.comments >= 1
+
+
+async def test_the_newest_get_has_the_stream(autojump_clock: object) -> None:
+    """A client whose connection died comes back before we know; each message goes to one of them."""
+    server = make_server()
+    async with open_raw(server) as raw:
+        session = await begin(raw)
+        async with session.get() as first:
+            old = Events(first)
+            async with session.get() as second:
+                new = Events(second)
+                assert await old.next() is None
+                server.list_changed("tools")
+                assert (await new.message())["method"] == "notifications/tools/list_changed"
+
+
+async def test_a_cancelled_request_is_answered_by_http_alone(autojump_clock: object) -> None:
+    """2025-11-25, basic/utilities/cancellation: no response is sent; its POST ends all the same."""
+    log: list[str] = []
+    async with open_raw(make_server(log)) as raw:
+        session = await begin(raw)
+        answers: list[Answer] = []
+
+        async def run() -> None:
+            answers.append(await session.send(call("hang", 9)))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(run)
+            await trio.testing.wait_all_tasks_blocked()
+            assert await session.note("notifications/cancelled", requestId=9) == 202
+        assert (answers[0].status, answers[0].body) == (202, b"")
+        assert log == ["began", "ended"]
+        assert (await session.send(call("add", 9, a=1, b=1))).status == 200
+
+
+async def test_a_disconnect_cancels_nothing(autojump_clock: object) -> None:
+    """ "Disconnection SHOULD NOT be interpreted as the client cancelling its request"."""
+    log: list[str] = []
+    async with open_raw(make_server(log)) as raw:
+        session = await begin(raw)
+        with trio.move_on_after(1):
+            await session.send(call("hang"))
+        await trio.testing.wait_all_tasks_blocked()
+        assert log == ["began"]
+        assert await session.delete() == 204
+        await trio.testing.wait_all_tasks_blocked()
+        assert log == ["began", "ended"]
+
+
+async def test_batches_are_answered_as_one() -> None:
+    """2025-03-26, basic, "Batching"; no other revision has them."""
+    batch = [
+        call("add", 1, a=1, b=2),
+        {"jsonrpc": "2.0", "method": "notifications/x"},
+        {"jsonrpc": "2.0", "id": "two", "method": "ping"},
+    ]
+    async with open_raw(make_server()) as raw:
+        session = await begin(raw, "2025-03-26")
+        answer = await session.send(batch)
+        assert answer.status == 200
+        by_id = {one["id"]: one for one in json.loads(answer.body)}
+        assert by_id[1]["result"]["content"][0]["text"] == "3"
+        assert by_id["two"]["result"] == {}
+        quiet = await session.send([{"jsonrpc": "2.0", "method": "notifications/x"}])
+        assert (quiet.status, quiet.body) == (202, b"")
+        for bad in ([], [1], [{"jsonrpc": "2.0", "id": 1}]):
+            assert (await session.send(bad)).status == 400
+        newer = await begin(raw, "2025-06-18")
+        assert (await newer.send(batch)).status == 400
+        unsaid = await newer.send(batch, **{"MCP-Protocol-Version": None})
+        assert unsaid.status == 400
+
+
+# Taking streams up again.
+
+
+class SlowStore:
+    """A store that takes its time."""
+
+    def __init__(self) -> None:
+        self.inner = MemoryEventStore()
+
+    async def append(self, session: str, stream: int, events: Sequence[StoredEvent]) -> None:
+        await trio.sleep(3)
+        await self.inner.append(session, stream, events)
+
+    async def read(self, session: str, stream: int, after: int, limit: int) -> Sequence[StoredEvent]:
+        await trio.sleep(2)
+        found = await self.inner.read(session, stream, after, 1)
+        await trio.sleep(2)
+        return found
+
+    async def forget(self, session: str) -> None:
+        await trio.sleep(3)
+        await self.inner.forget(session)
+
+
+@pytest.mark.parametrize("store", [MemoryEventStore, SlowStore])
+@pytest.mark.parametrize("pause", [0, 1, 30])
+async def test_every_event_arrives_once_and_in_order(store: Any, pause: float, autojump_clock: object) -> None:
+    """ "Resumability and Redelivery": the connection breaks again and again, however slow the store is."""
+    async with open_raw(make_server(), event_store=store()) as raw:
+        session = await begin(raw)
+        seen: list[dict[str, Any]] = []
+        last = None
+        async with session.post(call("steps", 1, "t", wait=2)) as response:
+            events = Events(response)
+            first = await events.next()
+            assert first is not None
+            assert first.data == b""
+            last = first.last_event_id
+        while not seen or "result" not in seen[-1]:
+            await trio.sleep(pause)
+            async with session.get(last) as response:
+                events = Events(response)
+                event = await events.next()
+                assert event is not None, "the stream ended too soon"
+                seen.append(json.loads(event.data))
+                last = event.last_event_id
+        assert [m["params"]["progress"] for m in seen[:-1]] == [1, 2, 3]
+        async with session.get(last) as response:
+            assert await Events(response).next() is None
+
+
+async def test_a_handler_lets_its_connection_go(autojump_clock: object) -> None:
+    """SEP-1699: priming event with `retry`, the connection closes, and the answer is fetched later."""
+    async with open_raw(make_server()) as raw:
+        session = await begin(raw)
+        async with session.post(call("later")) as response:
+            data = b""
+            while chunk := await response.receive_some():
+                data += chunk
+        assert data.startswith(b"id: 2-0\nretry: 500\ndata: \n\n")
+        assert trio.current_time() < 5
+        async with session.get("2-0") as response:
+            assert (await Events(response).message())["result"]["content"][0]["text"] == "fetched"
+
+
+async def test_releasing_means_nothing_where_nobody_can_come_back() -> None:
+    """In the modern era, and in stateless mode."""
+    from http_raw import call_tool
+
+    server = Server("s")
+
+    @server.tool
+    async def now(ctx: Context) -> str:
+        await ctx.release_connection()
+        return "now"
+
+    async with open_raw(server) as raw:
+        answer = await raw.send(call_tool("now"))
+        assert (answer.is_stream, answer.message["result"]["content"][0]["text"]) == (False, "now")
+
+
+@pytest.mark.parametrize("id", ["", "x", "1", "1-", "-1", "99-0", "1-99", "1-1-1", "0-5", "²-1", "1" * 40 + "-1"])
+async def test_an_event_id_that_was_never_given_is_refused(id: str) -> None:
+    """It would be another client's, or none."""
+    async with open_raw(make_server()) as raw:
+        session = await begin(raw)
+        headers = {
+            **session.headers,
+            "Accept": "text/event-stream",
+            "Last-Event-ID": id.encode().decode("latin-1"),
+        }
+        if not id.isascii():
+            headers["Last-Event-ID"] = "x-1"
+        answer = await raw.send(None, headers, method="GET")
+        assert answer.status == 400
+        assert "Last-Event-ID" in answer.error["message"]
+
+
+async def test_a_slow_reader_holds_up_only_its_own_handler(autojump_clock: object) -> None:
+    """ "A client that stops reading": its handler waits for it, its other calls and other sessions do not."""
+    server = make_server(limits=Limits(max_outbox_bytes=10_000))
+    sent = 0
+
+    @server.tool
+    async def flood(ctx: Context) -> str:
+        nonlocal sent
+        for _ in range(1000):
+            await ctx.log("error", "x" * 1000)
+            sent += 1
+        return "flooded"
+
+    async with open_raw(server) as raw:
+        session = await begin(raw)
+        async with session.post(call("flood")) as response:
+            await trio.testing.wait_all_tasks_blocked()
+            assert sent < 40
+            for id in range(2, 5):
+                assert (await session.send(call("add", id, a=1, b=2))).status == 200
+            events = Events(response)
+            for _ in range(100):
+                await events.message()
+            await trio.testing.wait_all_tasks_blocked()
+            assert 100 <= sent < 140
+
+
+# Without sessions.
+
+
+@pytest.mark.parametrize("revision", [*SESSION_REVISIONS, None])
+async def test_stateless_requests_stand_alone(revision: str | None, autojump_clock: object) -> None:
+    """No session is made, and what a handler says still goes to its stream."""
+    headers = {"MCP-Protocol-Version": revision}
+    async with open_raw(make_server(), HttpServerSettings(stateless=True)) as raw:
+        begun = await raw.send(initialize("2025-06-18"))
+        assert (begun.status, "mcp-session-id" in begun.headers) == (200, False)
+        note = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+        assert (await raw.send(note, headers)).status == 202
+        answer = await raw.send(call("add", a=1, b=2), headers)
+        assert (answer.is_stream, answer.message["result"]["content"][0]["text"]) == (False, "3")
+        answer = await raw.send(call("steps", 1, "t"), headers)
+        assert [message.get("method") for message in answer.messages] == ["notifications/progress"] * 3 + [None]
+        assert all(not event.last_event_id for event in answer.events)
+        for method in ("GET", "DELETE"):
+            refused = await raw.send(None, {**headers, "Accept": "text/event-stream"}, method=method)
+            assert refused.status == 405
+
+
+async def test_a_stateless_client_that_goes_cancels_its_handler(autojump_clock: object) -> None:
+    """Nobody could ever fetch the answer."""
+    log: list[str] = []
+    async with open_raw(make_server(log), HttpServerSettings(stateless=True)) as raw:
+        with trio.move_on_after(1):
+            await raw.send(call("hang"))
+        await trio.testing.wait_all_tasks_blocked()
+    assert log == ["began", "ended"]
+
+
+async def test_a_stateless_call_is_answered_when_serving_ends(autojump_clock: object) -> None:
+    """Within `drain_timeout`, and then with an error."""
+    answers: list[Answer] = []
+    server = make_server(limits=Limits(drain_timeout=1))
+    async with trio.open_nursery() as nursery, open_raw(server, HttpServerSettings(stateless=True)) as raw:
+
+        async def run(name: str, **arguments: Any) -> None:
+            answers.append(await raw.send(call(name, **arguments)))
+
+        nursery.start_soon(run, "hang")
+        await trio.testing.wait_all_tasks_blocked()
+    assert (answers[0].status, answers[0].error["code"]) == (200, -31002)
+
+
+async def test_json_only_answers_of_sessions(autojump_clock: object) -> None:
+    """What a handler says meanwhile goes to the session's own stream."""
+    async with open_raw(make_server(), HttpServerSettings(json_only=True)) as raw:
+        session = await begin(raw)
+        answer = await session.send(call("steps", 1, "t"), Accept="application/json")
+        assert (answer.is_stream, answer.message["result"]["content"][0]["text"]) == (False, "done")
+        async with session.get() as response:
+            events = Events(response)
+            assert [(await events.message())["params"]["progress"] for _ in range(3)] == [1, 2, 3]
+
+
+# HTTP+SSE.
+
+
+async def test_the_transport_of_2024(autojump_clock: object) -> None:
+    """2024-11-05, basic/transports, "HTTP with SSE": a stream that names its endpoint, and POSTs that get 202."""
+    log: list[str] = []
+    async with open_raw(make_server(log), HttpServerSettings(sse=True, keep_alive_interval=5)) as raw:
+        async with raw.open(None, {"Accept": "text/event-stream"}, method="GET", path="/sse") as response:
+            events = Events(response)
+            endpoint = await events.next()
+            assert endpoint is not None
+            assert endpoint.event == "endpoint"
+            path = endpoint.data.decode()
+            assert path.startswith("/messages?session_id=")
+
+            async def post(message: Any) -> int:
+                return (await raw.send(message, path=path)).status
+
+            assert await post(initialize("2024-11-05")) == 202
+            assert (await events.message())["result"]["protocolVersion"] == "2024-11-05"
+            assert await post({"jsonrpc": "2.0", "method": "notifications/initialized"}) == 202
+            assert await post(call("steps", 3, "t")) == 202
+            assert [(await events.message()).get("method") for _ in range(4)] == [
+                "notifications/progress"
+            ] * 3 + [None]
+            assert await post(b"{") == 400
+            assert await post(call("hang", 4)) == 202
+            await trio.sleep(1)
+        await trio.testing.wait_all_tasks_blocked()
+        assert log == ["began", "ended"]
+        assert (await raw.send(call("add", a=1, b=1), path=path)).status == 404
+
+
+async def test_the_transport_of_2024_is_off_by_default() -> None:
+    """It is deprecated."""
+    async with open_raw(make_server()) as raw:
+        assert (await raw.send(None, {"Accept": "text/event-stream"}, method="GET", path="/sse")).status == 404
+
+
+async def test_the_two_transports_do_not_share_sessions() -> None:
+    """An id of one is none of the other."""
+    async with open_raw(make_server(), HttpServerSettings(sse=True)) as raw:
+        session = await begin(raw)
+        path = f"/messages?session_id={session.headers['Mcp-Session-Id']}"
+        assert (await raw.send(call("add", a=1, b=1), path=path)).status == 404

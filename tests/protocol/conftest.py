@@ -1,0 +1,52 @@
+"""Every test of a `meeting` runs in all revisions and over all bindings, unless it says otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from typing import Any
+
+import pytest
+from meeting import ALL, Hosts, Meeting
+
+from trio_mcp import Revision
+
+
+@pytest.fixture(params=ALL)
+def revision(request: pytest.FixtureRequest) -> Any:
+    """What is spoken."""
+    return Revision(request.param)
+
+
+@pytest.fixture(params=["memory", "stdio"])
+def binding(request: pytest.FixtureRequest) -> Any:
+    """How client and server are connected."""
+    return request.param
+
+
+@pytest.fixture(scope="session")
+def hosts() -> Iterator[Hosts]:
+    """The meetings that are open."""
+    hosts = Hosts()
+    yield hosts
+    hosts.end_all()
+
+
+_FAILED = pytest.StashKey[bool]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Remember which tests have failed."""
+    report = yield
+    if report.failed:
+        item.stash[_FAILED] = True
+    return report
+
+
+@pytest.fixture
+def meeting(request: pytest.FixtureRequest, hosts: Hosts, revision: Revision, binding: str) -> Iterator[Meeting]:
+    """A client and a server that talk."""
+    meeting = hosts.meeting(revision, binding)
+    yield meeting
+    if request.node.stash.get(_FAILED, False):
+        hosts.end(meeting)

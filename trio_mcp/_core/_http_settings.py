@@ -1,0 +1,133 @@
+"""What an HTTP endpoint serves, whom it lets in, and what it may cost. Nothing here does anything."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any, Final, final
+
+import attrs
+
+from ._http_admission import LOCAL_HOSTS, LOCAL_ORIGINS, HostRules
+
+__all__ = ["HttpServerSettings"]
+
+KIB: Final = 1024
+MIB: Final = 1024 * KIB
+
+
+def _check_count(_instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{attribute.name} must be a whole number, not {value!r}")
+    if value < 1:
+        raise ValueError(f"{attribute.name} must be at least 1, not {value!r}")
+
+
+def _check_positive(_instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        raise TypeError(f"{attribute.name} must be a number, not {value!r}")
+    if math.isnan(value) or value <= 0:
+        raise ValueError(f"{attribute.name} must be more than 0, not {value!r}")
+
+
+def _check_path(_instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
+    if not isinstance(value, str) or not value.startswith("/") or "?" in value or "#" in value:
+        raise ValueError(f"{attribute.name} must be a path that begins with a slash, not {value!r}")
+
+
+def _count(default: int) -> int:
+    count: int = attrs.field(default=default, validator=_check_count)
+    return count
+
+
+def _positive(default: float) -> float:
+    number: float = attrs.field(default=default, validator=_check_positive)
+    return number
+
+
+def _path(default: str) -> str:
+    path: str = attrs.field(default=default, validator=_check_path)
+    return path
+
+
+def _names(names: Iterable[str] | None) -> frozenset[str] | None:
+    if isinstance(names, str):
+        raise TypeError(f"allowed hosts and origins come as several, not as {names!r}")
+    return None if names is None else frozenset(names)
+
+
+@final
+@attrs.frozen(kw_only=True)
+class HttpServerSettings:
+    """What an HTTP endpoint serves, whom it lets in, and what it may cost.
+
+    By default it lets in who calls it by a name of this machine itself, and the web pages of this machine. Sizes
+    are bytes, durations are seconds; ``math.inf`` means "never" for a duration.
+
+    Attributes:
+        path: Where the endpoint is, for every revision with Streamable HTTP.
+        allowed_hosts: The values of `Host` that are let in, against DNS rebinding: ``example.com`` with any port,
+            ``example.com:8000`` with that port only, ``*.example.com`` for every name below; `None` for all. A
+            server that others reach by a name needs that name here. Others get 421.
+        allowed_origins: The values of `Origin` that are let in: ``https://example.com``, or
+            ``http://localhost:*`` for any port; `None` for all. Others get 403.
+        cors: Whether web pages of the allowed origins may read what is answered (the Fetch standard's CORS).
+        json_only: Whether requests are answered by one JSON object each and never by a stream. What a handler
+            reports meanwhile then goes nowhere in the modern era, and to the session's own stream in the legacy
+            era. ``subscriptions/listen`` is a stream all the same.
+        stateless: Whether requests of the legacy era are served one by one, without sessions. Handlers can then
+            ask their clients nothing, and nobody is told of changes.
+        sse: Whether HTTP+SSE, the deprecated transport of 2024-11-05, is served beside it.
+        sse_path: Where its stream is.
+        messages_path: Where its messages are posted to.
+        max_body_bytes: The largest body of a request; 413 beyond.
+        max_head_bytes: What the header fields of a request may weigh together; 431 beyond.
+        body_timeout: How long a body may take to arrive; 408 beyond.
+        send_timeout: How long a client may read nothing of what is written to it before its connection is cut.
+        idle_timeout: How long a connection is kept without a request, and how long a head may take to arrive.
+        max_connections: Connections at once; further ones wait to be accepted.
+        keep_alive_interval: How long a stream is silent before a comment shows that it lives, and how long a
+            request may take before its answer becomes a stream.
+        max_requests: Requests that are served at once, of all clients; 503 beyond.
+        max_requests_per_principal: The same, of one client: a principal, or an address where nobody
+            authenticates; 429 beyond.
+        max_request_rate: Requests per second of one client, in the long run; 429 beyond.
+        request_burst: How many requests may come at once before that counts.
+        max_sessions: Sessions of the legacy era at once; 503 beyond.
+        session_idle_timeout: How long a session is kept while its client has no request and no stream open.
+        retry_delay: How long clients of the legacy era are asked to wait before they take a stream up again.
+    """
+
+    path: str = _path("/mcp")
+    allowed_hosts: frozenset[str] | None = attrs.field(default=LOCAL_HOSTS, converter=_names)
+    allowed_origins: frozenset[str] | None = attrs.field(default=LOCAL_ORIGINS, converter=_names)
+    cors: bool = False
+    json_only: bool = False
+    stateless: bool = False
+    sse: bool = False
+    sse_path: str = _path("/sse")
+    messages_path: str = _path("/messages")
+    max_body_bytes: int = _count(4 * MIB)
+    max_head_bytes: int = _count(32 * KIB)
+    body_timeout: float = _positive(30.0)
+    send_timeout: float = _positive(30.0)
+    idle_timeout: float = _positive(75.0)
+    max_connections: int = _count(1_000)
+    keep_alive_interval: float = _positive(15.0)
+    max_requests: int = _count(1_000)
+    max_requests_per_principal: int = _count(200)
+    max_request_rate: float = _positive(math.inf)
+    request_burst: int = _count(100)
+    max_sessions: int = _count(10_000)
+    session_idle_timeout: float = _positive(1_800.0)
+    retry_delay: float = _positive(1.0)
+
+    def __attrs_post_init__(self) -> None:
+        self.host_rules()  # what cannot be read is refused here, and not at the first request
+        paths = (self.path, self.sse_path, self.messages_path) if self.sse else (self.path,)
+        if len(set(paths)) < len(paths):
+            raise ValueError("path, sse_path and messages_path must differ")
+
+    def host_rules(self) -> HostRules:
+        """Return who is let in."""
+        return HostRules(allowed_hosts=self.allowed_hosts, allowed_origins=self.allowed_origins)

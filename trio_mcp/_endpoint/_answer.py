@@ -1,0 +1,155 @@
+"""The answer to one modern POST: a JSON object, or a stream once something has to be said before it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, final
+
+import trio
+
+from .._channel import Outgoing
+from .._codec._jsonrpc import Encoded, encode_notification
+from .._core._http_status import status_of_error
+from .._core._sse import encode_sse_comment, encode_sse_event
+from .._errors import LocalProtocolError
+from .._limits import Limits
+from .._peer._exchange import Exchange, OnProgress
+from .._peer._interposed import interpose, notification
+from .._peer._middleware import Message, Middleware
+from .._peer._outbox import Outbox, OutboxEntry
+from .._peer._reply import Reply
+from ._call import HttpCall
+
+__all__ = ["KEEP_ALIVE", "PostAnswer"]
+
+KEEP_ALIVE: Final = encode_sse_comment()
+
+
+@final
+class PostAnswer:
+    """Where what an exchange sends goes; see `ExchangeSink`.
+
+    A stream has a task of its own that writes it, so that a handler which is cancelled while it waits for room
+    tears nothing.
+
+    Args:
+        call: The POST.
+        nursery: Where the task runs.
+        limits: How much may lie ready, and how large a message may be.
+        middleware: What notifications pass.
+        keep_alive: How long a stream is silent before it shows that it lives, in seconds.
+        may_stream: Whether the answer may be a stream; if not, what is said before it goes nowhere.
+    """
+
+    def __init__(
+        self,
+        call: HttpCall,
+        nursery: trio.Nursery,
+        limits: Limits,
+        middleware: Sequence[Middleware],
+        *,
+        keep_alive: float,
+        may_stream: bool,
+    ) -> None:
+        self._call = call
+        self._nursery = nursery
+        self._limits = limits
+        self._middleware = middleware
+        self._keep_alive = keep_alive
+        self._may_stream = may_stream
+        self._outbox: Outbox | None = None
+
+    def stream(self) -> None:
+        """Make a stream of it, unless it is one, or must be none. Never waits."""
+        if self._outbox is None and self._may_stream:
+            self._outbox = Outbox(self._limits.max_outbox_bytes)
+            self._nursery.start_soon(self._write, self._outbox, name=f"streaming to {self._call.client}")
+
+    async def _write(self, outbox: Outbox) -> None:
+        call = self._call
+        await call.start_stream()
+        if not outbox.size:
+            await call.send(KEEP_ALIVE)  # some proxies send the head on only when something follows it
+        while True:
+            entries: list[OutboxEntry] = []
+            with trio.move_on_after(self._keep_alive):
+                entries = await outbox.take()
+            await call.send(b"".join([encode_sse_event(e.message.data) for e in entries]) or KEEP_ALIVE)
+
+    async def finish(self, reply: Reply) -> None:
+        """Send what the request is answered with, and wait until the wire has it."""
+        if self._outbox is None:
+            self._may_stream = False
+            code = reply.error_code
+            status = 200 if code is None else status_of_error(code, modern=True)
+            await self._call.respond(status, reply.data)
+        else:
+            self._call.on_answer()
+            self._outbox.put(OutboxEntry(Outgoing(reply.data)))
+            await self._outbox.wait_empty()
+            await self._call.finish()
+
+    # What an exchange asks.
+
+    async def send_notification(
+        self, exchange: Exchange, method: str, params: Mapping[str, Any] | Encoded | None
+    ) -> None:
+        """Send a notification that belongs to the exchange, waiting for room."""
+        if not self._middleware or method == "notifications/progress":
+            await self._send(exchange, method, params)
+            return
+
+        async def send(message: Message) -> None:
+            await self._send(exchange, message.method, message.params)
+
+        await interpose(self._middleware, notification(method, params), send)
+
+    async def _send(self, exchange: Exchange, method: str, params: Mapping[str, Any] | Encoded | None) -> None:
+        await trio.lowlevel.checkpoint_if_cancelled()
+        data = self._encoded(method, params)
+        self.stream()
+        if self._outbox is not None:
+            await self._outbox.wait_room()
+            if not exchange.is_over:
+                self._outbox.put(OutboxEntry(Outgoing(data)))
+        await trio.lowlevel.cancel_shielded_checkpoint()
+
+    def send_notification_nowait(
+        self, exchange: Exchange, method: str, params: Mapping[str, Any] | Encoded | None
+    ) -> None:
+        """Send a notification that belongs to the exchange, if there is room.
+
+        Raises:
+            trio.WouldBlock: There is no room; nothing was sent.
+        """
+        data = self._encoded(method, params)
+        self.stream()
+        if self._outbox is not None and not exchange.is_over:
+            if self._outbox.is_full:
+                raise trio.WouldBlock
+            self._outbox.put(OutboxEntry(Outgoing(data)))
+
+    def _encoded(self, method: str, params: Mapping[str, Any] | Encoded | None) -> bytes:
+        data = encode_notification(method, params)
+        limit = self._limits.max_message_bytes
+        if len(data) > limit:
+            raise LocalProtocolError(f"{method} is {len(data)} bytes as a message; max_message_bytes is {limit}")
+        return data
+
+    async def send_request(
+        self,
+        exchange: Exchange,
+        method: str,
+        params: Mapping[str, Any] | None,
+        on_progress: OnProgress | None,
+    ) -> dict[str, Any]:
+        """Refuse to ask: there are no requests of servers in the modern era.
+
+        Raises:
+            LocalProtocolError: Always.
+        """
+        del exchange, params, on_progress
+        await trio.lowlevel.checkpoint()
+        raise LocalProtocolError(
+            f"{method}: {self._call.method} {self._call.path} cannot carry a server's request"
+        )

@@ -1,0 +1,172 @@
+"""One HTTP request and the way back, as a host carries them. What is in them is not looked at here."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Final, TypeAlias, final
+
+import attrs
+import trio
+
+from .._core._headers import HeaderField, Headers
+from .._core._http_admission import EVENT_STREAM, JSON
+from .._groups import sole_error
+
+__all__ = ["Authenticate", "HttpCall", "HttpOrigin", "connected"]
+
+STREAM_HEADERS: Final = (
+    (b"content-type", EVENT_STREAM.encode("ascii")),
+    (b"cache-control", b"no-cache, no-transform"),
+    (b"x-accel-buffering", b"no"),
+)
+"""The head of a stream. Proxies must neither keep it nor gather it (2026-07-28, "Receiving Messages")."""
+
+
+def _nothing() -> None:
+    pass
+
+
+class HttpCall(abc.ABC):
+    """One HTTP request and the way back. Hosts implement it; one object is one request.
+
+    Attributes:
+        method: In capitals.
+        path: Where it goes, decoded, without what the host is mounted under.
+        query: What follows the question mark, as it came.
+        headers: Its header fields.
+        client: The address it came from; `None` where there are no addresses.
+        scheme: ``http`` or ``https``.
+        root: What the host is mounted under, without a slash at the end.
+        principal: Who sent it, once that is known.
+        answer_headers: What every answer to it says beside its own header fields.
+        is_started: Whether an answer has begun.
+        on_answer: Called before the last of the answer is sent, at least once: nothing is being done any more.
+    """
+
+    def __init__(
+        self,
+        *,
+        method: str,
+        path: str,
+        headers: Headers,
+        query: str = "",
+        client: str | None = None,
+        scheme: str = "http",
+        root: str = "",
+    ) -> None:
+        self.method: Final = method
+        self.path: Final = path
+        self.query: Final = query
+        self.headers: Final = headers
+        self.client: Final = client
+        self.scheme: Final = scheme
+        self.root: Final = root
+        self.principal: str | None = None
+        self.answer_headers: list[HeaderField] = []
+        self.is_started = False
+        self.on_answer: Callable[[], object] = _nothing
+
+    @abc.abstractmethod
+    async def read_body(self) -> bytes:
+        """Wait for the body, within the limits that the host was given.
+
+        Raises:
+            HttpRefused: It is too large (413), or came too slowly (408), or its sender has gone (400).
+        """
+
+    @abc.abstractmethod
+    async def wait_disconnected(self) -> None:
+        """Wait until the other side is gone, or wants no answer any more."""
+
+    @abc.abstractmethod
+    async def send_head(self, status: int, headers: Sequence[HeaderField]) -> None:
+        """Begin the answer."""
+
+    @abc.abstractmethod
+    async def send(self, data: bytes) -> None:
+        """Send a part of the body, and wait until the wire has taken it. Does nothing when nobody reads on.
+
+        Cancelling this may tear what is sent, so only a task that ends the answer may be cancelled here.
+        """
+
+    @abc.abstractmethod
+    async def finish(self) -> None:
+        """The answer is complete."""
+
+    @property
+    def key(self) -> str:
+        """Whose limits count: the principal's, or the address's where nobody authenticates."""
+        return self.client or "" if self.principal is None else f"principal {self.principal}"
+
+    @final
+    async def start(self, status: int, headers: Sequence[HeaderField]) -> None:
+        """Begin the answer."""
+        self.is_started = True
+        await self.send_head(status, [*headers, *self.answer_headers])
+
+    @final
+    async def start_stream(self, headers: Sequence[HeaderField] = ()) -> None:
+        """Begin an answer that is a stream of events."""
+        await self.start(200, [*STREAM_HEADERS, *headers])
+
+    @final
+    async def respond(
+        self, status: int, body: bytes = b"", headers: Sequence[HeaderField] = (), *, content_type: str = JSON
+    ) -> None:
+        """Send a whole answer."""
+        self.on_answer()
+        fields = list(headers)
+        if body:
+            fields.append((b"content-type", content_type.encode("ascii")))
+        if status != 204:
+            fields.append((b"content-length", b"%d" % len(body)))
+        await self.start(status, fields)
+        if body:
+            await self.send(body)
+        await self.finish()
+
+
+Authenticate: TypeAlias = Callable[[HttpCall], Awaitable[str | None]]
+"""Finds out who sends a request: called with each before its body is read. Returns the principal, or raises
+`HttpRefused` with the status and the header fields of the refusal."""
+
+
+@final
+@attrs.frozen(eq=False)
+class HttpOrigin:
+    """One request as the origin of a message; see `Origin`."""
+
+    principal: str | None
+
+
+@asynccontextmanager
+async def connected(call: HttpCall, on_gone: Callable[[], object] | None = None) -> AsyncGenerator[trio.Nursery]:
+    """Run the body while the other side is there; when it goes, the body is cancelled.
+
+    Yields the nursery around it. An exception of the body comes out as itself.
+
+    Args:
+        call: The request.
+        on_gone: Called first when the other side goes.
+    """
+    error: BaseException | None = None
+    try:
+        async with trio.open_nursery() as nursery:
+
+            async def watch() -> None:
+                await call.wait_disconnected()
+                if on_gone is not None:
+                    on_gone()
+                nursery.cancel_scope.cancel(reason="the client has gone")
+
+            nursery.start_soon(watch, name=f"watching {call.method} {call.path}")
+            yield nursery
+            nursery.cancel_scope.cancel(reason="the request is answered")
+    except BaseExceptionGroup as group:
+        error = sole_error(group)
+        if error is None:
+            raise
+    if error is not None:
+        raise error  # outside the handler, so that its context stays its own

@@ -1,0 +1,320 @@
+"""The HTTP endpoint of a server: who is let in, where a request goes, and of which era it is.
+
+Each request is looked at by itself, so that clients of every revision use one endpoint at the same time:
+
+    its parameters name a modern revision, or `MCP-Protocol-Version` does   ──> one exchange (`_modern`)
+    anything else                                                           ──> a session (`_legacy`)
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Final, final
+
+import attrs
+import trio
+
+from .._codec import _json
+from .._codec._json import is_array, is_object
+from .._codec._jsonrpc import InvalidMessage, Message, Notification, Request, encode_error, parse_message, read_id
+from .._core._http_admission import EVENT_STREAM, JSON, HttpRefused, check_accept, check_content_type
+from .._core._http_headers import LAST_EVENT_ID, METHOD, NAME, PROTOCOL_VERSION, SESSION_ID
+from .._core._http_settings import HttpServerSettings
+from .._errors import INTERNAL_ERROR, PARSE_ERROR, UNSUPPORTED_PROTOCOL_VERSION, RequestError
+from .._groups import sole_error
+from .._revisions import Revision
+from .._server._server import Server
+from ._call import Authenticate, HttpCall
+from ._event_store import EventStore, MemoryEventStore
+from ._legacy import LegacySessions
+from ._load import Load
+from ._modern import ModernRequests, names_era
+
+__all__ = ["Endpoint", "EndpointStatistics", "open_endpoint"]
+
+_log: Final = logging.getLogger("trio_mcp.http")
+
+MAX_BATCH: Final = 1_000
+"""Messages in one batch."""
+
+_OURS: Final = f"{LAST_EVENT_ID}, {METHOD}, {NAME}, {PROTOCOL_VERSION}, {SESSION_ID}"
+_ALLOWED_HEADERS: Final = f"Accept, Authorization, Content-Type, {_OURS}".encode("ascii")
+_EXPOSED_HEADERS: Final = f"{SESSION_ID}, WWW-Authenticate, Retry-After".encode("ascii")
+
+
+@final
+@attrs.frozen
+class EndpointStatistics:
+    """What is going on at an endpoint.
+
+    Attributes:
+        requests: Requests that are being served.
+        standing: Places that subscriptions take.
+        sessions: Sessions of the legacy era.
+    """
+
+    requests: int
+    standing: int
+    sessions: int
+
+
+@final
+class Endpoint:
+    """Answers HTTP requests. Made by `open_endpoint`."""
+
+    def __init__(
+        self,
+        server: Server[Any],
+        settings: HttpServerSettings,
+        modern: ModernRequests,
+        legacy: LegacySessions,
+        load: Load,
+        authenticate: Authenticate | None,
+    ) -> None:
+        self._server = server
+        self._settings = settings
+        self._modern = modern
+        self._legacy = legacy
+        self._load = load
+        self._authenticate = authenticate
+        self._hosts = settings.host_rules()
+        self._active = 0
+        self._idle = trio.lowlevel.ParkingLot()
+
+    def statistics(self) -> EndpointStatistics:
+        """Return counters, for tests and debugging."""
+        return EndpointStatistics(self._load.running, self._load.standing, len(self._legacy))
+
+    async def handle(self, call: HttpCall) -> None:
+        """Answer one request. What fails costs that request alone.
+
+        Cancelled, the request is given up.
+        """
+        self._active += 1
+        try:
+            await self._admit(call)
+        except HttpRefused as refused:
+            await self._refuse(call, refused)
+        except Exception:
+            # The boundary of one request: it is told to our log in full, and to the other side not at all.
+            _log.exception("%s %s failed", call.method, call.path)
+            if not call.is_started:
+                await call.respond(500, encode_error(None, RequestError(INTERNAL_ERROR, "internal error")))
+        finally:
+            self._active -= 1
+            if not self._active:
+                self._idle.unpark_all()
+
+    async def _refuse(self, call: HttpCall, refused: HttpRefused) -> None:
+        # A wrong name or page is somebody's setting, or somebody's attack; the rest is a client's business.
+        level = logging.WARNING if refused.status in (403, 421) else logging.INFO
+        _log.log(level, "refused %s %.100s of %s: %s", call.method, call.path, call.client, refused)
+        if not call.is_started:
+            await call.respond(refused.status, encode_error(None, refused.error), refused.headers)
+
+    async def _admit(self, call: HttpCall) -> None:
+        """Check who is asking and for what, and go on."""
+        settings = self._settings
+        size = sum(len(name) + len(value) for name, value in call.headers)
+        if size > settings.max_head_bytes:
+            raise HttpRefused(431, f"header fields of {size} bytes; max_head_bytes is {settings.max_head_bytes}")
+        self._hosts.check(call.headers)
+        origin = call.headers.get("origin")
+        if settings.cors and origin is not None:
+            call.answer_headers += [
+                (b"access-control-allow-origin", origin.encode("latin-1")),
+                (b"access-control-expose-headers", _EXPOSED_HEADERS),
+                (b"vary", b"Origin"),
+            ]
+        await self._route(call)
+
+    async def _route(self, call: HttpCall) -> None:
+        settings, path = self._settings, call.path.rstrip("/") or "/"
+        routes: dict[str, dict[str, Any]] = {
+            settings.path.rstrip("/") or "/": {
+                "POST": self._post,
+                "GET": self._legacy.get,
+                "DELETE": self._legacy.delete,
+            }
+        }
+        if settings.sse and self._legacy.is_served:
+            routes[settings.sse_path] = {"GET": self._legacy.stream_as_2024}
+            routes[settings.messages_path] = {"POST": self._post_as_2024}
+        methods = routes.get(path)
+        if methods is None:
+            raise HttpRefused(404, f"there is nothing at {call.path[:100]!r}")
+        if call.method == "OPTIONS" and settings.cors:
+            await self._preflight(call, ", ".join(methods).encode("ascii"))
+        elif (answer := methods.get(call.method)) is None:
+            raise HttpRefused(
+                405, f"{call.method[:20]} is not allowed here", [(b"allow", ", ".join(methods).encode("ascii"))]
+            )
+        else:
+            if self._authenticate is not None:
+                call.principal = await self._authenticate(call)
+            await answer(call)
+
+    async def _preflight(self, call: HttpCall, methods: bytes) -> None:
+        asked = call.headers.get("access-control-request-headers") or ""
+        mirrored = [name.strip() for name in asked.split(",") if name.strip().lower().startswith("mcp-param-")]
+        allowed = b", ".join((_ALLOWED_HEADERS, *(name.encode("latin-1") for name in mirrored)))
+        await call.respond(
+            204,
+            headers=[
+                (b"access-control-allow-methods", methods),
+                (b"access-control-allow-headers", allowed),
+                (b"access-control-max-age", b"86400"),
+            ],
+        )
+
+    # POSTs.
+
+    async def _post(self, call: HttpCall) -> None:
+        check_content_type(call.headers)
+        check_accept(call.headers, *((JSON,) if self._settings.json_only else (JSON, EVENT_STREAM)))
+        with self._load.request(call.key) as call.on_answer:
+            body = await call.read_body()
+            value = self._decoded(body)
+            if is_array(value):
+                await self._post_batch(call, body, value)
+                return
+            try:
+                message = parse_message(value)
+            except InvalidMessage as error:
+                await self._invalid(call, value, error)
+                return
+            if self._is_modern(call, message):
+                await self._post_modern(call, message)
+            else:
+                await self._legacy.post(call, body, [message])
+
+    @staticmethod
+    def _decoded(body: bytes) -> Any:
+        try:
+            return _json.decode(body)
+        except (ValueError, RecursionError) as error:
+            raise HttpRefused(400, f"parse error: {error}", code=PARSE_ERROR) from error
+
+    async def _invalid(self, call: HttpCall, value: Any, error: InvalidMessage) -> None:
+        problem = HttpRefused(400, f"invalid request: {error.reason}")
+        id = read_id(value.get("id")) if is_object(value) else None
+        _log.info("refused %s %.100s of %s: %s", call.method, call.path, call.client, problem)
+        await call.respond(400, encode_error(id if error.answerable else None, problem.error))
+
+    def _is_modern(self, call: HttpCall, message: Message) -> bool:
+        """Whether a message is of the modern era: it says so itself, or its header does."""
+        if isinstance(message, (Request, Notification)) and names_era(message.params):
+            return True
+        version = call.headers.get(PROTOCOL_VERSION)
+        if version is None:
+            return not self._legacy.is_served
+        known = next((revision for revision in Revision if revision == version), None)
+        if known is not None:
+            return known.is_modern or not self._legacy.is_served
+        # A revision nobody knows. Sessions, and what begins them, are the legacy era's.
+        begins = isinstance(message, Request) and message.method == "initialize"
+        return SESSION_ID not in call.headers and not begins
+
+    async def _post_modern(self, call: HttpCall, message: Message) -> None:
+        if isinstance(message, Request):
+            version = call.headers.get(PROTOCOL_VERSION)
+            if not names_era(message.params) and version is not None and not self._speaks(version):
+                await self._modern.refuse(call, message, self._unsupported(version))
+            else:
+                await self._modern.request(call, message)
+        elif isinstance(message, Notification):
+            await self._modern.notification(call, message)
+        else:
+            raise HttpRefused(
+                400, "invalid request: a server of this revision asks nothing, so there is no answer"
+            )
+
+    def _speaks(self, version: str) -> bool:
+        return any(revision == version and revision.is_modern for revision in self._server.revisions)
+
+    def _unsupported(self, version: str) -> RequestError:
+        data: Mapping[str, object] = {
+            "supported": [str(revision) for revision in sorted(self._server.revisions, reverse=True)],
+            "requested": version,
+        }
+        return RequestError(UNSUPPORTED_PROTOCOL_VERSION, f"unsupported protocol version {version[:40]!r}", data)
+
+    async def _post_batch(self, call: HttpCall, body: bytes, values: list[Any]) -> None:
+        """Take a batch: 2025-03-26 alone has them (basic, "Batching")."""
+        if not values or len(values) > MAX_BATCH:
+            raise HttpRefused(
+                400, f"invalid request: a batch of {len(values)} messages; 1 to {MAX_BATCH} may be in one"
+            )
+        if not self._legacy.is_served:
+            raise HttpRefused(400, "invalid request: the revision in use has no batches")
+        messages: list[Message] = []
+        for value in values:
+            try:
+                messages.append(parse_message(value))
+            except InvalidMessage as error:
+                raise HttpRefused(400, f"invalid request: in a batch, {error.reason}") from error
+        await self._legacy.post(call, body, messages, is_batch=True)
+
+    async def _post_as_2024(self, call: HttpCall) -> None:
+        check_content_type(call.headers)
+        with self._load.request(call.key) as call.on_answer:
+            body = await call.read_body()
+            self._decoded(body)
+            await self._legacy.post_as_2024(call, body)
+
+    # How it ends.
+
+    async def drain(self) -> None:
+        """Serve nothing new; let what is being served finish within `Limits.drain_timeout`, then cancel it.
+
+        What came is answered, subscriptions and sessions are ended in good order. May be cancelled.
+        """
+        limits = self._server.limits
+        with trio.move_on_after(limits.drain_timeout + limits.goodbye_timeout):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._modern.drain)
+                nursery.start_soon(self._legacy.drain)
+            while self._active:
+                await self._idle.park()
+
+
+@asynccontextmanager
+async def open_endpoint(
+    server: Server[Any],
+    settings: HttpServerSettings | None = None,
+    *,
+    authenticate: Authenticate | None = None,
+    event_store: EventStore | None = None,
+) -> AsyncGenerator[Endpoint]:
+    """Run a server as an HTTP endpoint for as long as the body runs.
+
+    Leaving cancels what is still being served; `Endpoint.drain` before lets it finish. An exception of the body
+    comes out as itself.
+
+    Args:
+        server: The server.
+        settings: What is served, and to whom.
+        authenticate: Finds out who sends a request.
+        event_store: Keeps events for clients of the legacy era that lost a connection; in memory by default.
+    """
+    settings = HttpServerSettings() if settings is None else settings
+    store = MemoryEventStore() if event_store is None else event_store
+    error: BaseException | None = None
+    async with server.open_service() as service:
+        try:
+            async with trio.open_nursery() as nursery:
+                load = Load(settings, server.limits)
+                modern = ModernRequests(server, service, settings, load)
+                legacy = LegacySessions(server, service, nursery, settings, store)
+                try:
+                    yield Endpoint(server, settings, modern, legacy, load, authenticate)
+                finally:
+                    nursery.cancel_scope.cancel(reason="the endpoint was closed")
+        except BaseExceptionGroup as group:
+            error = sole_error(group)
+            if error is None:
+                raise
+        if error is not None:
+            raise error  # outside the handler, so that its context stays its own

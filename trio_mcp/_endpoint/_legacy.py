@@ -1,0 +1,238 @@
+"""Requests of the legacy era: which session they belong to, and how sessions begin and end.
+
+Spec: 2025-11-25, basic/transports, "Session Management"; 2024-11-05, basic/transports, "HTTP with SSE".
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from typing import Any, Final, final
+from urllib.parse import parse_qs
+
+import trio
+
+from .._codec._jsonrpc import Message, Request
+from .._core._http_admission import EVENT_STREAM, HttpRefused, check_accept
+from .._core._http_headers import PROTOCOL_VERSION, SESSION_ID
+from .._core._http_settings import HttpServerSettings
+from .._core._lifecycle import DEFAULT_LOG_LEVEL, Agreement
+from .._errors import SERVER_BUSY
+from .._groups import sole_error
+from .._revisions import BATCH_REVISION, Revision
+from .._server._server import Server
+from .._server._service import Service
+from .._server._shutdown import Shutdown
+from ._call import HttpCall
+from ._event_store import EventStore
+from ._session import LegacySession, session_ended
+
+__all__ = ["LegacySessions"]
+
+SESSION_ID_BYTES: Final = 24
+ASSUMED: Final = Revision.V2025_03_26
+"""What a request without `MCP-Protocol-Version` is of, where nothing else says so ("Protocol Version Header")."""
+
+
+@final
+class LegacySessions:
+    """All sessions of one endpoint.
+
+    Args:
+        server: The server.
+        service: The run of it.
+        nursery: Where sessions run.
+        settings: How many there may be, and how they are served.
+        store: Keeps events for clients that lost a connection.
+    """
+
+    def __init__(
+        self,
+        server: Server[Any],
+        service: Service[Any],
+        nursery: trio.Nursery,
+        settings: HttpServerSettings,
+        store: EventStore,
+    ) -> None:
+        self._server = server
+        self._service = service
+        self._nursery = nursery
+        self._settings = settings
+        self._store = store
+        self._shutdown = Shutdown()
+        self._sessions: dict[str, LegacySession] = {}
+        self._legacy = frozenset(revision for revision in server.revisions if not revision.is_modern)
+        self._ended = trio.lowlevel.ParkingLot()
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    @property
+    def is_served(self) -> bool:
+        """Whether the server speaks any revision of this era."""
+        return bool(self._legacy)
+
+    # Streamable HTTP.
+
+    async def post(
+        self, call: HttpCall, body: bytes, messages: Sequence[Message], *, is_batch: bool = False
+    ) -> None:
+        """Answer a POST.
+
+        Raises:
+            HttpRefused: It belongs to no session, or cannot begin one.
+        """
+        revision = self._check_version(call)
+        begins = not is_batch and isinstance(messages[0], Request) and messages[0].method == "initialize"
+        if self._settings.stateless:
+            self._check_batch(is_batch, revision)
+            await self._serve_alone(call, body, messages, None if begins else revision)
+        elif SESSION_ID in call.headers:
+            session = self._find(call)
+            self._check_batch(is_batch, session.revision)
+            await session.post(call, body, messages)
+        elif begins:
+            await self._begin(call, body, messages)
+        else:
+            raise HttpRefused(400, f"{SESSION_ID} is missing; sessions begin with initialize")
+
+    @staticmethod
+    def _check_batch(is_batch: bool, revision: Revision | None) -> None:  # noqa: FBT001 - checked here alone
+        if is_batch and revision is not BATCH_REVISION:
+            raise HttpRefused(400, "invalid request: the revision in use has no batches")
+
+    def _check_version(self, call: HttpCall) -> Revision:
+        version = call.headers.get(PROTOCOL_VERSION)
+        if version is None:
+            return ASSUMED
+        for revision in self._legacy:
+            if revision == version:
+                return revision
+        raise HttpRefused(400, f"{PROTOCOL_VERSION} {version[:40]!r} is not a revision that this server speaks")
+
+    def _find(self, call: HttpCall) -> LegacySession:
+        session = self._sessions.get(call.headers.get(SESSION_ID) or "")
+        if session is None or session.has_ended or session.principal != call.principal:
+            raise session_ended()  # nobody learns whether others have sessions
+        return session
+
+    async def _open(self, call: HttpCall, *, event_type: str | None = None) -> LegacySession:
+        if len(self._sessions) >= self._settings.max_sessions:
+            problem = f"there are {len(self._sessions)} sessions already (max_sessions)"
+            raise HttpRefused(503, problem, [(b"retry-after", b"60")], code=SERVER_BUSY)
+        if self._shutdown.is_draining:
+            raise HttpRefused(503, "serving is about to end", code=SERVER_BUSY)
+        session = LegacySession(
+            secrets.token_urlsafe(SESSION_ID_BYTES),
+            self._server,
+            self._settings,
+            call.principal,
+            None if event_type is not None else self._store,
+            event_type=event_type,
+        )
+        self._sessions[session.id] = session
+        await self._nursery.start(self._run, session, name=f"session {session.id[:8]}…")
+        return session
+
+    async def _run(
+        self, session: LegacySession, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        try:
+            await session.serve_session(self._service, self._shutdown, task_status=task_status)
+        finally:
+            del self._sessions[session.id]
+            self._ended.unpark_all()
+
+    async def _begin(self, call: HttpCall, body: bytes, messages: Sequence[Message]) -> None:
+        session = await self._open(call)
+        try:
+            await session.post(call, body, messages, [(SESSION_ID.encode("ascii"), session.id.encode("ascii"))])
+        except BaseException:
+            session.end("its client has gone before it began")
+            raise
+        if session.has_failed:
+            session.end("its handshake was refused")
+
+    async def _serve_alone(
+        self, call: HttpCall, body: bytes, messages: Sequence[Message], revision: Revision | None
+    ) -> None:
+        """Serve a POST by a session that lasts for it alone."""
+        assumed = None if revision is None else Agreement(revision, {}, None, DEFAULT_LOG_LEVEL)
+        session = LegacySession("", self._server, self._settings, call.principal, None, assumed=assumed)
+        error: BaseException | None = None
+        try:
+            async with trio.open_nursery() as nursery:
+                await nursery.start(session.serve_session, self._service, self._shutdown)
+                try:
+                    await session.post(call, body, messages)
+                finally:
+                    session.end("its POST is answered")
+        except BaseExceptionGroup as group:
+            error = sole_error(group)
+            if error is None:
+                raise
+        if error is not None:
+            raise error  # outside the handler, so that its context stays its own
+
+    async def get(self, call: HttpCall) -> None:
+        """Answer a GET with a stream.
+
+        Raises:
+            HttpRefused: There is none.
+        """
+        self._refuse_without_sessions()
+        check_accept(call.headers, EVENT_STREAM)
+        self._check_version(call)
+        if SESSION_ID not in call.headers:
+            raise HttpRefused(400, f"{SESSION_ID} is missing")
+        await self._find(call).listen(call)
+
+    async def delete(self, call: HttpCall) -> None:
+        """Answer a DELETE: the client has no more use for its session.
+
+        Raises:
+            HttpRefused: There is none.
+        """
+        self._refuse_without_sessions()
+        self._check_version(call)
+        if SESSION_ID not in call.headers:
+            raise HttpRefused(400, f"{SESSION_ID} is missing")
+        self._find(call).end("its client ended it")
+        await call.respond(204)
+
+    def _refuse_without_sessions(self) -> None:
+        if self._settings.stateless or not self.is_served:
+            raise HttpRefused(405, "this endpoint has no sessions", [(b"allow", b"POST")])
+
+    # HTTP+SSE.
+
+    async def stream_as_2024(self, call: HttpCall) -> None:
+        """Answer the GET that begins a session of HTTP+SSE, and is it.
+
+        Raises:
+            HttpRefused: There cannot be one.
+        """
+        check_accept(call.headers, EVENT_STREAM)
+        session = await self._open(call, event_type="message")
+        url = f"{call.root}{self._settings.messages_path}?session_id={session.id}"
+        await session.listen_as_2024(call, url)
+
+    async def post_as_2024(self, call: HttpCall, body: bytes) -> None:
+        """Take a POST that belongs to a session of HTTP+SSE.
+
+        Raises:
+            HttpRefused: It belongs to none.
+        """
+        ids = parse_qs(call.query).get("session_id", [])
+        session = self._sessions.get(ids[0]) if len(ids) == 1 else None
+        if session is None or session.has_ended or session.principal != call.principal or not session.is_of_2024:
+            raise session_ended()
+        await session.take_as_2024(call, body)
+
+    # How it ends.
+
+    async def drain(self) -> None:
+        """Begin no more sessions, and end those that there are in good order."""
+        self._shutdown.drain()
+        while self._sessions:
+            await self._ended.park()

@@ -1,0 +1,210 @@
+"""Requests of the modern era: each POST is one exchange, and there is nothing between them.
+
+    a POST ──> its header fields agree with its body ──> who serves it?
+        ──> an answer on the spot
+        ──> a handler, in an exchange whose sink is the answer to this POST
+
+When the client goes, the exchange is given up. Handlers that wait for input live in the server's nursery, not
+here.
+
+Spec: 2026-07-28, basic/transports/streamable-http.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any, Final, final
+
+import trio
+
+from .._codec._json import is_object
+from .._codec._jsonrpc import Notification, Request, encode_error, encode_response
+from .._core._http_admission import EVENT_STREAM, HttpRefused, accepts
+from .._core._http_headers import PROTOCOL_VERSION, check_request_headers, version_of
+from .._core._http_settings import HttpServerSettings
+from .._core._http_status import status_of_error
+from .._errors import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, SERVER_BUSY, RequestError
+from .._peer._dispatcher import Dispatcher
+from .._peer._exchange import Exchange, Handler, Standing
+from .._peer._interposed import InterposedDispatcher
+from .._peer._reply import reply_to
+from .._revisions import CLIENT_CAPABILITIES_KEY, METHODS, PROTOCOL_VERSION_KEY, Revision, Side
+from .._server._server import Server
+from .._server._service import Service
+from .._server._session import ServerSession
+from ._answer import PostAnswer
+from ._call import HttpCall, HttpOrigin, connected
+from ._load import Load
+
+__all__ = ["ModernRequests", "names_era"]
+
+_log: Final = logging.getLogger("trio_mcp.http")
+
+
+def names_era(params: Mapping[str, Any] | None) -> bool:
+    """Whether parameters say by themselves that they are of the modern era."""
+    meta = (params or {}).get("_meta")
+    return is_object(meta) and (PROTOCOL_VERSION_KEY in meta or CLIENT_CAPABILITIES_KEY in meta)
+
+
+@final
+class ModernRequests:
+    """Serves them.
+
+    Args:
+        server: The server.
+        service: The run of it.
+        settings: How answers are sent.
+        load: Counts what is served.
+    """
+
+    def __init__(
+        self, server: Server[Any], service: Service[Any], settings: HttpServerSettings, load: Load
+    ) -> None:
+        self._server = server
+        self._service = service
+        self._settings = settings
+        self._load = load
+        # Nothing of it belongs to a client: a modern request brings everything along.
+        session: Dispatcher = ServerSession(server, service, service.background)
+        self._dispatcher = InterposedDispatcher(session, server.middleware) if server.middleware else session
+        self._exchanges: dict[Exchange, None] = {}
+        self._notifications = 0
+        self._refusal: RequestError | None = None
+        self._done = trio.lowlevel.ParkingLot()
+
+    async def request(self, call: HttpCall, request: Request) -> None:
+        """Answer a request."""
+        try:
+            if self._refusal is not None:
+                raise self._refusal
+            self._check(call, request)
+            decision = self._dispatcher.route(request, HttpOrigin(call.principal))
+        except RequestError as error:
+            await self.refuse(call, request, error)
+            return
+        except Exception:
+            # The boundary of one request, as when it comes over any other wire.
+            _log.exception("%s could not be served", request.method)
+            await self.refuse(call, request, RequestError(INTERNAL_ERROR, "internal error"))
+            return
+        if isinstance(decision, Standing):
+            call.on_answer()  # it is no request among others
+            try:
+                with self._load.standing_request(call.key, decision.places):
+                    await self._serve(call, request, decision.handler, decision)
+            except HttpRefused as refused:
+                await call.respond(refused.status, encode_error(request.id, refused.error), refused.headers)
+        elif callable(decision):
+            await self._serve(call, request, decision, None)
+        elif decision is not None:
+            await call.respond(200, encode_response(request.id, decision))
+        else:
+            await call.respond(202)
+
+    async def refuse(self, call: HttpCall, request: Request, error: RequestError) -> None:
+        """Answer a request with an error."""
+        await call.respond(status_of_error(error.code, modern=True), encode_error(request.id, error))
+
+    def _check(self, call: HttpCall, request: Request) -> None:
+        """Check that the header fields say what the body says.
+
+        A version that nobody here speaks is refused as such: its rules for header fields may be others.
+        """
+        params = request.params or {}
+        version = version_of(params)
+        known = {revision for revision in self._server.revisions if revision.is_modern}
+        if version is None or version in known or call.headers.get(PROTOCOL_VERSION) != version:
+            check_request_headers(
+                call.headers, request.method, params, self._server.marks_of(request.method, params)
+            )
+        if not names_era(params):
+            rule = METHODS.get(request.method)
+            if rule is not None and not rule.allows(Side.CLIENT, max(Revision)):
+                raise RequestError(METHOD_NOT_FOUND, f"{max(Revision)} has no method {request.method}")
+            raise RequestError(INVALID_PARAMS, f"params._meta lacks {PROTOCOL_VERSION_KEY}")
+
+    async def _serve(self, call: HttpCall, request: Request, handler: Handler, standing: Standing | None) -> None:
+        """Serve one exchange in this task, with the answer to its POST as its sink."""
+        settings = self._settings
+        wants_stream = accepts(call.headers.get("accept"), EVENT_STREAM)
+        may_stream = standing is not None or (wants_stream and not settings.json_only)
+
+        def given_up() -> None:
+            exchange.give_up("the client closed the response")
+
+        async with connected(call, given_up) as nursery:
+            answer = PostAnswer(
+                call,
+                nursery,
+                self._server.limits,
+                self._server.middleware,
+                keep_alive=settings.keep_alive_interval,
+                may_stream=may_stream,
+            )
+            exchange = Exchange(request, HttpOrigin(call.principal), trio.current_time(), answer)
+            if standing is not None:
+                exchange.on_drain = standing.on_drain
+                if self._refusal is not None:
+                    standing.on_drain()
+            exchange.start_clock()
+            self._exchanges[exchange] = None
+            try:
+                if may_stream and settings.keep_alive_interval < float("inf"):
+                    nursery.start_soon(self._show_life, answer)
+                reply = await reply_to(exchange, handler, self._server.limits)
+                if reply is not None:
+                    await answer.finish(reply)
+            finally:
+                exchange.silenced = True
+                del self._exchanges[exchange]
+                if not self._exchanges:
+                    self._done.unpark_all()
+
+    async def _show_life(self, answer: PostAnswer) -> None:
+        """Whoever waits long, and every proxy on the way, is shown that there is something to wait for."""
+        await trio.sleep(self._settings.keep_alive_interval)
+        answer.stream()
+
+    async def notification(self, call: HttpCall, message: Notification) -> None:
+        """Accept a notification. Whether its sender waits for its handler is up to the sender.
+
+        Raises:
+            HttpRefused: Too many are being handled.
+        """
+        limit = self._server.limits.max_notifications
+        if self._notifications >= limit:
+            raise HttpRefused(
+                503, f"{limit} notifications are being handled (max_notifications)", code=SERVER_BUSY
+            )
+        self._notifications += 1
+        origin = HttpOrigin(call.principal)
+        self._service.background.start_soon(self._notified, message, origin, name=message.method)
+        await call.respond(202)
+
+    async def _notified(self, message: Notification, origin: HttpOrigin) -> None:
+        try:
+            await self._dispatcher.notified(message, origin)
+        finally:
+            self._notifications -= 1
+
+    # How it ends.
+
+    async def drain(self) -> None:
+        """Refuse what comes, let what came finish within `Limits.drain_timeout`, stop the rest and answer it."""
+        self._refusal = RequestError(SERVER_BUSY, "serving is about to end")
+        limits = self._server.limits
+        for exchange in tuple(self._exchanges):
+            if exchange.on_drain is not None:
+                exchange.on_drain()
+        with trio.move_on_after(limits.drain_timeout):
+            await self._wait_done()
+        for exchange in tuple(self._exchanges):
+            exchange.stop("serving ended")
+        with trio.move_on_after(limits.goodbye_timeout):
+            await self._wait_done()
+
+    async def _wait_done(self) -> None:
+        while self._exchanges:
+            await self._done.park()

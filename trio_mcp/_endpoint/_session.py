@@ -1,0 +1,399 @@
+"""One session of the legacy era: a peer whose wire is many POSTs and a GET.
+
+Spec: 2025-11-25, basic/transports, "Streamable HTTP"; 2024-11-05, basic/transports, "HTTP with SSE".
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import re
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, final
+
+import trio
+
+from .._channel import Incoming
+from .._codec import _json
+from .._codec._json import is_object
+from .._codec._jsonrpc import Message, Notification, Request, RequestId, read_id
+from .._core._headers import HeaderField
+from .._core._http_admission import EVENT_STREAM, HttpRefused, accepts
+from .._core._http_headers import LAST_EVENT_ID, SESSION_ID
+from .._core._http_settings import HttpServerSettings
+from .._core._lifecycle import Agreement
+from .._core._sse import encode_sse_event
+from .._revisions import Revision
+from .._server._server import Server
+from .._server._service import Service
+from .._server._shutdown import Shutdown
+from ._call import HttpCall, HttpOrigin, connected
+from ._event_store import EventStore
+from ._event_stream import EventStream
+from ._session_channel import PostOrigin, SessionChannel
+
+__all__ = ["LegacySession", "session_ended"]
+
+_log: Final = logging.getLogger("trio_mcp.http")
+
+STANDALONE: Final = 0
+"""The number of the stream for what belongs to no POST."""
+
+_EVENT_ID: Final = re.compile(r"([0-9]{1,15})-([0-9]{1,15})")
+
+
+def session_ended() -> HttpRefused:
+    """Return the refusal of what belongs to no session; the client then begins a new one."""
+    return HttpRefused(404, f"{SESSION_ID} names no session; it may have ended")
+
+
+@final
+class LegacySession:
+    """One session.
+
+    Args:
+        id: Its id.
+        server: The server.
+        settings: How it is served.
+        principal: Who began it; nobody else may use it.
+        store: Keeps events for clients that lost a connection; `None` if nothing can be taken up again.
+        assumed: What holds without a handshake, for a session that lasts for one POST.
+        event_type: What events are called, where it is not the default.
+    """
+
+    def __init__(
+        self,
+        id: str,
+        server: Server[Any],
+        settings: HttpServerSettings,
+        principal: str | None,
+        store: EventStore | None,
+        *,
+        assumed: Agreement | None = None,
+        event_type: str | None = None,
+    ) -> None:
+        self.id: Final = id
+        self.principal: Final = principal
+        self._server = server
+        self._settings = settings
+        self._store = store
+        self._assumed = assumed
+        self._event_type = event_type
+        self.revision: Revision | None = None if assumed is None else assumed.revision
+        self._standalone = self._new_stream(STANDALONE)
+        self._channel = SessionChannel(f"HTTP session {id[:8]}…", self._standalone)
+        self._streams: dict[int, EventStream] = {STANDALONE: self._standalone}
+        self._asking: dict[RequestId, tuple[EventStream, set[RequestId]]] = {}
+        self._posts = 0
+        self._visits = 0
+        self._scope = trio.CancelScope()
+        self._unstored: dict[EventStream, None] = {}
+        self._nursery: trio.Nursery | None = None
+        self._is_storing = False
+        self._has_ended = False
+
+    def _new_stream(self, number: int) -> EventStream:
+        settings = self._settings
+        return EventStream(
+            self.id,
+            number,
+            self._store,
+            self._store_soon,
+            max_bytes=self._server.limits.max_outbox_bytes,
+            keep_alive=settings.keep_alive_interval,
+            retry_ms=round(settings.retry_delay * 1000),
+            event_type=self._event_type,
+        )
+
+    # How long it lasts.
+
+    async def serve_session(
+        self,
+        service: Service[Any],
+        shutdown: Shutdown,
+        *,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Serve it until it is ended, or idle for too long, or `shutdown` says so."""
+        try:
+            with self._scope:
+                async with trio.open_nursery() as self._nursery:
+                    await self._server.serve_one(
+                        service, self._channel, shutdown, assumed=self._assumed, task_status=task_status
+                    )
+                    self._nursery.cancel_scope.cancel(reason="the session has ended")
+        except Exception:
+            # The boundary of one session: whatever fails in it costs nobody else theirs.
+            _log.exception("%s failed", self._channel.description)
+        finally:
+            self._has_ended = True
+            self._nursery = None
+            for stream in (*self._streams.values(), *(stream for stream, _ in self._asking.values())):
+                stream.end()
+            with trio.CancelScope(shield=True):  # both only tidy up
+                await self._channel.aclose()
+                await self._forget()
+
+    async def _forget(self) -> None:
+        if self._store is not None:
+            try:
+                with trio.move_on_after(self._server.limits.goodbye_timeout):
+                    await self._store.forget(self.id)
+            except Exception:
+                _log.exception("the event store failed; it may keep events of a session that has ended")
+
+    def end(self, reason: str) -> None:
+        """End it: cancel what it serves. Never waits."""
+        self._scope.cancel(reason=reason)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nobody can use it any more."""
+        return self._has_ended or self._scope.cancel_called
+
+    @contextmanager
+    def visited(self) -> Generator[None]:
+        """Keep the session while one of its client's requests is open; then it is idle."""
+        self._visits += 1
+        self._scope.deadline = math.inf
+        try:
+            yield
+        finally:
+            self._visits -= 1
+            if not self._visits:
+                self._scope.deadline = trio.current_time() + self._settings.session_idle_timeout
+
+    # POSTs.
+
+    async def post(
+        self, call: HttpCall, body: bytes, messages: Sequence[Message], headers: Sequence[HeaderField] = ()
+    ) -> None:
+        """Take what a POST brings, and answer it.
+
+        Args:
+            call: The POST.
+            body: Its body.
+            messages: What is in it.
+            headers: What the answer says beside its own header fields, if it is a good one.
+
+        Raises:
+            HttpRefused: The session has ended.
+        """
+        requests = [message for message in messages if isinstance(message, Request)]
+        with self.visited():
+            try:
+                if not requests:
+                    await self._take(call, body, messages)
+                    await call.respond(202)
+                else:
+                    await self._answer(call, body, messages, requests, headers)
+            except (trio.BrokenResourceError, trio.ClosedResourceError):
+                raise session_ended() from None
+
+    async def _take(self, call: HttpCall, body: bytes, messages: Sequence[Message]) -> None:
+        cancelled = _cancelled_in(messages)
+        after = (lambda: self._gave_up(cancelled)) if cancelled else None
+        async with connected(call):
+            await self._channel.put(Incoming(body, HttpOrigin(call.principal)), after)
+
+    def _gave_up(self, ids: Sequence[RequestId]) -> None:
+        """Requests that were given up are never answered, unless they already are."""
+        for id in ids:
+            if id in self._asking:
+                stream, open_ids = self._asking.pop(id)
+                open_ids.discard(id)
+                if not open_ids:
+                    stream.end()
+                    self._forget_ended(stream)
+
+    async def _answer(
+        self,
+        call: HttpCall,
+        body: bytes,
+        messages: Sequence[Message],
+        requests: Sequence[Request],
+        headers: Sequence[HeaderField],
+    ) -> None:
+        self._posts += 1
+        stream = self._new_stream(self._posts)
+        wants_stream = accepts(call.headers.get("accept"), EVENT_STREAM) and requests[0].method != "initialize"
+        may_stream = wants_stream and not self._settings.json_only
+        open_ids = {request.id for request in requests}
+        # An id that is in use stays with the POST that had it first; the peer refuses the second.
+        mine = [id for id in open_ids if self._asking.setdefault(id, (stream, open_ids))[0] is stream]
+
+        def answered() -> None:
+            for id in mine:
+                if id in self._asking and self._asking[id][0] is stream:
+                    del self._asking[id]
+
+        origin = PostOrigin(
+            call.principal,
+            stream,
+            stream if may_stream else self._standalone,
+            answered,
+            is_releasable=may_stream and self.can_prime,
+        )
+        is_taken = has_begun = False
+        try:
+            async with connected(call):
+                cancelled = _cancelled_in(messages)
+                after = (lambda: self._gave_up(cancelled)) if cancelled else None
+                await self._channel.put(Incoming(body, origin), after)
+                is_taken = True
+                with trio.move_on_after(self._settings.keep_alive_interval if may_stream else math.inf):
+                    await stream.wait_something()
+                if may_stream and stream.sole_message() is None and not (stream.is_ended and not stream.has_said):
+                    self._streams[stream.number] = stream
+                    has_begun = True
+                    await call.start_stream(headers)
+                    await stream.deliver(call, 0, prime=self.can_prime)
+                    await call.finish()
+                else:
+                    await self._answer_whole(call, stream, requests, headers)
+        finally:
+            if not is_taken:
+                answered()
+            if not has_begun or self._store is None:
+                stream.abandon()
+            self._forget_ended(stream)
+
+    async def _answer_whole(
+        self, call: HttpCall, stream: EventStream, requests: Sequence[Request], headers: Sequence[HeaderField]
+    ) -> None:
+        """Answer with one JSON object."""
+        while (message := stream.sole_message()) is None and not stream.is_ended:
+            await stream.wait_changed()
+        if message is not None:
+            if requests[0].method == "initialize":
+                self.revision = _revision_in(message)
+            await call.respond(200, message, () if self.has_failed else headers)
+        elif self._has_ended:
+            raise session_ended()
+        else:
+            # The request was given up, and so is not answered; its POST must be.
+            await call.respond(202)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether its handshake was refused, so that it is none."""
+        return self.revision is None
+
+    @property
+    def can_prime(self) -> bool:
+        """Whether the client knows events without data; those of older revisions stumble over them."""
+        return self.revision is not None and self.revision >= Revision.V2025_11_25
+
+    def _forget_ended(self, stream: EventStream) -> None:
+        """Only the store knows of streams that have ended."""
+        if stream.is_ended and not stream.unstored():
+            self._streams.pop(stream.number, None)
+
+    # The GET.
+
+    async def listen(self, call: HttpCall, first: Sequence[bytes] = ()) -> None:
+        """Answer a GET: with what belongs to no POST, or with the rest of a stream that was lost.
+
+        Args:
+            call: The GET.
+            first: What to send first.
+
+        Raises:
+            HttpRefused: `Last-Event-ID` is none of ours.
+        """
+        number, after = STANDALONE, self._standalone.position
+        last_event_id = call.headers.get(LAST_EVENT_ID)
+        if last_event_id is not None and self._store is not None:
+            number, after = self._read_event_id(last_event_id)
+        stream = self._streams.get(number)
+        with self.visited():
+            async with connected(call):
+                if stream is None:
+                    stream = self._new_stream(number)
+                    is_known = await stream.recall(after)
+                else:
+                    is_known = after <= stream.last
+                if not is_known:
+                    raise HttpRefused(
+                        400, f"{LAST_EVENT_ID} {last_event_id!r} is not the id of an event that is kept"
+                    )
+                await call.start_stream()
+                try:
+                    await stream.deliver(call, after, prime=False, first=first)
+                finally:
+                    self._forget_ended(stream)
+                await call.finish()
+
+    def _read_event_id(self, value: str) -> tuple[int, int]:
+        found = _EVENT_ID.fullmatch(value)
+        if found is None or int(found[1]) > self._posts:
+            raise HttpRefused(400, f"{LAST_EVENT_ID} {value[:100]!r} is not the id of an event")
+        return int(found[1]), int(found[2])
+
+    async def listen_as_2024(self, call: HttpCall, messages_url: str) -> None:
+        """Answer the GET that is a whole session of HTTP+SSE, and end with it."""
+        endpoint = encode_sse_event(messages_url.encode("utf-8"), event="endpoint")
+        try:
+            await self.listen(call, [endpoint])
+        finally:
+            self.end("its stream was closed")
+
+    @property
+    def is_of_2024(self) -> bool:
+        """Whether it is a session of HTTP+SSE."""
+        return self._event_type is not None
+
+    async def take_as_2024(self, call: HttpCall, body: bytes) -> None:
+        """Take a message that was posted to a session of HTTP+SSE; it is answered on the session's stream."""
+        try:
+            async with connected(call):
+                await self._channel.put(Incoming(body, HttpOrigin(call.principal)))
+                await call.respond(202, b"Accepted", content_type="text/plain")
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            raise session_ended() from None
+
+    # Storing.
+
+    def _store_soon(self, stream: EventStream) -> None:
+        if self._nursery is None:
+            return
+        self._unstored[stream] = None
+        if not self._is_storing:
+            self._is_storing = True
+            self._nursery.start_soon(self._store_events, name=f"storing events of {self._channel.description}")
+
+    async def _store_events(self) -> None:
+        """Store what is to be stored, and end. What fails is lost for clients that come back, and that is all."""
+        assert self._store is not None
+        try:
+            while self._unstored:
+                stream = next(iter(self._unstored))
+                del self._unstored[stream]
+                if not (events := stream.unstored()):
+                    continue
+                try:
+                    await self._store.append(self.id, stream.number, events)
+                except Exception:
+                    _log.exception("the event store failed; events of %s are lost", self._channel.description)
+                stream.mark_stored(events[-1][0])
+                self._forget_ended(stream)
+        finally:
+            self._is_storing = False
+
+
+def _cancelled_in(messages: Sequence[Message]) -> list[RequestId]:
+    """Return the ids of the requests that are given up."""
+    ids = [
+        read_id((message.params or {}).get("requestId"))
+        for message in messages
+        if isinstance(message, Notification) and message.method == "notifications/cancelled"
+    ]
+    return [id for id in ids if id is not None]
+
+
+def _revision_in(answer: bytes) -> Revision | None:
+    """Return the revision in the answer to a handshake; `None` if it was refused."""
+    result = _json.decode(answer).get("result")
+    version = result.get("protocolVersion") if is_object(result) else None
+    return next((revision for revision in Revision if revision == version), None)

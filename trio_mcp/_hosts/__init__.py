@@ -1,0 +1,1 @@
+"""What carries the HTTP endpoint: an ASGI application, and Hypercorn under it."""

@@ -1,0 +1,200 @@
+"""Serving HTTP: what listens, who accepts, and in which order it all ends.
+
+    listeners ──> the accept loops ──> one task for each connection ──> the endpoint
+
+To end: nobody is accepted any more; the endpoint drains, so that what came is answered; idle connections are
+closed and the others finish; what is left is cut. Each step is bounded.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import ssl
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, Protocol
+from urllib.parse import quote
+
+import trio
+
+from .._core._http_settings import HttpServerSettings
+from .._endpoint._call import Authenticate
+from .._endpoint._endpoint import open_endpoint
+from .._endpoint._event_store import EventStore
+from .._groups import sole_error
+from .._server._serve import register_http, run_until_signal
+from .._server._server import Server
+from .._server._shutdown import Shutdown
+from ._asgi import AsgiApp, AsgiReceive, AsgiScope, AsgiSend, serve_asgi_request
+from ._guarded import WireStream
+from ._listeners import open_listeners
+
+__all__ = ["serve_http"]
+
+_log: Final = logging.getLogger("trio_mcp.http")
+
+_NO_ROOM: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
+_GONE: Final = frozenset({errno.ECONNABORTED, errno.EPROTO, errno.EPERM})
+NO_ROOM_SECONDS: Final = 0.1
+"""How long accepting pauses when the machine has no room for another connection."""
+
+
+class _Connections(Protocol):
+    """What serves the bytes of connections."""
+
+    async def wait_place(self) -> None: ...
+    def enter(self, stream: WireStream) -> None: ...
+    async def serve(self, stream: WireStream) -> None: ...
+    async def finish(self) -> None: ...
+    async def abort(self) -> None: ...
+
+
+def _hypercorn(app: AsgiApp, settings: HttpServerSettings) -> _Connections:
+    from ._hypercorn import HypercornConnections
+
+    return HypercornConnections(app, settings)
+
+
+async def serve_http(
+    server: Server[Any],
+    host: str | None = "127.0.0.1",
+    port: int = 8000,
+    *,
+    settings: HttpServerSettings | None = None,
+    ssl_context: ssl.SSLContext | None = None,
+    unix_path: str | os.PathLike[str] | None = None,
+    unix_mode: int = 0o600,
+    authenticate: Authenticate | None = None,
+    event_store: EventStore | None = None,
+    shutdown: Shutdown | None = None,
+    task_status: trio.TaskStatus[tuple[str, ...]] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Serve HTTP until told to end: ``urls = await nursery.start(serve_http, server)``.
+
+    One endpoint serves clients of every revision. It speaks HTTP/1.1; for HTTP/2 put a reverse proxy in front.
+    What one connection does costs no other anything. When `shutdown` says so, nobody new is accepted, what came
+    is answered within `Limits.drain_timeout`, and what is left then is cancelled. Cancelled, every handler is
+    cancelled and its cleanup runs. Either way nothing is left.
+
+    Args:
+        server: The server.
+        host: The name or address to listen on; `None` for all. Only this machine can reach the default.
+        port: The port; 0 for one that is free.
+        settings: What is served, to whom, and what it may cost.
+        ssl_context: How TLS is spoken: with which certificate, and whether clients need one; `None` for no TLS.
+        unix_path: A Unix socket to listen on instead.
+        unix_mode: Who may connect to that.
+        authenticate: Finds out who sends a request.
+        event_store: Keeps events for clients of the legacy era that lost a connection; in memory by default.
+        shutdown: Says when to end.
+        task_status: Told the URLs of the endpoint once clients can connect.
+
+    Raises:
+        OSError: The address cannot be listened on.
+    """
+    settings = HttpServerSettings() if settings is None else settings
+    shutdown = Shutdown() if shutdown is None else shutdown
+    if ssl_context is not None:
+        ssl_context.set_alpn_protocols(["http/1.1"])
+    async with (
+        open_endpoint(server, settings, authenticate=authenticate, event_store=event_store) as endpoint,
+        open_listeners(host, port, unix_path, unix_mode) as listeners,
+    ):
+
+        async def app(scope: AsgiScope, receive: AsgiReceive, send: AsgiSend) -> None:
+            if scope["type"] == "http":
+                await serve_asgi_request(endpoint, settings, scope, receive, send)
+            else:
+                await receive()
+                await send({"type": "websocket.close", "code": 1000})
+
+        connections = _hypercorn(app, settings)
+        urls = tuple(_url_of(listener, ssl_context, settings.path) for listener in listeners)
+        error: BaseException | None = None
+        try:
+            async with trio.open_nursery() as nursery:
+                try:
+                    async with trio.open_nursery() as accepting:
+                        for listener in listeners:
+                            accepting.start_soon(_accept, listener, connections, ssl_context, nursery)
+                        _log.info("serving at %s", ", ".join(urls))
+                        task_status.started(urls)
+                        await shutdown.wait_drain()
+                        accepting.cancel_scope.cancel(reason="no more connections are accepted")
+                    for listener in listeners:
+                        listener.socket.close()
+                    await _unless(shutdown.wait_abort, endpoint.drain)
+                    with trio.move_on_after(server.limits.goodbye_timeout):
+                        await _unless(shutdown.wait_abort, connections.finish)
+                finally:
+                    # What is being written to somebody who does not read is not cancelled; it is cut.
+                    with trio.CancelScope(shield=True):
+                        await connections.abort()
+                    nursery.cancel_scope.cancel(reason="serving ended")
+        except BaseExceptionGroup as group:
+            error = sole_error(group)
+            if error is None:
+                raise
+        if error is not None:
+            raise error  # outside the handler, so that its context stays its own
+
+
+async def _unless(ending: Callable[[], Awaitable[None]], work: Callable[[], Awaitable[None]]) -> None:
+    """Do something, unless something else comes first."""
+    async with trio.open_nursery() as nursery:
+
+        async def end() -> None:
+            await ending()
+            nursery.cancel_scope.cancel()
+
+        nursery.start_soon(end)
+        await work()
+        nursery.cancel_scope.cancel()
+
+
+async def _accept(
+    listener: trio.SocketListener,
+    connections: _Connections,
+    ssl_context: ssl.SSLContext | None,
+    nursery: trio.Nursery,
+) -> None:
+    while True:
+        await connections.wait_place()
+        has_room = True
+        try:
+            accepted = await listener.accept()
+        except OSError as error:
+            has_room = error.errno not in _NO_ROOM
+            if has_room and error.errno not in _GONE:
+                raise
+        else:
+            stream: WireStream = accepted
+            if ssl_context is not None:
+                stream = trio.SSLStream(accepted, ssl_context, server_side=True, https_compatible=True)
+            connections.enter(stream)
+            nursery.start_soon(connections.serve, stream, name="an HTTP connection")
+        if not has_room:
+            _log.error("this machine has no room for another connection; accepting pauses")
+            await trio.sleep(NO_ROOM_SECONDS)
+
+
+def _url_of(listener: trio.SocketListener, ssl_context: ssl.SSLContext | None, path: str) -> str:
+    scheme = "http" if ssl_context is None else "https"
+    address = listener.socket.getsockname()
+    if isinstance(address, str):
+        return f"{scheme}+unix://{quote(address, safe='')}{path}"
+    host = f"[{address[0]}]" if ":" in address[0] else address[0]
+    return f"{scheme}://{host}:{address[1]}{path}"
+
+
+def run_http(server: Server[Any], *, host: str, port: int, settings: HttpServerSettings | None) -> None:
+    """Run a program that serves HTTP and obeys signals; see `Server.run`."""
+
+    async def serve(*, shutdown: Shutdown) -> None:
+        await serve_http(server, host, port, settings=settings, shutdown=shutdown)
+
+    run_until_signal(serve)
+
+
+register_http(run_http)

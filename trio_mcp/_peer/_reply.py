@@ -1,0 +1,107 @@
+"""Runs the handler of one exchange to its reply, wherever the exchange came from.
+
+What is promised for every request is promised here: failures are masked, a granted time that is over cancels the
+handler, and a caller that does not give up after all is not left waiting. Where the reply goes is not known here.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final, final
+
+import attrs
+import trio
+
+from .._codec._jsonrpc import encode_error, encode_response
+from .._errors import CANCELLED_BY_DEADLINE, INTERNAL_ERROR, SERVER_BUSY, RequestError
+from .._limits import Limits
+from ._exchange import Exchange, Handler
+
+__all__ = ["Reply", "reply_to"]
+
+_log: Final = logging.getLogger("trio_mcp.peer")
+
+
+@final
+@attrs.frozen
+class Reply:
+    """What answers a request.
+
+    Attributes:
+        data: The message.
+        error_code: The code of the error that it is; `None` for a result.
+    """
+
+    data: bytes
+    error_code: int | None = None
+
+    @classmethod
+    def of_error(cls, exchange: Exchange, error: RequestError) -> Reply:
+        """Return the reply that is this error."""
+        return cls(encode_error(exchange.request.id, error), error.code)
+
+
+async def reply_to(
+    exchange: Exchange,
+    handler: Handler,
+    limits: Limits,
+    wait_room: Callable[[], Awaitable[None]] | None = None,
+) -> Reply | None:
+    """Run the handler of an exchange. What it raises becomes the reply.
+
+    Args:
+        exchange: The request; its scope is entered here.
+        handler: Serves it.
+        limits: How large a reply may be, and how long a caller whose time is over is waited for.
+        wait_room: Waits, inside the exchange, until there is room for the reply.
+
+    Returns:
+        The reply; `None` if the other side has given the request up.
+    """
+    reply: Reply | None = None
+    try:
+        with exchange.scope:
+            if not exchange.given_up:
+                made = await _serve(exchange, handler, limits)
+                if wait_room is not None:
+                    await wait_room()
+                reply = made
+    except Exception:
+        # A handler that was cancelled, and failed while it cleaned up.
+        _log.exception("the handler of %s failed while it was being cancelled", exchange.request.method)
+    if reply is None or exchange.scope.cancel_called:
+        # When only the granted time is over, the caller's cancellation is on its way, and an answer would cross
+        # it. If it does not come, the caller must not be left waiting.
+        with trio.move_on_after(limits.goodbye_timeout):
+            await exchange.wait_abandoned()
+    return None if exchange.given_up else reply or _too_late(exchange)
+
+
+async def _serve(exchange: Exchange, handler: Handler, limits: Limits) -> Reply:
+    """Run the handler and return what answers its request."""
+    id = exchange.request.id
+    try:
+        try:
+            reply = Reply(encode_response(id, await handler(exchange)))
+        except RequestError as error:
+            reply = Reply.of_error(exchange, error)
+    except Exception:
+        # The boundary of one request: whatever fails in a handler is the answer to it, told to our log in
+        # full and to the other side not at all.
+        _log.exception("the handler of %s failed", exchange.request.method)
+        return Reply.of_error(exchange, RequestError(INTERNAL_ERROR, "internal error"))
+    if len(reply.data) > limits.max_message_bytes:
+        problem = f"the answer is {len(reply.data)} bytes; max_message_bytes is {limits.max_message_bytes}"
+        _log.error("%s: %s", exchange.request.method, problem)
+        return Reply.of_error(exchange, RequestError(INTERNAL_ERROR, problem))
+    return reply
+
+
+def _too_late(exchange: Exchange) -> Reply:
+    """Return the reply to a request whose handler was cancelled, although the caller has not given it up."""
+    if exchange.stopped:
+        error = RequestError(SERVER_BUSY, "serving ended before the request was done")
+    else:
+        error = RequestError(CANCELLED_BY_DEADLINE, "the time granted for the request is over")
+    return Reply.of_error(exchange, error)
