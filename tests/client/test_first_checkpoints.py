@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Final, Literal, TypeAlias
 
@@ -20,18 +20,26 @@ from trio_mcp import (
     Channel,
     Client,
     Context,
+    EventStore,
+    HttpCall,
+    MemoryEventStore,
     Outgoing,
     Pages,
     Progress,
     ProgressReporter,
     Server,
     Shutdown,
+    StoredEvent,
     StreamChannel,
     memory_channel_pair,
     open_client,
+    open_endpoint,
+    open_sqlite_event_store,
     run_client,
+    serve_http,
     serve_stdio,
 )
+from trio_mcp._core._headers import Headers
 from trio_mcp.types import ClientCapabilities, PromptReference, RootsCapability
 
 LEGACY: Final = "2025-03-26"
@@ -232,6 +240,7 @@ context_case("warning", lambda ctx: ctx.warning("heard"))
 context_case("error", lambda ctx: ctx.error("heard"))
 for _level in ("notice", "critical", "alert", "emergency"):
     context_case(_level, lambda ctx, level=_level: getattr(ctx, level)("heard"))  # type: ignore[misc]
+context_case("release_connection", lambda ctx: ctx.release_connection(), revision=NEWEST_LEGACY)
 context_case("elicit", lambda ctx: ctx.elicit("?", bool), revision=NEWEST_LEGACY)
 context_case("elicit_url", lambda ctx: ctx.elicit_url("?", "https://x.test"), revision=NEWEST_LEGACY)
 context_case("elicitation_complete", lambda ctx: ctx.elicitation_complete("1"), revision=NEWEST_LEGACY)
@@ -312,6 +321,85 @@ async def _serve_channel() -> AsyncGenerator[Act]:
     yield lambda: small_server().serve_channel(far)
 
 
+@case("Server.serve_one")
+@asynccontextmanager
+async def _serve_one() -> AsyncGenerator[Act]:
+    near, far = memory_channel_pair()
+    await near.aclose()
+    server = small_server()
+    async with server.open_service() as service:
+        yield lambda: server.serve_one(service, far, Shutdown())
+
+
+@case("serve_http")
+@asynccontextmanager
+async def _serve_http() -> AsyncGenerator[Act]:
+    shutdown = Shutdown()
+    shutdown.drain()
+    await trio.lowlevel.checkpoint()
+    yield lambda: serve_http(small_server(), port=0, shutdown=shutdown)
+
+
+class NoCall(HttpCall):
+    """A request for nothing, whose answer goes nowhere."""
+
+    async def read_body(self) -> bytes:
+        return b""
+
+    async def wait_disconnected(self) -> None:
+        await trio.sleep_forever()
+
+    async def send_head(self, status: int, headers: Sequence[tuple[bytes, bytes]]) -> None:
+        await trio.lowlevel.checkpoint()
+
+    async def send(self, data: bytes) -> None:
+        pass
+
+    async def finish(self) -> None:
+        pass
+
+
+@case("Endpoint.handle")
+@asynccontextmanager
+async def _handle() -> AsyncGenerator[Act]:
+    async with open_endpoint(small_server()) as endpoint:
+        call = NoCall(method="GET", path="/nowhere", headers=Headers([(b"host", b"localhost")]))
+        yield lambda: endpoint.handle(call)
+
+
+@case("Endpoint.drain")
+@asynccontextmanager
+async def _drain() -> AsyncGenerator[Act]:
+    async with open_endpoint(small_server()) as endpoint:
+        yield endpoint.drain
+
+
+def store_cases(kind: str, opening: Callable[[], AbstractAsyncContextManager[EventStore]]) -> None:
+    event: StoredEvent = (1, b"{}")
+    acts: dict[str, Callable[[EventStore], Awaitable[object]]] = {
+        "append": lambda store: store.append("s", 0, [event]),
+        "read": lambda store: store.read("s", 0, 0, 10),
+        "forget": lambda store: store.forget("s"),
+    }
+    for name, act in acts.items():
+
+        @case(f"{kind}.{name}")
+        @asynccontextmanager
+        async def _setting(act: Callable[[EventStore], Awaitable[object]] = act) -> AsyncGenerator[Act]:
+            async with opening() as store:
+                yield lambda: act(store)
+
+
+@asynccontextmanager
+async def memory_store() -> AsyncGenerator[EventStore]:
+    await trio.lowlevel.checkpoint()
+    yield MemoryEventStore()
+
+
+store_cases("MemoryEventStore", memory_store)
+store_cases("SqliteEventStore", lambda: open_sqlite_event_store(":memory:"))
+
+
 @case("serve_stdio")
 @asynccontextmanager
 async def _serve_stdio() -> AsyncGenerator[Act]:
@@ -386,11 +474,14 @@ def public_async_functions() -> set[str]:
         value = getattr(trio_mcp, name)
         if inspect.iscoroutinefunction(value):
             found.add(name)
-        elif inspect.isclass(value) and not getattr(value, "_is_protocol", False) and value is not Channel:
+        # What others implement, and what they inherit of it, is theirs to keep.
+        elif (
+            inspect.isclass(value) and not getattr(value, "_is_protocol", False) and not inspect.isabstract(value)
+        ):
             found |= {
                 f"{name}.{member}"
                 for home in value.__mro__
-                if home.__module__.startswith("trio_mcp")
+                if home.__module__.startswith("trio_mcp") and not inspect.isabstract(home)
                 for member, function in vars(home).items()
                 if inspect.iscoroutinefunction(function)
                 and (member[0] != "_" or member in {"__anext__", "__aenter__"})
