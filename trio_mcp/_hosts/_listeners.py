@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import stat
+import sys
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -69,16 +70,19 @@ def _close(listeners: Sequence[trio.SocketListener]) -> None:
 
 
 async def _unix_listener(path: Path, mode: int) -> trio.SocketListener:
-    _unlink_socket(path)  # what a process has left that was killed
-    sock = trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        await sock.bind(str(path))
-        path.chmod(mode)  # noqa: ASYNC240 - as quick as any other system call
-        sock.listen(BACKLOG)
-        return trio.SocketListener(sock)
-    except BaseException:
-        sock.close()
-        raise
+    if sys.platform == "win32":
+        raise ValueError("unix_path needs Unix sockets, which Python has not on Windows")
+    else:  # noqa: RET506 - type checkers look at one branch for each platform
+        _unlink_socket(path)  # what a process has left that was killed
+        sock = trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            await sock.bind(str(path))
+            path.chmod(mode)  # noqa: ASYNC240 - as quick as any other system call
+            sock.listen(BACKLOG)
+            return trio.SocketListener(sock)
+        except BaseException:
+            sock.close()
+            raise
 
 
 def _unlink_socket(path: Path) -> None:
