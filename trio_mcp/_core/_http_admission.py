@@ -62,8 +62,8 @@ class HttpRefused(Exception):
     ) -> None:
         super().__init__(status, problem)
         self.status = status
-        self.error = RequestError(code, problem)
-        self.headers = tuple(headers)
+        self.error: RequestError = RequestError(code, problem)
+        self.headers: tuple[tuple[bytes, bytes], ...] = tuple(headers)
 
     def __str__(self) -> str:
         return f"{self.status}: {self.error.message}"

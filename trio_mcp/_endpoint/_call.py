@@ -65,7 +65,7 @@ class HttpCall(abc.ABC):
         self.root: Final = root
         self.principal: str | None = None
         self.answer_headers: list[HeaderField] = []
-        self.is_started = False
+        self.is_started: bool = False
         self.on_answer: Callable[[], object] = _nothing
 
     @abc.abstractmethod

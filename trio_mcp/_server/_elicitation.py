@@ -211,7 +211,7 @@ class URLElicitationRequired(RequestError):
             raise ValueError("an elicitation is needed: where must the user go?")
         for elicitation in elicitations:
             _check_url(elicitation.url)
-        self.elicitations = tuple(
+        self.elicitations: tuple[ElicitRequestURLParams, ...] = tuple(
             evolve(one, elicitation_id=_new_id()) if one.elicitation_id is None else one for one in elicitations
         )
         told = [to_wire(one, _WITH_URLS) for one in self.elicitations]
