@@ -333,6 +333,8 @@ async def ask_all(ctx: Context) -> str:
         heard["user"] = (await ctx.elicit("Well?", str)).value
 
     async def ask_roots() -> None:
+        # Not before the others have been refused, if they are: Python SDK 1.0 dies of a question that is cancelled.
+        await trio.lowlevel.checkpoint()
         heard["roots"] = str(len(await ctx.list_roots()))
 
     async with trio.open_nursery() as nursery:

@@ -514,6 +514,7 @@ DIFFERENCES: Final[Mapping[tuple[str, Revision], Mapping[str, Differs]]] = {
         "changes": Differs([], NO_LISTEN),
     },
     ("full_typescript_1.mjs", OLD): {
+        "steps": Differs([[1, 2, None], [2, 2, None]], "its revision has no messages with progress"),
         "complete_context": Differs(
             completion("fiasco", "solaris"), "it sends the context all the same, and the server heeds it"
         ),
