@@ -149,7 +149,11 @@ def run_until_signal(serve: Serves) -> None:
         async with trio.open_nursery() as nursery:
             await nursery.start(_obey_signals, shutdown, interrupted)
             await serve(shutdown=shutdown)
+            is_terminated = shutdown.is_draining and not interrupted.is_set()
             nursery.cancel_scope.cancel()
+        if is_terminated:
+            # Clients that are in a hurry ask twice. The program is on its way out, and must not look killed.
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
         return interrupted.is_set()
 
     if trio.run(main):
