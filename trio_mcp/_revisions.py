@@ -17,6 +17,7 @@ __all__ = [
     "BATCH_REVISION",
     "CLIENT_CAPABILITIES_KEY",
     "CLIENT_INFO_KEY",
+    "INPUT_METHODS",
     "LATEST",
     "LATEST_LEGACY",
     "LEGACY",
@@ -25,6 +26,7 @@ __all__ = [
     "MODERN",
     "PROGRESS_TOKEN_KEY",
     "PROTOCOL_VERSION_KEY",
+    "QUESTIONS",
     "SERVER_INFO_KEY",
     "SUBSCRIPTION_ID_KEY",
     "TIMEOUT_KEY",
@@ -56,6 +58,12 @@ LATEST: Final = MODERN[-1]
 LATEST_LEGACY: Final = LEGACY[-1]
 BATCH_REVISION: Final = Revision.V2025_03_26
 """The only revision with JSON-RPC batches (2025-03-26, basic, "Batching"; gone in 2025-06-18)."""
+
+INPUT_METHODS: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
+"""What a server may answer by asking back (2026-07-28, basic/patterns/mrtr, "Supported Requests")."""
+
+QUESTIONS: Final = frozenset({"sampling/createMessage", "elicitation/create", "roots/list"})
+"""What a server asks its client; from 2026-07-28 on not as requests (2026-07-28, basic/patterns/mrtr)."""
 
 # Reserved keys of `_meta` (2026-07-28, basic, "_meta").
 PROGRESS_TOKEN_KEY: Final = "progressToken"

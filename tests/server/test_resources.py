@@ -662,7 +662,7 @@ async def test_removing_and_hiding() -> None:
     """What is hidden keeps its place, and is not given by a template behind it."""
     server = Server("s")
     changes: list[str] = []
-    server._resources.on_change = lambda: changes.append("changed")
+    server._resources.entries.on_change = lambda: changes.append("changed")
     server.add_resource("x:a", "A")
     server.add_resource("x:b", "B")
     server.resource("x:{id}")(one)

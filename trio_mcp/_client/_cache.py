@@ -16,7 +16,7 @@ from .._core._cache import CacheKey, CacheStore, cache_key
 from .._core._changes import Change
 from .._errors import INVALID_PARAMS, RequestError
 from .._limits import Limits
-from ..types import CacheableResult
+from ..types import CacheableResult, RequestParams
 from ._connection import Connection
 
 __all__ = ["CacheStatistics", "ClientCache", "Pending", "ResponseCache"]
@@ -135,13 +135,13 @@ class ClientCache:
         self._capabilities = capabilities
         self._max_ttl = max_ttl
 
-    def pending(self, connection: Connection, method: str, params: Mapping[str, Any]) -> Pending | None:
+    def pending(self, connection: Connection, method: str, params: RequestParams) -> Pending | None:
         """Return what is to be handed to `find` and `keep`; nothing, if the result must not be kept."""
         if self._cache is None or not connection.revision.is_modern:
             return None
         said = connection.server_info
         server = None if said is None else (said.name, said.version)
-        key = cache_key((server, connection.revision, self._capabilities), method, params)
+        key = cache_key((server, connection.revision, self._capabilities), method, connection.write(params))
         return None if key is None else Pending(key, self._cache.store().stamp(method))
 
     def find(self, pending: Pending) -> object | None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final, Protocol, TypeAlias, final
+from typing import Any, Protocol, TypeAlias, final
 
 import attrs
 
 from .._core._extensions import CORE_RESULT_TYPES, check_identifier
 from .._peer._exchange import OnProgress
-from .._revisions import LATEST, METHODS, Revision, Side
+from .._revisions import LATEST, METHODS, QUESTIONS, Revision, Side
 from ._questions import RequestHandler
 
 __all__ = [
@@ -20,8 +20,6 @@ __all__ = [
     "Extensions",
     "ResultHandler",
 ]
-
-CORE_QUESTIONS: Final = frozenset({"sampling/createMessage", "elicitation/create", "roots/list"})
 
 
 class ExtensionClient(Protocol):
@@ -101,7 +99,7 @@ class ClientExtension:
             raise ValueError(f"{self.identifier} claims the result type {kind}, which is the protocol's own")
         for method in [*self.notification_handlers, *self.request_handlers]:
             rule = METHODS.get(method)
-            if method in CORE_QUESTIONS or (rule is not None and rule.allows(Side.SERVER, LATEST)):
+            if method in QUESTIONS or (rule is not None and rule.allows(Side.SERVER, LATEST)):
                 raise ValueError(f"{self.identifier} claims the method {method}, which is the protocol's own")
 
 

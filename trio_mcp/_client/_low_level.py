@@ -257,8 +257,7 @@ class LowLevelClient:
         with self._timeout(method):
             connection = await self._keeper.connected()
         connection.check(method)
-        written = connection.write(params)
-        pending = cache.pending(connection, method, written)
+        pending = cache.pending(connection, method, params)
         if pending is not None and not fresh:
             kept = cache.find(pending)
             if isinstance(kept, kind):
@@ -268,7 +267,7 @@ class LowLevelClient:
             answered = await self._converse(method, params, on_progress=on_progress)
         except RequestError as error:
             if pending is not None:
-                cache.refused(pending, error, written.get("cursor"))
+                cache.refused(pending, error, getattr(params, "cursor", None))
             raise
         result = read_result(method, answered.result, kind)
         if pending is not None and answered.may_be_kept:

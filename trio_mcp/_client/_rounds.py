@@ -18,7 +18,7 @@ from .._codec._json import is_object
 from .._errors import URL_ELICITATION_REQUIRED, ConnectionLost, RemoteProtocolError, RequestError
 from .._groups import sole_error
 from .._peer._exchange import OnProgress
-from .._revisions import Revision
+from .._revisions import INPUT_METHODS, Revision
 from ..types import RequestParams
 from ._connection import Connection
 from ._extension import ResultHandler
@@ -27,8 +27,6 @@ from ._questions import Question, Questions
 
 __all__ = ["Answered", "Rounds"]
 
-INPUT_METHODS: Final = frozenset({"prompts/get", "resources/read", "tools/call"})
-"""What a server may answer by asking back (2026-07-28, basic/patterns/mrtr, "Supported Requests")."""
 
 BROUGHT: Final = ("inputResponses", "requestState")
 """What a request that is asked again brings along."""

@@ -4,23 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any, Final, final
+from typing import Any, final
 
 import attrs
 
+from .._limits import KIB, MIB, _size
 from ._http_admission import LOCAL_HOSTS, LOCAL_ORIGINS, HostRules
 
 __all__ = ["HttpServerSettings"]
-
-KIB: Final = 1024
-MIB: Final = 1024 * KIB
-
-
-def _check_count(_instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"{attribute.name} must be a whole number, not {value!r}")
-    if value < 1:
-        raise ValueError(f"{attribute.name} must be at least 1, not {value!r}")
 
 
 def _check_positive(_instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
@@ -33,11 +24,6 @@ def _check_positive(_instance: object, attribute: attrs.Attribute[Any], value: o
 def _check_path(_instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
     if not isinstance(value, str) or not value.startswith("/") or "?" in value or "#" in value:
         raise ValueError(f"{attribute.name} must be a path that begins with a slash, not {value!r}")
-
-
-def _count(default: int) -> int:
-    count: int = attrs.field(default=default, validator=_check_count)
-    return count
 
 
 def _positive(default: float) -> float:
@@ -107,18 +93,18 @@ class HttpServerSettings:
     sse: bool = False
     sse_path: str = _path("/sse")
     messages_path: str = _path("/messages")
-    max_body_bytes: int = _count(4 * MIB)
-    max_head_bytes: int = _count(32 * KIB)
+    max_body_bytes: int = _size(4 * MIB)
+    max_head_bytes: int = _size(32 * KIB)
     body_timeout: float = _positive(30.0)
     send_timeout: float = _positive(30.0)
     idle_timeout: float = _positive(75.0)
-    max_connections: int = _count(1_000)
+    max_connections: int = _size(1_000)
     keep_alive_interval: float = _positive(15.0)
-    max_requests: int = _count(1_000)
-    max_requests_per_principal: int = _count(200)
+    max_requests: int = _size(1_000)
+    max_requests_per_principal: int = _size(200)
     max_request_rate: float = _positive(math.inf)
-    request_burst: int = _count(100)
-    max_sessions: int = _count(10_000)
+    request_burst: int = _size(100)
+    max_sessions: int = _size(10_000)
     session_idle_timeout: float = _positive(1_800.0)
     retry_delay: float = _positive(1.0)
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import ssl
-from typing import Final, final
+from typing import final
 
 import attrs
 
+from .._limits import KIB
 from ._proxy import read_proxy
 
 __all__ = ["HttpSettings"]
-
-KIB: Final = 1024
 
 
 def _check_proxy(_instance: object, _attribute: object, value: str | None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, cast, final
+from typing import Any, cast, final
 
 import trio
 
@@ -13,7 +13,7 @@ from .._codec._jsonrpc import Encoded
 from .._core._lifecycle import Agreement
 from .._errors import INTERNAL_ERROR, RequestError
 from .._peer._exchange import Answer, Exchange, Handler
-from .._revisions import SERVER_INFO_KEY, Revision
+from .._revisions import INPUT_METHODS, SERVER_INFO_KEY, Revision
 from ..types import ClientCapabilities, InputRequiredResult, InputResponseRequestParams
 from ._application import Application, MethodHandler
 from ._asking import Abilities, read_said
@@ -27,9 +27,6 @@ from ._parking import Parking
 from ._requirements import require_for
 
 __all__ = ["Answering"]
-
-INPUT_METHODS: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
-"""The requests whose handlers may ask for input (2026-07-28, basic/patterns/mrtr, "Supported Requests")."""
 
 
 @final

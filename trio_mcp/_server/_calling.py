@@ -9,9 +9,9 @@ from __future__ import annotations
 import functools
 import inspect
 import math
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
-from typing import Any, Final, TypeVar, cast, final
+from typing import Any, Final, TypeGuard, TypeVar, cast, final
 
 import attrs
 import trio
@@ -23,7 +23,7 @@ from ._context import Context
 from ._depends import Injection, anything, is_provided, name_of, own_parameters, refuse_misplaced
 from ._interim import is_interim
 
-__all__ = ["HandlerFunction", "Overdue", "read_given", "read_handler"]
+__all__ = ["HandlerFunction", "Overdue", "is_several", "read_given", "read_handler"]
 
 _T = TypeVar("_T")
 
@@ -158,6 +158,11 @@ def _said(group: BaseExceptionGroup[BaseException]) -> Exception | None:
     if isinstance(error, BaseExceptionGroup):
         return _said(cast("BaseExceptionGroup[BaseException]", error))
     return error if isinstance(error, (RequestError, ToolError)) else None
+
+
+def is_several(returned: object) -> TypeGuard[Iterable[Any]]:
+    """Whether a function has returned several things, and not text, bytes or an object."""
+    return isinstance(returned, Iterable) and not isinstance(returned, (str, bytes, Mapping))
 
 
 def read_handler(

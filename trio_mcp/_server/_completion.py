@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sized
 from itertools import islice
-from typing import Any, Final, Protocol, TypeGuard, final
+from typing import Any, Final, Protocol, final
 
 import trio
 
 from .._errors import INVALID_PARAMS, RequestError
 from ..types import CompleteRequestParams, CompleteResult, Completion, PromptReference, ResourceTemplateReference
-from ._calling import HandlerFunction, read_given
+from ._calling import HandlerFunction, is_several, read_given
 from ._context import Context
 
 __all__ = ["Completer", "CompletionSource"]
@@ -153,10 +153,6 @@ def _cut(completion: Completion) -> Completion:
 
 
 def _several(returned: object) -> Iterable[Any]:
-    if not _is_several(returned):
+    if not is_several(returned):
         raise TypeError(f"a completion returns strings or a Completion, not {type(returned).__qualname__}")
     return returned
-
-
-def _is_several(returned: object) -> TypeGuard[Iterable[Any]]:
-    return isinstance(returned, Iterable) and not isinstance(returned, (str, bytes, Mapping))

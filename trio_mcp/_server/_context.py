@@ -18,7 +18,7 @@ from .._codec._jsonrpc import RequestId
 from .._core._lifecycle import Agreement
 from .._errors import LocalProtocolError
 from .._peer._exchange import Exchange, OnProgress
-from .._revisions import METHODS, Revision, Side
+from .._revisions import METHODS, QUESTIONS, Revision, Side
 from ..types import (
     ClientCapabilities,
     Implementation,
@@ -30,7 +30,6 @@ from ..types import (
 from ..types._methods import METHOD_TYPES
 from ._asking import Asker, read_said
 from ._background import Background
-from ._input_required import INPUT_REQUESTS
 from ._questions import Questions
 from ._requirements import require_for
 
@@ -342,7 +341,7 @@ class Context(Questions, Generic[StateT]):
             ConnectionLost: The connection ended first.
         """
         if self.revision.is_modern:
-            if method not in INPUT_REQUESTS:
+            if method not in QUESTIONS:
                 raise LocalProtocolError(f"a server of {self.revision} has no request {method}")
             question = read_said(params or {}, METHOD_TYPES[method].params)
             require_for(self._abilities, question)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, TypeGuard, final
+from typing import Any, Final, final
 
 import attrs
 import trio
@@ -23,7 +23,7 @@ from ..types import (
     Role,
     TextContent,
 )
-from ._calling import HandlerFunction, Overdue, read_handler
+from ._calling import HandlerFunction, Overdue, is_several, read_handler
 from ._context import Context
 from ._depends import anything
 from ._input_required import Asking
@@ -95,7 +95,7 @@ class RegisteredPrompt:
     async def _result(self, returned: Any) -> GetPromptResult | Interim:
         if isinstance(returned, GetPromptResult | Interim):
             return returned
-        messages = [self._said(part) for part in (returned if _is_several(returned) else (returned,))]
+        messages = [self._said(part) for part in (returned if is_several(returned) else (returned,))]
         return GetPromptResult(description=self.prompt.description, messages=messages)
 
     def _said(self, part: Any) -> PromptMessage:
@@ -190,10 +190,6 @@ class PromptRegistry:
                 f"prompt {reference.name} has no argument {argument[:MAX_SHOWN_NAME]!r}; it has {known}",
             )
         return choices[argument]
-
-
-def _is_several(returned: object) -> TypeGuard[Iterable[Any]]:
-    return isinstance(returned, Iterable) and not isinstance(returned, (str, bytes, Mapping))
 
 
 def _told(argument: StringArgument) -> PromptArgument:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar, final
 
 import attrs
@@ -40,14 +40,17 @@ class Registry(Generic[_T]):
 
     Args:
         noun: What one of them is called, for errors.
+        named: What stands between that and a name, for errors.
+        key: Maps the names that mean the same to one.
 
     Attributes:
         on_change: Called after what clients see has changed.
     """
 
-    def __init__(self, noun: str) -> None:
+    def __init__(self, noun: str, *, named: str = "called", key: Callable[[str], str] = str) -> None:
         self.on_change: Callable[[], None] = _nothing
-        self._noun = noun
+        self._what = f"{noun} {named}"
+        self._key = key
         self._entries: dict[str, Entry[_T]] = {}
         self._last_serial = 0
 
@@ -59,7 +62,7 @@ class Registry(Generic[_T]):
     @property
     def visible(self) -> list[Entry[_T]]:
         """What clients see, in the order of registration."""
-        return [entry for entry in self._entries.values() if entry.enabled]
+        return [entry for entry in self if entry.enabled]
 
     def add(self, name: str, item: _T) -> None:
         """Register something, enabled.
@@ -67,15 +70,24 @@ class Registry(Generic[_T]):
         Raises:
             ValueError: The name is taken.
         """
-        if name in self._entries:
-            raise ValueError(f"there is a {self._noun} called {name!r} already")
+        key = self._key(name)
+        if key in self._entries:
+            raise ValueError(f"there is a {self._what} {name!r} already")
         self._last_serial += 1
-        self._entries[name] = Entry(self._last_serial, name, item)
+        self._entries[key] = Entry(self._last_serial, name, item)
         self.on_change()
+
+    def __iter__(self) -> Iterator[Entry[_T]]:
+        """Iterate over everything, also what is hidden, in the order of registration."""
+        return iter(self._entries.values())
+
+    def find(self, name: str) -> Entry[_T] | None:
+        """Return what is registered under a name, also if it is hidden."""
+        return self._entries.get(self._key(name))
 
     def get(self, name: str) -> _T | None:
         """Return what clients see under a name."""
-        entry = self._entries.get(name)
+        entry = self.find(name)
         return entry.item if entry is not None and entry.enabled else None
 
     def remove(self, name: str) -> None:
@@ -85,7 +97,7 @@ class Registry(Generic[_T]):
             LookupError: There is none of this name.
         """
         was_enabled = self._entry(name).enabled
-        del self._entries[name]
+        del self._entries[self._key(name)]
         if was_enabled:
             self.on_change()
 
@@ -101,6 +113,7 @@ class Registry(Generic[_T]):
             self.on_change()
 
     def _entry(self, name: str) -> Entry[_T]:
-        if name not in self._entries:
-            raise LookupError(f"there is no {self._noun} called {name!r}")
-        return self._entries[name]
+        entry = self.find(name)
+        if entry is None:
+            raise LookupError(f"there is no {self._what} {name!r}")
+        return entry

@@ -121,7 +121,7 @@ class ResourceOffers:
                 kind = mime_type or type_of_result(uri, None)
                 told_of_all = ResourceTemplate(uri_template=uri, mime_type=kind, **described)
                 source = attrs.evolve(source, template=told_of_all, matcher=matcher)
-            self._resources.add(Offer(uri=uri, source=source, ttl=ttl, scope=scope, timeout=timeout))
+            self._resources.entries.add(uri, Offer(source=source, ttl=ttl, scope=scope, timeout=timeout))
             return function
 
         return register
@@ -174,7 +174,7 @@ class ResourceOffers:
             meta=meta,
         )
         source = ConstantSource(resource=resource, result=ReadResourceResult(contents=(contents,)))
-        self._resources.add(Offer(uri=uri, source=source, ttl=ttl, scope=scope))
+        self._resources.entries.add(uri, Offer(source=source, ttl=ttl, scope=scope))
 
     def add_file(
         self,
@@ -226,7 +226,7 @@ class ResourceOffers:
             meta=meta,
         )
         source = FileSource(path=str(absolute), resource=resource)
-        self._resources.add(Offer(uri=uri, source=source, ttl=ttl, scope=scope))
+        self._resources.entries.add(uri, Offer(source=source, ttl=ttl, scope=scope))
 
     def add_directory(
         self,
@@ -291,7 +291,7 @@ class ResourceOffers:
             template=template,
             limits=self._limits,
         )
-        self._resources.add(Offer(uri=prefix, source=source, ttl=ttl, scope=scope))
+        self._resources.entries.add(prefix, Offer(source=source, ttl=ttl, scope=scope))
 
     def remove_resource(self, uri: str) -> None:
         """Take away a resource, template or directory. Reads of it that are under way go on.
@@ -302,7 +302,7 @@ class ResourceOffers:
         Raises:
             LookupError: There is none.
         """
-        self._resources.remove(uri)
+        self._resources.entries.remove(uri)
 
     def enable_resource(self, uri: str) -> None:
         """Show a resource, template or directory to clients again.
@@ -310,7 +310,7 @@ class ResourceOffers:
         Raises:
             LookupError: There is none.
         """
-        self._resources.switch(uri, enabled=True)
+        self._resources.entries.switch(uri, enabled=True)
 
     def disable_resource(self, uri: str) -> None:
         """Hide a resource, template or directory from clients until it is enabled. It keeps its place.
@@ -318,7 +318,7 @@ class ResourceOffers:
         Raises:
             LookupError: There is none.
         """
-        self._resources.switch(uri, enabled=False)
+        self._resources.entries.switch(uri, enabled=False)
 
     def _check(self, uri: str) -> None:
         try:

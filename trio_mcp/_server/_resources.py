@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, final
 
 import attrs
@@ -33,15 +33,11 @@ from ._interim import Interim
 from ._listing import Listing
 from ._params import read_params
 from ._reading import Reading, ResourceSource
-from ._registry import Entry
+from ._registry import Entry, Registry
 
 __all__ = ["Offer", "ResourceRegistry"]
 
 _log: Final = logging.getLogger("trio_mcp.server")
-
-
-def _nothing() -> None:
-    """Do nothing: nobody wants to know of changes."""
 
 
 def _check_ttl(_instance: object, _attribute: attrs.Attribute[Any], value: float) -> None:
@@ -60,27 +56,21 @@ def _check_timeout(_instance: object, _attribute: attrs.Attribute[Any], value: f
 
 
 @final
-@attrs.define(eq=False, kw_only=True)
+@attrs.frozen(eq=False, kw_only=True)
 class Offer:
     """A resource, a template or a directory that is registered.
 
     Attributes:
-        uri: The URI, template or prefix, as it was registered.
         source: Where the contents come from.
         ttl: For how many seconds clients may keep what they have read.
         scope: Whether they may show it to others.
         timeout: After how many seconds reading is cancelled.
-        enabled: Whether clients see it.
-        serial: A number greater than those of everything registered before it.
     """
 
-    uri: str
     source: ResourceSource
     ttl: float = attrs.field(default=0, validator=_check_ttl)
     scope: CacheScope = attrs.field(default="private", validator=_check_scope)
     timeout: float | None = attrs.field(default=None, validator=_check_timeout)
-    enabled: bool = True
-    serial: int = 0
 
 
 @final
@@ -96,16 +86,14 @@ class ResourceRegistry:
         listing: How lists are cut into pages.
 
     Attributes:
-        on_change: Called after what clients see has changed.
+        entries: What is registered, by URI.
     """
 
     def __init__(self, limits: Limits, threads: trio.CapacityLimiter, listing: Listing) -> None:
-        self.on_change: Callable[[], None] = _nothing
+        self.entries: Final = Registry[Offer]("resource", named="at", key=normalised)
         self._limits = limits
         self._threads = threads
         self._listing = listing
-        self._offers: dict[str, Offer] = {}
-        self._last_serial = 0
         self._handlers: Final[Mapping[str, MethodHandler]] = {
             "resources/list": self._list,
             "resources/templates/list": self._list_templates,
@@ -113,14 +101,9 @@ class ResourceRegistry:
         }
 
     @property
-    def is_used(self) -> bool:
-        """Whether there is, or was, something: then clients may be told that there can be."""
-        return self._last_serial > 0
-
-    @property
     def has_choices(self) -> bool:
         """Whether a variable of a template can be completed without anybody's help; see `CompletionSource`."""
-        return any(offer.enabled and any(offer.source.choices.values()) for offer in self._offers.values())
+        return any(any(entry.item.source.choices.values()) for entry in self.entries.visible)
 
     def choices(
         self, reference: PromptReference | ResourceTemplateReference, argument: str
@@ -132,14 +115,14 @@ class ResourceRegistry:
         """
         if not isinstance(reference, ResourceTemplateReference):
             return None
-        offer = self._offers.get(normalised(reference.uri))
-        if offer is None or not offer.enabled or offer.source.template is None:
+        entry = self.entries.find(reference.uri)
+        if entry is None or not entry.enabled or entry.item.source.template is None:
             return None
-        choices = offer.source.choices
+        choices = entry.item.source.choices
         if argument not in choices:
             known = ", ".join(choices) or "none"
             raise RequestError(
-                INVALID_PARAMS, f"template {offer.uri} has no variable {argument[:128]!r}; it has {known}"
+                INVALID_PARAMS, f"template {entry.name} has no variable {argument[:128]!r}; it has {known}"
             )
         return choices[argument]
 
@@ -154,86 +137,44 @@ class ResourceRegistry:
 
     def handler_for(self, method: str) -> MethodHandler | None:
         """Return who serves a method; nobody, while there have never been resources."""
-        return self._handlers.get(method) if self.is_used else None
-
-    def add(self, offer: Offer) -> None:
-        """Register something.
-
-        Raises:
-            ValueError: Its URI is taken.
-        """
-        key = normalised(offer.uri)
-        if key in self._offers:
-            raise ValueError(f"there is a resource at {offer.uri!r} already")
-        self._last_serial += 1
-        offer.serial = self._last_serial
-        self._offers[key] = offer
-        self.on_change()
-
-    def remove(self, uri: str) -> None:
-        """Remove something for good; its URI is free again.
-
-        Raises:
-            LookupError: There is nothing.
-        """
-        was_enabled = self._at(uri).enabled
-        del self._offers[normalised(uri)]
-        if was_enabled:
-            self.on_change()
-
-    def switch(self, uri: str, *, enabled: bool) -> None:
-        """Show something to clients, or hide it; it keeps its place.
-
-        Raises:
-            LookupError: There is nothing.
-        """
-        offer = self._at(uri)
-        if offer.enabled != enabled:
-            offer.enabled = enabled
-            self.on_change()
-
-    def _at(self, uri: str) -> Offer:
-        offer = self._offers.get(normalised(uri))
-        if offer is None:
-            raise LookupError(f"there is no resource registered at {uri!r}")
-        return offer
+        return self._handlers.get(method) if self.entries.was_used else None
 
     def _find(self, asked: str) -> tuple[Offer, Found] | None:
-        uri = normalised(asked)
-        single = self._offers.get(uri)
-        if single is not None and single.source.template is None:
+        single = self.entries.find(asked)
+        if single is not None and single.item.source.template is None:
             # Hidden, it is not found either by a template that it also fits.
             candidates = [single]
         else:
-            candidates = [offer for offer in self._offers.values() if offer.source.template is not None]
-        for offer in candidates:
-            found = offer.source.match(uri) if offer.enabled else None
+            candidates = [entry for entry in self.entries if entry.item.source.template is not None]
+        uri = normalised(asked)
+        for entry in candidates:
+            found = entry.item.source.match(uri) if entry.enabled else None
             if found is not None:
-                return offer, found
+                return entry.item, found
         return None
 
     # The methods.
 
     async def _list(self, params: Mapping[str, Any], _: Context[Any]) -> ListResourcesResult:
-        offers = [offer for offer in self._offers.values() if offer.enabled]
-        taken = {uri for uri, offer in self._offers.items() if offer.source.template is None}
-        if any(offer.source.blocks for offer in offers):
+        entries = self.entries.visible
+        taken = {normalised(entry.name) for entry in self.entries if entry.item.source.template is None}
+        if any(entry.item.source.blocks for entry in entries):
             # A thread that is left behind only looks around.
             found = await trio.to_thread.run_sync(
-                _listed, offers, taken, abandon_on_cancel=True, limiter=self._threads
+                _listed, entries, taken, abandon_on_cancel=True, limiter=self._threads
             )
         else:
             await trio.lowlevel.checkpoint()
-            found = _listed(offers, taken)
+            found = _listed(entries, taken)
         page, members = self._listing.page("resources/list", params, found)
         return ListResourcesResult(resources=page, **members)
 
     async def _list_templates(self, params: Mapping[str, Any], _: Context[Any]) -> ListResourceTemplatesResult:
         await trio.lowlevel.checkpoint()
         found = [
-            Entry(offer.serial, offer.uri, offer.source.template)
-            for offer in self._offers.values()
-            if offer.enabled and offer.source.template is not None
+            Entry(entry.serial, entry.name, template)
+            for entry in self.entries.visible
+            if (template := entry.item.source.template) is not None
         ]
         page, members = self._listing.page("resources/templates/list", params, found)
         return ListResourceTemplatesResult(resource_templates=page, **members)
@@ -268,13 +209,13 @@ class ResourceRegistry:
         raise RequestError(INTERNAL_ERROR, problem, {"uri": uri})
 
 
-def _listed(offers: Iterable[Offer], taken: set[str]) -> list[Entry[Resource]]:
+def _listed(entries: Iterable[Entry[Offer]], taken: set[str]) -> list[Entry[Resource]]:
     """Return what clients are told. Files of a directory that are registered by themselves are not told twice."""
     return [
-        Entry(offer.serial, resource.uri, resource)
-        for offer in offers
-        for resource in offer.source.resources()
-        if offer.source.template is None or normalised(resource.uri) not in taken
+        Entry(entry.serial, resource.uri, resource)
+        for entry in entries
+        for resource in entry.item.source.resources()
+        if entry.item.source.template is None or normalised(resource.uri) not in taken
     ]
 
 

@@ -132,7 +132,7 @@ class Server(ToolOffers, PromptOffers, ResourceOffers, Generic[StateT]):
         self._prompts = PromptRegistry()
         self._prompts.entries.on_change = partial(self._changes.list_changed, "prompts")
         self._resources = ResourceRegistry(self._limits, self._threads, self._listing)
-        self._resources.on_change = partial(self._changes.list_changed, "resources")
+        self._resources.entries.on_change = partial(self._changes.list_changed, "resources")
         self._changes.knows = self._knows
         self._completer = Completer(self._prompts)
         self._completer.add_source(self._resources)
@@ -255,7 +255,9 @@ class Server(ToolOffers, PromptOffers, ResourceOffers, Generic[StateT]):
         custom = self._custom.keys()
         has_tools = self._tools.entries.was_used or "tools/list" in custom
         has_prompts = self._prompts.entries.was_used or "prompts/list" in custom
-        has_resources = self._resources.is_used or not custom.isdisjoint(("resources/list", "resources/read"))
+        has_resources = self._resources.entries.was_used or not custom.isdisjoint(
+            ("resources/list", "resources/read")
+        )
         can_complete = self._completer.can_complete or "completion/complete" in custom
         return ServerCapabilities(
             tools=ToolsCapability(list_changed=True) if has_tools else None,
@@ -309,7 +311,7 @@ class Server(ToolOffers, PromptOffers, ResourceOffers, Generic[StateT]):
 
     def _knows(self, uri: str) -> bool:
         """Whether a client may subscribe to a resource; who serves reading by hand knows better than we do."""
-        by_hand = "resources/read" in self._custom or not self._resources.is_used
+        by_hand = "resources/read" in self._custom or not self._resources.entries.was_used
         return by_hand or self._resources.knows(uri)
 
     # Serving.

@@ -20,6 +20,7 @@ from .._codec._jsonrpc import Request, RequestId
 from .._errors import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
+    RESOURCE_NOT_FOUND,
     SERVER_BUSY,
     ConnectionLost,
     LocalProtocolError,
@@ -45,9 +46,6 @@ from ._params import read_params
 __all__ = ["Subscriptions"]
 
 _log: Final = logging.getLogger("trio_mcp.server")
-
-RESOURCE_NOT_FOUND: Final = -32002
-"""2025-11-25, server/resources, "Error Handling"; 2026-07-28 has -32602 instead."""
 
 ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 
