@@ -64,12 +64,23 @@ class Notices:
         self._something = trio.lowlevel.ParkingLot()
         self._room = trio.lowlevel.ParkingLot()
         self._lagging = False
+        self._is_waking = False
         self.dropped = 0
 
     @property
     def must_wait(self) -> bool:
         """Whether reading should be held up with `wait_room` before the next notification is offered."""
         return self._queue.is_full and not self._lagging
+
+    @property
+    def must_begin(self) -> bool:
+        """Whether a request that came after a notification should wait, with `wait_begun`, to keep them in order."""
+        return self._is_waking
+
+    async def wait_begun(self) -> None:
+        """Wait until the handling of what was offered has begun."""
+        while self._is_waking:
+            await trio.lowlevel.checkpoint()
 
     async def wait_room(self) -> None:
         """Wait until there is room, or until waiting for it has become unreasonable."""
@@ -117,11 +128,14 @@ class Notices:
             if isinstance(dropped, _CallProgress):
                 dropped.call.forget_one()
         self._queue.push(key, notice)
-        self._something.unpark()
+        if self._something:
+            self._something.unpark()
+            self._is_waking = True
 
     async def deliver(self) -> None:
         """Run for ever: hand each notification on and wait until it is handled."""
         while True:
+            self._is_waking = False
             match self._queue.first:
                 case None:
                     await self._something.park()

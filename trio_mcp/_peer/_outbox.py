@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
+from itertools import islice
 from typing import Final, Literal, final
 
 import attrs
@@ -41,14 +43,18 @@ class OutboxEntry:
 
 @final
 class Outbox:
-    """A queue between the tasks that have something to say and the one task that writes.
+    """A queue between the tasks that have something to say and whoever writes it.
 
-    Putting is atomic: what is cancelled while it waits for room has put nothing. An entry that the writer has not
-    taken can be withdrawn, and then was never written. After `close` nothing waits here any more, and what is put
-    is lost.
+    Putting is atomic: what is cancelled while it waits for room has put nothing. An entry that nobody has taken to
+    write it can be withdrawn, and then was never written. After `close` nothing waits here any more, and what is
+    put is lost.
 
     Args:
         max_bytes: How much may lie here before senders wait. One message of any size fits when that is free.
+
+    Attributes:
+        is_held: Whether the writer is not to be woken by what is put, because somebody is about to write it who
+            will not wait before that.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -57,7 +63,9 @@ class Outbox:
         self._bytes = 0
         self._urgent_bytes = 0
         self._being_written = False
+        self._has_rest = False
         self._closed = False
+        self.is_held = False
         self._room = trio.lowlevel.ParkingLot()
         self._urgent_room = trio.lowlevel.ParkingLot()
         self._something = trio.lowlevel.ParkingLot()
@@ -84,7 +92,7 @@ class Outbox:
         There is no checkpoint between the return of this and the caller's `put`, so what is put had room. One
         waiter wakes the next, so that a thousand of them are not woken for the room of one.
         """
-        while self.is_full and not self._closed:
+        while self._bytes >= self._max_bytes and not self._closed:
             await self._room.park()
         if self._room:
             self._room.unpark()
@@ -104,10 +112,22 @@ class Outbox:
             return
         self._entries.append(entry)
         self._count(entry, 1)
-        self._something.unpark()
+        if not self.is_held:
+            self.wake_writer()
+
+    def wake_writer(self) -> None:
+        """Let the writer look what there is."""
+        if self._something:
+            self._something.unpark()
+
+    def release(self) -> None:
+        """Whoever has held it will not write after all: the writer does."""
+        self.is_held = False
+        if self._entries:
+            self.wake_writer()
 
     def withdraw(self, entry: OutboxEntry) -> None:
-        """Take back an entry, unless the writer has taken it."""
+        """Take back an entry, unless it was taken to be written."""
         if entry in self._entries:
             self._entries.remove(entry)
             self._count(entry, -1)
@@ -121,7 +141,7 @@ class Outbox:
     def withdraw_answer(self, id: RequestId) -> bool:
         """Take back the answer to a request of the other side, and what its exchange has said before.
 
-        Returns whether the writer had not taken the answer.
+        Returns whether nobody had taken the answer.
         """
         for entry in self._entries:
             if entry.message.answers == (id,):
@@ -132,23 +152,47 @@ class Outbox:
                 return True
         return False
 
-    async def take(self) -> list[OutboxEntry]:
+    def first(self) -> Sequence[OutboxEntry]:
+        """Return as much as goes to the transport at once, which stays; nothing while something is being written."""
+        entries = self._entries
+        if not entries or self._being_written:
+            return ()
+        if self._bytes <= COALESCED_BYTES:
+            return tuple(entries)
+        count, size = 1, len(entries[0].message.data)
+        for entry in islice(entries, 1, None):
+            size += len(entry.message.data)
+            if size > COALESCED_BYTES:
+                break
+            count += 1
+        return tuple(islice(entries, count))
+
+    def remove_first(self, count: int, *, has_rest: bool) -> None:
+        """The transport has taken so many entries; the rest of the last one perhaps not yet."""
+        entries = self._entries
+        for _ in range(count):
+            self._count(entries.popleft(), -1)
+        self._being_written = self._has_rest = has_rest
+        if has_rest:
+            self.wake_writer()
+        self._after_leaving()
+
+    async def take(self) -> Sequence[OutboxEntry]:
         """Wait until there is something, and take as much of it as goes to the transport at once.
 
-        Taking more says that what was taken before is on the wire.
+        Taking more says that what was taken before is on the wire. Nothing is taken when the transport has a rest
+        to write first.
         """
-        self._being_written = False
+        if not self._has_rest:
+            self._being_written = False
         self._after_leaving()
-        while not self._entries:
+        while not (self._has_rest or self._entries):
             await self._something.park()
+        taken = self.first()
+        for _ in taken:
+            self._count(self._entries.popleft(), -1)
         self._being_written = True
-        taken: list[OutboxEntry] = []
-        size = 0
-        while self._entries and (not taken or size + len(self._entries[0].message.data) <= COALESCED_BYTES):
-            entry = self._entries.popleft()
-            self._count(entry, -1)
-            size += len(entry.message.data)
-            taken.append(entry)
+        self._has_rest = False
         self._after_leaving()
         return taken
 
