@@ -42,9 +42,9 @@ class _Serving:
 _serving: Final[ContextVar[_Serving | None]] = ContextVar("trio_mcp_request", default=None)
 
 
-def enter_request(context: Context[Any]) -> None:
-    """The current task serves this request from now on; so do the threads and tasks that it starts."""
-    _serving.set(_Serving(context, trio.lowlevel.current_trio_token()))
+def enter_request(context: Context[Any], run: trio.lowlevel.TrioToken) -> None:
+    """The current task, which is of this run, serves this request from now on; so does whatever it starts."""
+    _serving.set(_Serving(context, run))
 
 
 @final
