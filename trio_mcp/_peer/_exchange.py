@@ -136,7 +136,11 @@ class Exchange:
 
     def start_clock(self) -> None:
         """Give the scope the deadline the caller granted, counted from when the request was received."""
-        granted = self.meta.get(TIMEOUT_KEY)
+        params = self.request.params
+        meta = None if params is None else params.get("_meta")
+        granted = meta.get(TIMEOUT_KEY) if is_object(meta) else None
+        if granted is None:
+            return
         if isinstance(granted, (int, float)) and not isinstance(granted, bool) and granted >= 0:
             # An integer may be too large to be a float; what is so far away is no deadline.
             self.scope.deadline = self.received_at + min(granted, MAX_GRANTED_MS) / 1000

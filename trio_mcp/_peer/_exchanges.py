@@ -53,11 +53,6 @@ class Arrival:
     batch: BatchReply | None
     received_at: float
 
-    @property
-    def size(self) -> int:
-        """How many bytes it is, if it came alone."""
-        return 0 if self.data is None else len(self.data)
-
 
 @final
 @attrs.define(eq=False)
@@ -176,14 +171,14 @@ class Exchanges:
         """
         try:
             decision = self._dispatcher.route(request, arrival.origin)
-            if isinstance(decision, Standing):
-                self._stand(request, decision, arrival)
-            elif not callable(decision):
-                self._answer_at_once(request.id, decision, arrival)
-            elif has_room:
-                return self._enter(request, decision, arrival, scope)
-            else:
+            if callable(decision):
+                if has_room:
+                    return self._enter(request, decision, arrival, scope)
                 self._put_off(request, arrival)
+            elif isinstance(decision, Standing):
+                self._stand(request, decision, arrival)
+            else:
+                self._answer_at_once(request.id, decision, arrival)
         except RequestError:
             raise
         except Exception as error:
@@ -205,7 +200,7 @@ class Exchanges:
             scope = trio.CancelScope()
         exchange = Exchange(request, arrival.origin, arrival.received_at, self._sink, scope)
         exchange.start_clock()
-        self._table.run(request.id, exchange, arrival.size)
+        self._table.run(request.id, exchange, 0 if arrival.data is None else len(arrival.data))
         return Ready(exchange, handler, arrival)
 
     def start(self, ready: Ready) -> None:
@@ -216,7 +211,7 @@ class Exchanges:
         if arrival.batch is not None:
             # Its answer would keep those of all the others.
             raise invalid_request(f"{request.method} cannot come in a batch")
-        size = arrival.size
+        size = 0 if arrival.data is None else len(arrival.data)
         if not self._table.can_stand(standing.places, size):
             limits = self._limits
             raise RequestError(
@@ -279,8 +274,9 @@ class Exchanges:
         """A request is not served any more; nothing is said about it."""
         exchange = ready.exchange
         exchange.silenced = True
-        self._table.finish(exchange.request.id)
-        if self._table.waiting or self._changed:
+        table = self._table
+        table.finish(exchange.request.id)
+        if table.has_waiting or self._changed:
             self._start_waiting()
 
     def _send(self, id: RequestId, answer: bytes, arrival: Arrival, exchange: Exchange | None = None) -> None:

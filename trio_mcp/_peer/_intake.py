@@ -57,7 +57,7 @@ OnFailure: TypeAlias = Callable[[McpError], object]
 @final
 @attrs.define(eq=False)
 class _Decoded:
-    """A message that was decoded: a part of a batch, or one that had to wait."""
+    """A part of a batch."""
 
     value: Any
     arrival: Arrival
@@ -122,10 +122,6 @@ class Intake:
         """
         received = await self._channel.receive()
         self._received_at = trio.current_time()
-        if self._show is not None:
-            for message in received:
-                if isinstance(message, Incoming):
-                    self._show(message.data)
         self._received.extend(received)
 
     @property
@@ -154,14 +150,18 @@ class Intake:
         Returns:
             The request; `None` if there is no message left, or `must_wait` says so.
         """
-        received = self._received
-        while received and not self.must_wait:
+        received, outbox, exchanges = self._received, self._outbox, self._exchanges
+        while received and not (self._is_held_up or outbox.is_overfull or exchanges.must_wait):
             message = received.popleft()
             ready: Ready | None = None
             if isinstance(message, Incoming):
                 ready = self._take(message, scope)
             elif isinstance(message, _Decoded):
-                ready = self._take_decoded(message.value, message.arrival, scope)
+                if _json.is_object(message.value) and self._must_follow(message.value):
+                    self._is_held_up = True
+                    received.appendleft(message)
+                else:
+                    ready = self._take_decoded(message.value, message.arrival, scope)
             elif isinstance(message, TooLarge):
                 self._take_too_large(message)
             else:
@@ -174,16 +174,22 @@ class Intake:
         try:
             value = _json.decode(message.data)
         except (ValueError, RecursionError) as error:
+            if self._show is not None:
+                self._show(message.data)
             self._complain(None, RequestError(PARSE_ERROR, f"parse error: {error}"), message.origin)
             return None
+        if _json.is_object(value) and self._must_follow(value):
+            self._is_held_up = True
+            self._received.appendleft(message)
+            return None
+        if self._show is not None:
+            self._show(message.data)
+        if message.failure is None and not _json.is_array(value):
+            return self._take_decoded(value, Arrival(message.origin, message.data, None, self._received_at), scope)
         if message.failure is not None:
             self._take_failure(value, message.failure)
-        elif _json.is_array(value):
-            self._take_batch(value, message.origin)
         else:
-            return self._take_decoded(
-                value, Arrival(message.origin, message.data, None, self._received_at), scope
-            )
+            self._take_batch(value, message.origin)
         return None
 
     def _take_too_large(self, received: TooLarge) -> None:
@@ -218,20 +224,18 @@ class Intake:
             self._take_invalid(error, arrival)
             return None
         if isinstance(message, Request):
-            if not self._notices.must_begin:
-                return self._exchanges.receive(message, arrival, scope)
-            self._put_back(value, arrival)
-        elif isinstance(message, Notification):
-            if not self._take_notification(message, arrival.origin):
-                self._put_back(value, arrival)
+            return self._exchanges.receive(message, arrival, scope)
+        if isinstance(message, Notification):
+            self._take_notification(message, arrival.origin)
         elif not self._calls.settle(message):
             self._take_stray(message)
         return None
 
-    def _put_back(self, value: Any, arrival: Arrival) -> None:
-        """Notifications that came before a message keep it back."""
-        self._is_held_up = True
-        self._received.appendleft(_Decoded(value, arrival))
+    def _must_follow(self, value: dict[str, Any]) -> bool:
+        """Whether notifications that came before a message keep it back: there are too many, or it is a request."""
+        if "id" in value:
+            return self._notices.is_waking and "method" in value
+        return value.get("method") != "notifications/cancelled" and self._notices.must_wait
 
     def _take_failure(self, value: Any, failure: McpError) -> None:
         """There is no answer of the other side: whoever waits for it learns why."""
@@ -255,16 +259,12 @@ class Intake:
         else:
             self._complain(error.id, invalid_request(error.reason), arrival.origin)
 
-    def _take_notification(self, notification: Notification, origin: Origin | None) -> bool:
-        """Take a notification. Returns whether there was room for it."""
+    def _take_notification(self, notification: Notification, origin: Origin | None) -> None:
         if notification.method == "notifications/cancelled" and self._exchanges.cancel(notification.params or {}):
-            return True
-        if self._notices.must_wait:
-            return False
+            return
         if self._on_notice is not None and notification.method != "notifications/progress":
             self._on_notice(notification)
         self._notices.offer(notification, origin)
-        return True
 
     def _take_stray(self, response: Response | ErrorResponse) -> None:
         """An answer nobody waits for: late, repeated, or to something that was never asked."""

@@ -54,6 +54,8 @@ class Notices:
 
     Attributes:
         dropped: How many notifications had to make room so far.
+        is_waking: Whether a request that came after a notification should wait, with `wait_begun`, so that the
+            two are begun in order.
     """
 
     def __init__(self, calls: Calls, dispatcher: Dispatcher, limits: Limits) -> None:
@@ -64,7 +66,7 @@ class Notices:
         self._something = trio.lowlevel.ParkingLot()
         self._room = trio.lowlevel.ParkingLot()
         self._lagging = False
-        self._is_waking = False
+        self.is_waking = False
         self.dropped = 0
 
     @property
@@ -72,14 +74,9 @@ class Notices:
         """Whether reading should be held up with `wait_room` before the next notification is offered."""
         return self._queue.is_full and not self._lagging
 
-    @property
-    def must_begin(self) -> bool:
-        """Whether a request that came after a notification should wait, with `wait_begun`, to keep them in order."""
-        return self._is_waking
-
     async def wait_begun(self) -> None:
         """Wait until the handling of what was offered has begun."""
-        while self._is_waking:
+        while self.is_waking:
             await trio.lowlevel.checkpoint()
 
     async def wait_room(self) -> None:
@@ -130,12 +127,12 @@ class Notices:
         self._queue.push(key, notice)
         if self._something:
             self._something.unpark()
-            self._is_waking = True
+            self.is_waking = True
 
     async def deliver(self) -> None:
         """Run for ever: hand each notification on and wait until it is handled."""
         while True:
-            self._is_waking = False
+            self.is_waking = False
             match self._queue.first:
                 case None:
                     await self._something.park()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from itertools import islice
-from typing import Final, Literal, final
+from typing import Final, final
 
 import attrs
 import trio
@@ -55,6 +55,8 @@ class Outbox:
     Attributes:
         is_held: Whether the writer is not to be woken by what is put, because somebody is about to write it who
             will not wait before that.
+        is_overfull: Whether so much came without waiting that its source should pause: the other side does not
+            read.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -66,6 +68,7 @@ class Outbox:
         self._has_rest = False
         self._closed = False
         self.is_held = False
+        self.is_overfull = False
         self._room = trio.lowlevel.ParkingLot()
         self._urgent_room = trio.lowlevel.ParkingLot()
         self._something = trio.lowlevel.ParkingLot()
@@ -80,11 +83,6 @@ class Outbox:
     def is_full(self) -> bool:
         """Whether senders wait."""
         return self._bytes >= self._max_bytes
-
-    @property
-    def is_overfull(self) -> bool:
-        """Whether so much came without waiting that its source should pause: the other side does not read."""
-        return self._urgent_bytes >= self._max_bytes
 
     async def wait_room(self) -> None:
         """Wait until there is room. Does not checkpoint if there is.
@@ -111,7 +109,9 @@ class Outbox:
         if self._closed:
             return
         self._entries.append(entry)
-        self._count(entry, 1)
+        self._bytes += len(entry.message.data)
+        if entry.urgent:
+            self._count_urgent(len(entry.message.data))
         if not self.is_held:
             self.wake_writer()
 
@@ -130,7 +130,7 @@ class Outbox:
         """Take back an entry, unless it was taken to be written."""
         if entry in self._entries:
             self._entries.remove(entry)
-            self._count(entry, -1)
+            self._uncount(entry)
         self._after_leaving()
 
     def withdraw_all_of(self, exchange: Exchange) -> None:
@@ -171,7 +171,7 @@ class Outbox:
         """The transport has taken so many entries; the rest of the last one perhaps not yet."""
         entries = self._entries
         for _ in range(count):
-            self._count(entries.popleft(), -1)
+            self._uncount(entries.popleft())
         self._being_written = self._has_rest = has_rest
         if has_rest:
             self.wake_writer()
@@ -190,7 +190,7 @@ class Outbox:
             await self._something.park()
         taken = self.first()
         for _ in taken:
-            self._count(self._entries.popleft(), -1)
+            self._uncount(self._entries.popleft())
         self._being_written = True
         self._has_rest = False
         self._after_leaving()
@@ -206,14 +206,19 @@ class Outbox:
         self._closed = True
         self._entries.clear()
         self._bytes = self._urgent_bytes = 0
+        self.is_overfull = False
         for lot in (self._room, self._urgent_room, self._nothing):
             lot.unpark_all()
 
-    def _count(self, entry: OutboxEntry, sign: Literal[1, -1]) -> None:
-        size = sign * len(entry.message.data)
-        self._bytes += size
+    def _uncount(self, entry: OutboxEntry) -> None:
+        size = len(entry.message.data)
+        self._bytes -= size
         if entry.urgent:
-            self._urgent_bytes += size
+            self._count_urgent(-size)
+
+    def _count_urgent(self, size: int) -> None:
+        self._urgent_bytes += size
+        self.is_overfull = self._urgent_bytes >= self._max_bytes
 
     def _after_leaving(self) -> None:
         # Looking whether somebody waits costs a twentieth of waking nobody.

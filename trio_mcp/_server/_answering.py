@@ -76,6 +76,8 @@ class Answering:
                 # Its code is about the question, and would say something else about this request.
                 problem = f"the client refused {error.question}: {error.message}"
                 raise RequestError(INTERNAL_ERROR, problem) from error
+            if result.__class__ is dict and not is_modern:
+                return cast("dict[str, Any]", result)
             if isinstance(result, ExtensionResult):
                 result = self._application.extension_result(result, agreement)
             return self.written(result, agreement.revision)

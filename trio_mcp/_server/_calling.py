@@ -23,7 +23,7 @@ from ._context import Context
 from ._depends import Injection, anything, is_provided, name_of, own_parameters, refuse_misplaced
 from ._interim import is_interim
 
-__all__ = ["HandlerFunction", "Overdue", "is_several", "read_given", "read_handler"]
+__all__ = ["HandlerFunction", "Overdue", "is_several", "read_given", "read_handler", "said"]
 
 _T = TypeVar("_T")
 
@@ -68,28 +68,18 @@ class HandlerFunction:
             self.spec.is_async and self.limiter is None and self.timeout == math.inf and not self.injection.steps
         )
 
-    async def call_simply(self, values: dict[str, Any], context: Context[Any]) -> Any:  # noqa: ASYNC910 - the function's
-        """Call a function that is simple; see `call`.
+    def call_simply(self, values: dict[str, Any], context: Context[Any]) -> Awaitable[Any]:
+        """Call a function that is simple. What awaiting it raises may have to be looked at with `said`.
 
         Args:
             values: Its arguments, as `spec` decoded them. Taken over.
             context: The request.
-
-        Returns:
-            What it returned.
         """
-        error: Exception
-        try:
-            for name in self.injection.contexts:
-                values[name] = context
-            args, kwargs = self.spec.arrange(values)
-            return await self.function(*args, **kwargs)
-        except BaseExceptionGroup as group:
-            said = _said(group)
-            if said is None:
-                raise
-            error = said
-        raise error
+        for name in self.injection.contexts:
+            values[name] = context
+        args, kwargs = self.spec.arrange(values)
+        awaitable: Awaitable[Any] = self.function(*args, **kwargs)
+        return awaitable
 
     async def call(
         self,
@@ -121,10 +111,10 @@ class HandlerFunction:
             async with self.limiter:
                 return await self._call_in_time(values, context, threads, finish)
         except BaseExceptionGroup as group:
-            said = _said(group)
-            if said is None:
+            alone = said(group)
+            if alone is None:
                 raise
-            error = said
+            error = alone
         raise error
 
     async def _call_in_time(
@@ -182,11 +172,11 @@ class HandlerFunction:
         )
 
 
-def _said(group: BaseExceptionGroup[BaseException]) -> Exception | None:
+def said(group: BaseExceptionGroup[BaseException]) -> Exception | None:
     """Return what a handler has to say to its caller, if the nurseries around it hold nothing else."""
     error = sole_error(group)
     if isinstance(error, BaseExceptionGroup):
-        return _said(cast("BaseExceptionGroup[BaseException]", error))
+        return said(cast("BaseExceptionGroup[BaseException]", error))
     return error if isinstance(error, (RequestError, ToolError)) else None
 
 

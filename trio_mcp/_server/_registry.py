@@ -89,7 +89,7 @@ class Registry(Generic[_T]):
 
     def get(self, name: str) -> _T | None:
         """Return what clients see under a name."""
-        entry = self.find(name)
+        entry = self._entries.get(self._key(name))
         return entry.item if entry is not None and entry.enabled else None
 
     def remove(self, name: str) -> None:

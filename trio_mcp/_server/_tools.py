@@ -18,7 +18,7 @@ from .._revisions import Revision
 from .._schema import InvalidValue, compile_schema
 from ..types import CallToolResult, Icon, TextContent, Tool, ToolAnnotations
 from ..types._fields import evolve
-from ._calling import HandlerFunction, Overdue, read_handler
+from ._calling import HandlerFunction, Overdue, read_handler, said
 from ._context import Context
 from ._depends import anything
 from ._input_required import Asking
@@ -98,15 +98,21 @@ class RegisteredTool:
         except InvalidValue as error:
             return _failure(f"Invalid arguments for {name}: {error}")
         try:
-            if self.is_simple:
-                returned = await handler.call_simply(values, context)
-                if returned.__class__ is str and self.tool.output_schema is None:
-                    return {"content": [{"type": "text", "text": returned}]}
-                result = await self._result(returned, threads, max_file_bytes)
-            else:
-                result = await handler.call(
-                    values, context, threads, lambda returned: self._result(returned, threads, max_file_bytes)
-                )
+            try:
+                if self.is_simple:
+                    returned = await handler.call_simply(values, context)
+                    if returned.__class__ is str and self.tool.output_schema is None:
+                        return {"content": [{"type": "text", "text": returned}]}
+                    result = await self._result(returned, threads, max_file_bytes)
+                else:
+                    result = await handler.call(
+                        values, context, threads, lambda returned: self._result(returned, threads, max_file_bytes)
+                    )
+            except BaseExceptionGroup as group:
+                error = said(group)
+                if error is None:
+                    raise
+                raise error from None
         except ToolError as error:
             return _failure(str(error))
         except Overdue as error:
