@@ -146,7 +146,7 @@ class Workers:
                 if is_done and not exchange.is_overdue:
                     self._finish(ready, steps.result)
                     continue
-                worker.serving = ready
+                worker.serving, worker.reply = ready, None
                 self._hand_over()
                 worker.reply = steps.result if is_done else await steps.go_on()
                 if worker.scope.cancel_called:
@@ -217,8 +217,8 @@ class Workers:
             else:
                 await self._intake.receive()
         except trio.Cancelled:
-            self._is_led = False
             if not self._has_ended:
+                self._has_ended = True
                 self._on_cancelled()
             raise
         except (trio.EndOfChannel, ConnectionLost, trio.ClosedResourceError, trio.BrokenResourceError) as error:
