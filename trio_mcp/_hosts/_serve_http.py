@@ -23,7 +23,7 @@ from .._endpoint._call import Authenticate
 from .._endpoint._endpoint import open_endpoint
 from .._endpoint._event_store import EventStore
 from .._groups import sole_error
-from .._server._serve import register_http, run_until_signal
+from .._server._serve import run_until_signal
 from .._server._server import Server
 from .._server._shutdown import Shutdown
 from ._asgi import AsgiApp, AsgiReceive, AsgiScope, AsgiSend, serve_asgi_request
@@ -196,5 +196,3 @@ def run_http(server: Server[Any], *, host: str, port: int, settings: HttpServerS
 
     run_until_signal(serve)
 
-
-register_http(run_http)
