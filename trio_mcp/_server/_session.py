@@ -15,7 +15,7 @@ from .._core._lifecycle import Agreement, ServerLifecycle
 from .._errors import METHOD_NOT_FOUND, RequestError
 from .._peer._exchange import Answer, Handler, Standing
 from .._revisions import BATCH_REVISION
-from ..types import DiscoverResult, InitializeRequestParams, InitializeResult, SetLevelRequestParams, Tool
+from .. import types
 from ._answering import Answering
 from ._application import Application
 from ._background import Background
@@ -80,7 +80,7 @@ class ServerSession:
         """What the server's lifespan yielded."""
         return self._service.state
 
-    def find_tool(self, name: str) -> Tool:
+    def find_tool(self, name: str) -> types.Tool:
         """Return one of the server's tools."""
         return self._application.find_tool(name)
 
@@ -132,12 +132,12 @@ class ServerSession:
     # What is answered on the spot.
 
     def _initialize(self, request: Request, _: Agreement) -> Mapping[str, Any]:
-        read_params(request.params or {}, InitializeRequestParams)
+        read_params(request.params or {}, types.InitializeRequestParams)
         revision = self._lifecycle.initialize(request).revision
         application = self._application
         capabilities = application.capabilities()
         self.subscriptions.declared(capabilities)
-        result = InitializeResult(
+        result = types.InitializeResult(
             protocol_version=revision,
             capabilities=capabilities,
             server_info=application.info,
@@ -147,7 +147,7 @@ class ServerSession:
 
     def _discover(self, _: Request, agreement: Agreement) -> Mapping[str, Any]:
         hint = self._application.cache_hint("server/discover")
-        result = DiscoverResult(
+        result = types.DiscoverResult(
             ttl_ms=hint.ttl_ms,
             cache_scope=hint.scope,
             supported_versions=self._lifecycle.supported_versions,
@@ -157,7 +157,7 @@ class ServerSession:
         return self._answering.plain(result, agreement.revision)
 
     def _set_log_level(self, request: Request, _: Agreement) -> Mapping[str, Any]:
-        self._lifecycle.set_log_level(read_params(request.params or {}, SetLevelRequestParams).level)
+        self._lifecycle.set_log_level(read_params(request.params or {}, types.SetLevelRequestParams).level)
         return {}
 
 

@@ -150,7 +150,7 @@ if TYPE_CHECKING:
     from ._tasks import TaskStatus as TaskStatus
     from ._tasks import TaskStatusNotificationParams as TaskStatusNotificationParams
     from ._tool_calls import CallToolRequestParams as CallToolRequestParams
-    from ._tool_calls import CallToolResult as CallToolResult
+    from ._tool_results import CallToolResult as CallToolResult
     from ._tools import ListToolsResult as ListToolsResult
     from ._tools import TaskSupport as TaskSupport
     from ._tools import Tool as Tool
@@ -309,7 +309,7 @@ _HOMES: Final = {
     "CacheScope": "_messages",
     "CacheableResult": "_messages",
     "CallToolRequestParams": "_tool_calls",
-    "CallToolResult": "_tool_calls",
+    "CallToolResult": "_tool_results",
     "CancelTaskResult": "_tasks",
     "CancelledNotificationParams": "_lifecycle",
     "ClientCapabilities": "_capabilities",
