@@ -35,8 +35,8 @@ from ._errors import RequestError as RequestError
 from ._errors import ResourceNotFound as ResourceNotFound
 from ._errors import SessionLost as SessionLost
 from ._errors import ToolError as ToolError
+from ._lazily import importer as _importer
 from ._version import __version__ as __version__
-from ._lazily import importer
 
 if TYPE_CHECKING:
     from . import types as types
@@ -391,15 +391,15 @@ _HOMES: Final = {
 }
 """Where each name lives that is imported when it is first asked for."""
 
-_import: Final = importer(__name__, _HOMES)
+if not TYPE_CHECKING:  # who checks types would take every name for one that is there
+    _import: Final = _importer(__name__, _HOMES)
 
-
-def __getattr__(name: str) -> Any:
-    value = _import(name)
-    if name == "Server":
-        # Servers do not know the floors above them, and most of them are never asked to serve HTTP.
-        _import_module("._server._serve", __name__).register_http(_run_http)
-    return value
+    def __getattr__(name: str) -> Any:
+        value = _import(name)
+        if name == "Server":
+            # Servers do not know the floors above them, and most of them are never asked to serve HTTP.
+            _import_module("._server._serve", __name__).register_http(_run_http)
+        return value
 
 
 def __dir__() -> list[str]:

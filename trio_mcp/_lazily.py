@@ -1,7 +1,7 @@
 """Names of a package that are imported when they are first asked for.
 
-A program pays at its start for what it uses: a server over stdio needs neither a client nor HTTP. Type checkers read
-the imports that stand beside the table; a test holds the two together.
+A program pays at its start for what it uses: a server over stdio needs neither a client nor HTTP. Type checkers
+read the imports that stand beside the table; a test holds the two together.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ def importer(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
 
     Args:
         package: The package.
-        homes: The module in which each of its names lives, relative to the package. A module's own name stands for
-            the module.
+        homes: The module in which each of its names lives, relative to the package. A module's own name stands
+            for the module.
     """
     namespace = vars(sys.modules[package])
 
@@ -30,7 +30,7 @@ def importer(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         module = import_module(f".{home}", package)
         value: Any = module if name == home else getattr(module, name)
-        # Tracebacks and documentation show where a name is found, not where it is kept. Aliases have no home to move.
+        # Tracebacks and documentation show where a name is found, not where it is kept. Aliases have no home.
         if getattr(value, "__module__", "").startswith(f"{package}._") and hasattr(value, "__qualname__"):
             value.__module__ = package
         namespace[name] = value

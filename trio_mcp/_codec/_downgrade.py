@@ -201,4 +201,6 @@ def downgrades_for(cls: type, revision: Revision) -> tuple[Callable[[Any, Revisi
 
     A function may return an object of another class; then the rest are not for it.
     """
-    return tuple(d.change for d in _DOWNGRADES if d.name == cls.__name__ and (d.before is None or revision < d.before))
+    return tuple(
+        d.change for d in _DOWNGRADES if d.name == cls.__name__ and (d.before is None or revision < d.before)
+    )

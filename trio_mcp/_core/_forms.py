@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeAlias, assert_never
 from urllib.parse import urlsplit
 
+from .. import types
 from .._codec._invalid import show
 from .._codec._json import is_array
-from .. import types
 
 __all__ = ["FormProblem", "form_problems", "options_in"]
 
@@ -76,7 +76,11 @@ def _problem(field: types.PrimitiveSchemaDefinition, value: Any) -> str | None:
             return None if isinstance(value, bool) else _expected("a boolean", value)
         case types.UntitledMultiSelectEnumSchema() | types.TitledMultiSelectEnumSchema():
             return _choices_problem(field, value)
-        case types.UntitledSingleSelectEnumSchema() | types.TitledSingleSelectEnumSchema() | types.LegacyTitledEnumSchema():
+        case (
+            types.UntitledSingleSelectEnumSchema()
+            | types.TitledSingleSelectEnumSchema()
+            | types.LegacyTitledEnumSchema()
+        ):
             options = options_in(field) or ()
             return None if isinstance(value, str) and value in options else _expected(_one_of(options), value)
         case _:

@@ -195,4 +195,3 @@ def run_http(server: Server[Any], *, host: str, port: int, settings: HttpServerS
         await serve_http(server, host, port, settings=settings, shutdown=shutdown)
 
     run_until_signal(serve)
-

@@ -185,7 +185,9 @@ class Intake:
         if self._show is not None:
             self._show(message.data)
         if message.failure is None and not _json.is_array(value):
-            return self._take_decoded(value, Arrival(message.origin, message.data, None, self._received_at), scope)
+            return self._take_decoded(
+                value, Arrival(message.origin, message.data, None, self._received_at), scope
+            )
         if message.failure is not None:
             self._take_failure(value, message.failure)
         else:
@@ -232,7 +234,7 @@ class Intake:
         return None
 
     def _must_follow(self, value: dict[str, Any]) -> bool:
-        """Whether notifications that came before a message keep it back: there are too many, or it is a request."""
+        """Whether notifications before a message keep it back: there are too many, or it is a request."""
         if "id" in value:
             return self._notices.is_waking and "method" in value
         return value.get("method") != "notifications/cancelled" and self._notices.must_wait

@@ -7,6 +7,7 @@ from typing import Any, cast, final
 
 import trio
 
+from .. import types
 from .._codec import _json
 from .._codec._convert import to_wire
 from .._codec._json import is_object
@@ -15,7 +16,6 @@ from .._core._lifecycle import Agreement
 from .._errors import INTERNAL_ERROR, RequestError
 from .._peer._exchange import Answer, Exchange, Handler
 from .._revisions import INPUT_METHODS, SERVER_INFO_KEY, Revision
-from .. import types
 from ._application import Application, MethodHandler
 from ._asking import Abilities, read_said
 from ._context import Context, Surroundings

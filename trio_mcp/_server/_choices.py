@@ -11,9 +11,9 @@ from typing import Any, Final, final
 
 import attrs
 
+from .. import types
 from .._codec import _json
 from .._schema._shapes import AnyOf, Array, Choice, Shape, core
-from .. import types
 
 __all__ = ["CHOICE_KEYWORDS", "Options", "as_text", "options_of", "titles_of"]
 

@@ -8,8 +8,8 @@ from typing import Any, Final, Protocol, final
 
 import trio
 
-from .._errors import INVALID_PARAMS, RequestError
 from .. import types
+from .._errors import INVALID_PARAMS, RequestError
 from ._calling import HandlerFunction, is_several, read_given
 from ._context import Context
 
@@ -141,7 +141,9 @@ def _result(returned: object) -> types.CompleteResult:
     total = len(values) if not has_more else None
     if has_more and isinstance(returned, Sized):
         total = len(returned)
-    return types.CompleteResult(completion=types.Completion(values=values[:MAX_VALUES], total=total, has_more=has_more))
+    return types.CompleteResult(
+        completion=types.Completion(values=values[:MAX_VALUES], total=total, has_more=has_more)
+    )
 
 
 def _cut(completion: types.Completion) -> types.Completion:

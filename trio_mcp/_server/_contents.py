@@ -6,9 +6,9 @@ import base64
 from collections.abc import Sequence
 from typing import Any, Final, TypeAlias, cast
 
+from .. import types
 from .._codec import _json
 from .._schema import to_json
-from .. import types
 from ._media import contents_of_media, is_media
 from ._mime import BINARY, JSON, PLAIN_TEXT, guess_type, sniff_type
 from ._reading import Reading

@@ -10,6 +10,7 @@ from typing import Any, Final, Generic, Literal, Protocol, Self, TypeVarTuple, f
 import trio
 from typing_extensions import TypeVar
 
+from .. import types
 from .._absent import ABSENT
 from .._channel import ReleasableOrigin
 from .._codec._convert import to_wire
@@ -19,7 +20,6 @@ from .._core._lifecycle import Agreement
 from .._errors import LocalProtocolError
 from .._peer._exchange import Exchange, OnProgress
 from .._revisions import METHODS, QUESTIONS, Revision, Side
-from .. import types
 from ._asking import Asker, read_said
 from ._background import Background
 from ._questions import Questions

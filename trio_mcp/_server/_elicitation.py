@@ -11,12 +11,12 @@ from urllib.parse import urlsplit
 
 import attrs
 
+from .. import types
 from .._codec._convert import from_wire, to_wire
 from .._codec._invalid import InvalidData
 from .._codec._json import is_object
 from .._errors import URL_ELICITATION_REQUIRED, LocalProtocolError, RequestError, ToolError
 from .._revisions import Revision
-from .. import types
 from ._asking import Abilities, Inquiry, unusable
 
 __all__ = ["Elicitation", "URLElicitationRequired", "elicit", "elicit_url", "result_for"]
@@ -200,7 +200,8 @@ class URLElicitationRequired(RequestError):
         for elicitation in elicitations:
             _check_url(elicitation.url)
         self.elicitations: tuple[types.ElicitRequestURLParams, ...] = tuple(
-            types.evolve(one, elicitation_id=_new_id()) if one.elicitation_id is None else one for one in elicitations
+            types.evolve(one, elicitation_id=_new_id()) if one.elicitation_id is None else one
+            for one in elicitations
         )
         told = [to_wire(one, _WITH_URLS) for one in self.elicitations]
         super().__init__(URL_ELICITATION_REQUIRED, message, {"elicitations": told})
@@ -219,5 +220,7 @@ def result_for(error: URLElicitationRequired, client: Abilities, method: str) ->
         raise error
     if method not in _MAY_NEED_INPUT:
         raise LocalProtocolError(f"{method} cannot ask for input; {', '.join(_MAY_NEED_INPUT)} can") from error
-    requests = {f"url-{number}": types.ElicitRequest(params=one) for number, one in enumerate(error.elicitations, 1)}
+    requests = {
+        f"url-{number}": types.ElicitRequest(params=one) for number, one in enumerate(error.elicitations, 1)
+    }
     return types.InputRequiredResult(input_requests=requests)

@@ -23,11 +23,11 @@ from urllib.parse import unquote_to_bytes
 import attrs
 import trio
 
+from .. import types
 from .._core._uri_matching import Found
 from .._core._uris import UNRESERVED, check_uri, normalised
 from .._errors import INTERNAL_ERROR, RequestError, ResourceNotFound
 from .._limits import Limits
-from .. import types
 from ..types._fields import evolve
 from ._beneath import FileTooLarge, is_plain_name, open_beneath, read_file, read_open_file, scan_beneath
 from ._mime import BINARY, PLAIN_TEXT, guess_type, sniff_type, text_of
@@ -193,7 +193,14 @@ class DirectorySource:
     may_ask = False
 
     def __init__(
-        self, *, root: str, prefix: str, pattern: str, hidden: bool, template: types.ResourceTemplate, limits: Limits
+        self,
+        *,
+        root: str,
+        prefix: str,
+        pattern: str,
+        hidden: bool,
+        template: types.ResourceTemplate,
+        limits: Limits,
     ) -> None:
         self.template = template
         self._root = root

@@ -15,12 +15,12 @@ from typing import Any, Final, Literal, TypeAlias, cast, final
 
 import attrs
 
+from .. import types
 from .._codec._json import is_array
 from .._core._forms import FormProblem, form_problems
 from .._schema import InvalidValue, JsonType
 from .._schema._hints import read_hint
 from .._schema._shapes import Foreign, Record, Shape, core
-from .. import types
 from ._choices import CHOICE_KEYWORDS, Options, as_text, options_of, titles_of
 
 __all__ = ["VALUE", "Form", "form_for"]
@@ -88,7 +88,9 @@ def form_for(wanted: Any) -> Form:
         members = {member.name: member.shape for member in shape.members} if isinstance(shape, Record) else {}
         return _form_of_class(kind, schema, members)
     field = _Field.read(VALUE, kind.schema, _Definitions(kind.schema), shape)
-    requested = types.RequestedSchema(properties={VALUE: field.schema}, required=None if field.nullable else (VALUE,))
+    requested = types.RequestedSchema(
+        properties={VALUE: field.schema}, required=None if field.nullable else (VALUE,)
+    )
     return Form(requested, field.restore_in, lambda content: _decode_value(kind, content))
 
 
@@ -222,7 +224,9 @@ def _single_choice(name: str, schema: _Schema, options: Options) -> types.Primit
     return types.TitledSingleSelectEnumSchema(one_of=options.titled, **said)
 
 
-def _multiple_choice(name: str, schema: _Schema, items: _Schema, options: Options) -> types.PrimitiveSchemaDefinition:
+def _multiple_choice(
+    name: str, schema: _Schema, items: _Schema, options: Options
+) -> types.PrimitiveSchemaDefinition:
     _refuse_other(name, schema, frozenset({"items", "minItems", "maxItems"}))
     _refuse_other(name, items, CHOICE_KEYWORDS)
     said: dict[str, Any] = {

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias, cast, final
 import attrs
 import trio
 
+from .. import types
 from .._absent import ABSENT, Absent
 from .._codec._convert import from_wire, to_wire
 from .._codec._invalid import InvalidData
@@ -17,7 +18,6 @@ from .._core._lifecycle import Agreement
 from .._errors import RemoteProtocolError
 from .._groups import sole_error
 from .._peer._exchange import Exchange
-from .. import types
 from ._asking import Abilities, read_said
 from ._requirements import require_for
 
@@ -77,6 +77,7 @@ Question: TypeAlias = (
     " | types.CreateMessageRequestParams | types.ListRootsRequestParams"
 )
 """A question to the client, or just its parameters, which tell what is asked."""
+
 
 @final
 @attrs.frozen

@@ -27,6 +27,7 @@ from typing import Any, Final, TypeAlias, final
 import attrs
 import trio
 
+from .. import types
 from .._absent import ABSENT
 from .._codec import _json
 from .._codec._convert import to_wire
@@ -35,7 +36,6 @@ from .._core._sealing import Sealer, StateRefused, binding_of
 from .._errors import INTERNAL_ERROR, INVALID_PARAMS, SERVER_BUSY, LocalProtocolError, RequestError
 from .._limits import Limits
 from .._peer._exchange import Exchange, OnProgress
-from .. import types
 from ._background import Background
 from ._context import Context
 from ._input_required import InputRequired, input_request, input_requests, input_responses

@@ -182,7 +182,9 @@ class PromptOffers:
 
         return self._listing.kept("prompts/list", params, context.revision, entries.changes, list_page)
 
-    async def _get_prompt(self, params: Mapping[str, Any], context: Context[Any]) -> types.GetPromptResult | Interim:
+    async def _get_prompt(
+        self, params: Mapping[str, Any], context: Context[Any]
+    ) -> types.GetPromptResult | Interim:
         asked = read_params(params, types.GetPromptRequestParams)
         prompt = self._prompts.get(asked.name)
         return await prompt.get(asked.arguments or {}, context, self._threads)

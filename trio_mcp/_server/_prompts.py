@@ -8,10 +8,10 @@ from typing import Any, Final, final
 import attrs
 import trio
 
+from .. import types
 from .._codec import _json
 from .._errors import INTERNAL_ERROR, INVALID_PARAMS, RequestError
 from .._schema import InvalidValue, StringArgument
-from .. import types
 from ._calling import HandlerFunction, Overdue, is_several, read_handler
 from ._context import Context
 from ._depends import anything
@@ -44,7 +44,9 @@ def assistant_message(content: str | types.ContentBlock) -> types.PromptMessage:
 
 
 def _message(role: types.Role, content: str | types.ContentBlock) -> types.PromptMessage:
-    return types.PromptMessage(role=role, content=types.TextContent(text=content) if isinstance(content, str) else content)
+    return types.PromptMessage(
+        role=role, content=types.TextContent(text=content) if isinstance(content, str) else content
+    )
 
 
 @final

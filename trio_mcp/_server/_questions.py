@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 import trio
 
+from .. import types
 from .._codec._convert import to_wire
 from .._core._lifecycle import Agreement
 from .._peer._exchange import Exchange, OnProgress
 from .._revisions import METHODS, Side
-from .. import types
 from ._asking import Abilities, Asker, Inquiry, WireAsker, read_said
 from ._elicitation import Elicitation, elicit, elicit_url
 from ._roots import list_roots
@@ -38,7 +38,11 @@ class Questions:
     """
 
     def __init__(
-        self, exchange: Exchange, agreement: Agreement, find_tool: Callable[[str], types.Tool], asker: Asker | None
+        self,
+        exchange: Exchange,
+        agreement: Agreement,
+        find_tool: Callable[[str], types.Tool],
+        asker: Asker | None,
     ) -> None:
         self._exchange = exchange
         self._agreement = agreement
@@ -47,7 +51,11 @@ class Questions:
 
     @property
     def _asker(self) -> Asker:
-        return WireAsker(self._exchange, self._agreement.revision) if self._given_asker is None else self._given_asker
+        return (
+            WireAsker(self._exchange, self._agreement.revision)
+            if self._given_asker is None
+            else self._given_asker
+        )
 
     @property
     def _abilities(self) -> Abilities:
@@ -60,7 +68,9 @@ class Questions:
         return Inquiry(abilities.revision, abilities.capabilities, self._asker)
 
     @overload
-    async def elicit(self, message: str, wanted: types.RequestedSchema) -> Elicitation[dict[str, types.ElicitValue]]: ...
+    async def elicit(
+        self, message: str, wanted: types.RequestedSchema
+    ) -> Elicitation[dict[str, types.ElicitValue]]: ...
     @overload
     async def elicit(self, message: str, wanted: type[_T]) -> Elicitation[_T]: ...
     @overload

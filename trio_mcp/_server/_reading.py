@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol, final
 import attrs
 import trio
 
-from .._limits import Limits
 from .. import types
+from .._limits import Limits
 from ._context import Context
 from ._interim import Interim
 

@@ -9,11 +9,11 @@ from typing import Any, final
 import attrs
 import trio
 
+from .. import types
 from .._core._uri_matching import Found, UriMatcher
 from .._core._uri_template import UriTemplate
 from .._errors import ResourceNotFound
 from .._schema import CallSpec, InvalidValue
-from .. import types
 from ._calling import HandlerFunction
 from ._contents import contents_of
 from ._interim import Interim

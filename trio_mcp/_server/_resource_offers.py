@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 import attrs
 
+from .. import types
 from .._core._uris import check_uri
 from .._limits import Limits
-from .. import types
 from ._calling import read_handler
 from ._depends import anything
 from ._resources import Offer, ResourceRegistry
@@ -158,7 +158,7 @@ class ResourceOffers:
         Raises:
             ValueError: The URI is none, or is taken, or another argument is out of bounds.
         """
-        from ._contents import plain_contents
+        from ._contents import plain_contents, type_of_result
         from ._resource_functions import ConstantSource
 
         self._check(uri)

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Final, final
 import attrs
 import trio
 
+from .. import types
 from .._core._uris import check_uri, normalised
 from .._errors import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND, RequestError, ResourceNotFound
 from .._limits import Limits
 from .._revisions import Revision
-from .. import types
 from ..types._fields import evolve
 from ._application import MethodHandler
 from ._context import Context
@@ -162,7 +162,9 @@ class ResourceRegistry:
         page, members = self._listing.page("resources/list", params, found)
         return types.ListResourcesResult(resources=page, **members)
 
-    async def _list_templates(self, params: Mapping[str, Any], _: Context[Any]) -> types.ListResourceTemplatesResult:
+    async def _list_templates(
+        self, params: Mapping[str, Any], _: Context[Any]
+    ) -> types.ListResourceTemplatesResult:
         await trio.lowlevel.checkpoint()
         found = [
             Entry(entry.serial, entry.name, template)

@@ -9,11 +9,11 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias
 
+from .. import types
 from .._core._conversations import blocks_of, check_tool_results
 from .._errors import LocalProtocolError
 from .._peer._exchange import OnProgress
 from .._revisions import Revision
-from .. import types
 from ._asking import Abilities, Inquiry
 
 __all__ = ["Preferences", "SamplingInput", "conversation", "sample"]
@@ -22,7 +22,13 @@ _METHOD: Final = "sampling/createMessage"
 _WITH_TOOLS: Final = Revision.V2025_11_25
 
 _Said: TypeAlias = (
-    str | types.TextContent | types.ImageContent | types.AudioContent | types.ToolResultContent | types.SamplingMessage | types.CreateMessageResult
+    str
+    | types.TextContent
+    | types.ImageContent
+    | types.AudioContent
+    | types.ToolResultContent
+    | types.SamplingMessage
+    | types.CreateMessageResult
 )
 SamplingInput: TypeAlias = _Said | Iterable[_Said]
 """A conversation: text and other content is what the user says, a result is what the model has said before."""
@@ -154,11 +160,15 @@ def conversation(said: SamplingInput) -> tuple[types.SamplingMessage, ...]:
             continue
         if not isinstance(part, (str, *_BY_USERS)):
             hint = (
-                "; say who wants to use a tool in a SamplingMessage" if isinstance(part, types.ToolUseContent) else ""
+                "; say who wants to use a tool in a SamplingMessage"
+                if isinstance(part, types.ToolUseContent)
+                else ""
             )
             raise TypeError(f"messages cannot contain an object of type {type(part).__name__}{hint}")
         block = types.TextContent(text=part) if isinstance(part, str) else part
-        if blocks and isinstance(block, types.ToolResultContent) is not isinstance(blocks[-1], types.ToolResultContent):
+        if blocks and isinstance(block, types.ToolResultContent) is not isinstance(
+            blocks[-1], types.ToolResultContent
+        ):
             finish()
         blocks.append(block)
     finish()
@@ -173,7 +183,9 @@ def conversation(said: SamplingInput) -> tuple[types.SamplingMessage, ...]:
 
 def _parts(said: Any) -> Iterable[Any]:
     kind = type(said).__name__
-    if isinstance(said, (str, types.SamplingMessage, types.CreateMessageResult, types.ToolUseContent, *_BY_USERS)):
+    if isinstance(
+        said, (str, types.SamplingMessage, types.CreateMessageResult, types.ToolUseContent, *_BY_USERS)
+    ):
         return (said,)
     if isinstance(said, (bytes, Mapping)) or not isinstance(said, Iterable):
         raise TypeError(f"messages must be text, content or messages, not {kind}")

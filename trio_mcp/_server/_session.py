@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, final
 
 import trio
 
+from .. import types
 from .._channel import Origin
 from .._codec._convert import to_wire
 from .._codec._jsonrpc import Notification, Request
@@ -15,7 +16,6 @@ from .._core._lifecycle import Agreement, ServerLifecycle
 from .._errors import METHOD_NOT_FOUND, RequestError
 from .._peer._exchange import Answer, Handler, Standing
 from .._revisions import BATCH_REVISION
-from .. import types
 from ._answering import Answering
 from ._application import Application
 from ._background import Background

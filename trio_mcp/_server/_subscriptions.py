@@ -15,6 +15,7 @@ from typing import Any, Final, final
 
 import trio
 
+from .. import types
 from .._codec._convert import to_wire
 from .._codec._jsonrpc import Request, RequestId
 from .._errors import (
@@ -31,7 +32,6 @@ from .._limits import Limits
 from .._peer._exchange import Answer, Exchange, Standing
 from .._peer._peer import Peer
 from .._revisions import SUBSCRIPTION_ID_KEY, Revision
-from .. import types
 from ._changes import LIST_CHANGES, Change, ChangeHub, Receiver, resource_change
 from ._params import read_params
 
@@ -184,7 +184,9 @@ class Subscriptions:
 
     # The modern era.
 
-    def _listen(self, request: Request, params: types.SubscriptionsListenRequestParams, revision: Revision) -> Standing:
+    def _listen(
+        self, request: Request, params: types.SubscriptionsListenRequestParams, revision: Revision
+    ) -> Standing:
         wanted = params.notifications
         count, limit = len(wanted.resource_subscriptions or ()), self._limits.max_subscriptions
         if count >= limit:
@@ -252,7 +254,9 @@ class _Listening:
         self._something.unpark_all()
 
     async def serve(self, exchange: Exchange) -> Answer:
-        acknowledged = types.SubscriptionsAcknowledgedNotificationParams(meta=self._meta, notifications=self._granted)
+        acknowledged = types.SubscriptionsAcknowledgedNotificationParams(
+            meta=self._meta, notifications=self._granted
+        )
         with self._hub.receiver(self._something.unpark_all) as receiver:
             for change in _changes_in(self._granted):
                 receiver.want(change)

@@ -7,9 +7,9 @@ from typing import Any, Final, Literal, TypeVar, overload
 
 import trio
 
+from .. import types
 from .._codec._json import is_object
 from .._limits import Limits
-from .. import types
 from ._application import MethodHandler
 from ._context import Context
 from ._listing import Listing

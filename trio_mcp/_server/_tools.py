@@ -108,10 +108,10 @@ class RegisteredTool:
                         values, context, threads, lambda returned: self._result(returned, threads, max_file_bytes)
                     )
             except BaseExceptionGroup as group:
-                error = said(group)
-                if error is None:
+                alone = said(group)
+                if alone is None:
                     raise
-                raise error from None
+                raise alone from None
         except ToolError as error:
             return _failure(str(error))
         except Overdue as error:

@@ -7,10 +7,9 @@ immutable; `evolve` makes a changed copy.
 Nothing here does I/O or knows JSON. Requests, responses and errors as such are not objects of this package.
 """
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from .._lazily import importer
-
+from .._lazily import importer as _importer
 
 if TYPE_CHECKING:
     from ._capabilities import ClientCapabilities as ClientCapabilities
@@ -446,11 +445,8 @@ _HOMES: Final = {
 }
 """Where each name lives that is imported when it is first asked for."""
 
-_import: Final = importer(__name__, _HOMES)
-
-
-def __getattr__(name: str) -> Any:
-    return _import(name)
+if not TYPE_CHECKING:  # who checks types would take every name for one that is there
+    __getattr__ = _importer(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

@@ -221,7 +221,7 @@ def _repr(self: attrs.AttrsInstance) -> str:
 
 def _eq(self: attrs.AttrsInstance, other: object) -> bool:
     if other.__class__ is not self.__class__:
-        return NotImplemented
+        return NotImplemented  # type: ignore[no-any-return]  # which is what Python expects
     return all(getattr(self, a.name) == getattr(other, a.name) for a in attrs.fields(type(self)))
 
 
