@@ -2,8 +2,8 @@
 
 One of them leads: it reads, takes what has come, and serves the requests in it one after another, on the spot.
 Most are served without waiting for anything, and then no other task takes part, nor any turn of the event loop. A
-request that has to wait keeps the task that has begun it, and another one leads from then on: one that has nothing
-to do, or a new one.
+request that has to wait keeps the task that has begun it, and another one leads from then on: one that is idle,
+or a new one.
 
 Each task has one cancel scope for all that it serves, until that is cancelled. Cancelled from outside, the tasks
 end like whatever they serve; who goes on reading then is their owner's business.
