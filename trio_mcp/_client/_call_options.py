@@ -56,7 +56,8 @@ def brought_by(options: WorkOptions) -> Brought:
     Raises:
         TypeError: There is no such option.
     """
-    refuse_unknown(options, WorkOptions)
+    if options:
+        refuse_unknown(options, WorkOptions)
     return {
         "meta": options.get("meta"),
         "input_responses": options.get("input_responses"),

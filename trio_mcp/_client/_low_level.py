@@ -283,12 +283,19 @@ class LowLevelClient:
         hand_back: bool = False,
     ) -> Answered:
         """Ask until there is a result, and let an extension finish it if it is of a type of its own."""
+        if self._settings.request_timeout == math.inf and not isinstance(on_progress, trio.MemorySendChannel):
+            answered = await self._rounds.ask(method, params, on_progress=on_progress, hand_back=hand_back)
+            return await self._finished(method, answered)
         with progress_to(on_progress) as callback, self._timeout(method):
             answered = await self._rounds.ask(method, params, on_progress=callback, hand_back=hand_back)
-            finish = self._settings.result_types.get(answered.result_type)
-            if finish is None:
-                return answered
-            result = dict(await finish(self, method, answered.params, answered.result))
+            return await self._finished(method, answered)
+
+    async def _finished(self, method: str, answered: Answered) -> Answered:  # noqa: ASYNC910 - not public
+        """Let an extension finish a result that is of a type of its own."""
+        finish = self._settings.result_types.get(answered.result_type)
+        if finish is None:
+            return answered
+        result = dict(await finish(self, method, answered.params, answered.result))
         if result.get("resultType", "complete") != "complete":
             raise RemoteProtocolError(f"{method}: an extension made no complete result of {answered.result_type}")
         return attrs.evolve(answered, result=result)

@@ -22,6 +22,8 @@ __all__ = ["OutboundRequest", "OutboundState", "OutboundTable"]
 class OutboundState(enum.Enum):
     """Where a request of ours stands."""
 
+    __hash__ = object.__hash__  # each is one object; Enum would hash the name, in Python
+
     QUEUED = "not a byte of it has been handed to the transport"
     WRITTEN = "the transport has it; from here on giving up must be said"
     ANSWERED = "its answer is here, or the connection is gone: there is nothing left to give up"
@@ -31,6 +33,8 @@ class OutboundState(enum.Enum):
 @final
 class OutboundEvent(enum.Enum):
     """What can happen to a request of ours."""
+
+    __hash__ = object.__hash__
 
     WRITE = enum.auto()
     ANSWER = enum.auto()

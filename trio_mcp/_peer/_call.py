@@ -45,9 +45,9 @@ class Call:
     on_progress: OnProgress | None = None
     silence: SilenceScope | None = None
     undelivered: int = 0
-    _handed: deque[Progress] = attrs.field(factory=deque[Progress])
+    _handed: deque[Progress] | None = None
     _wake: trio.lowlevel.ParkingLot = attrs.field(factory=trio.lowlevel.ParkingLot)
-    _taken: trio.lowlevel.ParkingLot = attrs.field(factory=trio.lowlevel.ParkingLot)
+    _taken: trio.lowlevel.ParkingLot | None = None
     _ended: bool = False
 
     @property
@@ -68,7 +68,7 @@ class Call:
             while self._handed:
                 await self._run_callback(self._handed.popleft())
                 self.undelivered -= 1
-            if self._taken:
+            if self._taken is not None:
                 self._taken.unpark_all()
             if self.request.is_settled and self.undelivered <= 0:
                 return
@@ -84,9 +84,16 @@ class Call:
     async def hand_over(self, progress: Sequence[Progress]) -> None:
         """Give progress to the caller, and wait until it has handled it or does not wait any more."""
         if not self._ended:
-            self._handed.extend(progress)
+            self._queue().extend(progress)
             self.wake()
+            if self._taken is None:
+                self._taken = trio.lowlevel.ParkingLot()
             await self._taken.park()
+
+    def _queue(self) -> deque[Progress]:
+        if self._handed is None:
+            self._handed = deque()
+        return self._handed
 
     @property
     def is_held_up(self) -> bool:
@@ -95,12 +102,13 @@ class Call:
 
     def hand_over_now(self, progress: Progress, max_handed: int) -> bool:
         """Give progress to the caller without waiting. Returns whether the oldest had to make room for it."""
-        is_full = len(self._handed) >= max_handed
+        handed = self._queue()
+        is_full = len(handed) >= max_handed
         if is_full:
-            self._handed.popleft()
+            handed.popleft()
         else:
             self.undelivered += 1
-        self._handed.append(progress)
+        handed.append(progress)
         self.wake()
         return is_full
 
@@ -111,12 +119,12 @@ class Call:
 
     def forget_all(self) -> None:
         """No progress will be handed over any more."""
-        self._handed.clear()
+        self._handed = None
         self.undelivered = 0
         self.wake()
 
     def end(self) -> None:
         """Nobody waits any more: whoever hands something over goes on."""
         self._ended = True
-        if self._taken:
+        if self._taken is not None:
             self._taken.unpark_all()
