@@ -25,6 +25,7 @@ class _Direction:
         self.stalled_until = 0.0
         self.ended = False
         self.cut: str | None = None
+        self.takes_at_once = rng.random() < 0.7
 
     def touch(self) -> None:
         self.changed.unpark_all()
@@ -37,6 +38,14 @@ class _Direction:
             ):
                 await self.changed.park()
         self.check()
+        last = self.queue[-1][0] if self.queue else 0.0
+        self.queue.append((max(last, trio.current_time() + self.rng.choice([0, 0, 0.001, 0.05, 1])), data))
+        self.touch()
+
+    def put_nowait(self, data: bytes) -> None:
+        self.check()
+        if len(self.queue) >= CAPACITY or trio.current_time() < self.stalled_until or self.rng.random() < 0.3:
+            raise trio.WouldBlock
         last = self.queue[-1][0] if self.queue else 0.0
         self.queue.append((max(last, trio.current_time() + self.rng.choice([0, 0, 0.001, 0.05, 1])), data))
         self.touch()
@@ -77,6 +86,7 @@ class SimChannel(Channel):
     def __init__(self, outgoing: _Direction, incoming: _Direction) -> None:
         self._outgoing = outgoing
         self._incoming = incoming
+        self._rest: deque[bytes] = deque()  # begun to be taken at once, and not there yet
         self.on_end: Callable[[], object] = lambda: None
 
     async def receive(self) -> Sequence[Received]:
@@ -89,8 +99,24 @@ class SimChannel(Channel):
 
     async def send(self, messages: Sequence[Outgoing]) -> None:
         await trio.lowlevel.checkpoint()
-        for message in messages:
-            await self._outgoing.put(message.data)
+        self._rest.extend(message.data for message in messages)
+        while self._rest:
+            await self._outgoing.put(self._rest[0])
+            self._rest.popleft()
+
+    def send_nowait(self, messages: Sequence[Outgoing]) -> bool:
+        assert not self._rest, "the rest comes first"
+        if not self._outgoing.takes_at_once:
+            raise trio.WouldBlock
+        for index, message in enumerate(messages):
+            try:
+                self._outgoing.put_nowait(message.data)
+            except trio.WouldBlock:
+                if not index:
+                    raise
+                self._rest.extend(message.data for message in messages[index:])
+                return False
+        return True
 
     async def aclose(self) -> None:
         self._outgoing.ended = True

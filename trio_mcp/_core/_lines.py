@@ -52,7 +52,7 @@ class LineReader:
         # What may still turn out to be a byte order mark, and the whole of it may be; `None` once that is known.
         self._mark: bytes | None = b""
         # Of the line that has no end yet: its bytes, or only its ends once it is too long, and its size. Large
-        # pieces are kept as they came and joined once; small ones are gathered, or a piece of one byte would weigh
+        # pieces are kept as they came and joined once; small ones are gathered, or one of one byte would weigh
         # forty.
         self._pieces: list[bytes] = []
         self._gathered = bytearray()
@@ -101,9 +101,10 @@ class LineReader:
             self._ends = head, (tail + piece[-KEPT_ENDS:])[-KEPT_ENDS:]
         elif self._size > self._max_line:
             begun = self._begun()
-            self._ends = (begun[:KEPT_ENDS] + piece[:KEPT_ENDS])[:KEPT_ENDS], (
-                begun[-KEPT_ENDS:] + piece[-KEPT_ENDS:]
-            )[-KEPT_ENDS:]
+            self._ends = (
+                (begun[:KEPT_ENDS] + piece[:KEPT_ENDS])[:KEPT_ENDS],
+                (begun[-KEPT_ENDS:] + piece[-KEPT_ENDS:])[-KEPT_ENDS:],
+            )
             self._pieces.clear()
             self._gathered.clear()
         elif len(piece) >= LARGE_PIECE and not self._gathered:

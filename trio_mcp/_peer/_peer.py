@@ -93,7 +93,9 @@ class Peer:
         changed = trio.lowlevel.ParkingLot()
         self._calls = Calls(channel, self._outbox, self._put, limits, changed)
         self._notices = Notices(self._calls, dispatcher, limits)
-        self._exchanges = Exchanges(nursery, dispatcher, self, self._outbox, self._put, self._calls, limits, changed)
+        self._exchanges = Exchanges(
+            nursery, dispatcher, self, self._outbox, self._put, self._calls, limits, changed
+        )
         intake = Intake(
             channel,
             dispatcher,

@@ -35,6 +35,11 @@ _PROGRESS_MESSAGES: Final = Revision.V2025_03_26
 _SEVERITY: Final = {level: rank for rank, level in enumerate(get_args(types.LoggingLevel))}
 
 
+def _check_finite(progress: float) -> None:
+    if not math.isfinite(progress):
+        raise ValueError(f"progress must be a finite number, not {progress!r}")
+
+
 @final
 class ProgressReporter:
     """Counts how far a handler has come, and reports it: ``async with ctx.progress(total=10) as progress:``.
@@ -79,6 +84,7 @@ class ProgressReporter:
         Raises:
             ValueError: The value is not a finite number.
         """
+        _check_finite(value)
         self._value = value
         await self._context._report(value, self._total, message)  # noqa: SLF001 - its own
 
@@ -343,15 +349,12 @@ class Context(Questions, Generic[StateT]):
         return await self._exchange.ask(method, params, on_progress=on_progress)
 
     async def _report(self, progress: float, total: float | None, message: str | None) -> None:
-        if not math.isfinite(progress):
-            raise ValueError(f"progress must be a finite number, not {progress!r}")
+        _check_finite(progress)
         # Counted as a float, told as the whole number it mostly is.
         whole = int(progress)
         # 2024-11-05 has no message.
         can_say = message is not None and self._agreement.revision >= _PROGRESS_MESSAGES
-        await self._exchange.report(
-            whole if whole == progress else progress, total, message if can_say else None
-        )
+        await self._exchange.report(whole if whole == progress else progress, total, message if can_say else None)
 
     async def release_connection(self, retry_after: float | None = None) -> None:
         """Let the client's connection go while the handler works on; the client comes back for the rest.
