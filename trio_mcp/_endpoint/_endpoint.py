@@ -80,6 +80,7 @@ class Endpoint:
         self._load = load
         self._authenticate = authenticate
         self._hosts = settings.host_rules()
+        self._proxies = settings.proxy_rules()
         self._active = 0
         self._idle = trio.lowlevel.ParkingLot()
 
@@ -120,6 +121,7 @@ class Endpoint:
         size = sum(len(name) + len(value) for name, value in call.headers)
         if size > settings.max_head_bytes:
             raise HttpRefused(431, f"header fields of {size} bytes; max_head_bytes is {settings.max_head_bytes}")
+        call.client, call.scheme = self._proxies.sender(call.client, call.scheme, call.headers)
         self._hosts.check(call.headers)
         origin = call.headers.get("origin")
         if settings.cors and origin is not None:
