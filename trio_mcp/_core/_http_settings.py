@@ -81,7 +81,8 @@ class HttpServerSettings:
         body_timeout: How long a body may take to arrive; 408 beyond.
         send_timeout: How long a client may read nothing of what is written to it before its connection is cut.
         idle_timeout: How long a connection is kept without a request, and how long a head may take to arrive.
-        max_connections: Connections at once; further ones wait to be accepted.
+        max_connections: Connections at once. Further ones take the place of those that rest: the longest without
+            a request goes first. Where none does, they wait to be accepted.
         keep_alive_interval: How long a stream is silent before a comment shows that it lives, and how long a
             request may take before its answer becomes a stream.
         max_requests: Requests that are served at once, of all clients; 503 beyond.

@@ -28,8 +28,9 @@ __all__ = ["AsgiApp", "AsgiScope", "McpASGI", "serve_asgi_request"]
 _log: Final = logging.getLogger("trio_mcp.http")
 
 AsgiScope: TypeAlias = MutableMapping[str, Any]
-AsgiReceive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
-AsgiSend: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+AsgiMessage: TypeAlias = MutableMapping[str, Any]
+AsgiReceive: TypeAlias = Callable[[], Awaitable[AsgiMessage]]
+AsgiSend: TypeAlias = Callable[[AsgiMessage], Awaitable[None]]
 AsgiApp: TypeAlias = Callable[[AsgiScope, AsgiReceive, AsgiSend], Awaitable[None]]
 
 _CLOSE: Final = (b"connection", b"close")
@@ -62,7 +63,6 @@ class _AsgiCall(HttpCall):
         self._size = 0
         self._is_complete = False
         self._is_gone = False
-        self._is_finished = False
         self._changed = trio.lowlevel.ParkingLot()
 
     async def pump(self) -> None:
@@ -112,17 +112,22 @@ class _AsgiCall(HttpCall):
             await self._changed.park()
 
     async def send_head(self, status: int, headers: Sequence[HeaderField]) -> None:
-        await self._send({"type": "http.response.start", "status": status, "headers": list(headers)})
+        await self._send_unless_gone(
+            {"type": "http.response.start", "status": status, "headers": list(headers)}
+        )
 
     async def send(self, data: bytes) -> None:
+        await self._send_unless_gone({"type": "http.response.body", "body": data, "more_body": True})
+
+    async def finish(self) -> None:
+        await self._send_unless_gone({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _send_unless_gone(self, message: AsgiMessage) -> None:
+        """Send a part of the answer. Of an answer that nobody reads no part is sent any more: not even its end."""
         if self._is_gone:
             await trio.lowlevel.checkpoint()
         else:
-            await self._send({"type": "http.response.body", "body": data, "more_body": True})
-
-    async def finish(self) -> None:
-        self._is_finished = True
-        await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+            await self._send(message)
 
 
 def _path_of(scope: AsgiScope, root: str) -> str:

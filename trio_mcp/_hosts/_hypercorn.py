@@ -9,10 +9,12 @@ connections are accepted, guarded, bounded and ended here, and Hypercorn only re
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Any, Final, final
 
 import trio
 from hypercorn.config import Config
+from hypercorn.events import Event, Updated
 from hypercorn.protocol import ProtocolWrapper
 from hypercorn.protocol.h11 import H11Protocol
 from hypercorn.trio.tcp_server import TCPServer
@@ -22,7 +24,8 @@ from hypercorn.utils import wrap_app
 
 from .._core._http_settings import HttpServerSettings
 from ._asgi import AsgiApp
-from ._guarded import GuardedStream, WireStream
+from ._guarded import GuardedStream, WireStream, address_of, cut
+from ._places import Places
 
 __all__ = ["HypercornConnections"]
 
@@ -39,6 +42,22 @@ async def _no_other_protocol(event: object) -> None:
 @final
 class _Connection(TCPServer):
     """One connection."""
+
+    on_idle: Callable[[bool], None]
+    _has_ended: bool = False
+
+    async def protocol_send(self, event: Event) -> None:
+        if isinstance(event, Updated):
+            if self._has_ended:
+                return  # nothing is waited for any more
+            self.on_idle(event.idle)
+        await super().protocol_send(event)
+
+    async def _read_data(self) -> None:
+        await super()._read_data()
+        # Or the task that waits for the next request would keep the connection until `idle_timeout`.
+        self._has_ended = True
+        await self.idle_task.stop()
 
     def _protocol_of(self) -> ProtocolWrapper:
         return self._wrapper
@@ -76,42 +95,40 @@ class HypercornConnections:
         framework: Any = app
         self._app = wrap_app(framework, 0, "asgi")
         self._context = WorkerContext(None)
-        self._streams: set[WireStream] = set()
-        self._changed = trio.lowlevel.ParkingLot()
-
-    def __len__(self) -> int:
-        return len(self._streams)
+        self._places = Places[WireStream](settings.max_connections, cut)
 
     async def wait_place(self) -> None:
         """Wait until there may be one more connection."""
-        while len(self._streams) >= self._settings.max_connections:
-            await self._changed.park()
+        await self._places.wait_place()
 
     def enter(self, stream: WireStream) -> None:
         """Count a connection that is about to be served."""
-        self._streams.add(stream)
+        self._places.enter(stream, address_of(stream))
 
     async def serve(self, stream: WireStream) -> None:
         """Serve one connection until it ends. Whatever happens on it costs nobody else theirs."""
+        places = self._places
         guarded: Any = GuardedStream(stream, self._settings.send_timeout)
+        connection = _Connection(
+            self._app, self._config, self._context, ConnectionState(LifespanState({})), guarded
+        )
+        connection.on_idle = lambda idle: places.rest(stream) if idle else places.work(stream)
         try:
-            await _Connection(self._app, self._config, self._context, ConnectionState(LifespanState({})), guarded)
+            await connection
+        except trio.ClosedResourceError:
+            pass  # it was cut
         except Exception:
             # The boundary of one connection.
             _log.exception("a connection failed")
         finally:
-            self._streams.discard(stream)
-            self._changed.unpark_all()
+            places.leave(stream)
             await trio.aclose_forcefully(stream)
 
     async def finish(self) -> None:
         """Close what is idle, and let the rest finish what was begun."""
         await self._context.terminated.set()
-        while self._streams:
-            await self._changed.park()
+        await self._places.wait_empty()
 
-    async def abort(self) -> None:
+    def abort(self) -> None:
         """Cut every connection: a write that nobody reads ignores being cancelled."""
-        for stream in tuple(self._streams):
-            await trio.aclose_forcefully(stream)
-        await trio.lowlevel.checkpoint()
+        self._places.cut_all()
