@@ -150,6 +150,7 @@ async def sends_many_at_once(stream: trio.SocketStream) -> None:
     requests = request_for(call_tool("add", a=1, b=1)) * 200
     while True:
         await stream.send_all(requests)
+        await trio.sleep(0.2)
 
 
 async def stops_sending(stream: trio.SocketStream) -> None:

@@ -97,6 +97,11 @@ class HttpCall(abc.ABC):
         """The answer is complete."""
 
     @property
+    def closing(self) -> tuple[HeaderField, ...]:
+        """What an answer says after which the connection ends; nothing where connections are not the host's to end."""
+        return ()
+
+    @property
     def key(self) -> str:
         """Whose limits count: the principal's, or the address's where nobody authenticates."""
         return self.client or "" if self.principal is None else f"principal {self.principal}"

@@ -39,6 +39,9 @@ _log: Final = logging.getLogger("trio_mcp.http")
 MAX_BATCH: Final = 1_000
 """Messages in one batch."""
 
+_PARTING: Final = frozenset({403, 421, 429, 503})
+"""The statuses after which a connection ends."""
+
 _OURS: Final = f"{LAST_EVENT_ID}, {METHOD}, {NAME}, {PROTOCOL_VERSION}, {SESSION_ID}"
 _ALLOWED_HEADERS: Final = f"Accept, Authorization, Content-Type, {_OURS}".encode("ascii")
 _EXPOSED_HEADERS: Final = f"{SESSION_ID}, WWW-Authenticate, Retry-After".encode("ascii")
@@ -113,7 +116,11 @@ class Endpoint:
         level = logging.WARNING if refused.status in (403, 421) else logging.INFO
         _log.log(level, "refused %s %.100s of %s: %s", call.method, call.path, call.client, refused)
         if not call.is_started:
-            await call.respond(refused.status, encode_error(None, refused.error), refused.headers)
+            # Who asks too much, or what they must not, need not ask more over this connection.
+            closing = call.closing if refused.status in _PARTING else ()
+            await call.respond(
+                refused.status, encode_error(None, refused.error), [*refused.headers, *closing]
+            )
 
     async def _admit(self, call: HttpCall) -> None:
         """Check who is asking and for what, and go on."""

@@ -96,15 +96,14 @@ class _AsgiCall(HttpCall):
             return body
         if deadline.cancelled_caught:
             problem = f"the body did not arrive within {self._timeout:g} seconds (body_timeout)"
-            raise HttpRefused(408, problem, self._closing)
-        raise HttpRefused(400, "the client went away before its request was complete", self._closing)
+            raise HttpRefused(408, problem, self.closing)
+        raise HttpRefused(400, "the client went away before its request was complete", self.closing)
 
     def _too_large(self, what: str) -> HttpRefused:
-        return HttpRefused(413, f"a body of {what}; max_body_bytes is {self._limit}", self._closing)
+        return HttpRefused(413, f"a body of {what}; max_body_bytes is {self._limit}", self.closing)
 
     @property
-    def _closing(self) -> tuple[HeaderField, ...]:
-        """What the rest of a body that nobody reads costs: the connection."""
+    def closing(self) -> tuple[HeaderField, ...]:
         return (_CLOSE,) if self._is_one_one else ()
 
     async def wait_disconnected(self) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Final, final
 
 import trio
 from hypercorn.config import Config
-from hypercorn.events import Event, Updated
+from hypercorn.events import Closed, Event, Updated
 from hypercorn.protocol import ProtocolWrapper
 from hypercorn.protocol.h11 import H11Protocol
 from hypercorn.trio.tcp_server import TCPServer
@@ -41,21 +41,33 @@ async def _no_other_protocol(event: object) -> None:
 
 @final
 class _Connection(TCPServer):
-    """One connection."""
+    """One connection.
 
+    Hypercorn's own ends only when its client has gone and `idle_timeout` has passed as well, and never when the
+    client has sent more than was read before it was closed.
+    """
+
+    stream: Any
     on_idle: Callable[[bool], None]
-    _has_ended: bool = False
+
+    def __init__(self, *args: Any, on_idle: Callable[[bool], None]) -> None:
+        super().__init__(*args)
+        self.on_idle = on_idle
+        self._reading = trio.CancelScope()
+        self._has_ended = False
 
     async def protocol_send(self, event: Event) -> None:
         if isinstance(event, Updated):
             if self._has_ended:
-                return  # nothing is waited for any more
+                return  # nobody waits for another request
             self.on_idle(event.idle)
         await super().protocol_send(event)
+        if isinstance(event, Closed) or self.stream.is_broken:
+            self._reading.cancel(reason="the connection is closed")
 
     async def _read_data(self) -> None:
-        await super()._read_data()
-        # Or the task that waits for the next request would keep the connection until `idle_timeout`.
+        with self._reading:
+            await super()._read_data()
         self._has_ended = True
         await self.idle_task.stop()
 
@@ -110,11 +122,15 @@ class HypercornConnections:
         places = self._places
         guarded: Any = GuardedStream(stream, self._settings.send_timeout)
         connection = _Connection(
-            self._app, self._config, self._context, ConnectionState(LifespanState({})), guarded
+            self._app,
+            self._config,
+            self._context,
+            ConnectionState(LifespanState({})),
+            guarded,
+            on_idle=lambda idle: places.rest(stream) if idle else places.work(stream),
         )
-        connection.on_idle = lambda idle: places.rest(stream) if idle else places.work(stream)
         try:
-            await connection
+            await connection.run()
         except trio.ClosedResourceError:
             pass  # it was cut
         except Exception:
