@@ -98,7 +98,7 @@ class HttpCall(abc.ABC):
 
     @property
     def closing(self) -> tuple[HeaderField, ...]:
-        """What an answer says after which the connection ends; nothing where connections are not the host's to end."""
+        """What an answer says after which the connection ends; nothing where hosts cannot end it."""
         return ()
 
     @property

@@ -118,9 +118,7 @@ class Endpoint:
         if not call.is_started:
             # Who asks too much, or what they must not, need not ask more over this connection.
             closing = call.closing if refused.status in _PARTING else ()
-            await call.respond(
-                refused.status, encode_error(None, refused.error), [*refused.headers, *closing]
-            )
+            await call.respond(refused.status, encode_error(None, refused.error), [*refused.headers, *closing])
 
     async def _admit(self, call: HttpCall) -> None:
         """Check who is asking and for what, and go on."""

@@ -111,9 +111,7 @@ class _AsgiCall(HttpCall):
             await self._changed.park()
 
     async def send_head(self, status: int, headers: Sequence[HeaderField]) -> None:
-        await self._send_unless_gone(
-            {"type": "http.response.start", "status": status, "headers": list(headers)}
-        )
+        await self._send_unless_gone({"type": "http.response.start", "status": status, "headers": list(headers)})
 
     async def send(self, data: bytes) -> None:
         await self._send_unless_gone({"type": "http.response.body", "body": data, "more_body": True})
@@ -122,7 +120,7 @@ class _AsgiCall(HttpCall):
         await self._send_unless_gone({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _send_unless_gone(self, message: AsgiMessage) -> None:
-        """Send a part of the answer. Of an answer that nobody reads no part is sent any more: not even its end."""
+        """Send a part of the answer. Once nobody reads it no part is sent any more, not even its end."""
         if self._is_gone:
             await trio.lowlevel.checkpoint()
         else:
