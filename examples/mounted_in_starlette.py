@@ -13,6 +13,8 @@ Run ``python examples/mounted_in_starlette.py``. You see::
     GET /: 3 books are on the shelf
     the shelf is closed
 """
+# Hypercorn's types know less of ASGI than Starlette's.
+# pyright: reportUnknownVariableType=false, reportArgumentType=false
 
 from __future__ import annotations
 
