@@ -7,12 +7,12 @@ BORROW := import pathlib, sys, sysconfig; here = sysconfig.get_path("purelib"); 
 	there = sysconfig.get_path("purelib", vars={"base": sys.argv[1]}); \
 	pathlib.Path(there, "borrowed.pth").write_text(here)
 
-.PHONY: demo test tests lint types public-types protocol interop coverage clean
+.PHONY: demo test tests lint types public-types protocol interop conformance coverage clean
 
 demo: .venv/run
 	$(BIN)/python examples/demo.py
 
-test: lint types interop tests
+test: lint types interop tests conformance
 
 # The tests of everything, with branch coverage; `interop` is what they need of other implementations.
 tests: .venv/dev
@@ -50,6 +50,10 @@ protocol: .venv/dev
 
 interop: .venv/dev
 	$(BIN)/python tests/interop/environments.py
+
+# The official conformance suite, every scenario: fails where the score has fallen below tests/conformance/baseline.toml.
+conformance: interop
+	$(BIN)/python tests/conformance/run.py
 
 clean:
 	rm -rf .venv .interop .coverage* htmlcov build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
