@@ -36,7 +36,10 @@ def run_bounded(seconds: float, command: Sequence[str]) -> int:
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-    return status if status >= 0 else KILLED - status
+    if status >= 0:
+        return status
+    print(f"{command[0]} was ended by {signal.Signals(-status).name}", file=sys.stderr)
+    return KILLED - status
 
 
 if __name__ == "__main__":

@@ -29,6 +29,11 @@ OUTPUT_LINES: Final = 30
 """How much is shown of what both sides said in a run that did not pass."""
 
 
+def matches(run: Run, patterns: Iterable[str]) -> bool:
+    """Say whether one of the patterns means a run."""
+    return any(fnmatch(str(run), pattern) for pattern in patterns)
+
+
 def play(runs: Iterable[Run]) -> Generator[Result]:
     """Play the runs one after another; each leg has a server of its own."""
     for leg, of_leg in groupby(runs, key=lambda run: run.leg):
@@ -89,13 +94,9 @@ def main() -> int:
     parser.add_argument("pattern", nargs="*", help="only these runs, for example 'server/2025-*/tools-*'")
     arguments = parser.parse_args()
     patterns: list[str] = arguments.pattern or ["*"]
-
-    def is_selected(run: Run) -> bool:
-        return any(fnmatch(str(run), pattern) for pattern in patterns)
-
     began = last = time.monotonic()
-    selected = [run for side in SIDES for run in list_runs(side) if is_selected(run)]
-    runs = [run for run in selected if not any(fnmatch(str(run), pattern) for pattern in NOT_YET)]
+    selected = [run for side in SIDES for run in list_runs(side) if matches(run, patterns)]
+    runs = [run for run in selected if not matches(run, NOT_YET)]
     results: list[Result] = []
     try:
         for result in play(runs):
@@ -106,7 +107,7 @@ def main() -> int:
         raise SystemExit(f"conformance: {error}") from error
     print(*summary(results, len(selected) - len(runs)), f"in {time.monotonic() - began:.0f} s", sep="\n")
     baseline = read_baseline(BASELINE.read_text())
-    of_selected = {run: checks for run, checks in baseline.items() if is_selected(run)}
+    of_selected = {run: checks for run, checks in baseline.items() if matches(run, patterns)}
     if arguments.update:
         BASELINE.write_text(write_baseline(renew(baseline, of_selected, results)))
         return 0

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 from baseline import Baseline, Comparison, compare, read_baseline, renew, write_baseline
-from run import BASELINE, NOT_YET, summary, verdict
+from run import BASELINE, NOT_YET, matches, summary, verdict
 from scoring import Check, Result, Run, Status
 
 PING = Run("server", "2025-11-25", "ping")
@@ -119,6 +119,20 @@ def test_the_summary_has_each_leg_and_both_sides() -> None:
         "client 2026-07-28: 1 of 1, 1 checks passed",
         f"conformance: 2 of 3 server, 1 of 1 client (44 runs are not tried yet: {', '.join(NOT_YET)})",
     ]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "meant"),
+    [
+        ("*", {PING, STATELESS, SCOPE}),
+        ("server/*", {PING, STATELESS}),
+        ("*/2026-*", {STATELESS, SCOPE}),
+        ("client/*/auth/*", {SCOPE}),
+        ("ping", set[Run]()),
+    ],
+)
+def test_patterns_mean_runs_by_side_revision_and_scenario(pattern: str, meant: set[Run]) -> None:
+    assert {run for run in (PING, STATELESS, SCOPE) if matches(run, ("none", pattern))} == meant
 
 
 def test_the_baseline_of_this_project_is_as_it_was_written() -> None:
