@@ -39,6 +39,9 @@ _log: Final = logging.getLogger("trio_mcp.http")
 MAX_BATCH: Final = 1_000
 """Messages in one batch."""
 
+_PARTING: Final = frozenset({403, 421, 429, 503})
+"""The statuses after which a connection ends."""
+
 _OURS: Final = f"{LAST_EVENT_ID}, {METHOD}, {NAME}, {PROTOCOL_VERSION}, {SESSION_ID}"
 _ALLOWED_HEADERS: Final = f"Accept, Authorization, Content-Type, {_OURS}".encode("ascii")
 _EXPOSED_HEADERS: Final = f"{SESSION_ID}, WWW-Authenticate, Retry-After".encode("ascii")
@@ -80,6 +83,7 @@ class Endpoint:
         self._load = load
         self._authenticate = authenticate
         self._hosts = settings.host_rules()
+        self._proxies = settings.proxy_rules()
         self._active = 0
         self._idle = trio.lowlevel.ParkingLot()
 
@@ -112,7 +116,11 @@ class Endpoint:
         level = logging.WARNING if refused.status in (403, 421) else logging.INFO
         _log.log(level, "refused %s %.100s of %s: %s", call.method, call.path, call.client, refused)
         if not call.is_started:
-            await call.respond(refused.status, encode_error(None, refused.error), refused.headers)
+            # Who asks too much, or what they must not, need not ask more over this connection.
+            closing = call.closing if refused.status in _PARTING else ()
+            await call.respond(
+                refused.status, encode_error(None, refused.error), [*refused.headers, *closing]
+            )
 
     async def _admit(self, call: HttpCall) -> None:
         """Check who is asking and for what, and go on."""
@@ -120,6 +128,7 @@ class Endpoint:
         size = sum(len(name) + len(value) for name, value in call.headers)
         if size > settings.max_head_bytes:
             raise HttpRefused(431, f"header fields of {size} bytes; max_head_bytes is {settings.max_head_bytes}")
+        call.client, call.scheme = self._proxies.sender(call.client, call.scheme, call.headers)
         self._hosts.check(call.headers)
         origin = call.headers.get("origin")
         if settings.cors and origin is not None:

@@ -28,8 +28,9 @@ __all__ = ["AsgiApp", "AsgiScope", "McpASGI", "serve_asgi_request"]
 _log: Final = logging.getLogger("trio_mcp.http")
 
 AsgiScope: TypeAlias = MutableMapping[str, Any]
-AsgiReceive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
-AsgiSend: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+AsgiMessage: TypeAlias = MutableMapping[str, Any]
+AsgiReceive: TypeAlias = Callable[[], Awaitable[AsgiMessage]]
+AsgiSend: TypeAlias = Callable[[AsgiMessage], Awaitable[None]]
 AsgiApp: TypeAlias = Callable[[AsgiScope, AsgiReceive, AsgiSend], Awaitable[None]]
 
 _CLOSE: Final = (b"connection", b"close")
@@ -62,7 +63,6 @@ class _AsgiCall(HttpCall):
         self._size = 0
         self._is_complete = False
         self._is_gone = False
-        self._is_finished = False
         self._changed = trio.lowlevel.ParkingLot()
 
     async def pump(self) -> None:
@@ -96,15 +96,14 @@ class _AsgiCall(HttpCall):
             return body
         if deadline.cancelled_caught:
             problem = f"the body did not arrive within {self._timeout:g} seconds (body_timeout)"
-            raise HttpRefused(408, problem, self._closing)
-        raise HttpRefused(400, "the client went away before its request was complete", self._closing)
+            raise HttpRefused(408, problem, self.closing)
+        raise HttpRefused(400, "the client went away before its request was complete", self.closing)
 
     def _too_large(self, what: str) -> HttpRefused:
-        return HttpRefused(413, f"a body of {what}; max_body_bytes is {self._limit}", self._closing)
+        return HttpRefused(413, f"a body of {what}; max_body_bytes is {self._limit}", self.closing)
 
     @property
-    def _closing(self) -> tuple[HeaderField, ...]:
-        """What the rest of a body that nobody reads costs: the connection."""
+    def closing(self) -> tuple[HeaderField, ...]:
         return (_CLOSE,) if self._is_one_one else ()
 
     async def wait_disconnected(self) -> None:
@@ -112,17 +111,22 @@ class _AsgiCall(HttpCall):
             await self._changed.park()
 
     async def send_head(self, status: int, headers: Sequence[HeaderField]) -> None:
-        await self._send({"type": "http.response.start", "status": status, "headers": list(headers)})
+        await self._send_unless_gone(
+            {"type": "http.response.start", "status": status, "headers": list(headers)}
+        )
 
     async def send(self, data: bytes) -> None:
+        await self._send_unless_gone({"type": "http.response.body", "body": data, "more_body": True})
+
+    async def finish(self) -> None:
+        await self._send_unless_gone({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _send_unless_gone(self, message: AsgiMessage) -> None:
+        """Send a part of the answer. Of an answer that nobody reads no part is sent any more: not even its end."""
         if self._is_gone:
             await trio.lowlevel.checkpoint()
         else:
-            await self._send({"type": "http.response.body", "body": data, "more_body": True})
-
-    async def finish(self) -> None:
-        self._is_finished = True
-        await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+            await self._send(message)
 
 
 def _path_of(scope: AsgiScope, root: str) -> str:

@@ -6,12 +6,31 @@ from typing import Any, Final, final
 
 import trio
 
-__all__ = ["GuardedStream", "WireStream"]
+__all__ = ["GuardedStream", "WireStream", "address_of", "cut"]
 
 WireStream = trio.SocketStream | trio.SSLStream[trio.SocketStream]
 
 STEP: Final = 64 * 1024
 """Bytes that are given `send_timeout` to be taken: what a slow reader must manage, not a whole answer."""
+
+
+def _socket_of(stream: WireStream) -> trio.socket.SocketType:
+    transport = stream.transport_stream if isinstance(stream, trio.SSLStream) else stream
+    return transport.socket
+
+
+def cut(stream: WireStream) -> None:
+    """Close a connection at once. Whoever waits for it finds it closed."""
+    _socket_of(stream).close()
+
+
+def address_of(stream: WireStream) -> str:
+    """Return the address of the other side; nothing where there is none, or nobody any more."""
+    try:
+        name: object = _socket_of(stream).getpeername()
+    except OSError:
+        return ""
+    return str(name[0]) if isinstance(name, tuple) and name else ""
 
 
 @final
@@ -24,9 +43,13 @@ class GuardedStream:
     Args:
         stream: The stream.
         send_timeout: How long the other side may take to read some of what is sent, in seconds.
+
+    Attributes:
+        is_broken: Whether a send has failed.
     """
 
     def __init__(self, stream: WireStream, send_timeout: float) -> None:
+        self.is_broken: bool = False
         self._stream = stream
         self._send_timeout = send_timeout
 
@@ -48,15 +71,24 @@ class GuardedStream:
         if not data:
             await trio.lowlevel.checkpoint()
             return
-        with memoryview(data) as view:
-            for i in range(0, len(view), STEP):
-                with trio.move_on_after(self._send_timeout) as scope:
-                    await self._stream.send_all(view[i : i + STEP])
-                if scope.cancelled_caught:
-                    await trio.aclose_forcefully(self._stream)
-                    raise trio.BrokenResourceError(
-                        f"the other side has read nothing for {self._send_timeout:g} s"
-                    )
+        try:
+            with memoryview(data) as view:
+                for i in range(0, len(view), STEP):
+                    await self._send_step(view[i : i + STEP])
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            self.is_broken = True
+            raise
+
+    async def _send_step(self, data: memoryview) -> None:
+        with trio.move_on_after(self._send_timeout) as scope:
+            try:
+                await self._stream.send_all(data)
+            except trio.BusyResourceError as error:
+                # The host does not send twice at once, but it says goodbye while it sends.
+                raise trio.BrokenResourceError("the connection is being closed") from error
+        if scope.cancelled_caught:
+            await trio.aclose_forcefully(self._stream)
+            raise trio.BrokenResourceError(f"the other side has read nothing for {self._send_timeout:g} s")
 
     async def aclose(self) -> None:
         """Close it, within `send_timeout`."""

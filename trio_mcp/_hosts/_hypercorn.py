@@ -9,10 +9,12 @@ connections are accepted, guarded, bounded and ended here, and Hypercorn only re
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Any, Final, final
 
 import trio
 from hypercorn.config import Config
+from hypercorn.events import Closed, Event, Updated
 from hypercorn.protocol import ProtocolWrapper
 from hypercorn.protocol.h11 import H11Protocol
 from hypercorn.trio.tcp_server import TCPServer
@@ -22,7 +24,8 @@ from hypercorn.utils import wrap_app
 
 from .._core._http_settings import HttpServerSettings
 from ._asgi import AsgiApp
-from ._guarded import GuardedStream, WireStream
+from ._guarded import GuardedStream, WireStream, address_of, cut
+from ._places import Places
 
 __all__ = ["HypercornConnections"]
 
@@ -38,7 +41,35 @@ async def _no_other_protocol(event: object) -> None:
 
 @final
 class _Connection(TCPServer):
-    """One connection."""
+    """One connection.
+
+    Hypercorn's own ends only when its client has gone and `idle_timeout` has passed as well, and never when the
+    client has sent more than was read before it was closed.
+    """
+
+    stream: Any
+    on_idle: Callable[[bool], None]
+
+    def __init__(self, *args: Any, on_idle: Callable[[bool], None]) -> None:
+        super().__init__(*args)
+        self.on_idle = on_idle
+        self._reading = trio.CancelScope()
+        self._has_ended = False
+
+    async def protocol_send(self, event: Event) -> None:
+        if isinstance(event, Updated):
+            if self._has_ended:
+                return  # nobody waits for another request
+            self.on_idle(event.idle)
+        await super().protocol_send(event)
+        if isinstance(event, Closed) or self.stream.is_broken:
+            self._reading.cancel(reason="the connection is closed")
+
+    async def _read_data(self) -> None:
+        with self._reading:
+            await super()._read_data()
+        self._has_ended = True
+        await self.idle_task.stop()
 
     def _protocol_of(self) -> ProtocolWrapper:
         return self._wrapper
@@ -76,42 +107,44 @@ class HypercornConnections:
         framework: Any = app
         self._app = wrap_app(framework, 0, "asgi")
         self._context = WorkerContext(None)
-        self._streams: set[WireStream] = set()
-        self._changed = trio.lowlevel.ParkingLot()
-
-    def __len__(self) -> int:
-        return len(self._streams)
+        self._places = Places[WireStream](settings.max_connections, cut)
 
     async def wait_place(self) -> None:
         """Wait until there may be one more connection."""
-        while len(self._streams) >= self._settings.max_connections:
-            await self._changed.park()
+        await self._places.wait_place()
 
     def enter(self, stream: WireStream) -> None:
         """Count a connection that is about to be served."""
-        self._streams.add(stream)
+        self._places.enter(stream, address_of(stream))
 
     async def serve(self, stream: WireStream) -> None:
         """Serve one connection until it ends. Whatever happens on it costs nobody else theirs."""
+        places = self._places
         guarded: Any = GuardedStream(stream, self._settings.send_timeout)
+        connection = _Connection(
+            self._app,
+            self._config,
+            self._context,
+            ConnectionState(LifespanState({})),
+            guarded,
+            on_idle=lambda idle: places.rest(stream) if idle else places.work(stream),
+        )
         try:
-            await _Connection(self._app, self._config, self._context, ConnectionState(LifespanState({})), guarded)
+            await connection.run()
+        except trio.ClosedResourceError:
+            pass  # it was cut
         except Exception:
             # The boundary of one connection.
             _log.exception("a connection failed")
         finally:
-            self._streams.discard(stream)
-            self._changed.unpark_all()
+            places.leave(stream)
             await trio.aclose_forcefully(stream)
 
     async def finish(self) -> None:
         """Close what is idle, and let the rest finish what was begun."""
         await self._context.terminated.set()
-        while self._streams:
-            await self._changed.park()
+        await self._places.wait_empty()
 
-    async def abort(self) -> None:
+    def abort(self) -> None:
         """Cut every connection: a write that nobody reads ignores being cancelled."""
-        for stream in tuple(self._streams):
-            await trio.aclose_forcefully(stream)
-        await trio.lowlevel.checkpoint()
+        self._places.cut_all()

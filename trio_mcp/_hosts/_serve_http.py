@@ -47,7 +47,7 @@ class _Connections(Protocol):
     def enter(self, stream: WireStream) -> None: ...
     async def serve(self, stream: WireStream) -> None: ...
     async def finish(self) -> None: ...
-    async def abort(self) -> None: ...
+    def abort(self) -> None: ...
 
 
 def _hypercorn(app: AsgiApp, settings: HttpServerSettings) -> _Connections:
@@ -129,8 +129,7 @@ async def serve_http(
                         await _unless(shutdown.wait_abort, connections.finish)
                 finally:
                     # What is being written to somebody who does not read is not cancelled; it is cut.
-                    with trio.CancelScope(shield=True):
-                        await connections.abort()
+                    connections.abort()
                     nursery.cancel_scope.cancel(reason="serving ended")
         except BaseExceptionGroup as group:
             error = sole_error(group)

@@ -137,7 +137,13 @@ class Serves(Protocol):
 
 
 def run_until_signal(serve: Serves) -> None:
-    """Run a program that serves, until it has nothing to serve any more or a signal ends it.
+    """Run a program that serves: ``run_until_signal(partial(serve_http, server, unix_path="mcp.sock"))``.
+
+    It ends when it has nothing to serve any more, or by a signal: SIGTERM lets handlers finish within
+    `Limits.drain_timeout`, a second one or SIGINT cancels them at once. `Server.run` is this for the usual cases.
+
+    Args:
+        serve: Serves until the `Shutdown` says when to end.
 
     Raises:
         SystemExit: With status 130 after SIGINT.
