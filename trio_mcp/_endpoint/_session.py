@@ -25,6 +25,7 @@ from .._core._http_settings import HttpServerSettings
 from .._core._lifecycle import Agreement
 from .._core._sse import encode_sse_event
 from .._revisions import Revision
+from .._server._background import Background, open_background
 from .._server._server import Server
 from .._server._service import Service
 from .._server._shutdown import Shutdown
@@ -89,7 +90,7 @@ class LegacySession:
         self._visits = 0
         self._scope = trio.CancelScope()
         self._unstored: dict[EventStream, None] = {}
-        self._nursery: trio.Nursery | None = None
+        self._background: Background | None = None
         self._is_storing = False
         self._has_ended = False
 
@@ -118,17 +119,21 @@ class LegacySession:
         """Serve it until it is ended, or idle for too long, or `shutdown` says so."""
         try:
             with self._scope:
-                async with trio.open_nursery() as self._nursery:
+                async with open_background(f"the session with {self._channel.description}") as self._background:
                     await self._server.serve_one(
-                        service, self._channel, shutdown, assumed=self._assumed, task_status=task_status
+                        service,
+                        self._channel,
+                        shutdown,
+                        self._background,
+                        assumed=self._assumed,
+                        task_status=task_status,
                     )
-                    self._nursery.cancel_scope.cancel(reason="the session has ended")
         except Exception:
             # The boundary of one session: whatever fails in it costs nobody else theirs.
             _log.exception("%s failed", self._channel.description)
         finally:
             self._has_ended = True
-            self._nursery = None
+            self._background = None
             for stream in (*self._streams.values(), *(stream for stream, _ in self._asking.values())):
                 stream.end()
             with trio.CancelScope(shield=True):  # both only tidy up
@@ -356,12 +361,12 @@ class LegacySession:
     # Storing.
 
     def _store_soon(self, stream: EventStream) -> None:
-        if self._nursery is None:
+        if self._background is None:
             return
         self._unstored[stream] = None
         if not self._is_storing:
             self._is_storing = True
-            self._nursery.start_soon(self._store_events, name=f"storing events of {self._channel.description}")
+            self._background.start_soon(self._store_events, name=f"storing events of {self._channel.description}")
 
     async def _store_events(self) -> None:
         """Store what is to be stored, and end. What fails is lost for clients that come back, and that is all."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import Final, Literal, final
 
 import attrs
@@ -49,9 +50,10 @@ class Outbox:
 
     Args:
         max_bytes: How much may lie here before senders wait. One message of any size fits when that is free.
+        wake: Called when something is put, if the writer may be gone.
     """
 
-    def __init__(self, max_bytes: int) -> None:
+    def __init__(self, max_bytes: int, wake: Callable[[], object] | None = None) -> None:
         self._max_bytes = max_bytes
         self._entries: deque[OutboxEntry] = deque()
         self._bytes = 0
@@ -61,6 +63,7 @@ class Outbox:
         self._room = trio.lowlevel.ParkingLot()
         self._urgent_room = trio.lowlevel.ParkingLot()
         self._something = trio.lowlevel.ParkingLot()
+        self._wake = self._something.unpark if wake is None else wake
         self._nothing = trio.lowlevel.ParkingLot()
 
     @property
@@ -104,7 +107,7 @@ class Outbox:
             return
         self._entries.append(entry)
         self._count(entry, 1)
-        self._something.unpark()
+        self._wake()
 
     def withdraw(self, entry: OutboxEntry) -> None:
         """Take back an entry, unless the writer has taken it."""
@@ -151,6 +154,12 @@ class Outbox:
             taken.append(entry)
         self._after_leaving()
         return taken
+
+    def may_rest(self) -> bool:
+        """Say that what was taken is on the wire, and return whether nothing is left to take."""
+        self._being_written = False
+        self._after_leaving()
+        return not self._entries
 
     async def wait_empty(self) -> None:
         """Wait until everything is on the wire. Does not checkpoint if it is."""

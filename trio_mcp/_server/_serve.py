@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Final, Protocol
 
@@ -78,22 +77,12 @@ async def serve_until_end(peer: Peer, shutdown: Shutdown) -> None:
     A second reason to end leaves no time for that: a client that has closed its input and then asks the process
     to terminate will kill it next, and cleanup must have run by then.
     """
-    await _first(peer.wait_input_ended, shutdown.wait_drain)
-    await _first(peer.drain, shutdown.wait_drain if peer.end is not None else shutdown.wait_abort)
+    with shutdown.until_drain():
+        await peer.wait_input_ended()
+    with shutdown.until_drain() if peer.end is not None else shutdown.until_abort():
+        await peer.drain()
     if shutdown.is_aborting:
         peer.abort()
-
-
-async def _first(*waits: Callable[[], Awaitable[object]]) -> None:
-    """Run all of them until one returns."""
-    async with trio.open_nursery() as nursery:
-
-        async def run(wait: Callable[[], Awaitable[object]]) -> None:
-            await wait()
-            nursery.cancel_scope.cancel()
-
-        for wait in waits:
-            nursery.start_soon(run, wait)
 
 
 async def serve_stdio(

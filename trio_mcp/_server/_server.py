@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import partial
 from typing import Any, Final, Generic, Literal, final
 
@@ -29,7 +29,7 @@ from ..types import (
     ToolsCapability,
 )
 from ._application import MethodHandler
-from ._background import open_background
+from ._background import Background, open_background
 from ._caching import CacheHint
 from ._changes import ChangeHub, ListKind
 from ._completion import Completer
@@ -373,14 +373,19 @@ class Server(ToolOffers, PromptOffers, ResourceOffers, Generic[StateT]):
         service: Service[StateT | None],
         channel: Channel,
         shutdown: Shutdown,
+        background: Background | None = None,
         *,
         assumed: Agreement | None = None,
         on_frame: OnFrame | None = None,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Serve one client of a running server, until it goes or `shutdown` says so."""
-        async with open_background(f"the session with {channel.description}") as background:
-            session = ServerSession(self, service, background, assumed)
+        """Serve one client of a running server, until it goes or `shutdown` says so.
+
+        What the client's handlers leave to `background` ends with that, or with this if there is none.
+        """
+        owned = open_background(f"the session with {channel.description}")
+        async with owned if background is None else nullcontext(background) as tasks:
+            session = ServerSession(self, service, tasks, assumed)
             opening = open_peer(channel, session, self._limits, on_frame=on_frame, middleware=self._middleware)
             async with session.subscriptions.connected(opening) as peer:
                 task_status.started()
