@@ -140,8 +140,8 @@ class Channel(abc.ABC):
     def rests(self, wake: Callable[[], object]) -> bool:
         """Say whether this calls something whenever `may_rest` says no after it has said yes.
 
-        Then nobody waits in `receive` while nothing comes, and no task is there while nothing happens: for servers
-        with many connections that are idle for long. The default is no. Called once, before anything else.
+        Then nobody waits in `receive` while nothing comes, and no task is there while nothing happens: for
+        servers with many connections that are idle for long. The default is no. Called once, and first.
 
         Args:
             wake: What to call. Never waits.

@@ -116,7 +116,7 @@ class LegacySessions:
             raise session_ended()  # nobody learns whether others have sessions
         return session
 
-    async def _open(self, call: HttpCall, *, event_type: str | None = None) -> LegacySession:
+    def _open(self, call: HttpCall, *, event_type: str | None = None) -> LegacySession:
         if len(self._sessions) >= self._settings.max_sessions:
             problem = f"there are {len(self._sessions)} sessions already (max_sessions)"
             raise HttpRefused(503, problem, [(b"retry-after", b"60")], code=SERVER_BUSY)
@@ -131,20 +131,18 @@ class LegacySessions:
             event_type=event_type,
         )
         self._sessions[session.id] = session
-        await self._nursery.start(self._run, session, name=f"session {session.id[:8]}…")
+        self._nursery.start_soon(self._run, session, name=f"session {session.id[:8]}…")
         return session
 
-    async def _run(
-        self, session: LegacySession, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
-    ) -> None:
+    async def _run(self, session: LegacySession) -> None:
         try:
-            await session.serve_session(self._service, self._shutdown, task_status=task_status)
+            await session.serve_session(self._service, self._shutdown)
         finally:
             del self._sessions[session.id]
             self._ended.unpark_all()
 
     async def _begin(self, call: HttpCall, body: bytes, messages: Sequence[Message]) -> None:
-        session = await self._open(call)
+        session = self._open(call)
         try:
             await session.post(call, body, messages, [(SESSION_ID.encode("ascii"), session.id.encode("ascii"))])
         except BaseException:
@@ -162,7 +160,7 @@ class LegacySessions:
         error: BaseException | None = None
         try:
             async with trio.open_nursery() as nursery:
-                await nursery.start(session.serve_session, self._service, self._shutdown)
+                nursery.start_soon(session.serve_session, self._service, self._shutdown)
                 try:
                     await session.post(call, body, messages)
                 finally:
@@ -213,7 +211,7 @@ class LegacySessions:
             HttpRefused: There cannot be one.
         """
         check_accept(call.headers, EVENT_STREAM)
-        session = await self._open(call, event_type="message")
+        session = self._open(call, event_type="message")
         url = f"{call.root}{self._settings.messages_path}?session_id={session.id}"
         await session.listen_as_2024(call, url)
 

@@ -25,7 +25,7 @@ from .._core._http_settings import HttpServerSettings
 from .._core._lifecycle import Agreement
 from .._core._sse import encode_sse_event
 from .._revisions import Revision
-from .._server._background import Background, open_background
+from .._server._background import Background
 from .._server._server import Server
 from .._server._service import Service
 from .._server._shutdown import Shutdown
@@ -109,25 +109,16 @@ class LegacySession:
 
     # How long it lasts.
 
-    async def serve_session(
-        self,
-        service: Service[Any],
-        shutdown: Shutdown,
-        *,
-        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
-    ) -> None:
+    async def serve_session(self, service: Service[Any], shutdown: Shutdown) -> None:
         """Serve it until it is ended, or idle for too long, or `shutdown` says so."""
         try:
-            with self._scope:
-                async with open_background(f"the session with {self._channel.description}") as self._background:
-                    await self._server.serve_one(
-                        service,
-                        self._channel,
-                        shutdown,
-                        self._background,
-                        assumed=self._assumed,
-                        task_status=task_status,
-                    )
+            async with trio.open_nursery() as nursery:
+                self._begin(nursery.cancel_scope)
+                self._background = Background(nursery, f"the session with {self._channel.description}")
+                await self._server.serve_beside(
+                    self._background, service, self._channel, shutdown, assumed=self._assumed
+                )
+                nursery.cancel_scope.cancel(reason="the session has ended")
         except Exception:
             # The boundary of one session: whatever fails in it costs nobody else theirs.
             _log.exception("%s failed", self._channel.description)
@@ -139,6 +130,13 @@ class LegacySession:
             with trio.CancelScope(shield=True):  # both only tidy up
                 await self._channel.aclose()
                 await self._forget()
+
+    def _begin(self, scope: trio.CancelScope) -> None:
+        """From here on it can be ended, or too long idle; what it was told before holds."""
+        scope.deadline = self._scope.deadline
+        if self._scope.cancel_called:
+            scope.cancel(reason="the session ended before it began")
+        self._scope = scope
 
     async def _forget(self) -> None:
         if self._store is not None:

@@ -68,9 +68,11 @@ class Notices:
         self._dispatcher = dispatcher
         self._limits = limits
         self._queue: NoticeQueue[_CallProgress | _Other] = NoticeQueue(limits.max_notifications)
-        self._something = trio.lowlevel.ParkingLot()
-        self._ends = wake is not None
-        self._wake = self._something.unpark if wake is None else wake
+        self._something: trio.lowlevel.ParkingLot | None = None
+        if wake is None:
+            self._something = trio.lowlevel.ParkingLot()
+            wake = self._something.unpark
+        self._wake = wake
         self._room = trio.lowlevel.ParkingLot()
         self._lagging = False
         self.dropped = 0
@@ -133,7 +135,7 @@ class Notices:
         while True:
             match self._queue.first:
                 case None:
-                    if self._ends:
+                    if self._something is None:
                         return
                     await self._something.park()
                 case _CallProgress(call=call):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from typing import Final, Literal, final
 
@@ -55,16 +54,19 @@ class Outbox:
 
     def __init__(self, max_bytes: int, wake: Callable[[], object] | None = None) -> None:
         self._max_bytes = max_bytes
-        self._entries: deque[OutboxEntry] = deque()
+        self._entries: list[OutboxEntry] = []
         self._bytes = 0
         self._urgent_bytes = 0
         self._being_written = False
         self._closed = False
         self._room = trio.lowlevel.ParkingLot()
         self._urgent_room = trio.lowlevel.ParkingLot()
-        self._something = trio.lowlevel.ParkingLot()
-        self._wake = self._something.unpark if wake is None else wake
         self._nothing = trio.lowlevel.ParkingLot()
+        self._something: trio.lowlevel.ParkingLot | None = None
+        if wake is None:
+            self._something = trio.lowlevel.ParkingLot()
+            wake = self._something.unpark
+        self._wake = wake
 
     @property
     def size(self) -> int:
@@ -143,15 +145,18 @@ class Outbox:
         self._being_written = False
         self._after_leaving()
         while not self._entries:
+            assert self._something is not None, "a writer that is woken finds something"
             await self._something.park()
         self._being_written = True
         taken: list[OutboxEntry] = []
         size = 0
-        while self._entries and (not taken or size + len(self._entries[0].message.data) <= COALESCED_BYTES):
-            entry = self._entries.popleft()
-            self._count(entry, -1)
+        for entry in self._entries:
             size += len(entry.message.data)
+            if taken and size > COALESCED_BYTES:
+                break
+            self._count(entry, -1)
             taken.append(entry)
+        del self._entries[: len(taken)]
         self._after_leaving()
         return taken
 

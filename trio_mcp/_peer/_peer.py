@@ -124,11 +124,12 @@ class Peer:
         self._calls = Calls(channel, self._outbox, limits, changed)
         self._notices = Notices(self._calls, dispatcher, limits, self._wake_notices if self._rests else None)
         self._exchanges = Exchanges(nursery, dispatcher, self, self._outbox, self._calls, limits, changed)
-        self._input_ended = trio.Event()
+        self.input_ended = trio.Event()  # set when no message will come any more, or its owner does not wait
         self._end: ConnectionLost | None = None  # why nothing comes any more
         self._lost: ConnectionLost | None = None  # why nothing goes any more either
         self._closing = False
-        self._closed = trio.Event()
+        self._closed: trio.Event | None = None  # for those who close while somebody closes
+        self._is_closed = False
 
     # What the floor above says.
 
@@ -299,7 +300,7 @@ class Peer:
 
     async def wait_input_ended(self) -> None:
         """Wait until no message will come any more."""
-        await self._input_ended.wait()
+        await self.input_ended.wait()
 
     @property
     def end(self) -> ConnectionLost | None:
@@ -485,7 +486,7 @@ class Peer:
         if self._end is None and not self._closing:
             self._end = why
             self._calls.fail_all(why.renewed)
-        self._input_ended.set()
+        self.input_ended.set()
 
     def _lose(self, why: ConnectionLost) -> None:
         """The connection is gone in both directions."""
@@ -521,8 +522,10 @@ class Peer:
     def _let_go(self) -> None:
         self._outbox.close()
         self._servants.end("the connection was closed")
-        self._input_ended.set()
-        self._closed.set()
+        self.input_ended.set()
+        self._is_closed = True
+        if self._closed is not None:
+            self._closed.set()
 
     async def aclose(self) -> None:
         """Say goodbye and let go of the connection; the channel itself is its owner's to close.
@@ -539,7 +542,11 @@ class Peer:
             with trio.move_on_after(self._limits.goodbye_timeout, shield=True):
                 await self._outbox.wait_empty()
             self._let_go()
-        await self._closed.wait()
+        if self._is_closed:
+            await trio.lowlevel.checkpoint()
+        else:
+            self._closed = self._closed or trio.Event()
+            await self._closed.wait()
 
 
 @asynccontextmanager

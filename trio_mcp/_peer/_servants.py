@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextvars import copy_context
-from typing import Final, TypeAlias, final
+from typing import TypeAlias, final
 
 import trio
 

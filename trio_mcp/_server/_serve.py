@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Final, Protocol
 
@@ -77,12 +78,22 @@ async def serve_until_end(peer: Peer, shutdown: Shutdown) -> None:
     A second reason to end leaves no time for that: a client that has closed its input and then asks the process
     to terminate will kill it next, and cleanup must have run by then.
     """
-    with shutdown.until_drain():
-        await peer.wait_input_ended()
-    with shutdown.until_drain() if peer.end is not None else shutdown.until_abort():
-        await peer.drain()
+    await shutdown.wait_drain_or(peer.input_ended)
+    await _first(peer.drain, shutdown.wait_drain if peer.end is not None else shutdown.wait_abort)
     if shutdown.is_aborting:
         peer.abort()
+
+
+async def _first(*waits: Callable[[], Awaitable[object]]) -> None:
+    """Run all of them until one returns."""
+    async with trio.open_nursery() as nursery:
+
+        async def run(wait: Callable[[], Awaitable[object]]) -> None:
+            await wait()
+            nursery.cancel_scope.cancel()
+
+        for wait in waits:
+            nursery.start_soon(run, wait)
 
 
 async def serve_stdio(

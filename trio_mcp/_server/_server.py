@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from typing import Any, Final, Generic, Literal, final
 
@@ -373,23 +373,33 @@ class Server(ToolOffers, PromptOffers, ResourceOffers, Generic[StateT]):
         service: Service[StateT | None],
         channel: Channel,
         shutdown: Shutdown,
-        background: Background | None = None,
+        *,
+        on_frame: OnFrame | None = None,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Serve one client of a running server, until it goes or `shutdown` says so."""
+        async with open_background(f"the session with {channel.description}") as background:
+            await self.serve_beside(
+                background, service, channel, shutdown, on_frame=on_frame, task_status=task_status
+            )
+
+    async def serve_beside(
+        self,
+        background: Background,
+        service: Service[StateT | None],
+        channel: Channel,
+        shutdown: Shutdown,
         *,
         assumed: Agreement | None = None,
         on_frame: OnFrame | None = None,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Serve one client of a running server, until it goes or `shutdown` says so.
-
-        What the client's handlers leave to `background` ends with that, or with this if there is none.
-        """
-        owned = open_background(f"the session with {channel.description}")
-        async with owned if background is None else nullcontext(background) as tasks:
-            session = ServerSession(self, service, tasks, assumed)
-            opening = open_peer(channel, session, self._limits, on_frame=on_frame, middleware=self._middleware)
-            async with session.subscriptions.connected(opening) as peer:
-                task_status.started()
-                await serve_until_end(peer, shutdown)
+        """Serve one client of a running server, whose background tasks somebody else owns."""
+        session = ServerSession(self, service, background, assumed)
+        opening = open_peer(channel, session, self._limits, on_frame=on_frame, middleware=self._middleware)
+        async with session.subscriptions.connected(opening) as peer:
+            task_status.started()
+            await serve_until_end(peer, shutdown)
 
     def run(
         self,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from contextlib import AbstractContextManager, contextmanager
 from typing import final
 
 import trio
@@ -21,8 +19,7 @@ class Shutdown:
     def __init__(self) -> None:
         self._draining = trio.Event()
         self._aborting = trio.Event()
-        self._until_drain: set[trio.CancelScope] = set()
-        self._until_abort: set[trio.CancelScope] = set()
+        self._ended_by_drain: set[trio.Event] = set()
 
     @property
     def is_draining(self) -> bool:
@@ -37,13 +34,13 @@ class Shutdown:
     def drain(self) -> None:
         """Take no new requests, let handlers finish within `Limits.drain_timeout`, cancel the rest, end."""
         self._draining.set()
-        _cancel(self._until_drain)
+        for event in self._ended_by_drain:
+            event.set()
 
     def abort(self) -> None:
         """Cancel every handler now, run its cleanup, end. No answer is sent any more."""
         self.drain()
         self._aborting.set()
-        _cancel(self._until_abort)
 
     async def wait_drain(self) -> None:
         """Wait until serving is to end."""
@@ -53,27 +50,15 @@ class Shutdown:
         """Wait until serving is to end at once."""
         await self._aborting.wait()
 
-    def until_drain(self) -> AbstractContextManager[object]:
-        """Run the body until serving is to end; then what is left of it is cancelled."""
-        return _running_until(self._draining, self._until_drain)
+    async def wait_drain_or(self, event: trio.Event) -> None:
+        """Wait until serving is to end, or an event is set; it is set in either case.
 
-    def until_abort(self) -> AbstractContextManager[object]:
-        """Run the body until serving is to end at once; then what is left of it is cancelled."""
-        return _running_until(self._aborting, self._until_abort)
-
-
-@contextmanager
-def _running_until(event: trio.Event, scopes: set[trio.CancelScope]) -> Generator[None]:
-    with trio.CancelScope() as scope:
-        if event.is_set():
-            scope.cancel(reason="serving is to end")
-        scopes.add(scope)
+        A server with many clients waits here for each of them, with nothing but the event.
+        """
+        if self.is_draining:
+            event.set()
+        self._ended_by_drain.add(event)
         try:
-            yield
+            await event.wait()
         finally:
-            scopes.discard(scope)
-
-
-def _cancel(scopes: set[trio.CancelScope]) -> None:
-    for scope in scopes:
-        scope.cancel(reason="serving is to end")
+            self._ended_by_drain.discard(event)
