@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeAlias, final, runtime_checkable
+from typing import Any, Protocol, TypeAlias, final, runtime_checkable
 
 import attrs
 
+from ._absent import ABSENT
 from ._codec._jsonrpc import Notification, RequestId
 from ._errors import McpError
 
@@ -51,11 +52,13 @@ class Incoming:
         failure: Why the other side has not answered, where a transport can fail one request and go on. Then
             `data` is an error answer that the transport has made for that request. If it is for none, its id is
             null, and the failure concerns whoever uses the connection.
+        value: The message, decoded, if the transport had to look into it.
     """
 
     data: bytes
     origin: Origin | None = None
     failure: McpError | None = None
+    value: Any = ABSENT
 
 
 @final

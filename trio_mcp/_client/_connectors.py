@@ -185,13 +185,13 @@ def identity_of(target: Target) -> Hashable:
 class _Itself:
     """An object that need not be hashable; kept, so that no other gets its id."""
 
-    object: object
+    it: object
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Itself) and self.object is other.object
+        return isinstance(other, _Itself) and self.it is other.it
 
     def __hash__(self) -> int:
-        return id(self.object)
+        return id(self.it)
 
 
 def connector_for_http_sse(target: Target) -> Connector:

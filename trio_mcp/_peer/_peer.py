@@ -25,6 +25,7 @@ from typing import Any, Final, Literal, TypeAlias, final
 import attrs
 import trio
 
+from .._absent import ABSENT
 from .._channel import Channel, Incoming, Origin, Outgoing, TooLarge
 from .._codec import _json
 from .._codec._jsonrpc import (
@@ -384,7 +385,7 @@ class Peer:
             self._take_too_large(received)
         else:
             try:
-                value = _json.decode(received.data)
+                value = _json.decode(received.data) if received.value is ABSENT else received.value
             except (ValueError, RecursionError) as error:
                 self._complain(None, RequestError(PARSE_ERROR, f"parse error: {error}"), origin)
             else:

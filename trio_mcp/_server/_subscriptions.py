@@ -95,10 +95,11 @@ class Subscriptions:
         """
         # There is a receiver before the first message is read, so that no change falls between the two.
         with self._hub.receiver(self._wake) as self._receiver:
-            async with opening as self._peer:
+            async with opening as peer:
+                self._peer = peer
                 self._wake()
                 try:
-                    yield self._peer
+                    yield peer
                 finally:
                     self._peer = None
 
