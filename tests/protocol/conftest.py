@@ -17,7 +17,7 @@ def revision(request: pytest.FixtureRequest) -> Any:
     return Revision(request.param)
 
 
-@pytest.fixture(params=["memory", "stdio"])
+@pytest.fixture(params=["memory", "stdio", "http", "asgi", "json", "stateless"])
 def binding(request: pytest.FixtureRequest) -> Any:
     """How client and server are connected."""
     return request.param

@@ -249,7 +249,7 @@ async def test_what_is_not_there_is_not_found(meeting: Meeting, uri: str) -> Non
 
 @pytest.mark.spec(RESOURCES, "Security Considerations")
 @pytest.mark.parametrize(
-    "params", [{}, {"uri": 5}, {"uri": "x" * 100_000}, {"uri": "no uri"}], ids=lambda p: str(p)[:20]
+    "params", [{}, {"uri": 5}, {"uri": "x" * 10_000}, {"uri": "no uri"}], ids=lambda p: str(p)[:20]
 )
 @meet
 async def test_what_is_no_uri_is_refused(meeting: Meeting, params: dict[str, Any]) -> None:

@@ -97,11 +97,10 @@ async def test_leaving_ends_the_subscription(meeting: Meeting) -> None:
     await client.call_tool("update", {"uri": TODAY})
     if meeting.is_modern:
         (asked,) = meeting.requests("subscriptions/listen")
-        (goodbye,) = [m for m in meeting.sent if m["method"] == "notifications/cancelled"]
-        assert goodbye["params"]["requestId"] == asked["id"]
+        assert meeting.goodbyes() == [asked["id"]]
     else:
         assert meeting.params("resources/unsubscribe") == {"uri": TODAY}
-        assert not [m for m in meeting.sent if m["method"] == "notifications/cancelled"]
+        assert not meeting.goodbyes()
     assert not meeting.notes("notifications/resources/updated")
 
 
