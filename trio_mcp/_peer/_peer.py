@@ -341,7 +341,7 @@ class Peer:
         try:
             while True:
                 for received in await self._channel.receive():
-                    if isinstance(received, Incoming):
+                    if isinstance(received, Incoming) and received.failure is None:  # that was on no wire
                         self._show("received", received.data)
                     await self._take(received)
         except trio.EndOfChannel:
