@@ -22,7 +22,7 @@ import outcome
 import pytest
 import trio
 from http_process import HttpProcess
-from http_tap import HttpLog, open_http_tap, tap_application
+from http_tap import HttpLog, Seen, open_http_tap, tap_application
 from servers.everything import server
 from tape import Tape
 from typing_extensions import Unpack
@@ -43,9 +43,11 @@ from trio_mcp.types import CallToolResult, Root, TextContent
 
 __all__ = [
     "ALL",
+    "BINDINGS",
     "FORMS",
     "LEGACY",
     "MODERN",
+    "MODES",
     "TOOLS",
     "URLS",
     "Host",
@@ -65,6 +67,12 @@ URLS = (Revision.V2025_11_25, MODERN)
 """The revisions that send users to URLs."""
 TOOLS = URLS
 """The revisions that have tools in sampling."""
+
+BINDINGS = ("memory", "stdio", "http", "asgi", "json", "stateless")
+"""How client and server are connected: ``http`` is a server process and real sockets, the rest below it is HTTP without
+sockets. In 2024-11-05 all of HTTP is HTTP+SSE."""
+MODES: Final[Mapping[str, Sequence[Revision]]] = {"json": ALL[1:], "stateless": LEGACY[1:]}
+"""Ways of serving HTTP that do not give everything, and the revisions that have them."""
 
 SCRIPT = Path(__file__).parent / "servers" / "everything.py"
 SETTINGS: Final[Mapping[str, Mapping[str, Any]]] = {
@@ -160,6 +168,7 @@ class Meeting:
         client: The client.
         host: What its handlers do.
         tape: What went over the wire, as the client saw it: all of it.
+        log: What went over HTTP: all of it.
     """
 
     def __init__(self, revision: Revision, binding: str, hosts: Hosts) -> None:
@@ -250,6 +259,11 @@ class Meeting:
         """What the client has received."""
         return [message for way, message in self.tape.frames[self._begin :] if way == "received"]
 
+    @property
+    def seen(self) -> list[Seen]:
+        """What has gone over HTTP."""
+        return self.log.seen[self._log_begin :]
+
     def requests(self, method: str) -> list[dict[str, Any]]:
         """Return the client's requests of a method."""
         return [message for message in self.sent if message.get("method") == method and "id" in message]
@@ -316,10 +330,9 @@ class Meeting:
 
         Over HTTP those are what came over the wire, and not what the client thinks it has sent.
         """
-        seen = self.log.seen[self._log_begin :]
         if self.is_http and self.is_modern:
-            return [one.message["id"] for one in seen if one.end == "left"]
-        said = [one.message for one in seen if one.message is not None] if self.is_http else self.sent
+            return [one.message["id"] for one in self.seen if one.end == "left"]
+        said = [one.message for one in self.seen if one.message is not None] if self.is_http else self.sent
         return [m["params"]["requestId"] for m in said if m.get("method") == "notifications/cancelled"]
 
     @property

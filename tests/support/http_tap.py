@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, MutableMapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Literal, final
 
@@ -29,8 +29,9 @@ class Seen:
     Attributes:
         method: Of HTTP.
         headers: Its header fields, names in lower case.
-        message: Its body; `None` if there is none.
+        message: Its body; `None` if there is none, or not all of it yet.
         status: Of the answer; `None` until there is one.
+        content_type: Of the answer.
         end: How the answer ended: ``"complete"``; ``"left"`` if the client went first, and ``"cut"`` if the server
             did. `None` until it does.
     """
@@ -39,6 +40,7 @@ class Seen:
     headers: dict[str, str]
     message: Any
     status: int | None = None
+    content_type: str | None = None
     end: Literal["complete", "left", "cut"] | None = None
 
     @property
@@ -46,6 +48,12 @@ class Seen:
         """The method of the message, if it is one message that has one."""
         method: str | None = self.message.get("method") if isinstance(self.message, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
         return method
+
+    def take_head(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
+        """Note the head of the answer."""
+        self.status = status
+        found = [bytes(value) for name, value in headers if bytes(name).lower() == b"content-type"]
+        self.content_type = found[0].decode("latin-1") if found else None
 
 
 @final
@@ -67,9 +75,9 @@ class HttpLog:
         """Return the ids of the requests that the client has given up by a notification."""
         return Counter(one.message["params"]["requestId"] for one in self.of("notifications/cancelled"))
 
-    def add(self, method: str, headers: dict[str, str], body: bytes) -> Seen:
+    def add(self, method: str, headers: dict[str, str], message: Any = None) -> Seen:
         """Note a request."""
-        one = Seen(method, headers, json.loads(body) if body else None)
+        one = Seen(method, headers, message)
         self.seen.append(one)
         return one
 
@@ -81,35 +89,32 @@ def tap_application(app: _App, log: HttpLog) -> _App:
         if scope["type"] != "http":
             await app(scope, receive, send)
             return
+        headers = {name.decode(): value.decode("latin-1") for name, value in scope["headers"]}
+        one = log.add(scope["method"], headers)
         body = b""
-        one: Seen | None = None
 
         async def listen() -> Any:
-            nonlocal body, one
+            nonlocal body
             message = await receive()
             if message["type"] == "http.disconnect":
-                if one is not None and one.end is None:
-                    one.end = "left"
+                one.end = one.end or "left"
             else:
                 body += message.get("body", b"")
-                if not message.get("more_body", False):
-                    headers = {name.decode(): value.decode("latin-1") for name, value in scope["headers"]}
-                    one = log.add(scope["method"], headers, body)
+                if body and not message.get("more_body", False):
+                    one.message = json.loads(body)
             return message
 
         async def speak(message: Any) -> None:
-            if one is not None and one.end is None:
-                if message["type"] == "http.response.start":
-                    one.status = message["status"]
-                elif not message.get("more_body", False):
-                    one.end = "complete"
+            if message["type"] == "http.response.start":
+                one.take_head(message["status"], message.get("headers", ()))
+            elif not message.get("more_body", False):
+                one.end = one.end or "complete"
             await send(message)
 
         try:
             await app(scope, listen, speak)
         finally:
-            if one is not None and one.end is None:
-                one.end = "cut"
+            one.end = one.end or "cut"
 
     return tapped
 
@@ -184,7 +189,8 @@ class _Connection:
             else:
                 assert self._head is not None
                 headers = {name.decode(): value.decode("latin-1") for name, value in self._head.headers}
-                self._one = self._log.add(self._head.method.decode(), headers, self._body)
+                message = json.loads(self._body) if self._body else None
+                self._one = self._log.add(self._head.method.decode(), headers, message)
                 self._responses.send(h11.Request(method=self._head.method, target="/", headers=[("host", "x")]))
                 self._responses.send(h11.EndOfMessage())
                 parser.send(h11.Response(status_code=200, headers=[("content-length", "0")]))
@@ -198,7 +204,7 @@ class _Connection:
             if self._one is None:
                 continue
             if isinstance(event, h11.Response):
-                self._one.status = event.status_code
+                self._one.take_head(event.status_code, event.headers)
             elif isinstance(event, h11.EndOfMessage):
                 self._one.end = "complete"
                 if parser.their_state is h11.DONE:
