@@ -67,6 +67,13 @@ class HttpLog:
         """Return the requests that bring a message of a method."""
         return [one for one in self.seen if one.rpc == rpc]
 
+    def requests(self) -> set[Any]:
+        """Return the ids of all requests of the protocol."""
+        messages: list[Any] = []
+        for one in self.seen:
+            messages += one.message if isinstance(one.message, list) else [one.message]
+        return {m["id"] for m in messages if m is not None and "method" in m and "id" in m}
+
     def left(self) -> Counter[Any]:
         """Return the ids of the requests whose answers the client has left."""
         return Counter(one.message["id"] for one in self.seen if one.end == "left" and one.message is not None)

@@ -33,22 +33,28 @@ from trio_mcp import (
 )
 from trio_mcp._groups import sole_error
 
-__all__ = ["HTTP", "LEGACY", "LEGACY_LINES", "LINES", "MODERN", "TELLING_LINES", "Line", "open_line"]
+__all__ = ["ALL_LINES", "LEGACY", "LEGACY_LINES", "LINES", "MODERN", "TELLING_LINES", "Line", "open_line"]
 
 LEGACY: Final = "2025-11-25"
 MODERN: Final = "2026-07-28"
-HTTP: Final = [("http", LEGACY), ("http", MODERN), ("sse", "2024-11-05")]
+ALL_LINES: Final = (
+    ("memory", LEGACY),
+    ("memory", MODERN),
+    ("http", LEGACY),
+    ("http", MODERN),
+    ("sse", "2024-11-05"),
+)
 
 
 def _lines(*lines: tuple[str, str]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize(("binding", "revision"), lines)
 
 
-LINES: Final = _lines(("memory", LEGACY), ("memory", MODERN), *HTTP)
+LINES: Final = _lines(*ALL_LINES)
 """Every era over every binding."""
-LEGACY_LINES: Final = _lines(("memory", LEGACY), ("http", LEGACY), ("sse", "2024-11-05"))
+LEGACY_LINES: Final = _lines(*(line for line in ALL_LINES if line[1] != MODERN))
 """Those where servers ask."""
-TELLING_LINES: Final = _lines(("memory", LEGACY), ("memory", MODERN), ("http", LEGACY), ("sse", "2024-11-05"))
+TELLING_LINES: Final = _lines(*(line for line in ALL_LINES if line != ("http", MODERN)))
 """Those where a goodbye is a message."""
 
 
@@ -83,6 +89,16 @@ class Line:
             assert not told
             return self.log.left()
         return told
+
+    def answers(self) -> Counter[Any]:
+        """Return how often each request was answered; in the modern era over HTTP: on the wire, heeded or not."""
+        if self._binding == "memory" or not self._is_modern:
+            return self.tape.answers()
+        return Counter(one.message["id"] for one in self.log.seen if one.end == "complete")
+
+    def requests(self) -> set[Any]:
+        """Return the ids of the requests that the server has, as far as the wire tells."""
+        return set(self.tape.requests()) if self._binding == "memory" else self.log.requests()
 
     def check_endings(self) -> None:
         """Check how every request has ended; see `Tape.check_endings`."""
