@@ -13,6 +13,7 @@ from typing import Any, Final, final
 
 import trio
 from hypercorn.config import Config
+from hypercorn.events import Closed, Event, Updated
 from hypercorn.protocol import ProtocolWrapper
 from hypercorn.protocol.h11 import H11Protocol
 from hypercorn.trio.tcp_server import TCPServer
@@ -38,7 +39,19 @@ async def _no_other_protocol(event: object) -> None:
 
 @final
 class _Connection(TCPServer):
-    """One connection."""
+    """One connection. It ends with what its client says, and not `idle_timeout` later."""
+
+    _has_ended = False
+
+    async def _read_data(self) -> None:
+        await super()._read_data()
+        self._has_ended = True
+        await self.idle_task.stop()
+
+    async def protocol_send(self, event: Event) -> None:
+        if self._has_ended and isinstance(event, Updated) and event.idle:
+            event = Closed()  # nobody is there to ask for more
+        await super().protocol_send(event)
 
     def _protocol_of(self) -> ProtocolWrapper:
         return self._wrapper
