@@ -24,6 +24,7 @@ class HttpProcess:
     Attributes:
         port: Where it is.
         pid: Which it is.
+        files_at_start: How many files and sockets it has open when nobody is connected.
     """
 
     def __init__(
@@ -41,6 +42,7 @@ class HttpProcess:
         assert said, "the server did not start"
         self.port = int(said.partition("://")[2].partition(":")[2].partition("/")[0])
         self.pid = self._process.pid
+        self.files_at_start = self.files()
 
     def kill(self) -> None:
         """End it as a crash does."""

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, MutableMapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, MutableMapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, Literal, final
 
 import attrs
 import h11
 import trio
 
-__all__ = ["HttpLog", "Seen", "open_http_tap", "tap_application"]
+from trio_mcp._groups import sole_error
+
+__all__ = ["HttpLog", "Seen", "open_http_tap", "tap_application", "ungrouped"]
 
 _BROKEN = (trio.BrokenResourceError, trio.ClosedResourceError)
 _MAX_HEAD = 1 << 20
@@ -130,19 +132,31 @@ def tap_application(app: _App, log: HttpLog) -> _App:
 async def open_http_tap(port: int, log: HttpLog) -> AsyncGenerator[int]:
     """Pass on what comes to a port of its own, which is returned, and note it."""
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
-    try:
+
+    async def handle(client: trio.SocketStream) -> None:
+        await _Connection(client, log).run(port)
+
+    with ungrouped():
         async with trio.open_nursery() as nursery:
-
-            async def handle(client: trio.SocketStream) -> None:
-                await _Connection(client, log).run(port)
-
             nursery.start_soon(trio.serve_listeners, handle, listeners)
-            yield listeners[0].socket.getsockname()[1]
-            nursery.cancel_scope.cancel()
-    finally:
-        with trio.CancelScope(shield=True):
-            for listener in listeners:
-                await listener.aclose()
+            try:
+                yield listeners[0].socket.getsockname()[1]
+            finally:
+                nursery.cancel_scope.cancel()
+
+
+@contextmanager
+def ungrouped() -> Generator[None]:
+    """Let what a block raises out of a nursery of ours come out as itself."""
+    error: BaseException | None = None
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        error = sole_error(group)
+        if error is None:
+            raise
+    if error is not None:
+        raise error
 
 
 @final
@@ -161,9 +175,12 @@ class _Connection:
     async def run(self, port: int) -> None:
         try:
             server = await trio.open_tcp_stream("127.0.0.1", port)
-        except OSError:
-            await trio.aclose_forcefully(self._client)
-            return
+        except BaseException as error:
+            with trio.CancelScope(shield=True):
+                await trio.aclose_forcefully(self._client)
+            if isinstance(error, OSError):
+                return  # as if nobody were there
+            raise
         try:
             async with trio.open_nursery() as nursery:
 
@@ -182,8 +199,9 @@ class _Connection:
                 nursery.start_soon(pump, self._client, server, "left", self._asked)
                 nursery.start_soon(pump, server, self._client, "cut", self._answered)
         finally:
-            await trio.aclose_forcefully(self._client)
-            await trio.aclose_forcefully(server)
+            with trio.CancelScope(shield=True):
+                await trio.aclose_forcefully(self._client)
+                await trio.aclose_forcefully(server)
 
     def _asked(self, data: bytes) -> None:
         parser = self._requests

@@ -14,7 +14,7 @@ import attrs
 import pytest
 import trio
 import trio.testing
-from http_tap import HttpLog, tap_application
+from http_tap import HttpLog, tap_application, ungrouped
 from tape import Tape
 from typing_extensions import Unpack
 
@@ -31,8 +31,6 @@ from trio_mcp import (
     open_asgi_client,
     open_client,
 )
-from trio_mcp._groups import sole_error
-
 __all__ = ["ALL_LINES", "LEGACY", "LEGACY_LINES", "LINES", "MODERN", "TELLING_LINES", "Line", "open_line"]
 
 LEGACY: Final = "2025-11-25"
@@ -145,7 +143,6 @@ async def open_line(
 async def _running(app: AsgiApplication) -> AsyncGenerator[AsgiClient]:
     """Run a server that is none of its clients' business: their being cancelled does not cancel it."""
     end = trio.Event()
-    error: BaseException | None = None
 
     async def run(*, task_status: trio.TaskStatus[AsgiClient]) -> None:
         with trio.CancelScope(shield=True):
@@ -153,16 +150,10 @@ async def _running(app: AsgiApplication) -> AsyncGenerator[AsgiClient]:
                 task_status.started(shared)
                 await end.wait()
 
-    try:
+    with ungrouped():
         async with trio.open_nursery() as nursery:
             shared: AsgiClient = await nursery.start(run)
             try:
                 yield shared
             finally:
                 end.set()
-    except BaseExceptionGroup as group:
-        error = sole_error(group)
-        if error is None:
-            raise
-    if error is not None:
-        raise error
