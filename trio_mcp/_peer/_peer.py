@@ -352,7 +352,7 @@ class Peer:
         try:
             while not self._channel.may_rest():
                 for received in await self._channel.receive():
-                    if isinstance(received, Incoming):
+                    if isinstance(received, Incoming) and received.failure is None:  # that was on no wire
                         self._show("received", received.data)
                     await self._take(received)
         except trio.EndOfChannel:
