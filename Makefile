@@ -7,12 +7,12 @@ BORROW := import pathlib, sys, sysconfig; here = sysconfig.get_path("purelib"); 
 	there = sysconfig.get_path("purelib", vars={"base": sys.argv[1]}); \
 	pathlib.Path(there, "borrowed.pth").write_text(here)
 
-.PHONY: demo test tests lint types public-types protocol interop nginx coverage clean
+.PHONY: demo test tests lint types public-types protocol interop nginx conformance coverage clean
 
 demo: .venv/run
 	$(BIN)/python examples/demo.py
 
-test: lint types interop nginx tests
+test: lint types interop nginx tests conformance
 
 # The tests of everything, with branch coverage; `interop` and `nginx` are what they need of others.
 tests: .venv/dev
@@ -50,6 +50,10 @@ protocol: .venv/dev
 
 interop: .venv/dev
 	$(BIN)/python tests/interop/environments.py
+
+# The official conformance suite, every scenario: fails where the score has fallen below tests/conformance/baseline.toml.
+conformance: interop
+	$(BIN)/python tests/conformance/run.py
 
 # The proxy that docs/deployment.md is tested with: Debian's, where this runs as root. Elsewhere those tests are skipped.
 nginx:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import ssl
 import subprocess
@@ -241,6 +242,31 @@ async def test_odd_clients_cost_only_themselves(junk: bytes) -> None:
             assert b" 101 " not in answer
             assert b"Traceback" not in answer
             assert (await served.raw.send(call_tool("add", a=1, b=1))).status == 200
+
+
+@pytest.mark.parametrize("use", ["unused", "half a head", "one request", "a session's stream"])
+async def test_a_connection_ends_when_its_client_goes(use: str) -> None:
+    """And not `idle_timeout` later: looking whether a port is open must not cost a place."""
+    with trio.fail_after(20):
+        async with serving(make_server()) as served:
+            began = await served.raw.send(initialize("2025-11-25"))
+            session = {"Mcp-Session-Id": began.headers["mcp-session-id"]}
+            files = _open_files()
+            for _ in range(3):
+                async with served.wire() as wire:
+                    if use == "half a head":
+                        await wire.stream.send_all(b"POST /mcp HT")
+                    elif use == "one request":
+                        await wire.stream.send_all(wire.request(call_tool("add", a=1, b=1)))
+                        assert (await wire.answer())[0] == 200
+                    elif use == "a session's stream":
+                        await wire.stream.send_all(wire.head(0, session, "GET"))
+                        assert b"200" in await wire.stream.receive_some()
+            await until(lambda: _open_files() == files)
+
+
+def _open_files() -> int:
+    return len(os.listdir("/proc/self/fd"))
 
 
 async def test_connections_are_bounded() -> None:

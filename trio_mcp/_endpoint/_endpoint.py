@@ -31,6 +31,7 @@ from ._event_store import EventStore, MemoryEventStore
 from ._legacy import LegacySessions
 from ._load import Load
 from ._modern import ModernRequests, names_era
+from ._posted import Posted
 
 __all__ = ["Endpoint", "EndpointStatistics", "open_endpoint"]
 
@@ -195,7 +196,7 @@ class Endpoint:
             if self._is_modern(call, message):
                 await self._post_modern(call, message)
             else:
-                await self._legacy.post(call, body, [message])
+                await self._legacy.post(call, Posted(body, value, [message]))
 
     @staticmethod
     def _decoded(body: bytes) -> Any:
@@ -262,14 +263,13 @@ class Endpoint:
                 messages.append(parse_message(value))
             except InvalidMessage as error:
                 raise HttpRefused(400, f"invalid request: in a batch, {error.reason}") from error
-        await self._legacy.post(call, body, messages, is_batch=True)
+        await self._legacy.post(call, Posted(body, values, messages))
 
     async def _post_as_2024(self, call: HttpCall) -> None:
         check_content_type(call.headers)
         with self._load.request(call.key) as call.on_answer:
             body = await call.read_body()
-            self._decoded(body)
-            await self._legacy.post_as_2024(call, body)
+            await self._legacy.post_as_2024(call, Posted(body, self._decoded(body), ()))
 
     # How it ends.
 

@@ -78,7 +78,7 @@ async def serve_until_end(peer: Peer, shutdown: Shutdown) -> None:
     A second reason to end leaves no time for that: a client that has closed its input and then asks the process
     to terminate will kill it next, and cleanup must have run by then.
     """
-    await _first(peer.wait_input_ended, shutdown.wait_drain)
+    await shutdown.wait_drain_or(peer.input_ended)
     await _first(peer.drain, shutdown.wait_drain if peer.end is not None else shutdown.wait_abort)
     if shutdown.is_aborting:
         peer.abort()
