@@ -1,0 +1,157 @@
+"""A B A B: in each round every contender is started anew, and each workload is measured of all of them in turn.
+
+What disturbs a machine for some seconds so disturbs all contenders alike, and what is peculiar to one process, such as
+where its memory lies, is different in every round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any, Final, final
+
+import attrs
+
+from benchmarks.peers.contender import Contender
+from benchmarks.running.cores import Cores
+from benchmarks.running.workers import MeasureError, Worker, open_worker
+from benchmarks.workloads.workload import Cell, Stage
+
+__all__ = ["Found", "Observer", "Settings", "run_rounds"]
+
+OPEN_SECONDS: Final = 90.0
+PATIENCE: Final = 90.0
+
+
+@final
+@attrs.frozen(kw_only=True)
+class Settings:
+    """How long and how often things are measured.
+
+    Attributes:
+        rounds: How often.
+        seconds: How long a measurement takes.
+        warm_up: How long the same is done before, unmeasured.
+        cores: Who runs where.
+    """
+
+    rounds: int = 5
+    seconds: float = 0.5
+    warm_up: float = 0.1
+    cores: Cores = attrs.field(factory=Cores.here)
+
+
+@final
+@attrs.frozen(kw_only=True)
+class Found:
+    """One measurement.
+
+    Attributes:
+        cell: What was measured.
+        contender: Of whom.
+        round: In which round, from 0.
+        answer: What the worker said; an error if it could not.
+    """
+
+    cell: Cell
+    contender: Contender
+    round: int
+    answer: Mapping[str, Any]
+
+
+Observer = Callable[[Found], None]
+
+
+def contenders_of(cell: Cell, contenders: Iterable[Contender]) -> list[Contender]:
+    """Return who can do it."""
+    stage, workload = cell.stage, cell.workload
+    return [
+        one
+        for one in contenders
+        if stage.transport in one.bindings
+        and stage.era in one.eras
+        and workload.name not in one.lacks
+        and (workload.kind != "import" or one.module)
+        and (stage.side not in ("client", "both") or one.client)
+    ]
+
+
+async def run_rounds(
+    cells: Sequence[Cell], contenders: Sequence[Contender], settings: Settings, observe: Observer
+) -> None:
+    """Measure all cells of all contenders, and tell of each measurement."""
+    for stage in dict.fromkeys(cell.stage for cell in cells):
+        of_stage = [cell for cell in cells if cell.stage == stage]
+        for round in range(settings.rounds):
+            await run_round(stage, of_stage, contenders, settings, round, observe)
+
+
+async def run_round(
+    stage: Stage,
+    cells: Sequence[Cell],
+    contenders: Sequence[Contender],
+    settings: Settings,
+    round: int,
+    observe: Observer,
+) -> None:
+    """Start everybody, measure each cell of all in turn, and end everybody."""
+    taking_part = [one for one in contenders if any(one in contenders_of(cell, [one]) for cell in cells)]
+    async with AsyncExitStack() as stack:
+        workers: dict[str, Worker] = {}
+        for cell in cells:
+            able = contenders_of(cell, taking_part)
+            # Nobody is always the first to run after somebody else's heat.
+            turn = round % len(able) if able else 0
+            for contender in able[turn:] + able[:turn]:
+                answer: Mapping[str, Any]
+                try:
+                    worker = workers.get(contender.name)
+                    if worker is None:
+                        worker = await stack.enter_async_context(open_session(stage, contender, settings))
+                        workers[contender.name] = worker
+                    answer = await worker.tell(job_of(cell, contender, settings), within=PATIENCE)
+                except MeasureError as error:
+                    # What is left of it is of no use; the next cell starts another.
+                    workers.pop(contender.name, None)
+                    answer = {"error": str(error)}
+                observe(Found(cell=cell, contender=contender, round=round, answer=answer))
+
+
+@asynccontextmanager
+async def open_session(stage: Stage, contender: Contender, settings: Settings) -> AsyncGenerator[Worker]:
+    """Start a contender and the load for it."""
+    async with open_worker() as worker:
+        if stage.side != "process":
+            await worker.tell({"do": "open", **server_of(stage, contender, settings)}, within=OPEN_SECONDS)
+        yield worker
+
+
+def server_of(stage: Stage, contender: Contender, settings: Settings) -> Mapping[str, Any]:
+    """Return how a contender's server is started and spoken to."""
+    return {
+        "transport": stage.transport,
+        "era": stage.era,
+        "command": contender.command(stage.transport),
+        "cwd": contender.directory,
+        "cores": settings.cores.load,
+        "server_cores": settings.cores.server,
+    }
+
+
+def job_of(cell: Cell, contender: Contender, settings: Settings) -> Mapping[str, Any]:
+    """Return what a worker is told to measure."""
+    workload = cell.workload
+    job = {
+        "do": "measure",
+        "kind": workload.kind,
+        "options": dict(workload.options),
+        "seconds": settings.seconds * workload.seconds,
+        "warm_up": settings.warm_up,
+        "cores": settings.cores.load,
+    }
+    if cell.stage.side == "process":
+        job |= server_of(cell.stage, contender, settings) | {
+            "python": contender.interpreter,
+            "module": contender.module,
+        }
+    return job

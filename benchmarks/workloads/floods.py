@@ -1,0 +1,26 @@
+"""Very many notifications."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from benchmarks.workloads.workload import Workload
+
+__all__ = ["FLOODS"]
+
+FLOODS: Final = (
+    Workload(
+        name="progress",
+        title="progress flood",
+        unit="notifications/s",
+        kind="flood",
+        options={"tool": "flood", "count": 1_000},
+    ),
+    Workload(
+        name="log",
+        title="flood of log messages",
+        unit="notifications/s",
+        kind="flood",
+        options={"tool": "shout", "count": 1_000},
+    ),
+)

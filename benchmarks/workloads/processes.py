@@ -1,0 +1,56 @@
+"""What it costs to start, and to do nothing."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from benchmarks.workloads.workload import Workload
+
+__all__ = ["PROCESSES"]
+
+PROCESSES: Final = (
+    Workload(
+        name="start",
+        title="process start to the first answer",
+        unit="ms",
+        more_is_better=False,
+        kind="start",
+        options={"wanted": "time"},
+        transports=("stdio",),
+        eras=("legacy",),
+        sides=("process",),
+    ),
+    Workload(
+        name="memory",
+        title="resident memory of a stdio server after its first answer",
+        unit="MiB",
+        more_is_better=False,
+        kind="start",
+        options={"wanted": "memory"},
+        transports=("stdio",),
+        eras=("legacy",),
+        sides=("process",),
+    ),
+    Workload(
+        name="import",
+        title="import",
+        unit="ms",
+        more_is_better=False,
+        kind="import",
+        options={"wanted": "time"},
+        transports=("stdio",),
+        eras=("legacy",),
+        sides=("process",),
+    ),
+    Workload(
+        name="modules",
+        title="modules that the import loads",
+        unit="modules",
+        more_is_better=False,
+        kind="import",
+        options={"wanted": "modules"},
+        transports=("stdio",),
+        eras=("legacy",),
+        sides=("process",),
+    ),
+)
