@@ -54,13 +54,13 @@ class LineLink:
         """Send a line with the next poll, together with all others."""
         self._out.append(data)
 
-    def reply(self, lane: int, message: Message) -> None:
+    def reply(self, message: Message) -> None:
         """Send a message with the next poll."""
         self._out.append(msgspec.json.encode({"jsonrpc": "2.0", **message}) + b"\n")
 
     def give_up(self, lane: int, id: int) -> None:
         """Say so in a notification, at once."""
-        self.reply(lane, {"method": "notifications/cancelled", "params": {"requestId": id}})
+        self.reply({"method": "notifications/cancelled", "params": {"requestId": id}})
         self._write()
 
     def poll(self, seconds: float) -> list[tuple[int, Message]]:
@@ -81,9 +81,19 @@ class LineLink:
             end = end or time.monotonic() + seconds
             seconds = max(0.0, end - time.monotonic())
 
+    def fileno(self) -> int:
+        """Return what `select` watches to know that something has come."""
+        return self._poller.fileno()
+
+    def flush(self) -> None:
+        """Write what can be written."""
+        self._write()
+
     def close(self) -> None:
-        """Stop watching the file descriptors."""
+        """Stop watching the file descriptors; close them if they are one, a socket's."""
         self._poller.close()
+        if self._read_fd == self._write_fd:
+            os.close(self._read_fd)
 
     def _write(self) -> None:
         while self._out or self._rest:

@@ -54,8 +54,8 @@ class Link(Protocol):
         """Send a request that was made of a template, on a lane that is free. It goes when `poll` is called."""
         ...
 
-    def reply(self, lane: int, message: Message) -> None:
-        """Answer the server, or notify it."""
+    def reply(self, message: Message) -> None:
+        """Answer the server, or notify it; it goes when `poll` is called, or before."""
         ...
 
     def give_up(self, lane: int, id: int) -> None:
@@ -70,6 +70,14 @@ class Link(Protocol):
         Raises:
             LoadError: The server is gone.
         """
+        ...
+
+    def fileno(self) -> int:
+        """Return what `select` watches to know that something has come."""
+        ...
+
+    def flush(self) -> None:
+        """Write what can be written at once."""
         ...
 
     def close(self) -> None:

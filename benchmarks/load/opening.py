@@ -8,7 +8,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from .dialect import DIALECTS, Dialect
-from .http import HttpLink
+from .http_link import HttpLink, SseLink
 from .lines import LineLink
 from .link import Link, LoadError, Message
 from .server_process import ServerProcess, start_server
@@ -49,7 +49,7 @@ def open_server(job: Mapping[str, Any]) -> Opened:
             address = None
         else:
             address = server.read_address()
-            link = connect(address, dialect)
+            link = connect(address, dialect, job["transport"])
         agree(link)
     except LoadError as error:
         words = server.last_words()
@@ -61,11 +61,11 @@ def open_server(job: Mapping[str, Any]) -> Opened:
     return Opened(server, link, address, dialect)
 
 
-def connect(address: str, dialect: Dialect) -> Link:
+def connect(address: str, dialect: Dialect, transport: str) -> Link:
     """Return a link to an address, without any agreement."""
     parts = urlsplit(address)
     if parts.scheme == "http":
-        return HttpLink(address, dialect)
+        return SseLink(address, dialect) if transport == "sse" else HttpLink(address, dialect)
     if parts.scheme == "tcp":
         stream = socket.create_connection((parts.hostname or "", parts.port or 0))
         stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -88,21 +88,24 @@ def agree(link: Link) -> None:
     if result["protocolVersion"] != link.dialect.revision:
         raise LoadError(f"the server wants {result['protocolVersion']}, not {link.dialect.revision}")
     if isinstance(link, HttpLink):
-        link.session = link.lanes[0].session
-    link.reply(0, {"method": "notifications/initialized"})
+        link.learn_session()
+    link.reply({"method": "notifications/initialized"})
     if isinstance(link, HttpLink):
-        link.poll(PATIENCE)
+        link.settle()
 
 
-def ask_once(link: Link, method: str, params: Mapping[str, Any] | None = None, **how: Any) -> Message:
-    """Send one request and wait for its result.
+def ask_once(
+    link: Link, method: str, params: Mapping[str, Any] | None = None, *, lane: int = 0, **how: Any
+) -> Message:
+    """Send one request on a lane that is free, and wait for its result.
 
     Raises:
         LoadError: It is an error, or does not come.
     """
-    link.open_lanes(1)
+    if lane == 0:
+        link.open_lanes(1)
     id = link.ids.take()
-    link.send(0, link.template(method, params, **how).fill(id))
+    link.send(lane, link.template(method, params, **how).fill(id))
     while messages := link.poll(PATIENCE):
         for _, message in messages:
             if message.get("id") == id and "method" not in message:

@@ -10,19 +10,27 @@ import gc
 import json
 import sys
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
+from .asks import measure_asks
 from .calls import Sample, measure_calls
+from .cancels import measure_cancels
+from .fanouts import measure_fanout
 from .floods import measure_flood
 from .link import LoadError
 from .opening import Opened, open_server
 from .processes import measure_import, measure_start
 from .server_process import pinned
+from .sessions import measure_connects, measure_idle
 
 __all__ = ["main"]
 
-LINKED = {"calls": measure_calls, "flood": measure_flood}
-UNLINKED = {"start": measure_start, "import": measure_import}
+LINKED: Final = {"calls": measure_calls, "flood": measure_flood, "asks": measure_asks, "cancel": measure_cancels}
+"""What is measured over one link; it is warmed up."""
+OPENED: Final = {"listen": measure_fanout, "connect": measure_connects, "idle": measure_idle}
+"""What makes links of its own."""
+ALONE: Final = {"start": measure_start, "import": measure_import}
+"""What starts processes of its own."""
 
 
 def counted(latencies: Iterable[int]) -> list[tuple[int, int]]:
@@ -37,24 +45,24 @@ def counted(latencies: Iterable[int]) -> list[tuple[int, int]]:
 
 def measure(opened: Opened | None, job: Mapping[str, Any]) -> Mapping[str, Any]:
     """Warm up, measure, and describe what was found."""
-    options = job["options"]
-    kind = job["kind"]
-    cpu = 0.0
-    if kind in UNLINKED:
-        sample = UNLINKED[kind](job, options)
-    else:
-        if opened is None:
-            raise LoadError("nothing is open")
-        measure_linked = LINKED[kind]
-        if job["warm_up"]:
-            measure_linked(opened.link, options, job["warm_up"])
-        gc.collect()
-        gc.disable()
+    options, kind, seconds = job["options"], job["kind"], job["seconds"]
+    if kind in ALONE:
+        return described(ALONE[kind](job, options), 0.0)
+    if opened is None:
+        raise LoadError("nothing is open")
+    if kind in LINKED and job["warm_up"]:
+        LINKED[kind](opened.link, options, job["warm_up"])
+    gc.collect()
+    gc.disable()
+    try:
         before = opened.server.cpu_seconds()
-        sample = measure_linked(opened.link, options, job["seconds"])
-        cpu = opened.server.cpu_seconds() - before
+        if kind in LINKED:
+            sample = LINKED[kind](opened.link, options, seconds)
+        else:
+            sample = OPENED[kind](opened, options, seconds)
+        return described(sample, opened.server.cpu_seconds() - before)
+    finally:
         gc.enable()
-    return described(sample, cpu)
 
 
 def described(sample: Sample, cpu: float) -> Mapping[str, Any]:

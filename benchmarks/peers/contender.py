@@ -44,7 +44,7 @@ class Contender:
         bindings: For each transport, what the program is told to serve; what is not here it does not have.
         eras: The eras it speaks.
         lacks: The workloads it cannot do, by name, and why.
-        client: Its client, a worker.
+        client: Its client, a worker; it needs no binding of its own.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Contender:
     bindings: Mapping[str, str] = attrs.field(factory=dict[str, str])
     eras: frozenset[str] = BOTH
     lacks: Mapping[str, str] = attrs.field(factory=dict[str, str])
-    client: tuple[str, ...] = ()
+    client: str = ""
 
     @property
     def interpreter(self) -> str:
@@ -80,6 +80,10 @@ class Contender:
         """Return what starts its server."""
         program, *arguments = self.server
         return [self.interpreter, str(HERE / program), *arguments, self.bindings[transport]]
+
+    def client_command(self) -> list[str]:
+        """Return what starts its client."""
+        return [self.interpreter, str(HERE / self.client)]
 
     def version(self) -> str:
         """Return which version it is."""

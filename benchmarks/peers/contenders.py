@@ -17,24 +17,81 @@ OURS: Final = Contender(
     package="trio-mcp",
     module="trio_mcp",
     server=("servers/ours.py",),
-    bindings={"stdio": "stdio", "tcp": "tcp", "unix": "unix", "http": "hypercorn"},
+    bindings={
+        "stdio": "stdio",
+        "tcp": "tcp",
+        "unix": "unix",
+        "http": "hypercorn",
+        "sse": "sse",
+        "memory": "memory",
+    },
+    client="clients/ours.py",
 )
-PYTHON_2_UVICORN: Final = Contender(
-    name="python-2",
-    title="Python SDK 2",
-    environment=PYTHON_2,
-    package="mcp",
-    module="mcp",
-    server=("servers/python_2.py",),
-    bindings={"stdio": "stdio", "http": "uvicorn"},
+PEERS: Final = (
+    Contender(
+        name="python-2",
+        title="Python SDK 2",
+        environment=PYTHON_2,
+        package="mcp",
+        module="mcp",
+        server=("servers/python_2.py",),
+        bindings={"stdio": "stdio", "http": "uvicorn", "sse": "sse", "memory": "memory"},
+        client="clients/python_2.py",
+    ),
+    Contender(
+        name="python-2@hypercorn",
+        title="Python SDK 2 on Hypercorn",
+        environment=PYTHON_2,
+        package="mcp",
+        server=("servers/python_2.py",),
+        bindings={"http": "hypercorn"},
+    ),
+    Contender(
+        name="python-1",
+        title="Python SDK 1",
+        environment=PYTHON_1,
+        package="mcp",
+        module="mcp",
+        server=("servers/python_1.py",),
+        bindings={"stdio": "stdio", "http": "uvicorn", "sse": "sse", "memory": "memory"},
+        eras=LEGACY,
+        client="clients/python_1.py",
+    ),
+    Contender(
+        name="fastmcp",
+        title="FastMCP 4",
+        environment=FASTMCP,
+        package="fastmcp",
+        module="fastmcp",
+        server=("servers/fastmcp_4.py",),
+        bindings={"stdio": "stdio", "http": "uvicorn"},
+        lacks={
+            "sample": "handlers cannot ask the model",
+            "ask-modern": "handlers cannot ask in the modern era",
+            "listen": "nobody can subscribe",
+            "idle-modern": "nobody can subscribe",
+        },
+    ),
+    Contender(
+        name="typescript-2",
+        title="TypeScript SDK 2",
+        environment=TYPESCRIPT_2,
+        package="@modelcontextprotocol/server",
+        server=("servers/typescript_2.mjs",),
+        bindings={"stdio": "stdio", "http": "node"},
+    ),
+    Contender(
+        name="typescript-1",
+        title="TypeScript SDK 1",
+        environment=TYPESCRIPT_1,
+        package="@modelcontextprotocol/sdk",
+        server=("servers/typescript_1.mjs",),
+        bindings={"stdio": "stdio", "http": "node", "sse": "sse"},
+        eras=LEGACY,
+    ),
 )
-PYTHON_2_HYPERCORN: Final = Contender(
-    name="python-2@hypercorn",
-    title="Python SDK 2 on Hypercorn",
-    environment=PYTHON_2,
-    package="mcp",
-    server=("servers/python_2.py",),
-    bindings={"http": "hypercorn"},
+NO_PROTOCOL: Final = dict.fromkeys(
+    ("ask", "sample", "cancel", "listen", "connect", "idle"), "it answers, and no more"
 )
 FLOORS: Final = (
     Contender(
@@ -45,6 +102,7 @@ FLOORS: Final = (
         module="trio",
         server=("floors/lines.py", "json"),
         bindings={"stdio": "stdio", "tcp": "tcp", "unix": "unix"},
+        lacks=NO_PROTOCOL,
     ),
     Contender(
         name="floor-cattrs",
@@ -53,6 +111,7 @@ FLOORS: Final = (
         package="trio",
         server=("floors/lines.py", "structured"),
         bindings={"stdio": "stdio", "tcp": "tcp", "unix": "unix"},
+        lacks=NO_PROTOCOL,
     ),
     *(
         Contender(
@@ -62,11 +121,12 @@ FLOORS: Final = (
             package=host,
             server=("floors/posts.py",),
             bindings={"http": host},
+            lacks=NO_PROTOCOL,
         )
         for host in ("hypercorn", "h11", "httptools")
     ),
 )
-CONTENDERS: Final = (OURS, PYTHON_2_UVICORN, PYTHON_2_HYPERCORN, *FLOORS)
+CONTENDERS: Final = (OURS, *PEERS, *FLOORS)
 
 
 def find_contenders(names: Iterable[str]) -> tuple[Contender, ...]:

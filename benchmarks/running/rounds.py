@@ -6,6 +6,7 @@ where its memory lies, is different in every round.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Final, final
@@ -14,13 +15,14 @@ import attrs
 
 from benchmarks.peers.contender import Contender
 from benchmarks.running.cores import Cores
-from benchmarks.running.workers import MeasureError, Worker, open_worker
+from benchmarks.running.workers import NEUTRAL, MeasureError, Worker, open_worker
 from benchmarks.workloads.workload import Cell, Stage
 
 __all__ = ["Found", "Observer", "Settings", "run_rounds"]
 
 OPEN_SECONDS: Final = 90.0
 PATIENCE: Final = 90.0
+FIXED: Final = "benchmarks.load.fixed_server"
 
 
 @final
@@ -64,16 +66,21 @@ Observer = Callable[[Found], None]
 
 def contenders_of(cell: Cell, contenders: Iterable[Contender]) -> list[Contender]:
     """Return who can do it."""
+    return [one for one in contenders if can(cell, one)]
+
+
+def can(cell: Cell, one: Contender) -> bool:
+    """Whether a contender can do it."""
     stage, workload = cell.stage, cell.workload
-    return [
-        one
-        for one in contenders
-        if stage.transport in one.bindings
-        and stage.era in one.eras
-        and workload.name not in one.lacks
-        and (workload.kind != "import" or one.module)
-        and (stage.side not in ("client", "both") or one.client)
-    ]
+    if stage.era not in one.eras or any(feature in one.lacks for feature in workload.features(stage.era)):
+        return False
+    if stage.side == "client":
+        return bool(one.client)
+    return (
+        stage.transport in one.bindings
+        and (workload.kind != "import" or bool(one.module))
+        and (stage.side != "both" or bool(one.client))
+    )
 
 
 async def run_rounds(
@@ -120,7 +127,8 @@ async def run_round(
 @asynccontextmanager
 async def open_session(stage: Stage, contender: Contender, settings: Settings) -> AsyncGenerator[Worker]:
     """Start a contender and the load for it."""
-    async with open_worker() as worker:
+    command = contender.client_command() if stage.side in ("client", "both") else NEUTRAL
+    async with open_worker(command) as worker:
         if stage.side != "process":
             await worker.tell({"do": "open", **server_of(stage, contender, settings)}, within=OPEN_SECONDS)
         yield worker
@@ -128,10 +136,14 @@ async def open_session(stage: Stage, contender: Contender, settings: Settings) -
 
 def server_of(stage: Stage, contender: Contender, settings: Settings) -> Mapping[str, Any]:
     """Return how a contender's server is started and spoken to."""
+    if stage.side == "client":
+        command = [sys.executable, "-m", FIXED, stage.transport, stage.era]
+    else:
+        command = contender.command(stage.transport)
     return {
         "transport": stage.transport,
         "era": stage.era,
-        "command": contender.command(stage.transport),
+        "command": command,
         "cwd": contender.directory,
         "cores": settings.cores.load,
         "server_cores": settings.cores.server,

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tempfile
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Final, final
+from typing import IO, Any, Final, final
 
 import trio
 
@@ -28,11 +29,12 @@ class MeasureError(Exception):
 class Worker:
     """A process that does what it is told. Only `open_worker` makes one."""
 
-    def __init__(self, process: trio.Process) -> None:
+    def __init__(self, process: trio.Process, log: IO[bytes]) -> None:
         assert process.stdin is not None
         assert process.stdout is not None
         self._stdin = process.stdin
         self._stdout = process.stdout
+        self._log = log
         self._received = bytearray()
 
     async def tell(self, job: Mapping[str, Any], *, within: float) -> Mapping[str, Any]:
@@ -48,10 +50,14 @@ class Worker:
         except trio.TooSlowError as error:
             raise MeasureError(f"nothing came of it within {within:.0f} s") from error
         except (trio.BrokenResourceError, ValueError) as error:
-            raise MeasureError(f"the worker has broken down: {error!r}") from error
+            raise MeasureError(f"the worker has broken down: {error!r}; {self._last_words()}") from error
         if "error" in answer:
             raise MeasureError(answer["error"])
         return answer
+
+    def _last_words(self) -> str:
+        self._log.seek(0)
+        return self._log.read()[-2_000:].decode(errors="replace").strip()
 
     async def _read_line(self) -> bytes:
         searched = 0
@@ -59,7 +65,7 @@ class Worker:
             searched = len(self._received)
             data = await self._stdout.receive_some(CHUNK)
             if not data:
-                raise MeasureError("the worker has ended")
+                raise MeasureError(f"the worker has ended; {self._last_words()}")
             self._received += data
         line = bytes(self._received[:end])
         del self._received[: end + 1]
@@ -69,17 +75,18 @@ class Worker:
 @asynccontextmanager
 async def open_worker(command: Sequence[str] = NEUTRAL, *, cwd: str | None = None) -> AsyncGenerator[Worker]:
     """Start a worker; leaving ends it and the server it has started, within seconds."""
-    process = await trio.lowlevel.open_process(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=cwd, env=environment()
-    )
-    try:
-        yield Worker(process)
-    finally:
-        with trio.move_on_after(END_SECONDS, shield=True):
-            assert process.stdin is not None
-            await process.stdin.aclose()
-            await process.wait()
-        if process.returncode is None:
-            process.kill()
-            with trio.CancelScope(shield=True):
+    with tempfile.TemporaryFile() as log:
+        process = await trio.lowlevel.open_process(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, cwd=cwd, env=environment()
+        )
+        try:
+            yield Worker(process, log)
+        finally:
+            with trio.move_on_after(END_SECONDS, shield=True):
+                assert process.stdin is not None
+                await process.stdin.aclose()
                 await process.wait()
+            if process.returncode is None:
+                process.kill()
+                with trio.CancelScope(shield=True):
+                    await process.wait()

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from typing import Final
 
+from benchmarks.workloads.answering import ASKS, CANCELS, FANOUTS, SESSIONS
 from benchmarks.workloads.calls import CALLS
 from benchmarks.workloads.floods import FLOODS
 from benchmarks.workloads.processes import PROCESSES
@@ -13,15 +14,32 @@ from benchmarks.workloads.workload import Cell, Stage, Workload
 
 __all__ = ["CELLS", "STAGES", "WORKLOADS", "find_cells"]
 
-WORKLOADS: Final[tuple[Workload, ...]] = (*CALLS, *FLOODS, *PROCESSES)
+WORKLOADS: Final[tuple[Workload, ...]] = (
+    *CALLS,
+    *FLOODS,
+    *ASKS,
+    *CANCELS,
+    *FANOUTS,
+    *SESSIONS,
+    *PROCESSES,
+)
 STAGES: Final = (
+    Stage(side="process", transport="stdio", era="legacy"),
     Stage(side="server", transport="stdio", era="legacy"),
     Stage(side="server", transport="stdio", era="modern"),
     Stage(side="server", transport="http", era="modern"),
     Stage(side="server", transport="http", era="legacy"),
+    Stage(side="server", transport="sse", era="legacy"),
     Stage(side="server", transport="unix", era="modern"),
     Stage(side="server", transport="tcp", era="modern"),
-    Stage(side="process", transport="stdio", era="legacy"),
+    Stage(side="client", transport="stdio", era="legacy"),
+    Stage(side="client", transport="stdio", era="modern"),
+    Stage(side="client", transport="http", era="legacy"),
+    Stage(side="client", transport="http", era="modern"),
+    Stage(side="both", transport="memory", era="legacy"),
+    Stage(side="both", transport="memory", era="modern"),
+    Stage(side="both", transport="stdio", era="modern"),
+    Stage(side="both", transport="http", era="modern"),
 )
 CELLS: Final = tuple(
     Cell(stage=stage, workload=workload) for stage in STAGES for workload in WORKLOADS if workload.is_in(stage)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from benchmarks.workloads.workload import Workload
+from benchmarks.workloads.workload import Side, Workload
 
 __all__ = ["CALLS"]
 
 STREAMS: Final = ("stdio", "tcp", "unix")
-EVERYWHERE: Final = (*STREAMS, "http")
+EVERYWHERE: Final = (*STREAMS, "http", "sse", "memory")
+ALL: Final[tuple[Side, ...]] = ("server", "client", "both")
 MIB: Final = 1 << 20
 
 CALLS: Final = (
@@ -19,6 +20,7 @@ CALLS: Final = (
             title=f"echo, {in_flight} in flight" if in_flight > 1 else "echo, one at a time",
             options={"what": "echo", "size": 100, "in_flight": in_flight},
             transports=EVERYWHERE,
+            sides=ALL if in_flight in (1, 64) else ("server",),
         )
         for in_flight in (1, 16, 64, 256)
     ),
@@ -37,14 +39,21 @@ CALLS: Final = (
         title="results of 1 MiB, 4 in flight",
         unit="MB/s",
         options={"what": "blob", "size": MIB, "in_flight": 4, "scale": 1e-6},
+        sides=("server", "client"),
     ),
     Workload(
         name="argument-1m",
         title="arguments of 1 MiB, 4 in flight",
         unit="MB/s",
         options={"what": "swallow", "size": MIB, "in_flight": 4, "scale": 1e-6},
+        sides=("server", "client"),
     ),
-    Workload(name="tools-50", title="tools/list of 50", options={"what": "tools", "count": 50, "in_flight": 1}),
+    Workload(
+        name="tools-50",
+        title="tools/list of 50",
+        options={"what": "tools", "count": 50, "in_flight": 1},
+        sides=("server", "client"),
+    ),
     Workload(
         name="read-text",
         title="resources/read, 10 KiB of text, 16 in flight",

@@ -15,6 +15,8 @@ FLOODS: Final = (
         unit="notifications/s",
         kind="flood",
         options={"tool": "flood", "count": 1_000},
+        sides=("server", "client", "both"),
+        transports=("stdio", "http", "memory"),
     ),
     Workload(
         name="log",

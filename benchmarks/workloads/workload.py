@@ -51,6 +51,7 @@ class Workload:
         eras: In which eras.
         sides: Of what.
         seconds: How many times as long as others it is measured.
+        feature: What a contender must have for it, where not all have; see `Contender.lacks`.
     """
 
     name: str
@@ -63,6 +64,11 @@ class Workload:
     eras: tuple[str, ...] = ("legacy", "modern")
     sides: tuple[Side, ...] = ("server",)
     seconds: float = 1.0
+    feature: str = ""
+
+    def features(self, era: str) -> tuple[str, str]:
+        """Return what a contender must have for it in an era."""
+        return self.feature, f"{self.feature}-{era}"
 
     def is_in(self, stage: Stage) -> bool:
         """Whether it is run in a stage."""

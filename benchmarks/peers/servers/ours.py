@@ -164,7 +164,7 @@ async def main(binding: str) -> None:
                 max_connections=2_000, max_requests=3_000, max_requests_per_principal=3_000, sse=binding == "sse"
             )
             urls = await nursery.start(partial(serve_http, server, port=0, settings=settings))
-            print(urls[0], flush=True)
+            print(urls[0].replace("/mcp", "/sse") if binding == "sse" else urls[0], flush=True)
 
 
 if __name__ == "__main__":

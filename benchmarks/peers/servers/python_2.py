@@ -9,6 +9,7 @@ import json
 import sys
 import time
 import warnings
+from pathlib import Path
 from typing import Annotated
 
 import anyio
@@ -25,9 +26,6 @@ from mcp_types import (
     UnsubscribeRequestParams,
 )
 from pydantic import BaseModel
-
-sys.path.insert(0, sys.path[0] + "/..")
-from hosting import serve  # what the servers in Python have in common: the hosts
 
 warnings.simplefilter("ignore")  # log messages are deprecated, and it says so
 server = MCPServer("python 2", log_level="ERROR")
@@ -185,7 +183,11 @@ async def greet(name: str) -> list:
 if __name__ == "__main__":
     if sys.argv[1] == "stdio":
         server.run("stdio")
-    elif sys.argv[1] == "sse":
-        serve(server.sse_app(), "uvicorn", "/sse")
     else:
-        serve(server.streamable_http_app(), sys.argv[1], "/mcp")
+        sys.path.insert(0, str(Path(__file__).parents[1]))
+        from hosting import serve
+
+        if sys.argv[1] == "sse":
+            serve(server.sse_app(), "uvicorn", "/sse")
+        else:
+            serve(server.streamable_http_app(), sys.argv[1], "/mcp")

@@ -1,22 +1,14 @@
-"""Messages over HTTP/1.1, by hand: a connection for each lane, kept alive; answers as JSON or as a stream of events."""
+"""One connection over which HTTP/1.1 is spoken, by hand: no library is in the way of what is measured."""
 
 from __future__ import annotations
 
-import select
 import socket
-import time
-from collections.abc import Mapping
-from typing import Any, Final, final
-from urllib.parse import urlsplit
+from typing import Final, final
 
-import msgspec
-
-from .dialect import Dialect
-from .link import Ids, LoadError, Message
 from .lines import decode
-from .template import Template
+from .link import LoadError, Message
 
-__all__ = ["HttpConnection", "HttpLink"]
+__all__ = ["HttpConnection"]
 
 CHUNK: Final = 1 << 18
 CONNECT_SECONDS: Final = 20.0
@@ -33,6 +25,7 @@ class HttpConnection:
         self.out = b""
         self.closes = False
         self.session: str | None = None
+        self.endpoint: str | None = None
         self.status = 0
         self._in = b""
         self._pieces: list[bytes] = []
@@ -112,7 +105,7 @@ class HttpConnection:
     def _whole(self, body: bytes, payload: bytes) -> list[Message]:
         if self.status >= 400:  # noqa: PLR2004 - HTTP's
             raise LoadError(f"status {self.status}: {body[:300]!r}")
-        return [decode(body, payload)] if body else []
+        return [decode(body, payload)] if body.startswith(b"{") else []
 
     def _read_chunks(self, payload: bytes) -> tuple[list[Message], bool]:
         messages: list[Message] = []
@@ -162,8 +155,10 @@ class HttpConnection:
         for block in blocks:
             lines = [line[5:].removeprefix(b" ") for line in block.split(b"\n") if line.startswith(b"data:")]
             body = b"\n".join(lines)
-            if body:
+            if body.startswith(b"{"):
                 messages.append(decode(body, payload))
+            elif body:
+                self.endpoint = body.decode()
         return messages
 
 
@@ -174,119 +169,3 @@ def _field(said: bytes, head: bytes, name: bytes) -> bytes:
         return b""
     start = at + len(name) + 3
     return said[start : head.index(b"\r\n", start)].strip()
-
-
-@final
-class HttpLink:
-    """A link to a URL. In the legacy era it has a session, once there was a handshake."""
-
-    def __init__(self, url: str, dialect: Dialect) -> None:
-        parts = urlsplit(url)
-        self.dialect = dialect
-        self.ids = Ids()
-        self.payload = b""
-        self.session: str | None = None
-        self.path = parts.path
-        self.host = parts.netloc
-        self.address = (parts.hostname or "", parts.port or 80)
-        self.lanes: list[HttpConnection] = []
-        self._held: dict[int, Message] = {}
-        self._by_fd: dict[int, int] = {}
-        self._ready: list[int] = []
-        self._poller = select.epoll()
-
-    def template(
-        self, method: str, params: Mapping[str, Any] | None = None, *, progress: bool = False, **how: Any
-    ) -> Template:
-        """Return a request as a POST."""
-        return self.dialect.post(self.path, self.host, self.session, method, params, progress=progress, **how)
-
-    def open_lanes(self, count: int) -> None:
-        """Have so many connections."""
-        while len(self.lanes) < count:
-            self.lanes.append(HttpConnection(self.address))
-            self._enter(len(self.lanes) - 1)
-        while len(self.lanes) > count:
-            self._leave(len(self.lanes) - 1)
-            self.lanes.pop()
-
-    def send(self, lane: int, data: bytes) -> None:
-        """Send a request, with the next poll."""
-        self.lanes[lane].out += data
-        self._ready.append(lane)
-
-    def reply(self, lane: int, message: Message) -> None:
-        """Post an answer or a notification on a connection of its own, and wait until it has arrived."""
-        body = msgspec.json.encode({"jsonrpc": "2.0", **message})
-        method = message.get("method")
-        head = self.dialect.head(self.path, self.host, self.session, len(body), method)
-        self.open_lanes(max(lane, len(self.lanes) - 1) + 1)
-        self.send(lane, head + body)
-
-    def give_up(self, lane: int, id: int) -> None:
-        """Close the request's connection, or say so in a notification: as the era has it."""
-        if self.dialect.is_modern:
-            self.reopen(lane)
-            return
-        raise NotImplementedError
-
-    def reopen(self, lane: int) -> None:
-        """Close a connection, and open another in its place."""
-        self._leave(lane)
-        self.lanes[lane] = HttpConnection(self.address)
-        self._enter(lane)
-
-    def poll(self, seconds: float) -> list[tuple[int, Message]]:
-        """Write what is to be written, and return what has come."""
-        for lane in self._ready:
-            if self.lanes[lane].out and not self.lanes[lane].write():
-                self._poller.modify(self.lanes[lane].fileno(), select.EPOLLIN | select.EPOLLOUT)
-        self._ready.clear()
-        messages: list[tuple[int, Message]] = []
-        end = 0.0
-        while True:
-            ready = self._poller.poll(seconds)
-            for fd, events in ready:
-                lane = self._by_fd[fd]
-                if events & select.EPOLLOUT and self.lanes[lane].write():
-                    self._poller.modify(fd, select.EPOLLIN)
-                if events & ~select.EPOLLOUT:
-                    self._receive(lane, messages)
-            if messages or not ready:
-                return messages
-            end = end or time.monotonic() + seconds
-            seconds = max(0.0, end - time.monotonic())
-
-    def close(self) -> None:
-        """Close all connections."""
-        self.open_lanes(0)
-        self._poller.close()
-
-    def _receive(self, lane: int, messages: list[tuple[int, Message]]) -> None:
-        connection = self.lanes[lane]
-        received, is_done = connection.read(self.payload)
-        for message in received:
-            # An answer frees its lane, so it is held back until the response is over.
-            if "method" not in message and not is_done:
-                self._held[lane] = message
-            else:
-                messages.append((lane, message))
-        if is_done:
-            if lane in self._held:
-                messages.append((lane, self._held.pop(lane)))
-            elif not received:
-                messages.append((lane, {"status": connection.status}))
-            if connection.closes:
-                self.reopen(lane)
-
-    def _enter(self, lane: int) -> None:
-        fd = self.lanes[lane].fileno()
-        self._by_fd[fd] = lane
-        self._poller.register(fd, select.EPOLLIN)
-
-    def _leave(self, lane: int) -> None:
-        fd = self.lanes[lane].fileno()
-        self._poller.unregister(fd)
-        del self._by_fd[fd]
-        self._held.pop(lane, None)
-        self.lanes[lane].socket.close()
