@@ -32,7 +32,7 @@ def measure_flood(link: Link, options: Mapping[str, Any], seconds: float) -> Sam
     began = now()
     end = began + int(seconds * 1e9)
     last = began
-    while last < end:
+    while last < end or not received:
         id = link.ids.take()
         link.send(0, template.fill(id))
         run = 0

@@ -1,10 +1,10 @@
-"""What it costs to start: the first answer, the memory of a server that does nothing, an import."""
+"""What takes a process of its own: a start to the first answer, idle memory, an import, a codec alone."""
 
 from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from .calls import Sample
@@ -12,7 +12,7 @@ from .link import LoadError, now
 from .opening import ask_once, open_server
 from .server_process import environment, pinned
 
-__all__ = ["measure_import", "measure_start"]
+__all__ = ["measure_codec", "measure_import", "measure_start"]
 
 LOOK: Final = """
 import json, sys, time
@@ -51,19 +51,34 @@ def measure_import(job: Mapping[str, Any], options: Mapping[str, Any]) -> Sample
     Raises:
         LoadError: It cannot be imported.
     """
+    seen = run((job["python"], "-c", LOOK.format(module=job["module"])), job)
+    value = seen["modules"] if options["wanted"] == "modules" else seen["seconds"] * 1e3
+    return Sample(value=value, operations=1, seconds=seen["seconds"], facts={"modules": seen["modules"]})
+
+
+def measure_codec(job: Mapping[str, Any], options: Mapping[str, Any]) -> Sample:
+    """Do one thing with a codec, again and again.
+
+    Raises:
+        LoadError: It cannot be done.
+    """
+    seen = run((*job["command"], str(job["seconds"])), job)
+    took = seen["seconds"]
+    done = seen["operations"]
+    return Sample(value=done / took, operations=done, seconds=took, facts={"cpu_us": took / done * 1e6})
+
+
+def run(command: Sequence[str], job: Mapping[str, Any]) -> Any:
+    """Run a program on the server's cores, and return what it says as JSON.
+
+    Raises:
+        LoadError: It fails.
+    """
     before = pinned(job.get("server_cores"))
     try:
-        done = subprocess.run(
-            (job["python"], "-c", LOOK.format(module=job["module"])),
-            capture_output=True,
-            text=True,
-            check=False,
-            env=environment(),
-        )
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment())
     finally:
         pinned(before)
     if done.returncode:
         raise LoadError(done.stderr[-2_000:])
-    seen = json.loads(done.stdout)
-    value = seen["modules"] if options["wanted"] == "modules" else seen["seconds"] * 1e3
-    return Sample(value=value, operations=1, seconds=seen["seconds"], facts={"modules": seen["modules"]})
+    return json.loads(done.stdout)

@@ -19,7 +19,7 @@ from .fanouts import measure_fanout
 from .floods import measure_flood
 from .link import LoadError
 from .opening import Opened, open_server
-from .processes import measure_import, measure_start
+from .processes import measure_codec, measure_import, measure_start
 from .server_process import pinned
 from .sessions import measure_connects, measure_idle
 
@@ -29,7 +29,9 @@ LINKED: Final = {"calls": measure_calls, "flood": measure_flood, "asks": measure
 """What is measured over one link; it is warmed up."""
 OPENED: Final = {"listen": measure_fanout, "connect": measure_connects, "idle": measure_idle}
 """What makes links of its own."""
-ALONE: Final = {"start": measure_start, "import": measure_import}
+SETTLING: Final = {"what": "echo", "in_flight": 16}
+"""What is asked of a server that has just started: compilers at run time have seen something then."""
+ALONE: Final = {"start": measure_start, "import": measure_import, "codec": measure_codec}
 """What starts processes of its own."""
 
 
@@ -90,6 +92,8 @@ def main() -> None:
                 if job["do"] == "open":
                     pinned(job.get("cores"))
                     opened = open_server(job)
+                    if job.get("settle"):
+                        measure_calls(opened.link, SETTLING, job["settle"])
                     answer = {"pid": opened.server.process.pid}
                 else:
                     pinned(job.get("cores"))

@@ -13,11 +13,12 @@ import attrs
 
 from benchmarks.environments import NodeEnvironment, PythonEnvironment, node
 
-__all__ = ["Contender", "Kind"]
+__all__ = ["BOTH", "LEGACY", "REVISIONS", "Contender", "Kind"]
 
 HERE: Final = Path(__file__).parent
 BOTH: Final = frozenset({"legacy", "modern"})
 LEGACY: Final = frozenset({"legacy"})
+REVISIONS: Final = frozenset({"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"})
 
 
 class Kind(StrEnum):
@@ -43,8 +44,11 @@ class Contender:
         server: Its server, a program in this directory, with the arguments before the binding.
         bindings: For each transport, what the program is told to serve; what is not here it does not have.
         eras: The eras it speaks.
-        lacks: The workloads it cannot do, by name, and why.
+        lacks: The features it does not have, and why.
+        only: The workloads it is measured with, by name; all if there is none.
         client: Its client, a worker; it needs no binding of its own.
+        codec: Its codec alone, a program, with the arguments before what is to be done.
+        revisions: The revisions that its codec knows.
     """
 
     name: str
@@ -57,7 +61,10 @@ class Contender:
     bindings: Mapping[str, str] = attrs.field(factory=dict[str, str])
     eras: frozenset[str] = BOTH
     lacks: Mapping[str, str] = attrs.field(factory=dict[str, str])
+    only: frozenset[str] = frozenset()
     client: str = ""
+    codec: tuple[str, ...] = ()
+    revisions: frozenset[str] = REVISIONS
 
     @property
     def interpreter(self) -> str:
@@ -72,6 +79,11 @@ class Contender:
         return str(node() if isinstance(self.environment, NodeEnvironment) else self.environment.python)
 
     @property
+    def is_compiled_late(self) -> bool:
+        """Whether it becomes fast only after it has served for a while."""
+        return isinstance(self.environment, NodeEnvironment)
+
+    @property
     def directory(self) -> str | None:
         """Where its programs are started: those for Node.js find their packages there."""
         return str(self.environment.directory) if isinstance(self.environment, NodeEnvironment) else None
@@ -84,6 +96,11 @@ class Contender:
     def client_command(self) -> list[str]:
         """Return what starts its client."""
         return [self.interpreter, str(HERE / self.client)]
+
+    def codec_command(self) -> list[str]:
+        """Return what does a thing with its codec."""
+        program, *arguments = self.codec
+        return [self.interpreter, str(HERE / program), *arguments]
 
     def version(self) -> str:
         """Return which version it is."""

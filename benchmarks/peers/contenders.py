@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from inspect import signature
 from typing import Final
 
 from benchmarks.peers.contender import LEGACY, Contender, Kind
 from benchmarks.peers.environments import FASTMCP, PYTHON_1, PYTHON_2, TYPESCRIPT_1, TYPESCRIPT_2
+from trio_mcp import serve_http
 
 __all__ = ["CONTENDERS", "find_contenders"]
 
@@ -26,6 +28,22 @@ OURS: Final = Contender(
         "memory": "memory",
     },
     client="clients/ours.py",
+    codec=("codecs/ours.py",),
+)
+# The host of our own is measured where it exists.
+LEAN: Final = (
+    (
+        Contender(
+            name="ours@lean",
+            title="trio_mcp, lean host",
+            kind=Kind.OURS,
+            package="trio-mcp",
+            server=("servers/ours.py",),
+            bindings={"http": "lean", "sse": "lean-sse"},
+        ),
+    )
+    if "http" in signature(serve_http).parameters
+    else ()
 )
 PEERS: Final = (
     Contender(
@@ -37,6 +55,8 @@ PEERS: Final = (
         server=("servers/python_2.py",),
         bindings={"stdio": "stdio", "http": "uvicorn", "sse": "sse", "memory": "memory"},
         client="clients/python_2.py",
+        codec=("codecs/python_2.py",),
+        revisions=frozenset({"2025-11-25", "2026-07-28"}),
     ),
     Contender(
         name="python-2@hypercorn",
@@ -45,6 +65,7 @@ PEERS: Final = (
         package="mcp",
         server=("servers/python_2.py",),
         bindings={"http": "hypercorn"},
+        only=frozenset({"echo-1", "echo-64", "sse-64", "tools-50", "progress", "cancel-1"}),
     ),
     Contender(
         name="python-1",
@@ -56,6 +77,8 @@ PEERS: Final = (
         bindings={"stdio": "stdio", "http": "uvicorn", "sse": "sse", "memory": "memory"},
         eras=LEGACY,
         client="clients/python_1.py",
+        codec=("codecs/python_1.py",),
+        revisions=frozenset({"2025-11-25"}),
     ),
     Contender(
         name="fastmcp",
@@ -125,8 +148,23 @@ FLOORS: Final = (
         )
         for host in ("hypercorn", "h11", "httptools")
     ),
+    Contender(
+        name="floor-msgspec",
+        title="floor: msgspec, plain objects",
+        kind=Kind.FLOOR,
+        package="msgspec",
+        codec=("floors/json_alone.py", "msgspec"),
+    ),
+    Contender(
+        name="floor-json-stdlib",
+        title="floor: json, plain objects",
+        kind=Kind.FLOOR,
+        package="msgspec",
+        codec=("floors/json_alone.py", "json"),
+        revisions=frozenset({"2026-07-28"}),
+    ),
 )
-CONTENDERS: Final = (OURS, *PEERS, *FLOORS)
+CONTENDERS: Final = (OURS, *LEAN, *PEERS, *FLOORS)
 
 
 def find_contenders(names: Iterable[str]) -> tuple[Contender, ...]:

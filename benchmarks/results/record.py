@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final, final
 
 from benchmarks.peers.contender import Contender
+from benchmarks.results.latencies import describe_latencies
 from benchmarks.running.rounds import Found
 from benchmarks.workloads.workload import Cell
 
@@ -21,17 +22,15 @@ Record = Mapping[str, Any]
 class Recorder:
     """Collects measurements, and makes a record of them."""
 
-    def __init__(self, made: Mapping[str, Any], contenders: Sequence[Contender]) -> None:
+    def __init__(self, made: Mapping[str, Any], cells: Sequence[Cell], contenders: Sequence[Contender]) -> None:
         self._made = made
+        self._cells = cells
         self._contenders = contenders
-        self._cells: dict[str, Cell] = {}
         self._found: dict[str, dict[str, list[Found]]] = {}
 
     def add(self, found: Found) -> None:
         """Add a measurement."""
-        name = found.cell.name
-        self._cells[name] = found.cell
-        self._found.setdefault(name, {}).setdefault(found.contender.name, []).append(found)
+        self._found.setdefault(found.cell.name, {}).setdefault(found.contender.name, []).append(found)
 
     def record(self) -> Record:
         """Return everything there is so far."""
@@ -42,7 +41,7 @@ class Recorder:
                 one.name: {"title": one.title, "kind": one.kind.value, "version": one.version()}
                 for one in self._contenders
             },
-            "cells": {name: self._describe(cell) for name, cell in self._cells.items()},
+            "cells": {cell.name: self._describe(cell) for cell in self._cells if cell.name in self._found},
         }
 
     def _describe(self, cell: Cell) -> Mapping[str, Any]:
@@ -55,7 +54,11 @@ class Recorder:
             "title": workload.title,
             "unit": workload.unit,
             "more_is_better": workload.more_is_better,
-            "results": {name: _result(found) for name, found in self._found[cell.name].items()},
+            "results": {
+                one.name: _result(found)
+                for one in self._contenders
+                if (found := self._found[cell.name].get(one.name)) is not None
+            },
         }
 
 
@@ -68,6 +71,7 @@ def _result(found: Sequence[Found]) -> Mapping[str, Any]:
             name: [sample["facts"][name] for sample in samples if name in sample["facts"]]
             for name in sorted({name for sample in samples for name in sample["facts"]})
         },
+        "latency": describe_latencies(pair for sample in samples for pair in sample["latencies"]),
         "errors": [one.answer["error"] for one in found if "error" in one.answer],
     }
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from rich.table import Table
 from rich.text import Text
 
+from benchmarks.results.comparison import Change, Verdict
 from benchmarks.results.statistics import Ratio, Spread
+from benchmarks.results.targets import Outcome, Standing
 
-__all__ = ["number", "tables"]
+__all__ = ["changes_table", "number", "percent", "tables", "targets_table"]
 
 SMALL: Final = 10.0
 
@@ -18,6 +20,11 @@ SMALL: Final = 10.0
 def number(figure: float) -> str:
     """Return a figure as people read it."""
     return f"{figure:,.2f}" if abs(figure) < SMALL else f"{figure:,.0f}"
+
+
+def percent(part: float) -> str:
+    """Return a part of one as people read it."""
+    return f"{part * 100:.0f} %"
 
 
 def tables(record: Mapping[str, Any]) -> Iterator[Table]:
@@ -52,7 +59,7 @@ def _figure(row: Mapping[str, Any], name: str) -> Text:
         return Text("failed", "red")
     spread = Spread.of(result["values"])
     text = Text(number(spread.median), "bold" if name == "ours" else "")
-    text.append(f" ±{spread.relative / 2:.0%}", "dim")
+    text.append(f" ±{percent(spread.relative / 2)}", "dim")
     ours = row["results"].get("ours")
     if name != "ours" and ours is not None and ours["values"]:
         ratio = Ratio.of(ours["values"], result["values"]).median
@@ -63,3 +70,54 @@ def _figure(row: Mapping[str, Any], name: str) -> Text:
     if cpu:
         text.append(f"\n{Spread.of(cpu).median:,.1f} µs CPU", "dim")
     return text
+
+
+STANDING_STYLES: Final = {
+    Standing.MET: "green",
+    Standing.UNCLEAR: "yellow",
+    Standing.NOT_MET: "red",
+    Standing.NOT_MEASURED: "dim",
+}
+VERDICT_STYLES: Final = {
+    Verdict.FASTER: "green",
+    Verdict.SLOWER: "red",
+    Verdict.SAME: "dim",
+    Verdict.UNCLEAR: "yellow",
+}
+
+
+def targets_table(outcomes: Iterable[Outcome]) -> Table:
+    """Return a table of how the targets stand."""
+    table = Table(title="targets", title_justify="left", title_style="bold")
+    for head in ("path", "measured against", "target", "ratio", "middle half", ""):
+        table.add_column(head, justify="left" if head in ("path", "measured against", "") else "right")
+    for outcome in outcomes:
+        target, spread = outcome.target, outcome.spread
+        sign = "≥" if outcome.more_is_better else "≤"
+        table.add_row(
+            target.path,
+            target.against or "",
+            f"{sign} {target.bound:g}",
+            "–" if spread is None else number(spread.median),
+            "–" if spread is None else f"{number(spread.low)} to {number(spread.high)}",
+            Text(outcome.standing.value, STANDING_STYLES[outcome.standing]),
+        )
+    return table
+
+
+def changes_table(changes: Iterable[Change]) -> Table:
+    """Return a table of what has changed between two records."""
+    table = Table(title="changes", title_justify="left", title_style="bold")
+    for head in ("cell", "of", "old", "new", "times as good", "may be off by", ""):
+        table.add_column(head, justify="left" if head in ("cell", "of", "") else "right")
+    for change in changes:
+        table.add_row(
+            change.cell,
+            change.contender,
+            number(change.old.median),
+            number(change.new.median),
+            f"{change.ratio:.2f}",
+            percent(change.noise),
+            Text(change.verdict.value, VERDICT_STYLES[change.verdict]),
+        )
+    return table

@@ -6,22 +6,26 @@ where its memory lies, is different in every round.
 
 from __future__ import annotations
 
+import random
 import sys
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Final, final
 
 import attrs
+import trio
 
 from benchmarks.peers.contender import Contender
 from benchmarks.running.cores import Cores
 from benchmarks.running.workers import NEUTRAL, MeasureError, Worker, open_worker
 from benchmarks.workloads.workload import Cell, Stage
 
-__all__ = ["Found", "Observer", "Settings", "run_rounds"]
+__all__ = ["Found", "Observer", "Settings", "contenders_of", "count_measurements", "run_rounds"]
 
 OPEN_SECONDS: Final = 90.0
 PATIENCE: Final = 90.0
+FEWER_ROUNDS: Final = 3
+"""How often what is not among the targets is measured."""
 FIXED: Final = "benchmarks.load.fixed_server"
 
 
@@ -34,13 +38,19 @@ class Settings:
         rounds: How often.
         seconds: How long a measurement takes.
         warm_up: How long the same is done before, unmeasured.
+        settle: How long what is compiled while it runs serves calls before anything is measured of it.
+        seed: What the order in which contenders take their turns is drawn from, anew in each round.
         cores: Who runs where.
+        at_once: How many stages are run at once; more than one spoils all figures.
     """
 
     rounds: int = 5
-    seconds: float = 0.5
+    seconds: float = 0.25
     warm_up: float = 0.1
+    settle: float = 0.7
+    seed: int = 1
     cores: Cores = attrs.field(factory=Cores.here)
+    at_once: int = 1
 
 
 @final
@@ -72,6 +82,10 @@ def contenders_of(cell: Cell, contenders: Iterable[Contender]) -> list[Contender
 def can(cell: Cell, one: Contender) -> bool:
     """Whether a contender can do it."""
     stage, workload = cell.stage, cell.workload
+    if one.only and workload.name not in one.only:
+        return False
+    if stage.side == "codec":
+        return bool(one.codec) and stage.era in one.revisions
     if stage.era not in one.eras or any(feature in one.lacks for feature in workload.features(stage.era)):
         return False
     if stage.side == "client":
@@ -83,14 +97,32 @@ def can(cell: Cell, one: Contender) -> bool:
     )
 
 
+def rounds_of(cell: Cell, settings: Settings) -> int:
+    """Return how often a cell is measured."""
+    return min(settings.rounds, FEWER_ROUNDS) if cell.workload.is_minor else settings.rounds
+
+
+def count_measurements(cells: Iterable[Cell], contenders: Sequence[Contender], settings: Settings) -> int:
+    """Return how many measurements there will be."""
+    return sum(rounds_of(cell, settings) * len(contenders_of(cell, contenders)) for cell in cells)
+
+
 async def run_rounds(
     cells: Sequence[Cell], contenders: Sequence[Contender], settings: Settings, observe: Observer
 ) -> None:
     """Measure all cells of all contenders, and tell of each measurement."""
-    for stage in dict.fromkeys(cell.stage for cell in cells):
-        of_stage = [cell for cell in cells if cell.stage == stage]
-        for round in range(settings.rounds):
-            await run_round(stage, of_stage, contenders, settings, round, observe)
+    limit = trio.CapacityLimiter(settings.at_once)
+
+    async def run_stage(stage: Stage, *, task_status: trio.TaskStatus[None]) -> None:
+        async with limit:
+            task_status.started()
+            for round in range(settings.rounds):
+                in_round = [cell for cell in cells if cell.stage == stage and round < rounds_of(cell, settings)]
+                await run_round(stage, in_round, contenders, settings, round, observe)
+
+    async with trio.open_nursery() as nursery:
+        for stage in dict.fromkeys(cell.stage for cell in cells):
+            await nursery.start(run_stage, stage)
 
 
 async def run_round(
@@ -107,9 +139,9 @@ async def run_round(
         workers: dict[str, Worker] = {}
         for cell in cells:
             able = contenders_of(cell, taking_part)
-            # Nobody is always the first to run after somebody else's heat.
-            turn = round % len(able) if able else 0
-            for contender in able[turn:] + able[:turn]:
+            # Nobody is always the one to run after somebody else's heat.
+            random.Random(f"{settings.seed} {round} {cell.name}").shuffle(able)
+            for contender in able:
                 answer: Mapping[str, Any]
                 try:
                     worker = workers.get(contender.name)
@@ -129,7 +161,7 @@ async def open_session(stage: Stage, contender: Contender, settings: Settings) -
     """Start a contender and the load for it."""
     command = contender.client_command() if stage.side in ("client", "both") else NEUTRAL
     async with open_worker(command) as worker:
-        if stage.side != "process":
+        if stage.side in ("server", "client", "both"):
             await worker.tell({"do": "open", **server_of(stage, contender, settings)}, within=OPEN_SECONDS)
         yield worker
 
@@ -147,6 +179,7 @@ def server_of(stage: Stage, contender: Contender, settings: Settings) -> Mapping
         "cwd": contender.directory,
         "cores": settings.cores.load,
         "server_cores": settings.cores.server,
+        "settle": settings.settle if contender.is_compiled_late else 0,
     }
 
 
@@ -157,10 +190,15 @@ def job_of(cell: Cell, contender: Contender, settings: Settings) -> Mapping[str,
         "do": "measure",
         "kind": workload.kind,
         "options": dict(workload.options),
-        "seconds": settings.seconds * workload.seconds,
+        "seconds": settings.seconds,
         "warm_up": settings.warm_up,
         "cores": settings.cores.load,
     }
+    if cell.stage.side == "codec":
+        job |= {
+            "command": [*contender.codec_command(), workload.options["what"], cell.stage.era],
+            "server_cores": settings.cores.server,
+        }
     if cell.stage.side == "process":
         job |= server_of(cell.stage, contender, settings) | {
             "python": contender.interpreter,

@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from typing import Final
 
+from benchmarks.peers.contender import REVISIONS
 from benchmarks.workloads.answering import ASKS, CANCELS, FANOUTS, SESSIONS
 from benchmarks.workloads.calls import CALLS
 from benchmarks.workloads.floods import FLOODS
-from benchmarks.workloads.processes import PROCESSES
+from benchmarks.workloads.processes import CODECS, PROCESSES
 from benchmarks.workloads.workload import Cell, Stage, Workload
 
 __all__ = ["CELLS", "STAGES", "WORKLOADS", "find_cells"]
@@ -22,9 +23,11 @@ WORKLOADS: Final[tuple[Workload, ...]] = (
     *FANOUTS,
     *SESSIONS,
     *PROCESSES,
+    *CODECS,
 )
 STAGES: Final = (
     Stage(side="process", transport="stdio", era="legacy"),
+    *(Stage(side="codec", transport="none", era=revision) for revision in sorted(REVISIONS)),
     Stage(side="server", transport="stdio", era="legacy"),
     Stage(side="server", transport="stdio", era="modern"),
     Stage(side="server", transport="http", era="modern"),

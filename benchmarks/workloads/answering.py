@@ -11,6 +11,7 @@ __all__ = ["ASKS", "CANCELS", "FANOUTS", "SESSIONS"]
 ASKS: Final = (
     Workload(
         name="ask",
+        is_minor=True,
         title="calls that ask the user, 16 in flight",
         kind="asks",
         options={"tool": "ask", "in_flight": 16},
@@ -18,6 +19,7 @@ ASKS: Final = (
     ),
     Workload(
         name="sample",
+        is_minor=True,
         title="calls that ask the model, 16 in flight",
         kind="asks",
         options={"tool": "sample", "in_flight": 16},
@@ -32,6 +34,7 @@ CANCELS: Final = tuple(
         more_is_better=False,
         kind="cancel",
         options={"in_flight": in_flight},
+        is_minor=in_flight > 1,
         feature="cancel",
     )
     for in_flight in (1, 64)
@@ -39,6 +42,7 @@ CANCELS: Final = tuple(
 FANOUTS: Final = (
     Workload(
         name="listen-1",
+        is_minor=True,
         title="a change told to 1 listener",
         unit="notifications/s",
         kind="listen",
@@ -47,6 +51,7 @@ FANOUTS: Final = (
     ),
     Workload(
         name="listen-100",
+        is_minor=True,
         title="a change told to 100 listeners",
         unit="notifications/s",
         kind="listen",
@@ -56,6 +61,7 @@ FANOUTS: Final = (
     ),
     Workload(
         name="listen-1000",
+        is_minor=True,
         title="a change told to 1,000 listeners",
         unit="notifications/s",
         kind="listen",
@@ -68,6 +74,7 @@ FANOUTS: Final = (
 SESSIONS: Final = (
     Workload(
         name="connect",
+        is_minor=True,
         title="connect, agree, leave; one after the other",
         unit="connections/s",
         kind="connect",
@@ -76,6 +83,7 @@ SESSIONS: Final = (
     ),
     Workload(
         name="idle",
+        is_minor=True,
         title="memory of an idle session (legacy) or listener (modern)",
         unit="KiB",
         more_is_better=False,

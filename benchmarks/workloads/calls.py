@@ -20,6 +20,7 @@ CALLS: Final = (
             title=f"echo, {in_flight} in flight" if in_flight > 1 else "echo, one at a time",
             options={"what": "echo", "size": 100, "in_flight": in_flight},
             transports=EVERYWHERE,
+            is_minor=in_flight in (16, 256),
             sides=ALL if in_flight in (1, 64) else ("server",),
         )
         for in_flight in (1, 16, 64, 256)
@@ -31,6 +32,7 @@ CALLS: Final = (
     ),
     Workload(
         name="echo-10k",
+        is_minor=True,
         title="echo of 10 KiB, 16 in flight",
         options={"what": "echo", "size": 10_240, "in_flight": 16},
     ),
@@ -56,13 +58,20 @@ CALLS: Final = (
     ),
     Workload(
         name="read-text",
+        is_minor=True,
         title="resources/read, 10 KiB of text, 16 in flight",
         options={"what": "text", "size": 10_240, "in_flight": 16},
     ),
     Workload(
         name="read-binary",
+        is_minor=True,
         title="resources/read, 10 KiB of bytes, 16 in flight",
         options={"what": "binary", "size": 10_240, "in_flight": 16},
     ),
-    Workload(name="prompt", title="prompts/get, 16 in flight", options={"what": "prompt", "in_flight": 16}),
+    Workload(
+        name="prompt",
+        title="prompts/get, 16 in flight",
+        options={"what": "prompt", "in_flight": 16},
+        is_minor=True,
+    ),
 )

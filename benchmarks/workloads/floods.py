@@ -20,6 +20,7 @@ FLOODS: Final = (
     ),
     Workload(
         name="log",
+        is_minor=True,
         title="flood of log messages",
         unit="notifications/s",
         kind="flood",

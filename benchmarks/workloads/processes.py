@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from benchmarks.peers.contender import REVISIONS
 from benchmarks.workloads.workload import Workload
 
-__all__ = ["PROCESSES"]
+__all__ = ["CODECS", "PROCESSES"]
 
 PROCESSES: Final = (
     Workload(
@@ -53,4 +54,22 @@ PROCESSES: Final = (
         eras=("legacy",),
         sides=("process",),
     ),
+)
+CODECS: Final = tuple(
+    Workload(
+        name=name,
+        title=title,
+        unit="messages/s",
+        kind="codec",
+        is_minor=True,
+        options={"what": name},
+        transports=("none",),
+        eras=tuple(sorted(REVISIONS)),
+        sides=("codec",),
+    )
+    for name, title in (
+        ("read-call", "a call: bytes to typed parameters"),
+        ("write-result", "a result: typed to bytes"),
+        ("read-tools", "a list of 50 tools: bytes to typed result"),
+    )
 )

@@ -9,9 +9,9 @@ import attrs
 
 __all__ = ["Cell", "Side", "Stage", "Workload"]
 
-Side = Literal["server", "client", "both", "process"]
+Side = Literal["server", "client", "both", "process", "codec"]
 """What is measured: a server, under the neutral load; a client, at the fixed server; both of one implementation at
-each other; or a process of its own for each figure."""
+each other; a process of its own for each figure; or a codec alone, whose era is a revision."""
 
 
 @final
@@ -50,7 +50,7 @@ class Workload:
         transports: Over which transports.
         eras: In which eras.
         sides: Of what.
-        seconds: How many times as long as others it is measured.
+        is_minor: Whether fewer rounds will do.
         feature: What a contender must have for it, where not all have; see `Contender.lacks`.
     """
 
@@ -63,7 +63,7 @@ class Workload:
     transports: tuple[str, ...] = ("stdio", "http")
     eras: tuple[str, ...] = ("legacy", "modern")
     sides: tuple[Side, ...] = ("server",)
-    seconds: float = 1.0
+    is_minor: bool = False
     feature: str = ""
 
     def features(self, era: str) -> tuple[str, str]:

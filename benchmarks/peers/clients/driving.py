@@ -139,10 +139,12 @@ async def keep_calling(
 
     async def again() -> None:
         before = clock()
-        while before < end:
+        while True:
             await call()
             after = clock()
             latencies.append(after - before)
+            if after >= end:
+                return
             before = after
 
     cpu = time.process_time()
@@ -167,7 +169,7 @@ async def receive_flood(connection: Connection, options: Mapping[str, Any], seco
     clock = time.perf_counter
     cpu = time.process_time()
     began = clock()
-    while clock() - began < seconds:
+    while clock() - began < seconds or not received:
         seen: list[float] = []
         await connection.call("flood", {"count": options["count"]}, seen.append)
         if seen != list(range(1, options["count"] + 1)):
@@ -202,6 +204,10 @@ async def obey(
                     address = stack.enter_context(serving(job))
                     with on_cores(job["server_cores"]):
                         connection = await stack.enter_async_context(connect(job, address))
+                    if job["settle"]:
+                        await keep_calling(
+                            connection, {"what": "echo", "in_flight": 16}, job["settle"], open_group
+                        )
                 elif connection is not None:
                     answer = await measure(connection, job, open_group)
             except Exception as error:

@@ -1,4 +1,4 @@
-"""What is measured of this library: ``python ours.py stdio|tcp|unix|hypercorn|lean|sse``."""
+"""What is measured of this library: ``python ours.py stdio|tcp|unix|hypercorn|lean|sse|lean-sse``."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ import tempfile
 import time
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import trio
 
-from trio_mcp import Context, HttpServerSettings, Server, StreamChannel, serve_http
+from trio_mcp import Context, HttpServerSettings, Limits, Server, StreamChannel, serve_http
 
-server = Server("ours")
+server = Server("ours", limits=Limits(max_subscriptions=4_000))
 ended_at: dict[str, int] = {}
 
 
@@ -160,11 +161,14 @@ async def main(binding: str) -> None:
             print(f"unix://{path}", flush=True)
             await trio.serve_listeners(serve_stream, [trio.SocketListener(socket)])
         else:
+            host, _, kind = binding.partition("-")
+            is_sse = "sse" in (host, kind)
             settings = HttpServerSettings(
-                max_connections=2_000, max_requests=3_000, max_requests_per_principal=3_000, sse=binding == "sse"
+                max_connections=2_000, max_requests=3_000, max_requests_per_principal=3_000, sse=is_sse
             )
-            urls = await nursery.start(partial(serve_http, server, port=0, settings=settings))
-            print(urls[0].replace("/mcp", "/sse") if binding == "sse" else urls[0], flush=True)
+            how: dict[str, Any] = {"http": "lean"} if host == "lean" else {}
+            urls = await nursery.start(partial(serve_http, server, port=0, settings=settings, **how))
+            print(urls[0].replace("/mcp", "/sse") if is_sse else urls[0], flush=True)
 
 
 if __name__ == "__main__":
