@@ -331,6 +331,16 @@ async def _serve_one() -> AsyncGenerator[Act]:
         yield lambda: server.serve_one(service, far, Shutdown())
 
 
+@case("Server.serve_beside")
+@asynccontextmanager
+async def _serve_beside() -> AsyncGenerator[Act]:
+    near, far = memory_channel_pair()
+    await near.aclose()
+    server = small_server()
+    async with server.open_service() as service:
+        yield lambda: server.serve_beside(service.background, service, far, Shutdown())
+
+
 @case("serve_http")
 @asynccontextmanager
 async def _serve_http() -> AsyncGenerator[Act]:
@@ -440,6 +450,14 @@ for _name in ("wait_drain", "wait_abort"):
         shutdown = Shutdown()
         shutdown.abort()
         yield getattr(shutdown, name)
+
+
+@case("Shutdown.wait_drain_or")
+@asynccontextmanager
+async def _shutdown_or() -> AsyncGenerator[Act]:
+    shutdown = Shutdown()
+    shutdown.drain()
+    yield lambda: shutdown.wait_drain_or(trio.Event())
 
 
 @case("open_client")
