@@ -346,16 +346,13 @@ class NoCall(HttpCall):
     async def read_body(self) -> bytes:
         return b""
 
-    async def wait_disconnected(self) -> None:
-        await trio.sleep_forever()
-
     async def send_head(self, status: int, headers: Sequence[tuple[bytes, bytes]]) -> None:
         await trio.lowlevel.checkpoint()
 
     async def send(self, data: bytes) -> None:
         pass
 
-    async def finish(self) -> None:
+    async def finish(self, data: bytes = b"") -> None:
         pass
 
 

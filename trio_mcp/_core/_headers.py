@@ -51,8 +51,11 @@ class Headers:
     def get_all(self, name: str) -> list[str]:
         """Return the values of all fields of a name."""
         key = _key(name)
-        if key not in self._last:
+        last = self._last.get(key)
+        if last is None:
             return []
+        if len(self._last) == len(self.fields):  # none comes more than once
+            return [last.decode("latin-1").strip(" \t")]
         return [value.decode("latin-1").strip(" \t") for each, value in self.fields if each.lower() == key]
 
     def __contains__(self, name: object) -> bool:

@@ -1,8 +1,8 @@
 """The chunked coding of HTTP/1.1, read strictly: bytes in, bytes out. No I/O.
 
 What two readers may read differently is refused, because a request can hide between a strict one and a lenient
-one: each line ends with CRLF, a size is hexadecimal digits and nothing else, and trailer fields, which nobody here
-has a use for, are an error.
+one: each line ends with CRLF, a size is hexadecimal digits, and trailer fields, which nobody here has a use for,
+are an error.
 
 Spec: RFC 9112, section 7.1.
 """

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any, final
+from typing import Any, Literal, TypeAlias, final
 
 import attrs
 
 from .._limits import KIB, MIB, _size
 from ._http_admission import LOCAL_HOSTS, LOCAL_ORIGINS, HostRules
 
-__all__ = ["HttpServerSettings"]
+__all__ = ["HttpHost", "HttpServerSettings"]
+
+HttpHost: TypeAlias = Literal["hypercorn", "lean"]
+"""What reads and writes HTTP for an endpoint; see `serve_http`."""
 
 
 def _check_positive(_instance: object, attribute: attrs.Attribute[Any], value: object) -> None:

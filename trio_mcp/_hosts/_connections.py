@@ -21,7 +21,7 @@ __all__ = ["Connection", "Connections", "OpenConnection"]
 _log: Final = logging.getLogger("trio_mcp.http")
 
 IDLE_STEPS: Final = 64
-"""Into how many steps `idle_timeout` is cut: looking at every connection more often would cost more than it helps."""
+"""Into how many steps `idle_timeout` is cut. Looking at every connection more often would not help anybody."""
 
 
 class Connection(abc.ABC):
@@ -51,11 +51,9 @@ class Connection(abc.ABC):
         try:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
-                try:
-                    with self._reading:
-                        await self._read()
-                finally:
-                    await self._end()
+                with self._reading:
+                    await self._read()
+                await self._end()
         finally:
             self.wire.cut()
 

@@ -63,7 +63,7 @@ def h11_fields(head: bytes) -> Iterable[HeaderField]:
     except h11.RemoteProtocolError as error:
         raise ValueError(str(error)) from error
     if not isinstance(event, h11.Request):
-        raise ValueError("it is not complete")  # noqa: TRY004 - what is wrong is the head
+        raise ValueError("it is not complete")
     return event.headers
 
 

@@ -1,9 +1,9 @@
-"""Hypercorn as what reads and writes HTTP on a connection. The only module that knows Hypercorn; imported when needed.
+"""Hypercorn as what reads and writes HTTP on a connection. The only module that knows Hypercorn.
 
-Hypercorn's own `serve` lets one odd client end the whole server, one that does not read hold up its end, and every
-request start and stop a timer. So here its HTTP/1.1 is given what it asks of a server in another way: connections
-are accepted, bounded and ended by `_connections`; a request is one task, and what comes for it is handed over
-without a channel; head and body go out together.
+Hypercorn's own `serve` lets one odd client end the whole server, one that does not read hold up its end, and
+every request start and stop a timer. So its HTTP/1.1 is given in another way what it asks of a server: connections
+are bounded and ended by `_connections`; a request is one task, and what comes for it is handed over without a
+channel; head and body go out together. It is imported when a server starts.
 """
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportMissingTypeStubs=false
@@ -145,14 +145,14 @@ class _HypercornConnection(Connection):
             else:
                 self.be_busy()
 
-    async def spawn_app(
+    async def spawn_app(  # noqa: ASYNC124 - Hypercorn awaits it
         self,
         app: object,
         config: object,
         scope: Any,
         send: Callable[[Any], Awaitable[None]],
     ) -> Callable[[Any], Awaitable[None]]:
-        """Start what answers a request, and return what takes the rest of it. Hypercorn calls this."""
+        """Start what answers a request, and return what takes the rest of it. Hypercorn calls both."""
         del app, config
         call = AsgiCall(scope, send, self._settings)
         self._nursery.start_soon(self._serve, call, send, name="an HTTP request")
@@ -168,5 +168,4 @@ class _HypercornConnection(Connection):
         except Exception:
             # The boundary of one request.
             _log.exception("%s %s failed", call.method, call.path)
-        finally:
-            await send(None)
+        await send(None)

@@ -31,7 +31,7 @@ __all__ = ["LeanConnection", "lean_connections"]
 _log: Final = logging.getLogger("trio_mcp.http")
 
 READ_AHEAD: Final = 64 * 1024
-"""Bytes that are read behind a request while it is served. With more there is no looking whether its client goes."""
+"""Bytes that are read behind a request while it is served. Behind more of them nobody sees its client go."""
 
 _END_OF_HEAD: Final = b"\r\n\r\n"
 

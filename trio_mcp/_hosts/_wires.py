@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import abc
 import socket
+from contextlib import suppress
 from typing import Final, final
 
 import trio
@@ -42,6 +43,7 @@ class Wire(abc.ABC):
         self.client = client
         self._send_timeout = send_timeout
 
+    @abc.abstractmethod
     async def start(self) -> None:
         """Do what has to be done before the first byte.
 
@@ -96,15 +98,19 @@ class SocketWire(Wire):
         self._socket = socket.socket(fileno=stream.socket.detach())
         self._socket.setblocking(False)
 
+    async def start(self) -> None:
+        await trio.lowlevel.checkpoint()
+
     async def receive(self) -> bytes:
-        while True:
-            try:
+        try:
+            while True:
                 await trio.lowlevel.wait_readable(self._socket)
-                return self._socket.recv(READ_BYTES)
-            except BlockingIOError:
-                continue
-            except (OSError, trio.ClosedResourceError):
-                return b""
+                try:
+                    return self._socket.recv(READ_BYTES)
+                except BlockingIOError:
+                    pass
+        except (OSError, trio.ClosedResourceError):
+            return b""
 
     async def send(self, data: bytes) -> None:
         sent = self._send_some(data)
@@ -132,10 +138,8 @@ class SocketWire(Wire):
             raise self._too_slow()
 
     async def send_eof(self) -> None:
-        try:
+        with suppress(OSError):
             self._socket.shutdown(socket.SHUT_WR)
-        except OSError:
-            pass
         await trio.lowlevel.checkpoint()
 
     def cut(self) -> None:
@@ -189,10 +193,8 @@ class TlsWire(Wire):
 
     async def send_eof(self) -> None:
         # Below TLS: its own goodbye waits for the other side's, and HTTP says by itself where an answer ends.
-        try:
+        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
             await self._transport.send_eof()
-        except (trio.BrokenResourceError, trio.ClosedResourceError):
-            pass
 
     def cut(self) -> None:
         self._transport.socket.close()

@@ -1,0 +1,18 @@
+"""What the tests of this directory share."""
+
+from __future__ import annotations
+
+import http_wire
+import pytest
+
+from trio_mcp._hosts import _heads, _lean
+
+
+@pytest.fixture(params=["hypercorn", "lean with h11", "lean with httptools"])
+def host(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What reads and writes HTTP: every host with every parser that it can have."""
+    name, _, parser = request.param.partition(" with ")
+    monkeypatch.setitem(http_wire.DEFAULTS, "http", name)
+    fields = _heads.h11_fields if parser == "h11" else _heads.httptools_fields()
+    monkeypatch.setattr(_lean, "fastest_fields", lambda: fields)
+    return str(name)
