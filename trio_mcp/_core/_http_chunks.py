@@ -72,7 +72,7 @@ class ChunkedReader:
                 raise ValueError(f"the line before a chunk is longer than {MAX_SIZE_LINE} bytes")
             return len(data)
         if self._is_last:
-            if line != b"\r\n":
+            if bytes(line) != b"\r\n":
                 raise ValueError("there is something between the last chunk and the end")
             self.is_complete = True
         else:

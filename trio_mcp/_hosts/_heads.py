@@ -24,6 +24,7 @@ __all__ = ["RequestHead", "fastest_fields", "h11_fields", "httptools_fields", "r
 
 _LINE: Final = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]{1,64}) ([\x21-\x7e]+) HTTP/([0-9])\.([0-9])\r\n")
 _ALLOWED: Final = bytes([0x09, 0x0A, 0x0D, *range(0x20, 0x7F), *range(0x80, 0x100)])
+_LENGTH_FIELD: Final = b"\r\ncontent-length:"
 _LENGTH: Final = re.compile(r"[0-9]{1,18}")
 
 ReadFields: TypeAlias = Callable[[bytes], Iterable[HeaderField]]
@@ -64,7 +65,17 @@ def h11_fields(head: bytes) -> Iterable[HeaderField]:
         raise ValueError(str(error)) from error
     if not isinstance(event, h11.Request):
         raise ValueError("it is not complete")
+    _check_lengths(head.lower())
     return event.headers
+
+
+def _check_lengths(head: bytes) -> None:
+    """Refuse several equal lengths, of which h11 makes one."""
+    at = head.find(_LENGTH_FIELD)
+    if at >= 0:
+        end = head.find(b"\r\n", at + 2)
+        if b"," in head[at:end] or _LENGTH_FIELD in head[end:]:
+            raise ValueError("Content-Length is there more than once")
 
 
 def httptools_fields() -> ReadFields:
@@ -165,7 +176,7 @@ def _length_of(headers: Headers, *, is_one_one: bool) -> int | None:
         if not is_one_one:
             raise _bad("HTTP/1.0 has no Transfer-Encoding")
         if coding.lower() != "chunked":
-            raise HttpRefused(501, f"Transfer-Encoding must be chunked, and is {coding[:100]!r}")
+            raise _bad(f"Transfer-Encoding must be chunked, and is {coding[:100]!r}")
         return None
     if length is None:
         return 0

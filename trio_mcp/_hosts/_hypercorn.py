@@ -1,9 +1,9 @@
 """Hypercorn as what reads and writes HTTP on a connection. The only module that knows Hypercorn.
 
 Hypercorn's own `serve` lets one odd client end the whole server, one that does not read hold up its end, and
-every request start and stop a timer. So its HTTP/1.1 is given in another way what it asks of a server: connections
-are bounded and ended by `_connections`; a request is one task, and what comes for it is handed over without a
-channel; head and body go out together. It is imported when a server starts.
+every request start and stop a timer. So its HTTP/1.1 is given in another way what it asks of a server:
+connections are bounded and ended by `_connections`; a request is one task, and what comes for it is handed over
+without a channel; head and body go out together. It is imported when a server starts.
 """
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportMissingTypeStubs=false
@@ -145,7 +145,7 @@ class _HypercornConnection(Connection):
             else:
                 self.be_busy()
 
-    async def spawn_app(  # noqa: ASYNC124 - Hypercorn awaits it
+    async def spawn_app(
         self,
         app: object,
         config: object,
@@ -157,7 +157,7 @@ class _HypercornConnection(Connection):
         call = AsgiCall(scope, send, self._settings)
         self._nursery.start_soon(self._serve, call, send, name="an HTTP request")
 
-        async def take(message: Any) -> None:
+        async def take(message: Any) -> None:  # noqa: ASYNC124 - Hypercorn awaits it
             call.take(message)
 
         return take

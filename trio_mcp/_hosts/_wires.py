@@ -203,7 +203,7 @@ class TlsWire(Wire):
 def _address_of(stream: trio.SocketStream) -> str | None:
     """Return the other side's address, if it has one, and is still there to say it."""
     try:
-        address: object = stream.socket.getpeername()
+        address: str | tuple[str, int] = stream.socket.getpeername()
     except OSError:
         return None
-    return str(address[0]) if isinstance(address, tuple) and address else None
+    return None if isinstance(address, str) else address[0]  # a Unix socket has at most a path
