@@ -340,6 +340,15 @@ async def _serve_http() -> AsyncGenerator[Act]:
     yield lambda: serve_http(small_server(), port=0, shutdown=shutdown)
 
 
+@case("serve_http, lean")
+@asynccontextmanager
+async def _serve_http_lean() -> AsyncGenerator[Act]:
+    shutdown = Shutdown()
+    shutdown.drain()
+    await trio.lowlevel.checkpoint()
+    yield lambda: serve_http(small_server(), port=0, http="lean", shutdown=shutdown)
+
+
 class NoCall(HttpCall):
     """A request for nothing, whose answer goes nowhere."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http_raw
 import http_wire
 import pytest
 
@@ -16,3 +17,10 @@ def host(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
     fields = _heads.h11_fields if parser == "h11" else _heads.httptools_fields()
     monkeypatch.setattr(_lean, "fastest_fields", lambda: fields)
     return str(name)
+
+
+@pytest.fixture(params=["application", "hypercorn", "lean"])
+def under(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What `open_raw` serves under, without sockets."""
+    monkeypatch.setattr(http_raw, "HOSTED", [] if request.param == "application" else [request.param])
+    return str(request.param)
