@@ -144,6 +144,11 @@ TYPESCRIPT_2_4: Final = NodeEnvironment(
         "@modelcontextprotocol/server@2.4.0",
     ),
 )
+CONFORMANCE: Final = NodeEnvironment(
+    "conformance-0.2",
+    # The suite speaks through an SDK, of which it would take any later version.
+    ("@modelcontextprotocol/conformance@0.2.0-alpha.12", "@modelcontextprotocol/sdk@1.32.2"),
+)
 ENVIRONMENTS: Final = (
     NODE,  # first: it installs the others that need it
     PYTHON_1_0,
@@ -153,6 +158,7 @@ ENVIRONMENTS: Final = (
     TYPESCRIPT_1_4,
     TYPESCRIPT_1_32,
     TYPESCRIPT_2_4,
+    CONFORMANCE,
 )
 
 

@@ -13,6 +13,7 @@ import trio.testing
 from trio_mcp import HttpServerSettings, Server, open_endpoint
 from trio_mcp._core._http_settings import HttpHost
 from trio_mcp._hosts._connections import OpenConnection
+from trio_mcp._hosts._places import Places
 from trio_mcp._hosts._serve_http import _host
 from trio_mcp._hosts._wires import READ_BYTES, Wire
 from trio_mcp._http._connection import HttpConnection
@@ -70,7 +71,7 @@ class Hosted:
         fields = [(name, value.strip(b" \t")) for name, value in request.headers]  # h11 sends no blanks
         request = attrs.evolve(request, headers=fields)
         near, far = trio.testing.lockstep_stream_pair()
-        self._nursery.start_soon(self._open_connection(MemoryWire(far)).serve)  # noqa: ASYNC113 - as over a network
+        self._nursery.start_soon(self._open_connection(MemoryWire(far), Places(1_000, lambda wire: wire.cut())).serve)  # noqa: ASYNC113 - as over a network
         connection = HttpConnection(near, "a host in this process", max_head_bytes=1 << 20)
         try:
             yield await connection.start(request)

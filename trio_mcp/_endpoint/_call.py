@@ -35,8 +35,9 @@ class HttpCall(abc.ABC):
         path: Where it goes, decoded, without what the host is mounted under.
         query: What follows the question mark, as it came.
         headers: Its header fields.
-        client: The address it came from; `None` where there are no addresses.
-        scheme: ``http`` or ``https``.
+        client: The address it came from; `None` where there are no addresses. Hosts give that of the connection,
+            and the endpoint replaces it by what a trusted proxy says.
+        scheme: ``http`` or ``https``; the same holds for it.
         root: What the host is mounted under, without a slash at the end.
         principal: Who sent it, once that is known.
         answer_headers: What every answer to it says beside its own header fields.
@@ -61,8 +62,8 @@ class HttpCall(abc.ABC):
         self.path: Final = path
         self.query: Final = query
         self.headers: Final = headers
-        self.client: Final = client
-        self.scheme: Final = scheme
+        self.client = client
+        self.scheme = scheme
         self.root: Final = root
         self.principal: str | None = None
         self.answer_headers: list[HeaderField] = []
@@ -93,6 +94,11 @@ class HttpCall(abc.ABC):
     @abc.abstractmethod
     async def finish(self, data: bytes = b"") -> None:
         """Send the last part of the body, if there is one, and end the answer."""
+
+    @property
+    def closing(self) -> tuple[HeaderField, ...]:
+        """What an answer says after which the connection ends; nothing where that is not the host's to say."""
+        return ()
 
     @property
     def key(self) -> str:

@@ -32,6 +32,7 @@ from ._event_store import EventStore, MemoryEventStore
 from ._legacy import LegacySessions
 from ._load import Load
 from ._modern import ModernRequests, names_era
+from ._posted import Posted
 
 __all__ = ["Endpoint", "EndpointStatistics", "open_endpoint"]
 
@@ -39,6 +40,9 @@ _log: Final = logging.getLogger("trio_mcp.http")
 
 MAX_BATCH: Final = 1_000
 """Messages in one batch."""
+
+_PARTING: Final = frozenset({403, 421, 429, 503})
+"""The statuses after which a connection ends."""
 
 _OURS: Final = f"{LAST_EVENT_ID}, {METHOD}, {NAME}, {PROTOCOL_VERSION}, {SESSION_ID}"
 _ALLOWED_HEADERS: Final = f"Accept, Authorization, Content-Type, {_OURS}".encode("ascii")
@@ -88,6 +92,7 @@ class Endpoint:
         if settings.sse and legacy.is_served:
             self._routes[settings.sse_path] = {"GET": legacy.stream_as_2024}
             self._routes[settings.messages_path] = {"POST": self._post_as_2024}
+        self._proxies = settings.proxy_rules()
         self._active = 0
         self._idle = trio.lowlevel.ParkingLot()
 
@@ -120,7 +125,9 @@ class Endpoint:
         level = logging.WARNING if refused.status in (403, 421) else logging.INFO
         _log.log(level, "refused %s %.100s of %s: %s", call.method, call.path, call.client, refused)
         if not call.is_started:
-            await call.respond(refused.status, encode_error(None, refused.error), refused.headers)
+            # Who asks too much, or what they must not, need not ask more over this connection.
+            closing = call.closing if refused.status in _PARTING else ()
+            await call.respond(refused.status, encode_error(None, refused.error), [*refused.headers, *closing])
 
     async def _admit(self, call: HttpCall) -> None:
         """Check who is asking and for what, and go on."""
@@ -128,6 +135,7 @@ class Endpoint:
         size = call.headers.size
         if size > settings.max_head_bytes:
             raise HttpRefused(431, f"header fields of {size} bytes; max_head_bytes is {settings.max_head_bytes}")
+        call.client, call.scheme = self._proxies.sender(call.client, call.scheme, call.headers)
         self._hosts.check(call.headers)
         origin = call.headers.get("origin")
         if settings.cors and origin is not None:
@@ -185,7 +193,7 @@ class Endpoint:
             if self._is_modern(call, message):
                 await self._post_modern(call, message)
             else:
-                await self._legacy.post(call, body, [message])
+                await self._legacy.post(call, Posted(body, value, [message]))
 
     @staticmethod
     def _decoded(body: bytes) -> Any:
@@ -252,14 +260,13 @@ class Endpoint:
                 messages.append(parse_message(value))
             except InvalidMessage as error:
                 raise HttpRefused(400, f"invalid request: in a batch, {error.reason}") from error
-        await self._legacy.post(call, body, messages, is_batch=True)
+        await self._legacy.post(call, Posted(body, values, messages))
 
     async def _post_as_2024(self, call: HttpCall) -> None:
         check_content_type(call.headers)
         with self._load.request(call.key) as call.on_answer:
             body = await call.read_body()
-            self._decoded(body)
-            await self._legacy.post_as_2024(call, body)
+            await self._legacy.post_as_2024(call, Posted(body, self._decoded(body), ()))
 
     # How it ends.
 

@@ -28,8 +28,9 @@ __all__ = ["AsgiCall", "AsgiScope", "McpASGI"]
 _log: Final = logging.getLogger("trio_mcp.http")
 
 AsgiScope: TypeAlias = MutableMapping[str, Any]
-AsgiReceive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
-AsgiSend: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+AsgiMessage: TypeAlias = MutableMapping[str, Any]
+AsgiReceive: TypeAlias = Callable[[], Awaitable[AsgiMessage]]
+AsgiSend: TypeAlias = Callable[[AsgiMessage], Awaitable[None]]
 
 _CLOSE: Final = (b"connection", b"close")
 
@@ -51,9 +52,10 @@ class AsgiCall(HttpCall):
             root=root,
         )
         self._send = send
-        self._body = RequestBody(settings, (_CLOSE,) if scope.get("http_version") in ("1.0", "1.1") else ())
+        self._is_one_one = scope.get("http_version") in ("1.0", "1.1")
+        self._body = RequestBody(settings, self.closing)
 
-    def take(self, message: MutableMapping[str, Any]) -> None:
+    def take(self, message: AsgiMessage) -> None:
         """Take what the server says of the request."""
         if message["type"] == "http.disconnect":
             self._body.end()
@@ -73,16 +75,21 @@ class AsgiCall(HttpCall):
             self._body.check_length(int(length[:20]))
         return await self._body.read()
 
+    @property
+    def closing(self) -> tuple[HeaderField, ...]:
+        return (_CLOSE,) if self._is_one_one else ()
+
     async def send_head(self, status: int, headers: Sequence[HeaderField]) -> None:
-        await self._say({"type": "http.response.start", "status": status, "headers": list(headers)})
+        await self._send_unless_gone({"type": "http.response.start", "status": status, "headers": list(headers)})
 
     async def send(self, data: bytes) -> None:
-        await self._say({"type": "http.response.body", "body": data, "more_body": True})
+        await self._send_unless_gone({"type": "http.response.body", "body": data, "more_body": True})
 
     async def finish(self, data: bytes = b"") -> None:
-        await self._say({"type": "http.response.body", "body": data, "more_body": False})
+        await self._send_unless_gone({"type": "http.response.body", "body": data, "more_body": False})
 
-    async def _say(self, message: MutableMapping[str, Any]) -> None:
+    async def _send_unless_gone(self, message: AsgiMessage) -> None:
+        """Send a part of the answer. Of an answer that nobody reads no part is sent any more, not even its end."""
         if self.is_gone:
             await trio.lowlevel.checkpoint()
         else:

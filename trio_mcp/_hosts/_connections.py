@@ -7,21 +7,18 @@ from __future__ import annotations
 
 import abc
 import logging
-import math
 from collections.abc import Callable
 from typing import Final, TypeAlias, final
 
 import trio
 
 from .._core._http_settings import HttpServerSettings
+from ._places import Places
 from ._wires import Wire
 
 __all__ = ["Connection", "Connections", "OpenConnection"]
 
 _log: Final = logging.getLogger("trio_mcp.http")
-
-IDLE_STEPS: Final = 64
-"""Into how many steps `idle_timeout` is cut. Looking at every connection more often would not help anybody."""
 
 
 class Connection(abc.ABC):
@@ -29,25 +26,22 @@ class Connection(abc.ABC):
 
     Args:
         wire: Its bytes.
-        settings: What it may cost.
+        places: Told whether it rests.
 
     Attributes:
         wire: Its bytes.
-        idle_until: When it has been without a request for too long; `math.inf` while one is being served.
         is_draining: Whether no request is to follow the one that is being served.
     """
 
-    def __init__(self, wire: Wire, settings: HttpServerSettings) -> None:
+    def __init__(self, wire: Wire, places: Places[Wire]) -> None:
         self.wire: Final = wire
-        self.idle_until: float = math.inf
         self.is_draining: bool = False
-        self._idle_timeout = settings.idle_timeout
+        self._places = places
         self._reading = trio.CancelScope()
 
     @final
     async def serve(self) -> None:
         """Serve it until it ends."""
-        self.be_idle()
         try:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
@@ -66,31 +60,24 @@ class Connection(abc.ABC):
         """There is nothing more to read. The request that is being served, if there is one, is given up."""
 
     @final
-    def be_idle(self) -> None:
+    def rest(self) -> None:
         """No request is being served from now on."""
-        self.idle_until = trio.current_time() + self._idle_timeout
+        self._places.rest(self.wire)
         if self.is_draining:
             self.stop_reading("no more requests are served")
 
     @final
-    def be_busy(self) -> None:
+    def work(self) -> None:
         """A request is being served from now on."""
-        self.idle_until = math.inf
+        self._places.work(self.wire)
 
     @final
     def stop_reading(self, reason: str) -> None:
-        """Read no further. Called while nothing is being read, or by the task that reads."""
+        """Read no further."""
         self._reading.cancel(reason=reason)
 
-    @final
-    def drain(self) -> None:
-        """End it after the request that is being served."""
-        self.is_draining = True
-        if self.idle_until < math.inf:
-            self.stop_reading("no more requests are served")
 
-
-OpenConnection: TypeAlias = Callable[[Wire], Connection]
+OpenConnection: TypeAlias = Callable[[Wire, Places[Wire]], Connection]
 
 
 @final
@@ -104,33 +91,26 @@ class Connections:
 
     def __init__(self, open_connection: OpenConnection, settings: HttpServerSettings) -> None:
         self._open_connection = open_connection
-        self._settings = settings
-        self._wires: set[Wire] = set()
+        self._idle_timeout = settings.idle_timeout
+        self._places = Places[Wire](settings.max_connections, lambda wire: wire.cut())
         self._connections: set[Connection] = set()
         self._is_draining = False
-        self._changed = trio.lowlevel.ParkingLot()
-
-    def __len__(self) -> int:
-        return len(self._wires)
 
     async def wait_place(self) -> None:
-        """Wait until there may be one more. Does not checkpoint if so."""
-        while len(self._wires) >= self._settings.max_connections:
-            await self._changed.park()
+        """Wait until there may be one more."""
+        await self._places.wait_place()
 
     def enter(self, wire: Wire) -> None:
         """Count one that is about to be served."""
-        self._wires.add(wire)
-        self._changed.unpark_all()
+        self._places.enter(wire, wire.client or "")
 
     async def serve(self, wire: Wire) -> None:
         """Serve one until it ends. Whatever happens on it costs nobody else theirs."""
-        connection: Connection | None = None
+        connection = self._open_connection(wire, self._places)
+        connection.is_draining = self._is_draining
+        self._connections.add(connection)
         try:
             await wire.start()
-            connection = self._open_connection(wire)
-            connection.is_draining = self._is_draining
-            self._connections.add(connection)
             await connection.serve()
         except trio.BrokenResourceError:
             pass  # there was no agreement on TLS
@@ -138,40 +118,22 @@ class Connections:
             # The boundary of one connection.
             _log.exception("a connection failed")
         finally:
-            if connection is not None:
-                self._connections.discard(connection)
-            self._wires.discard(wire)
-            self._changed.unpark_all()
+            self._connections.discard(connection)
+            self._places.leave(wire)
             wire.cut()
 
-    async def close_idle(self) -> None:
-        """Close what has been idle for too long, for as long as this runs.
-
-        One task does it for all of them, so that a request costs no timer.
-        """
-        timeout = self._settings.idle_timeout
-        while timeout < math.inf:
-            if not self._wires:
-                await self._changed.park()
-                continue
-            # What becomes idle while this sleeps is not due before the longest it sleeps is over.
-            now = trio.current_time()
-            soonest = min((each.idle_until for each in self._connections), default=math.inf)
-            await trio.sleep_until(min(max(soonest, now + timeout / IDLE_STEPS), now + timeout))
-            now = trio.current_time()
-            for connection in tuple(self._connections):
-                if connection.idle_until <= now:
-                    connection.stop_reading("it was idle for too long")
+    async def end_idle(self) -> None:
+        """End what has rested for too long, for as long as this runs."""
+        await self._places.end_idle(self._idle_timeout)
 
     async def finish(self) -> None:
-        """Close what is idle, and let the rest finish what was begun."""
+        """End what rests, and let the others finish what was begun."""
         self._is_draining = True
-        for connection in tuple(self._connections):
-            connection.drain()
-        while self._wires:
-            await self._changed.park()
+        for connection in self._connections:
+            connection.is_draining = True
+        self._places.cut_resting()
+        await self._places.wait_empty()
 
     def abort(self) -> None:
         """Cut every connection."""
-        for wire in tuple(self._wires):
-            wire.cut()
+        self._places.cut_all()

@@ -28,6 +28,7 @@ from .._core._http_settings import HttpServerSettings
 from .._endpoint._endpoint import Endpoint
 from ._asgi import AsgiCall
 from ._connections import Connection, OpenConnection
+from ._places import Places
 from ._wires import Wire
 
 __all__ = ["hypercorn_connections"]
@@ -43,7 +44,7 @@ def hypercorn_connections(endpoint: Endpoint, settings: HttpServerSettings) -> O
     config.include_server_header = False
     config.accesslog = None
     config.errorlog = _log
-    return lambda wire: _HypercornConnection(wire, settings, endpoint, config)
+    return lambda wire, places: _HypercornConnection(wire, places, settings, endpoint, config)
 
 
 @final
@@ -96,8 +97,15 @@ class _Protocol(H11Protocol):
 class _HypercornConnection(Connection):
     """One connection."""
 
-    def __init__(self, wire: Wire, settings: HttpServerSettings, endpoint: Endpoint, config: Config) -> None:
-        super().__init__(wire, settings)
+    def __init__(
+        self,
+        wire: Wire,
+        places: Places[Wire],
+        settings: HttpServerSettings,
+        endpoint: Endpoint,
+        config: Config,
+    ) -> None:
+        super().__init__(wire, places)
         self._settings = settings
         self._endpoint = endpoint
         self._context = WorkerContext(None)
@@ -141,9 +149,9 @@ class _HypercornConnection(Connection):
             await self._protocol.handle(Closed())
         elif isinstance(event, Updated):
             if event.idle:
-                self.be_idle()
+                self.rest()
             else:
-                self.be_busy()
+                self.work()
 
     async def spawn_app(
         self,

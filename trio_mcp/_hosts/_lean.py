@@ -24,6 +24,7 @@ from .._endpoint._endpoint import Endpoint
 from ._connections import Connection, OpenConnection
 from ._heads import ReadFields, RequestHead, fastest_fields, read_head
 from ._lean_call import CLOSE, LeanCall, encode_head
+from ._places import Places
 from ._wires import Wire
 
 __all__ = ["LeanConnection", "lean_connections"]
@@ -39,7 +40,7 @@ _END_OF_HEAD: Final = b"\r\n\r\n"
 def lean_connections(endpoint: Endpoint, settings: HttpServerSettings) -> OpenConnection:
     """Return what makes connections on which we speak ourselves."""
     read_fields = fastest_fields()
-    return lambda wire: LeanConnection(wire, settings, endpoint, read_fields)
+    return lambda wire, places: LeanConnection(wire, places, settings, endpoint, read_fields)
 
 
 @final
@@ -48,15 +49,21 @@ class LeanConnection(Connection):
 
     Args:
         wire: Its bytes.
+        places: Told whether it rests.
         settings: What it may cost.
         endpoint: Answers its requests.
         read_fields: Reads the fields of heads.
     """
 
     def __init__(
-        self, wire: Wire, settings: HttpServerSettings, endpoint: Endpoint, read_fields: ReadFields
+        self,
+        wire: Wire,
+        places: Places[Wire],
+        settings: HttpServerSettings,
+        endpoint: Endpoint,
+        read_fields: ReadFields,
     ) -> None:
-        super().__init__(wire, settings)
+        super().__init__(wire, places)
         self._settings = settings
         self._endpoint = endpoint
         self._read_fields = read_fields
@@ -103,7 +110,7 @@ class LeanConnection(Connection):
             self._is_irregular = True
             self._nursery.start_soon(self._refuse, refused)
         else:
-            self.be_busy()
+            self.work()
             self._nursery.start_soon(self._serve, call, name="an HTTP request")
 
     def _next_head(self) -> RequestHead | None:
@@ -143,7 +150,7 @@ class LeanConnection(Connection):
         if call.is_last or self._is_irregular:
             self.stop_reading("the connection cannot be used again")
             return
-        self.be_idle()
+        self.rest()
         if not self.is_draining and self._buffer:
             self._begin()
             self._room.unpark_all()

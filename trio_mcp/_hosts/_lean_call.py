@@ -126,10 +126,14 @@ class LeanCall(HttpCall):
         self._waiting_head = self._head_of(status, [*headers, _CHUNKED] if self._head.is_one_one else headers)
         self._is_chunked = self._head.is_one_one
 
+    @property
+    def closing(self) -> tuple[HeaderField, ...]:
+        return (CLOSE,)
+
     def _head_of(self, status: int, headers: Sequence[HeaderField]) -> bytes:
-        if not self.is_complete or self._connection.is_draining:
-            self.is_last = True
-        return encode_head(status, [*headers, CLOSE] if self.is_last else headers)
+        says_so = CLOSE in headers
+        self.is_last = self.is_last or says_so or not self.is_complete or self._connection.is_draining
+        return encode_head(status, [*headers, CLOSE] if self.is_last and not says_so else headers)
 
     async def send(self, data: bytes) -> None:
         if not (self.is_gone or self.is_finished):

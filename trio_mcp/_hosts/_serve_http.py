@@ -108,7 +108,7 @@ async def serve_http(
         error: BaseException | None = None
         try:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(connections.close_idle)
+                nursery.start_soon(connections.end_idle)
                 try:
                     async with trio.open_nursery() as accepting:
                         for listener in listeners:

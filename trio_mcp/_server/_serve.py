@@ -80,7 +80,7 @@ async def serve_until_end(peer: Peer, shutdown: Shutdown) -> None:
     A second reason to end leaves no time for that: a client that has closed its input and then asks the process
     to terminate will kill it next, and cleanup must have run by then.
     """
-    await _first(peer.wait_input_ended, shutdown.wait_drain)
+    await shutdown.wait_drain_or(peer.input_ended)
     await _first(peer.drain, shutdown.wait_drain if peer.end is not None else shutdown.wait_abort)
     if shutdown.is_aborting:
         peer.abort()
@@ -139,7 +139,13 @@ class Serves(Protocol):
 
 
 def run_until_signal(serve: Serves) -> None:
-    """Run a program that serves, until it has nothing to serve any more or a signal ends it.
+    """Run a program that serves: ``run_until_signal(partial(serve_http, server, unix_path="mcp.sock"))``.
+
+    It ends when it has nothing to serve any more, or by a signal: SIGTERM lets handlers finish within
+    `Limits.drain_timeout`, a second one or SIGINT cancels them at once. `Server.run` is this for the usual cases.
+
+    Args:
+        serve: Serves until the `Shutdown` says when to end.
 
     Raises:
         SystemExit: With status 130 after SIGINT.

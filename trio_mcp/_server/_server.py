@@ -29,7 +29,7 @@ from ..types import (
     ToolsCapability,
 )
 from ._application import MethodHandler
-from ._background import open_background
+from ._background import Background, open_background
 from ._caching import CacheHint
 from ._changes import ChangeHub, ListKind
 from ._completion import Completer
@@ -374,17 +374,32 @@ class Server(ToolOffers, PromptOffers, ResourceOffers, Generic[StateT]):
         channel: Channel,
         shutdown: Shutdown,
         *,
-        assumed: Agreement | None = None,
         on_frame: OnFrame | None = None,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
         """Serve one client of a running server, until it goes or `shutdown` says so."""
         async with open_background(f"the session with {channel.description}") as background:
-            session = ServerSession(self, service, background, assumed)
-            opening = open_peer(channel, session, self._limits, on_frame=on_frame, middleware=self._middleware)
-            async with session.subscriptions.connected(opening) as peer:
-                task_status.started()
-                await serve_until_end(peer, shutdown)
+            await self.serve_beside(
+                background, service, channel, shutdown, on_frame=on_frame, task_status=task_status
+            )
+
+    async def serve_beside(
+        self,
+        background: Background,
+        service: Service[StateT | None],
+        channel: Channel,
+        shutdown: Shutdown,
+        *,
+        assumed: Agreement | None = None,
+        on_frame: OnFrame | None = None,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Serve one client of a running server, whose background tasks somebody else owns."""
+        session = ServerSession(self, service, background, assumed)
+        opening = open_peer(channel, session, self._limits, on_frame=on_frame, middleware=self._middleware)
+        async with session.subscriptions.connected(opening) as peer:
+            task_status.started()
+            await serve_until_end(peer, shutdown)
 
     def run(
         self,

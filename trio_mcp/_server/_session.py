@@ -58,14 +58,8 @@ class ServerSession:
         self._lifecycle = ServerLifecycle(application.revisions, assumed)
         self._answering = Answering(application, service.parking, self)
         self.subscriptions = Subscriptions(
-            application.changes, application.capabilities, application.limits, self._answering.written
+            application.changes, application.capabilities, application.limits, background, self._answering.written
         )
-        self._on_the_spot: Final[Mapping[str, Callable[[Request, Agreement], Mapping[str, Any]]]] = {
-            "initialize": self._initialize,
-            "ping": _pong,
-            "server/discover": self._discover,
-            "logging/setLevel": self._set_log_level,
-        }
 
     @property
     def accepts_batches(self) -> bool:
@@ -94,9 +88,9 @@ class ServerSession:
         """Decide who serves a request; see `Dispatcher.route`."""
         del origin
         agreement = self._lifecycle.agree(request)
-        answer_now = self._on_the_spot.get(request.method)
+        answer_now = self._ON_THE_SPOT.get(request.method)
         if answer_now is not None:
-            return answer_now(request, agreement)
+            return answer_now(self, request, agreement)
         handler = self._application.handler_for(request.method)
         if handler is not None:
             return self._answering.by(handler, agreement)
@@ -160,6 +154,13 @@ class ServerSession:
         self._lifecycle.set_log_level(read_params(request.params or {}, SetLevelRequestParams).level)
         return {}
 
+    def _pong(self, _: Request, __: Agreement) -> Mapping[str, Any]:
+        return {}
 
-def _pong(_: Request, __: Agreement) -> Mapping[str, Any]:
-    return {}
+    # One table for all sessions.
+    _ON_THE_SPOT: Final[Mapping[str, Callable[[ServerSession, Request, Agreement], Mapping[str, Any]]]] = {
+        "initialize": _initialize,
+        "ping": _pong,
+        "server/discover": _discover,
+        "logging/setLevel": _set_log_level,
+    }
