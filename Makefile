@@ -7,7 +7,7 @@ BORROW := import pathlib, sys, sysconfig; here = sysconfig.get_path("purelib"); 
 	there = sysconfig.get_path("purelib", vars={"base": sys.argv[1]}); \
 	pathlib.Path(there, "borrowed.pth").write_text(here)
 
-.PHONY: demo test tests lint types public-types protocol interop nginx conformance coverage clean
+.PHONY: demo test tests lint types public-types protocol interop nginx conformance bench bench-quick coverage clean
 
 demo: .venv/run
 	$(BIN)/python examples/demo.py
@@ -64,8 +64,17 @@ nginx:
 		else echo "nginx is not installed; the tests of docs/deployment.md are skipped" >&2; fi; \
 	fi
 
+# Measures everything beside other implementations, which it installs, and shows and keeps what it finds. About 25 minutes.
+# For a part: .venv/bin/python -m benchmarks run --only echo; all there is to say: .venv/bin/python -m benchmarks --help
+bench: .venv/dev
+	$(BIN)/python -m benchmarks run
+
+# Whether everything can be measured, in two minutes: every cell has a number; how fast anything is, is not looked at.
+bench-quick: .venv/dev
+	$(BIN)/python -m benchmarks run --quick
+
 clean:
-	rm -rf .venv .interop .coverage* htmlcov build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .interop .benchmarks .coverage* htmlcov build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 .venv/pip:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'

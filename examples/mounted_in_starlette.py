@@ -1,4 +1,4 @@
-"""A server beside the pages of a web application: mounted under a path, in one process, on Hypercorn's Trio worker.
+"""A server beside the pages of a web application: under a path, in one process, on Hypercorn's Trio worker.
 
 `McpASGI` is an ASGI application like any other. Starlette does not hand the lifespan on to what it mounts, so the
 application's own lifespan enters `McpASGI.running`. The pages and the tools share what the program has in memory.
@@ -13,6 +13,8 @@ Run ``python examples/mounted_in_starlette.py``. You see::
     GET /: 3 books are on the shelf
     the shelf is closed
 """
+# Hypercorn's types know less of ASGI than Starlette's.
+# pyright: reportUnknownVariableType=false, reportArgumentType=false
 
 from __future__ import annotations
 

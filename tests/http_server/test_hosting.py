@@ -273,18 +273,21 @@ async def test_connections_are_bounded() -> None:
     """Further ones wait to be accepted while all are at work, and are when there is room."""
     log: list[str] = []
     with trio.fail_after(20):
-        async with serving(make_server(log), HttpServerSettings(max_connections=2)) as served:
-            async with served.wire() as first, served.wire() as second:
-                for wire in (first, second):
-                    await wire.stream.send_all(wire.request(call_tool("hang")))
-                await until(lambda: len(log) == 2)
-                async with served.wire() as third:
-                    await third.stream.send_all(third.request(call_tool("add", a=1, b=1)))
-                    with trio.move_on_after(0.5) as scope:
-                        await third.stream.receive_some()
-                    assert scope.cancelled_caught
-                    await first.stream.aclose()
-                    assert b"200" in await third.stream.receive_some()
+        async with (
+            serving(make_server(log), HttpServerSettings(max_connections=2)) as served,
+            served.wire() as first,
+            served.wire() as second,
+        ):
+            for wire in (first, second):
+                await wire.stream.send_all(wire.request(call_tool("hang")))
+            await until(lambda: len(log) == 2)
+            async with served.wire() as third:
+                await third.stream.send_all(third.request(call_tool("add", a=1, b=1)))
+                with trio.move_on_after(0.5) as scope:
+                    await third.stream.receive_some()
+                assert scope.cancelled_caught
+                await first.stream.aclose()
+                assert b"200" in await third.stream.receive_some()
 
 
 async def test_who_rests_gives_way(caplog: pytest.LogCaptureFixture) -> None:

@@ -97,7 +97,7 @@ class HttpCall(abc.ABC):
 
     @property
     def closing(self) -> tuple[HeaderField, ...]:
-        """What an answer says after which the connection ends; nothing where that is not the host's to say."""
+        """What an answer says after which the connection ends; nothing where hosts cannot end it."""
         return ()
 
     @property

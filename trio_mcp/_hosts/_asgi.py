@@ -89,7 +89,7 @@ class AsgiCall(HttpCall):
         await self._send_unless_gone({"type": "http.response.body", "body": data, "more_body": False})
 
     async def _send_unless_gone(self, message: AsgiMessage) -> None:
-        """Send a part of the answer. Of an answer that nobody reads no part is sent any more, not even its end."""
+        """Send a part of the answer. Once nobody reads it no part is sent any more, not even its end."""
         if self.is_gone:
             await trio.lowlevel.checkpoint()
         else:

@@ -27,10 +27,10 @@ _T = TypeVar("_T", bound=Hashable)
 class Places(Generic[_T]):
     """The places for connections.
 
-    A connection rests before it has asked anything, and once everything that was asked is answered. When all places are
-    taken, the one that has rested longest gives way: soon, if its address holds more than half of the places, or else
-    after a while. So whoever opens many connections, and is slow to say anything or says nothing, keeps out nobody
-    but themselves. Connections whose request is being read or served are never cut.
+    A connection rests before it has asked anything, and once everything that was asked is answered. When all
+    places are taken, the one that has rested longest gives way: soon, if its address holds more than half of the
+    places, or else after a while. So whoever opens many connections, and is slow to say anything or says nothing,
+    keeps out nobody but themselves. Connections whose request is being read or served are never cut.
 
     Args:
         limit: How many there are.
