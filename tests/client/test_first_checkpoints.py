@@ -350,14 +350,20 @@ async def _serve_http() -> AsyncGenerator[Act]:
     yield lambda: serve_http(small_server(), port=0, shutdown=shutdown)
 
 
+@case("serve_http, lean")
+@asynccontextmanager
+async def _serve_http_lean() -> AsyncGenerator[Act]:
+    shutdown = Shutdown()
+    shutdown.drain()
+    await trio.lowlevel.checkpoint()
+    yield lambda: serve_http(small_server(), port=0, http="lean", shutdown=shutdown)
+
+
 class NoCall(HttpCall):
     """A request for nothing, whose answer goes nowhere."""
 
     async def read_body(self) -> bytes:
         return b""
-
-    async def wait_disconnected(self) -> None:
-        await trio.sleep_forever()
 
     async def send_head(self, status: int, headers: Sequence[tuple[bytes, bytes]]) -> None:
         await trio.lowlevel.checkpoint()
@@ -365,7 +371,7 @@ class NoCall(HttpCall):
     async def send(self, data: bytes) -> None:
         pass
 
-    async def finish(self) -> None:
+    async def finish(self, data: bytes = b"") -> None:
         pass
 
 

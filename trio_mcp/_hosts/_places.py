@@ -61,7 +61,8 @@ class Places(Generic[_T]):
         """What was asked is answered."""
         if connection in self._addresses and connection not in self._cut_ones:
             self._resting[connection] = trio.current_time()
-            self._changed.unpark_all()
+            if self._changed:
+                self._changed.unpark_all()
 
     def leave(self, connection: _T) -> None:
         """It has ended."""
@@ -91,12 +92,34 @@ class Places(Generic[_T]):
             is_crowd = self._taken[self._addresses[connection]] > self._limit // 2
             time = since + (CROWD_SECONDS if is_crowd else REST_SECONDS)
             if time <= trio.current_time():
-                del self._resting[connection]
-                self._cut_ones.add(connection)
-                self._cut(connection)
+                self._end(connection)
                 return math.inf  # its task leaves at once
             next_time = min(next_time, time)
         return next_time
+
+    def _end(self, connection: _T) -> None:
+        del self._resting[connection]
+        self._cut_ones.add(connection)
+        self._cut(connection)
+
+    async def end_idle(self, after: float) -> None:
+        """End what has rested for so many seconds, for as long as this runs.
+
+        One task does it for all connections, so that a request costs no timer.
+        """
+        while after < math.inf:
+            longest = next(iter(self._resting), None)
+            if longest is None:
+                await self._changed.park()
+            elif (due := self._resting[longest] + after) > trio.current_time():
+                await trio.sleep_until(due)
+            else:
+                self._end(longest)
+
+    def cut_resting(self) -> None:
+        """End those at once that rest."""
+        for connection in tuple(self._resting):
+            self._end(connection)
 
     async def wait_empty(self) -> None:
         """Wait until all have left."""
