@@ -151,7 +151,7 @@ class Context(Questions, Generic[StateT]):
     ) -> None:
         """Take what a request brings that was asked for input before, and who can ask for more."""
         if asker is not None:
-            self._asker = asker
+            self._given_asker = asker
         self._input_responses = input_responses
         self._request_state = request_state
 

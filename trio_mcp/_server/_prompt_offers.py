@@ -176,12 +176,18 @@ class PromptOffers:
             return self._complete if self._completer.can_complete else None
         if not self._prompts.entries.was_used:
             return None
-        return {"prompts/list": self._list_prompts, "prompts/get": self._get_prompt}.get(method)
+        if method == "prompts/get":
+            return self._get_prompt
+        return self._list_prompts if method == "prompts/list" else None
 
-    async def _list_prompts(self, params: Mapping[str, Any], _: Context[Any]) -> ListPromptsResult:
-        await trio.lowlevel.checkpoint()
-        page, members = self._listing.page("prompts/list", params, self._prompts.entries.visible)
-        return ListPromptsResult(prompts=[registered.prompt for registered in page], **members)
+    async def _list_prompts(self, params: Mapping[str, Any], context: Context[Any]) -> object:  # noqa: ASYNC910 - not public
+        entries = self._prompts.entries
+
+        def list_page() -> ListPromptsResult:
+            page, members = self._listing.page("prompts/list", params, entries.visible)
+            return ListPromptsResult(prompts=[registered.prompt for registered in page], **members)
+
+        return self._listing.kept("prompts/list", params, context.revision, entries.changes, list_page)
 
     async def _get_prompt(self, params: Mapping[str, Any], context: Context[Any]) -> GetPromptResult | Interim:
         asked = read_params(params, GetPromptRequestParams)

@@ -51,7 +51,15 @@ class Questions:
         self._exchange = exchange
         self._agreement = agreement
         self._find_tool = find_tool
-        self._asker = WireAsker(exchange, agreement.revision) if asker is None else asker
+        self._given_asker = asker
+
+    @property
+    def _asker(self) -> Asker:
+        return (
+            WireAsker(self._exchange, self._agreement.revision)
+            if self._given_asker is None
+            else self._given_asker
+        )
 
     @property
     def _abilities(self) -> Abilities:

@@ -18,7 +18,7 @@ from .._revisions import Revision
 from .._schema import InvalidValue, compile_schema
 from ..types import CallToolResult, Icon, TextContent, Tool, ToolAnnotations
 from ..types._fields import evolve
-from ._calling import HandlerFunction, Overdue, read_handler
+from ._calling import HandlerFunction, Overdue, read_handler, said
 from ._context import Context
 from ._depends import anything
 from ._input_required import Asking
@@ -54,6 +54,7 @@ class RegisteredTool:
         marks: Which arguments header fields carry, over HTTP.
         check_output: Holds structured output to a schema that was not made from hints.
         asking: Whether it may ask its client, and what becomes of it then.
+        is_simple: Whether there is nothing around the function.
     """
 
     tool: Tool
@@ -62,6 +63,7 @@ class RegisteredTool:
     marks: tuple[HeaderMark, ...]
     check_output: Callable[[Any], None] | None
     asking: Asking
+    is_simple: bool
 
     def seen_by(self, revision: Revision) -> Tool:
         """Return what a client of a revision is told."""
@@ -73,7 +75,7 @@ class RegisteredTool:
         context: Context[Any],
         threads: trio.CapacityLimiter,
         max_file_bytes: int,
-    ) -> CallToolResult | Interim:
+    ) -> object:
         """Call the function, and turn whatever comes of it into a result.
 
         Arguments that do not fit are the model's to mend, so they are a result, too (SEP-1303).
@@ -84,18 +86,33 @@ class RegisteredTool:
             threads: How many threads there may be.
             max_file_bytes: How large a file in the result may be.
 
+        Returns:
+            A result; as plain JSON if that is the same in every revision.
+
         Raises:
             RequestError: The function raised it.
         """
-        name = self.tool.name
+        handler, name = self.handler, self.tool.name
         try:
-            values = self.handler.spec.decode(arguments)
+            values = handler.spec.decode(arguments)
         except InvalidValue as error:
             return _failure(f"Invalid arguments for {name}: {error}")
         try:
-            result = await self.handler.call(
-                values, context, threads, lambda returned: self._result(returned, threads, max_file_bytes)
-            )
+            try:
+                if self.is_simple:
+                    returned = await handler.call_simply(values, context)
+                    if returned.__class__ is str and self.tool.output_schema is None:
+                        return {"content": [{"type": "text", "text": returned}]}
+                    result = await self._result(returned, threads, max_file_bytes)
+                else:
+                    result = await handler.call(
+                        values, context, threads, lambda returned: self._result(returned, threads, max_file_bytes)
+                    )
+            except BaseExceptionGroup as group:
+                sole = said(group)
+                if sole is None:
+                    raise
+                raise sole from None
         except ToolError as error:
             return _failure(str(error))
         except Overdue as error:
@@ -196,6 +213,7 @@ class ToolRegistry:
             handler=handler,
             marks=marks,
             check_output=check_output,
+            is_simple=handler.is_simple,
             asking=(Asking.REPLAY if resume == "replay" else Asking.PARK) if handler.may_ask else Asking.NEVER,
         )
         self.entries.add(name, registered)
