@@ -572,7 +572,7 @@ async def test_hundreds_of_cancelled_requests_wedge_nothing() -> None:
 
     async def ask(n: int) -> None:
         nonlocal answered
-        with trio.move_on_after((n % 23) / 100):
+        with trio.move_on_after((n % 23) / 100 or math.inf):  # some get through on any machine
             assert await fetch(client, post(server.target, b"%d" % n)) == (200, b"%d" % n)
             answered += 1
 
