@@ -292,6 +292,7 @@ async def test_a_silent_process_is_given_up_after_the_connect_timeout() -> None:
     assert children() == before
 
 
+@pytest.mark.spec("basic/transports/stdio", "Unexpected Termination", revisions="2026-07-28")
 @PIPES
 async def test_a_dead_server_is_started_again(witness: Witness) -> None:
     """2026-07-28, basic/transports/stdio, "Unexpected Termination": what was in flight is lost, what comes waits."""

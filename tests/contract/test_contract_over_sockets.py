@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 import trio
 from http_process import HttpProcess
-
 from wires import wait_lost
 from witness_lines import ENOUGH, HTTP_LINES, SCRIPT, Diary, Witness
 
@@ -71,7 +70,7 @@ async def test_connecting_to_a_server_that_hangs_fails_by_itself(
     with a_witness(binding, revision, tmp_path) as witness:
         os.kill(witness.process.pid, signal.SIGSTOP)
         begin = trio.current_time()
-        with pytest.raises((ConnectionLost, RemoteProtocolError), match="_timeout|silent"):
+        with pytest.raises((ConnectionLost, RemoteProtocolError), match=r"_timeout|silent"):
             async with witness.open(limits=limits):
                 raise AssertionError
         assert trio.current_time() - begin < 3
@@ -187,5 +186,3 @@ async def test_an_answer_that_comes_too_late_is_nobodys(witness: Witness) -> Non
     witness.tape.check_endings()
     assert all(count == 1 for count in witness.goodbyes().values())
     await witness.wait_alone()
-
-

@@ -14,7 +14,16 @@ import trio
 from meeting import ALL, LEGACY, MODERN, Meeting, meet, text_of
 from tape import Tape
 
-from trio_mcp import Channel, MemoryChannel, Outgoing, Received, Revision, Server, memory_channel_pair, open_client
+from trio_mcp import (
+    Channel,
+    MemoryChannel,
+    Outgoing,
+    Received,
+    Revision,
+    Server,
+    memory_channel_pair,
+    open_client,
+)
 
 OLD = "basic/transports"
 INDEX = "basic/transports/index"
