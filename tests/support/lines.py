@@ -6,8 +6,8 @@ There are no sockets, so a mock clock works, and everything is deterministic.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Final, final
 
 import attrs
@@ -63,12 +63,14 @@ class Line:
 
     Attributes:
         client: The client.
+        another: Opens one like it, over HTTP.
         tape: What it has sent and received.
         log: What went over HTTP.
     """
 
     def __init__(self, binding: str, revision: str) -> None:
         self.client: Client
+        self.another: Callable[[], AbstractAsyncContextManager[Client]]
         self.tape = Tape()
         self.log = HttpLog()
         self.app: McpASGI | None = None
@@ -131,6 +133,7 @@ async def open_line(
     async with _running(tap_application(line.app, line.log)) as shared:
         url = "http://localhost/sse" if binding == "sse" else "http://localhost/mcp"
         options["era"] = "sse" if binding == "sse" else "auto"
+        line.another = lambda: open_client(HttpServerParameters(url, app=shared), **options)
         try:
             async with open_client(HttpServerParameters(url, app=shared), **options) as line.client:
                 yield line
