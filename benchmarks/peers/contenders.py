@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from inspect import signature
 from typing import Final
 
@@ -113,9 +113,9 @@ PEERS: Final = (
         eras=LEGACY,
     ),
 )
-NO_PROTOCOL: Final = dict.fromkeys(
-    ("ask", "sample", "cancel", "listen", "connect", "idle"), "it answers, and no more"
-)
+NO_PROTOCOL: Final[Mapping[str, str]] = {
+    feature: "it answers, and no more" for feature in ("ask", "sample", "cancel", "listen", "connect", "idle")
+}
 FLOORS: Final = (
     Contender(
         name="floor-json",
