@@ -109,8 +109,9 @@ def targets_table(outcomes: Iterable[Outcome]) -> Table:
 def changes_table(changes: Iterable[Change]) -> Table:
     """Return a table of what has changed between two records."""
     table = Table(title="changes", title_justify="left", title_style="bold")
-    for head in ("cell", "of", "old", "new", "times as good", "may be off by", ""):
-        table.add_column(head, justify="left" if head in ("cell", "of", "") else "right")
+    table.add_column("cell", no_wrap=True)
+    for head in ("of", "old", "new", "times as good", "may be off by", ""):
+        table.add_column(head, justify="left" if head in ("of", "") else "right")
     for change in changes:
         table.add_row(
             change.cell,

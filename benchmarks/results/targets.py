@@ -152,14 +152,15 @@ def _outcome(target: Target, cell: Mapping[str, Any] | None) -> Outcome:
     # The middle half of the rounds lies on both sides: the next run may say something else.
     if spread.low < target.bound < spread.high:
         standing = Standing.UNCLEAR
-    by_cpu = None if cell is None or target.against is None else _cpu_ratio(target, cell["results"])
+    by_cpu = None if cell is None else _cpu_ratio(target, cell["results"])
     return Outcome(target=target, more_is_better=more, spread=spread, standing=standing, by_cpu=by_cpu)
 
 
 def _cpu_ratio(target: Target, results: Mapping[str, Any]) -> float | None:
-    ours, theirs = (
-        results.get(name, {}).get("facts", {}).get("cpu_us", []) for name in (target.contender, target.against)
-    )
+    if target.against is None:
+        return None
+    ours: list[float] = results.get(target.contender, {}).get("facts", {}).get("cpu_us", [])
+    theirs: list[float] = results.get(target.against, {}).get("facts", {}).get("cpu_us", [])
     return Ratio.of(theirs, ours).median if ours and theirs else None
 
 
