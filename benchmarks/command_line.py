@@ -22,6 +22,7 @@ from benchmarks.workloads import CELLS
 
 __all__ = ["main"]
 
+ONLY: Final = "cells with this in their names, such as `echo`, `stdio/modern` or `*/cancel-*`; may be repeated"
 PAGE: Final = Path(__file__).with_name("RESULTS.md")
 
 
@@ -104,7 +105,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return added
 
     running = command("run", run, "measure, show and keep")
-    running.add_argument("--only", action="append", default=[], help="cells whose name contains or matches this")
+    running.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        help=ONLY,
+    )
     running.add_argument("--contenders", nargs="*", default=[], help="who is measured beside ours; default: all")
     running.add_argument("--rounds", type=int, help="how often everything is measured")
     running.add_argument("--seconds", type=float, help="how long each measurement takes")

@@ -1,9 +1,9 @@
-"""Other implementations in environments of their own, at exact versions. The tests and the benchmarks use them.
+"""Other implementations in environments of their own, at exact versions. The tests use them too.
 
-Each environment is a directory in ``.interop`` at the top of the checkout, and nothing is put anywhere else. It is
-complete when its stamp names its very pins; any other is thrown away and built again, so that installing again costs
-nothing until a pin changes. Nothing here is needed but Python's standard library and a POSIX system: Node.js comes
-from the package index as well.
+Each environment is a directory in ``.interop`` at the top of the checkout, and nothing is put anywhere else. It
+is complete when its stamp names its very pins; any other is thrown away and built again, so that installing again
+costs nothing until a pin changes. Nothing here is needed but Python's standard library and a POSIX system:
+Node.js comes from the package index as well.
 """
 
 from __future__ import annotations

@@ -22,11 +22,11 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from benchmarks.environments import install_all
+from benchmarks.environments import NODE, install_all
 from benchmarks.machine import describe_machine
 from benchmarks.peers.contender import Contender
 from benchmarks.peers.contenders import find_contenders
-from benchmarks.peers.environments import ENVIRONMENTS, NODE
+from benchmarks.peers.environments import ENVIRONMENTS
 from benchmarks.results.record import Recorder, write_record
 from benchmarks.results.table import tables, targets_table
 from benchmarks.results.targets import Standing, hold_to_targets
@@ -37,6 +37,8 @@ from benchmarks.workloads import find_cells
 __all__ = ["QUICK", "THOROUGH", "Plan", "measure_all"]
 
 RECORDS: Final = Path(".benchmarks")
+BUSY: Final = 0.7
+"""A load average above which figures are worth little."""
 
 
 @final
@@ -165,3 +167,6 @@ def conclude(record: Mapping[str, Any], plan: Plan, console: Console) -> None:
     outcomes = [outcome for outcome in hold_to_targets(record) if outcome.standing is not Standing.NOT_MEASURED]
     if outcomes:
         console.print(targets_table(outcomes))
+    busy = max(record["machine"]["load_before"], default=0.0)
+    if busy > BUSY:
+        console.print(f"[yellow]The machine was busy (load {busy:.1f}): rely on CPU times, or measure again.")

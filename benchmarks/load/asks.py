@@ -30,7 +30,7 @@ def measure_asks(link: Link, options: Mapping[str, Any], seconds: float) -> Samp
         LoadError: A call ended wrong, or not at all.
     """
     lanes: int = options["in_flight"]
-    called = {"name": options["tool"], "arguments": {}}
+    called: Message = {"name": options["tool"], "arguments": {}}
     link.payload = b""
     link.open_lanes(lanes)
     template = link.template("tools/call", called)
@@ -73,7 +73,7 @@ def measure_asks(link: Link, options: Mapping[str, Any], seconds: float) -> Samp
 
 def retry_of(result: Message) -> Message:
     """Return what the request is repeated with."""
-    asked = result.get("inputRequests") or {}
+    asked: Mapping[str, Message] = result.get("inputRequests", {})
     answers = {key: ANSWERS[question["method"]] for key, question in asked.items()}
     state = {"requestState": result["requestState"]} if "requestState" in result else {}
     return {"inputResponses": answers, **state}

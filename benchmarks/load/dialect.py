@@ -13,7 +13,7 @@ from .template import MARK, Template
 __all__ = ["DIALECTS", "Dialect"]
 
 CLIENT: Final = {"name": "benchmark", "version": "1"}
-CAPABILITIES: Final = {"sampling": {}, "elicitation": {"form": {}}, "roots": {}}
+CAPABILITIES: Final[dict[str, Any]] = {"sampling": {}, "elicitation": {"form": {}}, "roots": {}}
 LEGACY: Final = "2025-11-25"
 MODERN: Final = "2026-07-28"
 NAMED_BY: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}

@@ -1,4 +1,4 @@
-"""A server whose answers are made in advance, to measure clients alone: ``fixed_server.py stdio|http legacy|modern``.
+"""A server with answers made in advance, to measure clients alone: ``fixed_server.py stdio|http legacy|modern``.
 
 It understands just enough of a request to answer it, and is far faster than any client.
 """
@@ -77,7 +77,7 @@ class Answers:
             {"name": f"filler_{number}", "description": "Do nothing, at some length.", "inputSchema": SCHEMA}
             for number in range(49)
         ]
-        capabilities = {"tools": {}}
+        capabilities: dict[str, Any] = {"tools": {}}
         info = {"name": "fixed", "version": "1"}
         echo = {"name": "echo", "inputSchema": {"type": "object"}}
         self._tools = self._encode({"tools": [echo, *tools], **kept})
@@ -212,9 +212,9 @@ class _Connection:
 
     def _send(self, data: bytes) -> None:
         # Blocking is right here: a client that does not read its answers is measured doing so.
-        self.stream.setblocking(True)  # noqa: FBT003 - the standard library's
+        self.stream.setblocking(True)
         self.stream.sendall(data)
-        self.stream.setblocking(False)  # noqa: FBT003
+        self.stream.setblocking(False)
 
 
 def serve_http(answers: Answers) -> None:
@@ -229,7 +229,7 @@ def serve_http(answers: Answers) -> None:
             if connection is None:
                 stream, _ = listener.accept()
                 stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                stream.setblocking(False)  # noqa: FBT003
+                stream.setblocking(False)
                 selector.register(stream, selectors.EVENT_READ, _Connection(stream, answers))
             elif not connection.serve():
                 selector.unregister(connection.stream)

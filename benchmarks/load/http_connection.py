@@ -21,7 +21,7 @@ class HttpConnection:
     def __init__(self, address: tuple[str, int]) -> None:
         self.socket = socket.create_connection(address, CONNECT_SECONDS)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.socket.setblocking(False)  # noqa: FBT003 - the standard library's
+        self.socket.setblocking(False)
         self.out = b""
         self.closes = False
         self.session: str | None = None
@@ -103,7 +103,7 @@ class HttpConnection:
         return messages, True
 
     def _whole(self, body: bytes, payload: bytes) -> list[Message]:
-        if self.status >= 400:  # noqa: PLR2004 - HTTP's
+        if self.status >= 400:
             raise LoadError(f"status {self.status}: {body[:300]!r}")
         return [decode(body, payload)] if body.startswith(b"{") else []
 

@@ -38,7 +38,7 @@ class Link(Protocol):
     dialect: Dialect
     ids: Ids
     payload: bytes
-    """A long text that is known to come in answers; it is looked for, cut out and counted instead of decoded."""
+    """A long text that is known to come in answers: it is looked for and cut out instead of decoded."""
 
     def template(
         self, method: str, params: Mapping[str, Any] | None = None, *, progress: bool = False, **how: Any
@@ -59,7 +59,7 @@ class Link(Protocol):
         ...
 
     def give_up(self, lane: int, id: int) -> None:
-        """Say that a request's answer is no longer wanted, in the way of this link and its era. It goes at once."""
+        """Say, at once, that a request's answer is no longer wanted, in the way of this link and its era."""
         ...
 
     def poll(self, seconds: float) -> list[tuple[int, Message]]:

@@ -94,7 +94,7 @@ def start_server(
     command: Sequence[str], *, cwd: str | None = None, cores: Iterable[int] | None = None
 ) -> ServerProcess:
     """Start a server with pipes, on its cores. It has a quiet environment, and its errors go to a file."""
-    log = tempfile.TemporaryFile()
+    log = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the process
     # A child is born where its parent is; moved later, the threads it has started by then would stay.
     before = pinned(cores)
     try:

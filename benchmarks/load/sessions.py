@@ -58,11 +58,11 @@ def measure_idle(opened: Opened, options: Mapping[str, Any], seconds: float) -> 
     began = time.monotonic()
     try:
         if caller.dialect.is_modern:
-            link = HttpLink(caller.url, caller.dialect)
-            links.append(link)
-            audience = Audience(link, ())
-            link.open_lanes(count)
-            listen(link, count)
+            crowd = HttpLink(caller.url, caller.dialect)
+            links.append(crowd)
+            audience = Audience(crowd, ())
+            crowd.open_lanes(count)
+            listen(crowd, count)
             audience.wait(ACKNOWLEDGED, count)
         else:
             for _ in range(count):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from inspect import signature
 from typing import Final
 
@@ -113,9 +113,8 @@ PEERS: Final = (
         eras=LEGACY,
     ),
 )
-NO_PROTOCOL: Final = dict.fromkeys(
-    ("ask", "sample", "cancel", "listen", "connect", "idle"), "it answers, and no more"
-)
+BEYOND_FLOORS: Final[tuple[str, ...]] = ("ask", "sample", "cancel", "listen", "connect", "idle")
+NO_PROTOCOL: Final[Mapping[str, str]] = dict.fromkeys(BEYOND_FLOORS, "it answers, and no more")
 FLOORS: Final = (
     Contender(
         name="floor-json",
@@ -164,7 +163,7 @@ FLOORS: Final = (
         revisions=frozenset({"2026-07-28"}),
     ),
 )
-CONTENDERS: Final = (OURS, *LEAN, *PEERS, *FLOORS)
+CONTENDERS: Final[tuple[Contender, ...]] = (OURS, *LEAN, *PEERS, *FLOORS)
 
 
 def find_contenders(names: Iterable[str]) -> tuple[Contender, ...]:

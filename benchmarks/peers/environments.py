@@ -1,4 +1,4 @@
-"""What is measured beside ours, at exact versions. Each is as its users install it, with a second host for HTTP."""
+"""What is measured beside ours, at exact versions: as its users install it, and a second host for HTTP."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 from benchmarks.environments import NODE, NodeEnvironment, PythonEnvironment
 
 HOST: Final = ("hypercorn==0.18.0", "trio==0.35.0", "uvicorn==0.54.0")
-"""The same host for HTTP as ours, so that the implementations can be compared and not the hosts; and their own."""
+"""Our host for HTTP, so that implementations can be compared and not hosts; and their own."""
 
 PYTHON_1: Final = PythonEnvironment("bench-python-1", ("mcp==1.30.0", *HOST))
 PYTHON_2: Final = PythonEnvironment("bench-python-2", ("mcp==2.3.0", *HOST))

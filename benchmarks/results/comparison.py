@@ -85,8 +85,8 @@ def compare(
         old: One record.
         new: The other.
         contenders: Whose figures.
-        against: Whose figures of the same round each figure is divided by first: that takes out what two machines,
-            or two days on one machine, differ by.
+        against: Whose figures of the same round each figure is divided by first: that takes out what two
+            machines, or two days on one machine, differ by.
     """
     for name, cell in new["cells"].items():
         before = old["cells"].get(name)

@@ -1,11 +1,13 @@
-"""Latencies in HDR histograms: three significant digits, from a nanosecond to a minute. The only module that knows them."""
+"""Latencies in HDR histograms: three significant digits, up to a minute. The only module that knows them."""
+
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from hdrh.histogram import HdrHistogram
+from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped]  # it has no types
 
 __all__ = ["PERCENTILES", "curve", "describe_latencies"]
 

@@ -1,5 +1,8 @@
 """Pictures of a run: throughput over concurrency, the distribution of latencies, ratios as bars."""
 
+# Half of what matplotlib's functions take is without types.
+# pyright: reportUnknownMemberType=false
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence

@@ -18,8 +18,8 @@ To repeat it: `make bench`, on a machine that does nothing else. It installs the
 and keeps what it found in `.benchmarks/`; `python -m benchmarks report RECORD` makes this page of it. How it
 measures is in [docs/benchmarks.md](../docs/benchmarks.md).
 
-Figures are medians of the rounds, and ± is half of what the middle half of the rounds spans. In brackets: how many
-times as good ours is.
+Figures are medians of the rounds, and ± is half of what the middle half of the rounds spans. In brackets: how
+many times as good ours is.
 """
 
 
@@ -33,8 +33,9 @@ def _lines(record: Mapping[str, Any], pictures: Sequence[Path]) -> Iterator[str]
     machine, settings, cores = record["machine"], record["settings"], record["cores"]
     yield "# Results"
     yield ""
-    yield f"Measured on {record['began'][:10]}: {machine['processor']}, {machine['cores']} cores, {machine['system']},"
-    yield f"Python {machine['python']}; {settings['rounds']} rounds of {settings['seconds']} s. " + _placed(cores)
+    yield f"Measured on {record['began'][:10]}: {machine['processor']}, {machine['cores']} cores,"
+    yield f"{machine['system']}, Python {machine['python']};"
+    yield f"{settings['rounds']} rounds of {settings['seconds']} s. {_placed(cores)}"
     yield ""
     yield HOW
     yield from _table(

@@ -54,7 +54,7 @@ class Spread:
 class Ratio:
     """How many times as good one is as another.
 
-    Rounds are compared with one another, the first with the first and so on: what disturbed a round disturbed both.
+    The first round is compared with the first, and so on: what disturbed a round disturbed both.
     """
 
     spread: Spread

@@ -89,7 +89,7 @@ VERDICT_STYLES: Final = {
 def targets_table(outcomes: Iterable[Outcome]) -> Table:
     """Return a table of how the targets stand."""
     table = Table(title="targets", title_justify="left", title_style="bold")
-    for head in ("path", "measured against", "target", "ratio", "middle half", ""):
+    for head in ("path", "measured against", "target", "ratio", "middle half", "by CPU time", ""):
         table.add_column(head, justify="left" if head in ("path", "measured against", "") else "right")
     for outcome in outcomes:
         target, spread = outcome.target, outcome.spread
@@ -100,6 +100,7 @@ def targets_table(outcomes: Iterable[Outcome]) -> Table:
             f"{sign} {target.bound:g}",
             "–" if spread is None else number(spread.median),
             "–" if spread is None else f"{number(spread.low)} to {number(spread.high)}",
+            "" if outcome.by_cpu is None else number(outcome.by_cpu),
             Text(outcome.standing.value, STANDING_STYLES[outcome.standing]),
         )
     return table
@@ -108,8 +109,9 @@ def targets_table(outcomes: Iterable[Outcome]) -> Table:
 def changes_table(changes: Iterable[Change]) -> Table:
     """Return a table of what has changed between two records."""
     table = Table(title="changes", title_justify="left", title_style="bold")
-    for head in ("cell", "of", "old", "new", "times as good", "may be off by", ""):
-        table.add_column(head, justify="left" if head in ("cell", "of", "") else "right")
+    table.add_column("cell", no_wrap=True)
+    for head in ("of", "old", "new", "times as good", "may be off by", ""):
+        table.add_column(head, justify="left" if head in ("of", "") else "right")
     for change in changes:
         table.add_row(
             change.cell,

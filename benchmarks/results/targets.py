@@ -52,12 +52,16 @@ class Outcome:
         more_is_better: Whether the bound is one from below.
         spread: The ratio, of all rounds; `None` if it was not measured.
         standing: How that stands.
+        by_cpu: The ratio of the time that the processors spent on each operation, the other way round, so that
+            more is better; `None` if nobody knows. A busy machine disturbs it less, and it says less: it knows
+            nothing of waiting.
     """
 
     target: Target
     more_is_better: bool
     spread: Spread | None
     standing: Standing
+    by_cpu: float | None = None
 
 
 def _both(path: str, cell: str, **bounds: float) -> Iterator[Target]:
@@ -148,7 +152,16 @@ def _outcome(target: Target, cell: Mapping[str, Any] | None) -> Outcome:
     # The middle half of the rounds lies on both sides: the next run may say something else.
     if spread.low < target.bound < spread.high:
         standing = Standing.UNCLEAR
-    return Outcome(target=target, more_is_better=more, spread=spread, standing=standing)
+    by_cpu = None if cell is None else _cpu_ratio(target, cell["results"])
+    return Outcome(target=target, more_is_better=more, spread=spread, standing=standing, by_cpu=by_cpu)
+
+
+def _cpu_ratio(target: Target, results: Mapping[str, Any]) -> float | None:
+    if target.against is None:
+        return None
+    ours: list[float] = results.get(target.contender, {}).get("facts", {}).get("cpu_us", [])
+    theirs: list[float] = results.get(target.against, {}).get("facts", {}).get("cpu_us", [])
+    return Ratio.of(theirs, ours).median if ours and theirs else None
 
 
 def _ratio(target: Target, results: Mapping[str, Any]) -> Spread | None:

@@ -27,7 +27,7 @@ class Cores:
     @classmethod
     def of(cls, available: Sequence[int]) -> Self:
         """Share out cores: the last is the server's, the one before it the generator's."""
-        if len(available) < 2:  # noqa: PLR2004 - one for each
+        if len(available) < 2:
             return cls()
         *_, load, server = available
         return cls(server=(server,), load=(load,))

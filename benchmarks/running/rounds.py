@@ -1,7 +1,7 @@
 """A B A B: in each round every contender is started anew, and each workload is measured of all of them in turn.
 
-What disturbs a machine for some seconds so disturbs all contenders alike, and what is peculiar to one process, such as
-where its memory lies, is different in every round.
+What disturbs a machine for some seconds so disturbs all contenders alike, and what is peculiar to one process,
+such as where its memory lies, is different in every round.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ def server_of(stage: Stage, contender: Contender, settings: Settings) -> Mapping
 def job_of(cell: Cell, contender: Contender, settings: Settings) -> Mapping[str, Any]:
     """Return what a worker is told to measure."""
     workload = cell.workload
-    job = {
+    job: dict[str, Any] = {
         "do": "measure",
         "kind": workload.kind,
         "options": dict(workload.options),
@@ -200,8 +200,6 @@ def job_of(cell: Cell, contender: Contender, settings: Settings) -> Mapping[str,
             "server_cores": settings.cores.server,
         }
     if cell.stage.side == "process":
-        job |= server_of(cell.stage, contender, settings) | {
-            "python": contender.interpreter,
-            "module": contender.module,
-        }
+        job.update(server_of(cell.stage, contender, settings))
+        job |= {"python": contender.interpreter, "module": contender.module}
     return job

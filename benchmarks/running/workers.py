@@ -38,7 +38,7 @@ class Worker:
         self._received = bytearray()
 
     async def tell(self, job: Mapping[str, Any], *, within: float) -> Mapping[str, Any]:
-        """Have something done and return what came of it. If this is cancelled or fails, the worker is of no more use.
+        """Have something done and return what came of it. Cancelled or failed, the worker is of no more use.
 
         Raises:
             MeasureError: It failed, or took longer than so many seconds.

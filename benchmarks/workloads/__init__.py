@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from typing import Final
@@ -50,7 +51,7 @@ CELLS: Final = tuple(
 
 
 def find_cells(patterns: Iterable[str]) -> tuple[Cell, ...]:
-    """Return the cells whose names contain or match one of the patterns; all if there is none.
+    """Return the cells whose names match one of the patterns, or have it as a part; all if there is none.
 
     Raises:
         ValueError: A pattern fits nothing.
@@ -63,4 +64,5 @@ def find_cells(patterns: Iterable[str]) -> tuple[Cell, ...]:
 
 
 def _fits(name: str, pattern: str) -> bool:
-    return pattern in name or fnmatchcase(name, pattern)
+    # Whole words: `echo` is all echoes, `echo-1` is not `echo-16`.
+    return re.search(rf"(^|/){re.escape(pattern)}($|[/-])", name) is not None or fnmatchcase(name, pattern)

@@ -10,8 +10,8 @@ import attrs
 __all__ = ["Cell", "Side", "Stage", "Workload"]
 
 Side = Literal["server", "client", "both", "process", "codec"]
-"""What is measured: a server, under the neutral load; a client, at the fixed server; both of one implementation at
-each other; a process of its own for each figure; or a codec alone, whose era is a revision."""
+"""What is measured: a server, under the neutral load; a client, at the fixed server; both of one implementation,
+at each other; a process of its own for each figure; or a codec alone, whose era is a revision."""
 
 
 @final

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from benchmarks.environments import NODE, NodeEnvironment, PythonEnvironment, install_all
+from benchmarks.environments import NODE as NODE
+from benchmarks.environments import NodeEnvironment as NodeEnvironment
+from benchmarks.environments import PythonEnvironment as PythonEnvironment
+from benchmarks.environments import install_all
+from benchmarks.environments import node as node
 
 PYTHON_1_0: Final = PythonEnvironment("python-1.0", ("mcp==1.0.0",))
 # Its FastMCP, the first there was, imports what later releases of pydantic do not have.

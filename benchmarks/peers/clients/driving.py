@@ -1,4 +1,4 @@
-"""What the clients under measurement have in common: obeying the harness, keeping calls in flight, checking answers.
+"""What clients under measurement have in common: obeying the harness, keeping calls in flight, checking.
 
 It runs in the environment of each client, so it imports nothing but the standard library. A client gives
 ``connect(job, target)``, an async context manager whose value has ``call`` and ``list_tools``.
@@ -7,6 +7,7 @@ It runs in the environment of each client, so it imports nothing but the standar
 from __future__ import annotations
 
 import gc
+import importlib.util
 import json
 import os
 import subprocess
@@ -14,6 +15,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
+from pathlib import Path
 from typing import Any, Protocol
 
 FILLER = "The quick brown fox jumps over the lazy dog. 0123456789 "
@@ -97,6 +99,18 @@ def serving(job: Mapping[str, Any]) -> Any:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+
+def load_server(program: str) -> Any:
+    """Return the server of a program, to be served in this process."""
+    path = Path(__file__).parents[1] / "servers" / program
+    spec = importlib.util.spec_from_file_location("served", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["served"] = module  # its annotations are looked up there
+    spec.loader.exec_module(module)
+    return module.server
 
 
 def make_call(connection: Connection, options: Mapping[str, Any]) -> Callable[[], Awaitable[None]]:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
-from pathlib import Path
 from typing import Any, final
 
-import driving
 import trio
 
+from benchmarks.peers.clients import driving
 from trio_mcp import Client, Progress, StdioServerParameters, Target, open_client
 
 
@@ -43,14 +40,7 @@ class Connection:
 def target_of(job: Mapping[str, Any], address: str | None) -> Target:
     """Return what the client is opened on."""
     if job["transport"] == "memory":
-        path = Path(__file__).parents[1] / "servers" / "ours.py"
-        spec = importlib.util.spec_from_file_location("served", path)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules["served"] = module
-        spec.loader.exec_module(module)
-        server: Target = module.server
+        server: Target = driving.load_server("ours.py")
         return server
     if address is None:
         return StdioServerParameters(job["command"][0], job["command"][1:], cwd=job["cwd"])

@@ -1,15 +1,11 @@
 """The client of the Python SDK 1 under measurement."""
 
 # It runs in another environment, on a package that is not installed in this one.
-# ruff: noqa: ANN001, ANN201
 # mypy: ignore-errors
 # pyright: basic, reportMissingImports=false
 
-import importlib.util
-import sys
 from contextlib import asynccontextmanager
 from functools import partial
-from pathlib import Path
 
 import anyio
 import driving
@@ -38,12 +34,7 @@ class Connection:
 @asynccontextmanager
 async def connect(job, address):
     if job["transport"] == "memory":
-        path = Path(__file__).parents[1] / "servers" / "python_1.py"
-        spec = importlib.util.spec_from_file_location("served", path)
-        module = importlib.util.module_from_spec(spec)
-        sys.modules["served"] = module
-        spec.loader.exec_module(module)
-        async with create_connected_server_and_client_session(module.server) as session:
+        async with create_connected_server_and_client_session(driving.load_server("python_1.py")) as session:
             yield Connection(session)
         return
     if address is None:

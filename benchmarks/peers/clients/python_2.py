@@ -1,15 +1,11 @@
 """The client of the Python SDK 2 under measurement."""
 
 # It runs in another environment, on a package that is not installed in this one.
-# ruff: noqa: ANN001, ANN201
 # mypy: ignore-errors
 # pyright: basic, reportMissingImports=false
 
-import importlib.util
-import sys
 from contextlib import asynccontextmanager
 from functools import partial
-from pathlib import Path
 
 import anyio
 import driving
@@ -36,12 +32,7 @@ class Connection:
 
 def target_of(job, address):
     if job["transport"] == "memory":
-        path = Path(__file__).parents[1] / "servers" / "python_2.py"
-        spec = importlib.util.spec_from_file_location("served", path)
-        module = importlib.util.module_from_spec(spec)
-        sys.modules["served"] = module
-        spec.loader.exec_module(module)
-        return module.server
+        return driving.load_server("python_2.py")
     if address is None:
         return StdioServerParameters(command=job["command"][0], args=job["command"][1:], cwd=job["cwd"])
     return address

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from spinning import TEXT, call_of, list_of, spin
-
+from benchmarks.peers.codecs.spinning import TEXT, call_of, list_of, spin
 from trio_mcp import Revision
 from trio_mcp._codec import _json
 from trio_mcp._codec._convert import from_wire, to_wire

@@ -46,7 +46,7 @@ def list_of(revision: str) -> bytes:
 
 
 def spin(make: Callable[[str], Mapping[str, Callable[[], object]]]) -> None:
-    """Do what the command line names for so many seconds, and say how often it was done: ``WHAT REVISION SECONDS``."""
+    """Do what ``WHAT REVISION SECONDS`` on the command line says, and say how often it was done."""
     what, revision, seconds = sys.argv[1], sys.argv[2], float(sys.argv[3])
     do = make(revision)[what]
     for _ in range(200):

@@ -1,4 +1,4 @@
-"""What every floor answers: right, by the shortest way there is, without any rule of the protocol being looked at."""
+"""What every floor answers: right, by the shortest way there is, and without any rule of the protocol."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ import attrs
 import cattrs
 import msgspec
 
-__all__ = ["Answerer", "answer", "answer_structured"]
+__all__ = ["answer", "answer_structured"]
 
 encode: Final = msgspec.json.Encoder().encode
 decode: Final = msgspec.json.Decoder().decode
 Message = dict[str, Any]
-Answerer = Any
 
-INITIALIZED: Final = {
+INITIALIZED: Final[Message] = {
     "protocolVersion": "2025-11-25",
     "capabilities": {"tools": {}},
     "serverInfo": {"name": "floor", "version": "1"},
@@ -97,7 +96,7 @@ def structured(text: str) -> Message:
 
 def call(id: int, name: str, arguments: Message, params: Message, result: Any) -> Iterator[bytes]:
     """Do what the tools of the other servers do."""
-    if name == "flood" or name == "report":
+    if name in ("flood", "report"):
         token = params["_meta"]["progressToken"]
         count = arguments.get("count", 1)
         for step in range(1, count + 1):

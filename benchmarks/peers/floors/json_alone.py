@@ -1,16 +1,14 @@
-"""The floor of codecs: the JSON library, and plain objects: ``json_alone.py msgspec|json WHAT REVISION SECONDS``."""
+"""The floor of codecs: a JSON library alone: ``json_alone.py msgspec|json WHAT REVISION SECONDS``."""
 
 from __future__ import annotations
 
 import json
 import sys
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 import msgspec
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "codecs"))
-from spinning import TEXT, call_of, list_of, spin  # noqa: E402 - found where the codecs are
+from benchmarks.peers.codecs.spinning import TEXT, call_of, list_of, spin
 
 LIBRARY = sys.argv.pop(1)
 

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Final
 
 import trio
-from answers import answer, answer_structured
+
+from benchmarks.peers.floors.answers import answer, answer_structured
 
 CHUNK: Final = 1 << 18
 

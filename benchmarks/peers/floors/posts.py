@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from typing import Any, Final
 
 import h11
 import trio
-from answers import answer
+
+from benchmarks.peers.floors.answers import answer
 
 CHUNK: Final = 1 << 16
 JSON: Final = b"application/json"
@@ -109,8 +111,8 @@ async def main(kind: str) -> None:
     (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1", backlog=2048)
     print("http://{}:{}/mcp".format(*listener.socket.getsockname()), flush=True)
     if kind == "hypercorn":
+        import hypercorn.trio
         from hypercorn.config import Config
-        from hypercorn.trio import serve
 
         config = Config()
         config.bind = [f"fd://{listener.socket.detach()}"]
@@ -118,15 +120,14 @@ async def main(kind: str) -> None:
         config.keep_alive_max_requests = 1_000_000_000
         config.accesslog = None
         config.errorlog = None
-        await serve(app, config)  # type: ignore[arg-type]  # its ASGI types are of its own
+        host: Any = hypercorn.trio  # its types of ASGI are of its own
+        await host.serve(app, config)
         return
     handler = serve_h11 if kind == "h11" else serve_httptools
 
     async def guarded(stream: trio.SocketStream) -> None:
-        try:
+        with suppress(trio.BrokenResourceError, h11.RemoteProtocolError):
             await handler(stream)
-        except (trio.BrokenResourceError, h11.RemoteProtocolError):
-            pass
 
     await trio.serve_listeners(guarded, [listener])
 

@@ -1,7 +1,6 @@
 """What is measured of FastMCP 4, which stands on the Python SDK 2: ``fastmcp_4.py BINDING``."""
 
 # It runs in another environment, on a package that is not installed in this one.
-# ruff: noqa: ANN001, ANN201
 # mypy: ignore-errors
 # pyright: basic, reportMissingImports=false
 
@@ -74,7 +73,7 @@ async def ask(ctx: Context) -> str:
 
 
 @tool()
-async def hold(key: str, ctx: Context) -> str:
+async def hold(key: str, ctx: Context) -> None:
     """Wait for ever, and note when that ends."""
     try:
         await ctx.report_progress(1)

@@ -111,7 +111,7 @@ def add_filler(number: int) -> None:
         """
         return f"{name} {count} {ratio} {tags} {dry_run}"
 
-    server.tool(filler, name=f"filler_{number}")
+    server.tool(name=f"filler_{number}")(filler)
 
 
 for filler_number in range(39):

@@ -1,7 +1,6 @@
 """What is measured of FastMCP of the Python SDK 1, its high-level interface: ``python_1.py BINDING``."""
 
 # It runs in another environment, on a package that is not installed in this one.
-# ruff: noqa: ANN001, ANN201
 # mypy: ignore-errors
 # pyright: basic, reportMissingImports=false
 
@@ -85,7 +84,7 @@ async def sample(ctx: Context) -> str:
 
 
 @tool()
-async def hold(key: str, ctx: Context) -> str:
+async def hold(key: str, ctx: Context) -> None:
     """Wait for ever, and note when that ends."""
     try:
         await ctx.report_progress(1)

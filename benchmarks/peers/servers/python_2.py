@@ -1,7 +1,6 @@
 """What is measured of MCPServer, the high-level interface of the Python SDK 2: ``python_2.py BINDING``."""
 
 # It runs in another environment, on a package that is not installed in this one.
-# ruff: noqa: ANN001, ANN201
 # mypy: ignore-errors
 # pyright: basic, reportMissingImports=false
 
@@ -104,7 +103,7 @@ async def sample(said: Annotated[CreateMessageResult, Resolve(ask_the_model)]) -
 
 
 @tool()
-async def hold(key: str, ctx: Context) -> str:
+async def hold(key: str, ctx: Context) -> None:
     """Wait for ever, and note when that ends."""
     try:
         await ctx.report_progress(1)
