@@ -112,9 +112,7 @@ async def _expect_closed(call: Callable[[], Any]) -> None:
 @pytest.mark.spec("basic/utilities/cancellation", "Cancellation Flow")
 @pytest.mark.spec("basic/patterns/cancellation", "Cancellation Flow")
 @TELLING_LINES
-async def test_the_goodbye_says_why(
-    binding: str, revision: str, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_the_goodbye_says_why(binding: str, revision: str, autojump_clock: trio.testing.MockClock) -> None:
     """2026-07-28, basic/patterns/cancellation: an optional reason that may be logged or displayed."""
     watcher = Watcher()
     async with open_line(watcher.server, binding, revision) as line:
@@ -681,9 +679,7 @@ async def test_progress_keeps_a_call_alive_and_silence_ends_it(
 
 
 @LINES
-async def test_silence_scopes_nest(
-    binding: str, revision: str, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_silence_scopes_nest(binding: str, revision: str, autojump_clock: trio.testing.MockClock) -> None:
     """Progress is heard by every scope around the call, and the callee is told the latest end, not the idle time."""
     watcher = Watcher()
     async with open_line(watcher.server, binding, revision) as line:

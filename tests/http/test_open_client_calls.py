@@ -41,9 +41,7 @@ async def test_who_looks_at_the_wire_sees_no_failure_of_it(
     server = HttpServer(speaks)
     server.handlers["x/busy"] = lambda call: call.answer(b"busy", 503, "text/plain")
     frames: list[tuple[str, bytes]] = []
-    async with open_client(
-        server.parameters(), on_frame=lambda way, data: frames.append((way, data))
-    ) as client:
+    async with open_client(server.parameters(), on_frame=lambda way, data: frames.append((way, data))) as client:
         frames.clear()
         with pytest.raises(HttpStatusError):
             await client.request("x/busy")

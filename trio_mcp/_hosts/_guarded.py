@@ -24,13 +24,13 @@ def cut(stream: WireStream) -> None:
     _socket_of(stream).close()
 
 
-def address_of(stream: WireStream) -> str:
-    """Return the address of the other side; nothing where there is none, or nobody any more."""
+def address_of(stream: WireStream) -> str | None:
+    """Return the address of the other side; `None` where there is none, or nobody any more."""
     try:
         name: object = _socket_of(stream).getpeername()
     except OSError:
-        return ""
-    return str(name[0]) if isinstance(name, tuple) and name else ""
+        return None
+    return str(name[0]) if isinstance(name, tuple) and name else None
 
 
 @final

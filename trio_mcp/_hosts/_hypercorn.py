@@ -107,15 +107,17 @@ class HypercornConnections:
         framework: Any = app
         self._app = wrap_app(framework, 0, "asgi")
         self._context = WorkerContext(None)
-        self._places = Places[WireStream](settings.max_connections, cut)
+        self._places = Places[WireStream](settings.max_connections, settings.max_connections_per_address, cut)
+        self._proxies = settings.proxy_rules()
 
     async def wait_place(self) -> None:
         """Wait until there may be one more connection."""
         await self._places.wait_place()
 
-    def enter(self, stream: WireStream) -> None:
-        """Count a connection that is about to be served."""
-        self._places.enter(stream, address_of(stream))
+    def enter(self, stream: WireStream) -> bool:
+        """Count a connection that is about to be served, or say that it must not be."""
+        address = address_of(stream)
+        return self._places.enter(stream, None if self._proxies.trusts(address) else address)
 
     async def serve(self, stream: WireStream) -> None:
         """Serve one connection until it ends. Whatever happens on it costs nobody else theirs."""

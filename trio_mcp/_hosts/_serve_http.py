@@ -27,7 +27,7 @@ from .._server._serve import register_http, run_until_signal
 from .._server._server import Server
 from .._server._shutdown import Shutdown
 from ._asgi import AsgiApp, AsgiReceive, AsgiScope, AsgiSend, serve_asgi_request
-from ._guarded import WireStream
+from ._guarded import WireStream, cut
 from ._listeners import open_listeners
 
 __all__ = ["serve_http"]
@@ -44,7 +44,7 @@ class _Connections(Protocol):
     """What serves the bytes of connections."""
 
     async def wait_place(self) -> None: ...
-    def enter(self, stream: WireStream) -> None: ...
+    def enter(self, stream: WireStream) -> bool: ...
     async def serve(self, stream: WireStream) -> None: ...
     async def finish(self) -> None: ...
     def abort(self) -> None: ...
@@ -171,8 +171,10 @@ async def _accept(
             stream: WireStream = accepted
             if ssl_context is not None:
                 stream = trio.SSLStream(accepted, ssl_context, server_side=True, https_compatible=True)
-            connections.enter(stream)
-            nursery.start_soon(connections.serve, stream, name="an HTTP connection")
+            if connections.enter(stream):
+                nursery.start_soon(connections.serve, stream, name="an HTTP connection")
+            else:
+                cut(stream)
         if not has_room:
             _log.error("this machine has no room for another connection; accepting pauses")
             await trio.sleep(NO_ROOM_SECONDS)
