@@ -31,7 +31,6 @@ from trio_mcp import (
     open_asgi_client,
     open_client,
 )
-
 __all__ = ["ALL_LINES", "LEGACY", "LEGACY_LINES", "LINES", "MODERN", "TELLING_LINES", "Line", "open_line"]
 
 LEGACY: Final = "2025-11-25"

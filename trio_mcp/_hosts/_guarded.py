@@ -27,10 +27,10 @@ def cut(stream: WireStream) -> None:
 def address_of(stream: WireStream) -> str | None:
     """Return the address of the other side; `None` where there is none, or nobody any more."""
     try:
-        name: object = _socket_of(stream).getpeername()
+        name: tuple[object, ...] | str = _socket_of(stream).getpeername()
     except OSError:
         return None
-    return str(name[0]) if isinstance(name, tuple) and name else None
+    return str(name[0]) if isinstance(name, tuple) else None
 
 
 @final
