@@ -415,7 +415,7 @@ def test_what_makes_two_targets_the_same_server() -> None:
         "http://x.example/other",
         "https://x.example/mcp",
         "http://x.example:81/mcp",
-        HttpServerParameters("http://x.example/mcp", app=_nothing),
+        HttpServerParameters("http://x.example/mcp", app=_Lists().script),
         StdioServerParameters("x", ["-y"]),
         StdioServerParameters("x", ["-y"], env={"A": "1"}),
         StdioServerParameters("x", ["-z"]),

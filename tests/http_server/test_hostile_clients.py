@@ -25,7 +25,7 @@ from http_wire import Served, head_for, request_for, serving
 
 from trio_mcp import Context, HttpServerParameters, HttpServerSettings, HttpSettings, Limits, Server, open_client
 
-pytestmark = pytest.mark.timeout(90)
+pytestmark = [pytest.mark.timeout(90), pytest.mark.usefixtures("host")]
 
 Attack: TypeAlias = Callable[[trio.SocketStream], Awaitable[object]]
 

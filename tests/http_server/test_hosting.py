@@ -33,7 +33,7 @@ from trio_mcp import (
 )
 from trio_mcp._bindings._streamable_http_client import open_streamable_http
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [pytest.mark.timeout(60), pytest.mark.usefixtures("host")]
 
 
 def make_server(log: list[str] | None = None, **options: Any) -> Server[Any]:

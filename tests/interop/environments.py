@@ -33,6 +33,7 @@ TYPESCRIPT_2_4: Final = NodeEnvironment(
         "@modelcontextprotocol/server@2.4.0",
     ),
 )
+INSPECTOR: Final = NodeEnvironment("inspector", ("@modelcontextprotocol/inspector@2.12.0",))
 CONFORMANCE: Final = NodeEnvironment(
     "conformance-0.2",
     # The suite speaks through an SDK, of which it would take any later version.
@@ -47,6 +48,7 @@ ENVIRONMENTS: Final = (
     TYPESCRIPT_1_4,
     TYPESCRIPT_1_32,
     TYPESCRIPT_2_4,
+    INSPECTOR,
     CONFORMANCE,
 )
 

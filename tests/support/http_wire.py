@@ -6,7 +6,7 @@ import json
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import attrs
 import h11
@@ -18,7 +18,10 @@ from trio_mcp._http._client import open_http_client
 from trio_mcp._http._settings import HttpSettings
 from trio_mcp._http._target import parse_target
 
-__all__ = ["Served", "Wire", "head_for", "request_for", "serving"]
+__all__ = ["DEFAULTS", "Served", "Wire", "head_for", "request_for", "serving"]
+
+DEFAULTS: Final[dict[str, Any]] = {}
+"""Options of `serve_http` that a test has not given: which host it is about."""
 
 
 @attrs.frozen
@@ -65,7 +68,13 @@ async def serving(
 
     async def serve(*, task_status: trio.TaskStatus[tuple[str, ...]]) -> None:
         await serve_http(
-            server, host, 0, settings=settings, shutdown=shutdown, task_status=task_status, **options
+            server,
+            host,
+            0,
+            settings=settings,
+            shutdown=shutdown,
+            task_status=task_status,
+            **{**DEFAULTS, **options},
         )
         ended.set()
 

@@ -165,7 +165,7 @@ def connector_for(target: Target) -> Connector:
     )
 
 
-def identity_of(target: Target) -> Hashable:
+def identity_of(target: object) -> Hashable:
     """Return what makes two targets the same server, so that what one says can be taken for what the other says.
 
     A server at a URL is that URL, a process what it is started with. A server in this process is itself, and so

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any, final, get_args
+from typing import Any, Literal, TypeAlias, final, get_args
 
 import attrs
 
@@ -12,7 +12,10 @@ from .._limits import KIB, MIB, _size
 from ._forwarding import ProxyHeaders, ProxyRules
 from ._http_admission import LOCAL_HOSTS, LOCAL_ORIGINS, HostRules
 
-__all__ = ["HttpServerSettings"]
+__all__ = ["HttpHost", "HttpServerSettings"]
+
+HttpHost: TypeAlias = Literal["hypercorn", "lean"]
+"""What reads and writes HTTP for an endpoint; see `serve_http`."""
 
 
 def _check_positive(_instance: object, attribute: attrs.Attribute[Any], value: object) -> None:

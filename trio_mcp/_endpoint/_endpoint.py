@@ -9,7 +9,8 @@ Each request is looked at by itself, so that clients of every revision use one e
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Mapping
+import math
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final, final
 
@@ -84,6 +85,13 @@ class Endpoint:
         self._load = load
         self._authenticate = authenticate
         self._hosts = settings.host_rules()
+        self._forms = (JSON,) if settings.json_only else (JSON, EVENT_STREAM)
+        self._routes: dict[str, dict[str, Callable[[HttpCall], Awaitable[None]]]] = {
+            settings.path.rstrip("/") or "/": {"POST": self._post, "GET": legacy.get, "DELETE": legacy.delete}
+        }
+        if settings.sse and legacy.is_served:
+            self._routes[settings.sse_path] = {"GET": legacy.stream_as_2024}
+            self._routes[settings.messages_path] = {"POST": self._post_as_2024}
         self._proxies = settings.proxy_rules()
         self._active = 0
         self._idle = trio.lowlevel.ParkingLot()
@@ -124,7 +132,7 @@ class Endpoint:
     async def _admit(self, call: HttpCall) -> None:
         """Check who is asking and for what, and go on."""
         settings = self._settings
-        size = sum(len(name) + len(value) for name, value in call.headers)
+        size = call.headers.size
         if size > settings.max_head_bytes:
             raise HttpRefused(431, f"header fields of {size} bytes; max_head_bytes is {settings.max_head_bytes}")
         call.client, call.scheme = self._proxies.sender(call.client, call.scheme, call.headers)
@@ -139,21 +147,10 @@ class Endpoint:
         await self._route(call)
 
     async def _route(self, call: HttpCall) -> None:
-        settings, path = self._settings, call.path.rstrip("/") or "/"
-        routes: dict[str, dict[str, Any]] = {
-            settings.path.rstrip("/") or "/": {
-                "POST": self._post,
-                "GET": self._legacy.get,
-                "DELETE": self._legacy.delete,
-            }
-        }
-        if settings.sse and self._legacy.is_served:
-            routes[settings.sse_path] = {"GET": self._legacy.stream_as_2024}
-            routes[settings.messages_path] = {"POST": self._post_as_2024}
-        methods = routes.get(path)
+        methods = self._routes.get(call.path.rstrip("/") or "/")
         if methods is None:
             raise HttpRefused(404, f"there is nothing at {call.path[:100]!r}")
-        if call.method == "OPTIONS" and settings.cors:
+        if call.method == "OPTIONS" and self._settings.cors:
             await self._preflight(call, ", ".join(methods).encode("ascii"))
         elif (answer := methods.get(call.method)) is None:
             raise HttpRefused(
@@ -181,7 +178,7 @@ class Endpoint:
 
     async def _post(self, call: HttpCall) -> None:
         check_content_type(call.headers)
-        check_accept(call.headers, *((JSON,) if self._settings.json_only else (JSON, EVENT_STREAM)))
+        check_accept(call.headers, *self._forms)
         with self._load.request(call.key) as call.on_answer:
             body = await call.read_body()
             value = self._decoded(body)
@@ -313,7 +310,9 @@ async def open_endpoint(
         try:
             async with trio.open_nursery() as nursery:
                 load = Load(settings, server.limits)
-                modern = ModernRequests(server, service, settings, load)
+                modern = ModernRequests(server, service, nursery, settings, load)
+                if settings.keep_alive_interval < math.inf:
+                    nursery.start_soon(modern.show_life)
                 legacy = LegacySessions(server, service, nursery, settings, store)
                 try:
                     yield Endpoint(server, settings, modern, legacy, load, authenticate)

@@ -74,7 +74,8 @@ class Places(Generic[_T]):
         """What was asked is answered."""
         if connection in self._addresses and connection not in self._cut_ones:
             self._resting[connection] = trio.current_time()
-            self._changed.unpark_all()
+            if self._changed:
+                self._changed.unpark_all()
 
     def leave(self, connection: _T) -> None:
         """It has ended."""
@@ -120,6 +121,25 @@ class Places(Generic[_T]):
         if setting not in self._warned_of:
             self._warned_of.add(setting)
             _log.warning("%d connections are open (%s); those that rest give way", limit, setting)
+
+    async def end_idle(self, after: float) -> None:
+        """End what has rested for so many seconds, for as long as this runs.
+
+        One task does it for all connections, so that a request costs no timer.
+        """
+        while after < math.inf:
+            longest = next(iter(self._resting), None)
+            if longest is None:
+                await self._changed.park()
+            elif (due := self._resting[longest] + after) > trio.current_time():
+                await trio.sleep_until(due)
+            else:
+                self._end(longest)
+
+    def cut_resting(self) -> None:
+        """End those at once that rest."""
+        for connection in tuple(self._resting):
+            self._end(connection)
 
     async def wait_empty(self) -> None:
         """Wait until all have left."""

@@ -42,7 +42,8 @@ class Servants:
         """
         if work not in self._scopes and not self._has_ended:
             self._scopes[work] = trio.CancelScope(shield=True)
-            self._variables.run(self._nursery.start_soon, self._run, work, name=f"{doing} {self._owner}")
+            name = f"{doing} {self._owner}"
+            self._variables.run(lambda: self._nursery.start_soon(self._run, work, name=name))
 
     async def _run(self, work: Work) -> None:
         try:

@@ -11,7 +11,7 @@ import trio
 
 from .._bindings._stdio_server import open_stdio_channel
 from .._channel import Channel
-from .._core._http_settings import HttpServerSettings
+from .._core._http_settings import HttpHost, HttpServerSettings
 from .._limits import Limits
 from .._peer._peer import OnFrame, Peer
 from ._shutdown import Shutdown
@@ -33,7 +33,9 @@ INTERRUPTED: Final = 128 + signal.SIGINT
 class RunsHttp(Protocol):
     """Runs a program that serves HTTP."""
 
-    def __call__(self, server: Any, *, host: str, port: int, settings: HttpServerSettings | None) -> None:
+    def __call__(
+        self, server: Any, *, host: str, port: int, http: HttpHost, settings: HttpServerSettings | None
+    ) -> None:
         """Run until a signal ends it."""
         ...
 
@@ -46,10 +48,10 @@ def register_http(runner: RunsHttp) -> None:
     _http_runners[:] = [runner]
 
 
-def run_http(server: Any, *, host: str, port: int, settings: HttpServerSettings | None) -> None:
+def run_http(server: Any, *, host: str, port: int, http: HttpHost, settings: HttpServerSettings | None) -> None:
     """Run a program that serves HTTP and obeys signals; see `Server.run`."""
     (runner,) = _http_runners
-    runner(server, host=host, port=port, settings=settings)
+    runner(server, host=host, port=port, http=http, settings=settings)
 
 
 class Servable(Protocol):

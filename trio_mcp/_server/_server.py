@@ -13,7 +13,7 @@ from typing_extensions import TypeVar
 
 from .._channel import Channel
 from .._core._header_marks import HeaderMark
-from .._core._http_settings import HttpServerSettings
+from .._core._http_settings import HttpHost, HttpServerSettings
 from .._core._lifecycle import Agreement
 from .._core._sealing import Sealer
 from .._limits import Limits
@@ -407,6 +407,7 @@ class Server(ToolOffers, PromptOffers, ResourceOffers, Generic[StateT]):
         *,
         host: str = "127.0.0.1",
         port: int = 8000,
+        http: HttpHost = "hypercorn",
         settings: HttpServerSettings | None = None,
     ) -> None:
         """Run a program that is this server, until its client goes or a signal ends it.
@@ -421,6 +422,7 @@ class Server(ToolOffers, PromptOffers, ResourceOffers, Generic[StateT]):
             host: The address to listen on, for HTTP. Only this machine can reach the default; others need to be
                 let in by `HttpServerSettings.allowed_hosts` as well.
             port: The port, for HTTP.
+            http: What reads and writes HTTP: ``"hypercorn"``, or the faster ``"lean"``; see `serve_http`.
             settings: What is served over HTTP, and to whom.
 
         Raises:
@@ -433,6 +435,6 @@ class Server(ToolOffers, PromptOffers, ResourceOffers, Generic[StateT]):
         elif transport in ("streamable-http", "sse"):
             if transport == "sse":
                 settings = attrs.evolve(settings or HttpServerSettings(), sse=True)
-            run_http(self, host=host, port=port, settings=settings)
+            run_http(self, host=host, port=port, http=http, settings=settings)
         else:
             raise ValueError(f"transport must be 'stdio', 'streamable-http' or 'sse', not {transport!r}")
