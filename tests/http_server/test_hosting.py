@@ -320,29 +320,32 @@ async def test_connections_are_bounded() -> None:
 
 
 async def test_who_rests_gives_way(caplog: pytest.LogCaptureFixture) -> None:
-    """When there are no more places: first the one that has rested longest, never one at work. The log says so once."""
+    """To others of its address, which gets only so many places; the longest first. The log says so once."""
     log: list[str] = []
+    settings = HttpServerSettings(max_connections_per_address=3)
     with trio.fail_after(20):
         async with (
-            serving(make_server(log), HttpServerSettings(max_connections=3)) as served,
+            serving(make_server(log), settings) as served,
             served.wire() as silent,
             served.wire() as working,
             served.wire() as kept,
         ):
-            await working.stream.send_all(working.request(call_tool("nap", seconds=2.0)))
+            await working.stream.send_all(working.request(call_tool("hang")))
+            await until(lambda: log == ["began"])
             for _ in range(2):
                 await kept.stream.send_all(kept.request(call_tool("add", a=1, b=1)))
                 assert (await kept.answer())[0] == 200
             async with served.wire() as fourth:
                 await fourth.stream.send_all(fourth.request(call_tool("hang")))
-                await until(lambda: log == ["began"])
                 assert await silent.wait_closed() == b""
                 async with served.wire() as fifth:
-                    await fifth.stream.send_all(fifth.request(call_tool("add", a=1, b=1)))
-                    assert (await fifth.answer())[0] == 200
+                    await fifth.stream.send_all(fifth.request(call_tool("hang")))
                     assert await kept.wait_closed() == b""
-            assert b"rested" in (await working.answer())[1]
-    assert caplog.text.count("max_connections") == 1
+                    await until(lambda: log == ["began"] * 3)
+                    async with served.wire() as sixth:
+                        assert await sixth.wait_closed() == b""
+    assert log == ["began"] * 3 + ["ended"] * 3
+    assert caplog.text.count("max_connections_per_address") == 1
 
 
 async def test_who_has_gone_takes_no_place() -> None:

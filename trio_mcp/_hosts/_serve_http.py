@@ -169,8 +169,10 @@ async def _accept(
             else:
                 stream = trio.SSLStream(accepted, ssl_context, server_side=True, https_compatible=True)
                 wire = TlsWire(stream, settings.send_timeout, handshake_timeout=settings.body_timeout)
-            connections.enter(wire)
-            nursery.start_soon(connections.serve, wire, name="an HTTP connection")
+            if connections.enter(wire):
+                nursery.start_soon(connections.serve, wire, name="an HTTP connection")
+            else:
+                wire.cut()
         if not has_room:
             _log.error("this machine has no room for another connection; accepting pauses")
             await trio.sleep(NO_ROOM_SECONDS)
