@@ -239,7 +239,7 @@ class Intake:
         return None
 
     def _must_follow(self, value: dict[str, Any]) -> bool:
-        """Whether notifications that came before a message keep it back: there are too many, or it is a request."""
+        """Whether notifications that came before a message keep it back: too many of them, or it is a request."""
         if "id" in value:
             return self._notices.is_waking and "method" in value
         return value.get("method") != "notifications/cancelled" and self._notices.must_wait

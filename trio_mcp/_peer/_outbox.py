@@ -44,9 +44,9 @@ class OutboxEntry:
 class Outbox:
     """A queue between the tasks that have something to say and whoever writes it.
 
-    Putting is atomic: what is cancelled while it waits for room has put nothing. An entry that nobody has taken to
-    write it can be withdrawn, and then was never written. After `close` nothing waits here any more, and what is
-    put is lost.
+    Putting is atomic: what is cancelled while it waits for room has put nothing. An entry that nobody has taken
+    to write it can be withdrawn, and then was never written. After `close` nothing waits here any more, and
+    what is put is lost.
 
     Args:
         max_bytes: How much may lie here before senders wait. One message of any size fits when that is free.
@@ -156,7 +156,7 @@ class Outbox:
         return False
 
     def first(self) -> Sequence[OutboxEntry]:
-        """Return as much as goes to the transport at once, which stays; nothing while something is being written."""
+        """Return as much as goes to the transport at once, which stays; nothing during another write."""
         entries = self._entries
         if not entries or self._being_written:
             return ()

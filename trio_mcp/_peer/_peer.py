@@ -4,10 +4,11 @@
     wire <── whoever has something to say, if the wire takes it at once
          <── the writer, if it does not  <── the outbox <── calls, notifications, answers, cancellations
 
-Who owns what: `open_peer` owns the nursery. The writer and the notification task are shielded and end with `aclose`,
-so that a body that is being cancelled can still say goodbye. Workers and exchanges are not shielded; if they are
-cancelled, a shielded task goes on reading. At a channel that can wake them (`Channel.may_rest`) all of these are there
-only while there is something to do. Callers wait in their own tasks and own nothing here but their entry in a table.
+Who owns what: `open_peer` owns the nursery. The writer and the notification task are shielded and end with
+`aclose`, so that a body that is being cancelled can still say goodbye. Workers and exchanges are not shielded;
+if they are cancelled, a shielded task goes on reading. At a channel that can wake them (`Channel.may_rest`) all
+of these are there only while there is something to do. Callers wait in their own tasks and own nothing here but
+their entry in a table.
 
 Knows no tools, no resources, no eras and no transports.
 """

@@ -83,8 +83,8 @@ async def settle(exchange: Exchange, reply: Reply | None, limits: Limits) -> Rep
     Returns:
         The reply; `None` if the other side has given the request up.
     """
-    # When only the granted time is over, the caller's cancellation is on its way, and an answer would cross it. If
-    # it does not come, the caller must not be left waiting.
+    # When only the granted time is over, the caller's cancellation is on its way, and an answer would cross it.
+    # If it does not come, the caller must not be left waiting.
     with trio.move_on_after(limits.goodbye_timeout):
         await exchange.wait_abandoned()
     if exchange.given_up:

@@ -1,12 +1,12 @@
 """The tasks that read one connection and serve what they read.
 
-One of them leads: it reads, takes what has come, and serves the requests in it one after another, on the spot. Most
-are served without waiting for anything, and then no other task takes part, nor any turn of the event loop. A request
-that has to wait keeps the task that has begun it, and another one leads from then on: one that has nothing to do, or
-a new one.
+One of them leads: it reads, takes what has come, and serves the requests in it one after another, on the spot.
+Most are served without waiting for anything, and then no other task takes part, nor any turn of the event loop.
+A request that has to wait keeps the task that has begun it, and another one leads from then on: one that has
+nothing to do, or a new one.
 
-Each task has one cancel scope for all that it serves, until that is cancelled. Cancelled from outside, the tasks end
-like whatever they serve; who goes on reading then is their owner's business.
+Each task has one cancel scope for all that it serves, until that is cancelled. Cancelled from outside, the
+tasks end like whatever they serve; who goes on reading then is their owner's business.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ._steps import Steps
 __all__ = ["Workers"]
 
 MAX_IDLE: Final = 8
-"""How many tasks with nothing to do are kept for when they are needed. Waking one costs less than starting one."""
+"""How many tasks with nothing to do are kept until they are needed: waking one costs less than starting one."""
 
 SERVED_AT_ONCE: Final = 64
 """After how many requests that were served on the spot others get a turn."""
@@ -101,7 +101,7 @@ class Workers:
         self._served = 0
 
     def wake(self) -> bool:
-        """Let one of them read. Returns whether one will: not when they were cancelled, or have ended. Never waits."""
+        """Let one of them read. Returns whether one will: not if they were cancelled or have ended. Never waits."""
         if not (self._is_led or self._has_ended):
             self._start()
         return not self._has_ended
