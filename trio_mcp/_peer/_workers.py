@@ -101,7 +101,7 @@ class Workers:
         self._served = 0
 
     def wake(self) -> bool:
-        """Let one of them read. Returns whether one will: not if they were cancelled or have ended. Never waits."""
+        """Let one of them read. Returns whether one will: not if they were cancelled or ended. Never waits."""
         if not (self._is_led or self._has_ended):
             self._start()
         return not self._has_ended
