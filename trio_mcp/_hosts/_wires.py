@@ -102,6 +102,9 @@ class SocketWire(Wire):
         await trio.lowlevel.checkpoint()
 
     async def receive(self) -> bytes:
+        if self._socket.fileno() < 0:
+            await trio.lowlevel.checkpoint()
+            return b""  # it was cut; to wait for a descriptor that there is not would confuse Trio
         try:
             while True:
                 await trio.lowlevel.wait_readable(self._socket)
@@ -170,7 +173,10 @@ class TlsWire(Wire):
 
     async def start(self) -> None:
         with trio.move_on_after(self._handshake_timeout) as scope:
-            await self._stream.do_handshake()
+            try:
+                await self._stream.do_handshake()
+            except trio.ClosedResourceError as error:
+                raise trio.BrokenResourceError("the connection was cut") from error
         if scope.cancelled_caught:
             raise trio.BrokenResourceError("the handshake of TLS took too long")
 
