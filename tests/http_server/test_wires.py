@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Generator
+from collections.abc import AsyncGenerator
 
 import pytest
 import trio
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.timeout(30)
 
 
 @pytest.fixture
-def pair() -> Generator[tuple[SocketWire, socket.socket]]:
+async def pair() -> AsyncGenerator[tuple[SocketWire, socket.socket]]:
     """A wire, and the socket at its other end."""
     near, far = socket.socketpair()
     stream = trio.SocketStream(trio.socket.from_stdlib_socket(near))
