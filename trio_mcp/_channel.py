@@ -143,6 +143,7 @@ class Channel(abc.ABC):
             ConnectionLost: The connection failed, and why.
             trio.ClosedResourceError: `aclose` was called here.
         """
+        del messages
         raise trio.WouldBlock
 
     def has_room(self, origin: Origin | None) -> bool:

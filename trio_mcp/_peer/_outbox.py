@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import islice
 from typing import Final, final
 
@@ -45,8 +45,8 @@ class Outbox:
     """A queue between the tasks that have something to say and whoever writes it.
 
     Putting is atomic: what is cancelled while it waits for room has put nothing. An entry that nobody has taken
-    to write it can be withdrawn, and then was never written. After `close` nothing waits here any more, and
-    what is put is lost.
+    can be withdrawn, and then was never written. After `close` nothing waits here any more, and what is put is
+    lost.
 
     Args:
         max_bytes: How much may lie here before senders wait. One message of any size fits when that is free.
@@ -155,20 +155,20 @@ class Outbox:
                 return True
         return False
 
-    def first(self) -> Sequence[OutboxEntry]:
+    def first(self) -> list[OutboxEntry]:
         """Return as much as goes to the transport at once, which stays; nothing during another write."""
         entries = self._entries
         if not entries or self._being_written:
-            return ()
+            return []
         if self._bytes <= COALESCED_BYTES:
-            return tuple(entries)
+            return list(entries)
         count, size = 1, len(entries[0].message.data)
         for entry in islice(entries, 1, None):
             size += len(entry.message.data)
             if size > COALESCED_BYTES:
                 break
             count += 1
-        return tuple(islice(entries, count))
+        return list(islice(entries, count))
 
     def remove_first(self, count: int, *, has_rest: bool) -> None:
         """The transport has taken so many entries; the rest of the last one perhaps not yet."""
@@ -181,7 +181,7 @@ class Outbox:
             self.wake_writer()
         self._after_leaving()
 
-    async def take(self) -> Sequence[OutboxEntry]:
+    async def take(self) -> list[OutboxEntry]:
         """Wait until there is something, and take as much of it as goes to the transport at once.
 
         Taking more says that what was taken before is on the wire. Nothing is taken when the transport has a rest

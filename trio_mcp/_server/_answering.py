@@ -7,6 +7,7 @@ from typing import Any, cast, final
 
 import trio
 
+from .. import types
 from .._codec import _json
 from .._codec._convert import to_wire
 from .._codec._json import is_object
@@ -15,7 +16,6 @@ from .._core._lifecycle import Agreement
 from .._errors import INTERNAL_ERROR, RequestError
 from .._peer._exchange import Answer, Exchange, Handler
 from .._revisions import INPUT_METHODS, SERVER_INFO_KEY, Revision
-from ..types import ClientCapabilities, InputRequiredResult, InputResponseRequestParams
 from ._application import Application, MethodHandler
 from ._asking import Abilities, read_said
 from ._context import Context, Surroundings
@@ -98,7 +98,7 @@ class Answering:
             agreement,
             context,
             lambda context: handler(params, context),
-            read_params(params, InputResponseRequestParams).input_responses or {},
+            read_params(params, types.InputResponseRequestParams).input_responses or {},
             replay=asking is Asking.REPLAY,
         )
 
@@ -114,7 +114,7 @@ class Answering:
 
     def _left_to_client(
         self, required: InputRequired, exchange: Exchange, agreement: Agreement
-    ) -> InputRequiredResult:
+    ) -> types.InputRequiredResult:
         if exchange.request.method not in INPUT_METHODS:
             raise TypeError(f"{exchange.request.method} cannot ask for input")
         for question in required.requests.values():
@@ -174,4 +174,4 @@ class Answering:
 
 
 def _abilities(agreement: Agreement) -> Abilities:
-    return Abilities(agreement.revision, read_said(agreement.client_capabilities, ClientCapabilities))
+    return Abilities(agreement.revision, read_said(agreement.client_capabilities, types.ClientCapabilities))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any, Final, TypeVar
 
 from .._codec._convert import from_wire
@@ -16,7 +17,7 @@ _T = TypeVar("_T")
 _NOTHING: Final[dict[str, Any]] = {}
 
 
-def are_plain(params: Mapping[str, Any], names: Set[str]) -> bool:
+def are_plain(params: Mapping[str, Any], names: AbstractSet[str]) -> bool:
     """Whether parameters have no other members than these and `_meta`, and `_meta` is what it must be.
 
     Who then looks at the others itself need not `read_params`.

@@ -7,9 +7,9 @@ from typing import Any, Final, Literal, TypeVar, overload
 
 import trio
 
+from .. import types
 from .._codec._json import is_object
 from .._limits import Limits
-from ..types import CallToolRequestParams, Icon, ListToolsResult, Tool, ToolAnnotations
 from ._application import MethodHandler
 from ._context import Context
 from ._listing import Listing
@@ -41,8 +41,8 @@ class ToolOffers:
         name: str | None = None,
         title: str | None = None,
         description: str | None = None,
-        annotations: ToolAnnotations | None = None,
-        icons: Sequence[Icon] | None = None,
+        annotations: types.ToolAnnotations | None = None,
+        icons: Sequence[types.Icon] | None = None,
         meta: Mapping[str, object] | None = None,
         thread: bool = True,
         timeout: float | None = None,
@@ -59,8 +59,8 @@ class ToolOffers:
         name: str | None = None,
         title: str | None = None,
         description: str | None = None,
-        annotations: ToolAnnotations | None = None,
-        icons: Sequence[Icon] | None = None,
+        annotations: types.ToolAnnotations | None = None,
+        icons: Sequence[types.Icon] | None = None,
         meta: Mapping[str, object] | None = None,
         thread: bool = True,
         timeout: float | None = None,
@@ -162,7 +162,7 @@ class ToolOffers:
 
     # What a session asks.
 
-    def find_tool(self, name: str) -> Tool:
+    def find_tool(self, name: str) -> types.Tool:
         """Return one of the tools, as clients are told of it.
 
         Raises:
@@ -184,9 +184,9 @@ class ToolOffers:
     async def _list_tools(self, params: Mapping[str, Any], context: Context[Any]) -> object:  # noqa: ASYNC910 - not public
         revision, entries = context.revision, self._tools.entries
 
-        def list_page() -> ListToolsResult:
+        def list_page() -> types.ListToolsResult:
             page, members = self._listing.page("tools/list", params, entries.visible)
-            return ListToolsResult(tools=[tool.seen_by(revision) for tool in page], **members)
+            return types.ListToolsResult(tools=[tool.seen_by(revision) for tool in page], **members)
 
         return self._listing.kept("tools/list", params, revision, entries.changes, list_page)
 
@@ -194,6 +194,6 @@ class ToolOffers:
         name, arguments = params.get("name"), params.get("arguments")
         if not (isinstance(name, str) and is_object(arguments) and are_plain(params, _CALL_MEMBERS)):
             # Something is missing, wrong, or rare.
-            call = read_params(params, CallToolRequestParams)
+            call = read_params(params, types.CallToolRequestParams)
             name, arguments = call.name, call.arguments or {}
         return await self._tools.get(name).call(arguments, context, self._threads, self._limits.max_file_bytes)

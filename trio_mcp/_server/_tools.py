@@ -15,7 +15,7 @@ from .._core._header_marks import HeaderMark, header_marks
 from .._core._wrapping import RESULT_MEMBER, needs_wrapping, wrapped_schema
 from .._errors import INVALID_PARAMS, RequestError, ToolError
 from .._revisions import Revision
-from .._schema import InvalidValue, compile_schema
+from .._schema import InvalidValue
 from ..types import CallToolResult, Icon, TextContent, Tool, ToolAnnotations
 from ..types._fields import evolve
 from ._calling import HandlerFunction, Overdue, read_handler, said
@@ -23,7 +23,6 @@ from ._context import Context
 from ._depends import anything
 from ._input_required import Asking
 from ._interim import Interim
-from ._raw_schemas import read_with_schema, with_output_schema
 from ._registry import Registry
 from ._results import has_no_schema, tool_result, with_media_read
 
@@ -109,10 +108,10 @@ class RegisteredTool:
                         values, context, threads, lambda returned: self._result(returned, threads, max_file_bytes)
                     )
             except BaseExceptionGroup as group:
-                sole = said(group)
-                if sole is None:
+                alone = said(group)
+                if alone is None:
                     raise
-                raise sole from None
+                raise alone from None
         except ToolError as error:
             return _failure(str(error))
         except Overdue as error:
@@ -142,7 +141,7 @@ class RegisteredTool:
             # Made by hand; what is made here fits by construction (server/tools, "Output Schema").
             if result.structured_content is ABSENT:
                 raise TypeError(f"{self.tool.name} has an output schema, but its result no structured_content")
-            (self.check_output or compile_schema(schema))(result.structured_content)
+            _check_of(self, schema)(result.structured_content)
         return result
 
 
@@ -182,10 +181,14 @@ class ToolRegistry:
         if input_schema is None:
             handler = read_handler(function, **options)
         else:
+            from ._raw_schemas import read_with_schema  # few tools have such schemas
+
             handler = read_with_schema(function, input_schema, **options)
         spec = handler.spec
         check_output: Callable[[Any], None] | None = None
         if output_schema is not None:
+            from ._raw_schemas import with_output_schema
+
             spec, check_output = with_output_schema(spec, output_schema)
             handler = attrs.evolve(handler, spec=spec)
         name = spec.name if name is None else name
@@ -238,6 +241,13 @@ class ToolRegistry:
         if registered is None:
             raise RequestError(INVALID_PARAMS, f"Unknown tool: {name[:128]}")
         return registered
+
+
+def _check_of(tool: RegisteredTool, schema: Mapping[str, Any]) -> Callable[[Any], None]:
+    """Return what holds structured output that was made by hand to its schema."""
+    from .._schema._validator import compile_schema  # few tools make their results by hand
+
+    return tool.check_output or compile_schema(schema)
 
 
 def _wrapped(result: CallToolResult) -> CallToolResult:
