@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import attrs
 import pytest
 import trio
 import trio.testing
@@ -136,7 +135,8 @@ async def test_requests_beyond_the_limit_of_the_modern_era_are_refused(
 ) -> None:
     """503 and 429, by name; those that are being served know nothing of it."""
     gate = Gate()
-    settings = attrs.evolve(HttpServerSettings(), **{limit: 3})
+    options: dict[str, Any] = {limit: 3}
+    settings = HttpServerSettings(**options)
     async with open_line(gate.server, "http", MODERN, settings) as line:
         found = await outcomes(line.client, 8, gate)
         refused = [one for one in found if not one.isdigit()]
