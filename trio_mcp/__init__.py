@@ -139,6 +139,7 @@ from ._server._prompts import assistant_message as assistant_message
 from ._server._prompts import user_message as user_message
 from ._server._sampling import Preferences as Preferences
 from ._server._sampling import SamplingInput as SamplingInput
+from ._server._serve import run_until_signal as run_until_signal
 from ._server._serve import serve_stdio as serve_stdio
 from ._server._server import Server as Server
 from ._server._shutdown import Shutdown as Shutdown
@@ -265,6 +266,7 @@ __all__ = [
     "open_endpoint",
     "open_sqlite_event_store",
     "run_client",
+    "run_until_signal",
     "serve_http",
     "serve_stdio",
     "types",

@@ -12,6 +12,8 @@ from raw import META
 
 from trio_mcp import Context, Field, HttpServerSettings, Limits, RequestError, Server
 
+pytestmark = pytest.mark.usefixtures("under")
+
 VERSION = "io.modelcontextprotocol/protocolVersion"
 
 

@@ -16,6 +16,8 @@ from raw import initialize
 from trio_mcp import Context, HttpServerSettings, Limits, MemoryEventStore, Server, StoredEvent
 from trio_mcp._http._response import HttpResponse
 
+pytestmark = pytest.mark.usefixtures("under")
+
 SESSION_REVISIONS = ("2025-03-26", "2025-06-18", "2025-11-25")
 ELICITING: dict[str, Any] = {"elicitation": {}, "sampling": {}}
 

@@ -37,6 +37,12 @@ TYPESCRIPT_2_4: Final = NodeEnvironment(
         "@modelcontextprotocol/server@2.4.0",
     ),
 )
+INSPECTOR: Final = NodeEnvironment("inspector", ("@modelcontextprotocol/inspector@2.12.0",))
+CONFORMANCE: Final = NodeEnvironment(
+    "conformance-0.2",
+    # The suite speaks through an SDK, of which it would take any later version.
+    ("@modelcontextprotocol/conformance@0.2.0-alpha.12", "@modelcontextprotocol/sdk@1.32.2"),
+)
 ENVIRONMENTS: Final = (
     NODE,
     PYTHON_1_0,
@@ -46,6 +52,8 @@ ENVIRONMENTS: Final = (
     TYPESCRIPT_1_4,
     TYPESCRIPT_1_32,
     TYPESCRIPT_2_4,
+    INSPECTOR,
+    CONFORMANCE,
 )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any, Final, TypeGuard, final
 
 import attrs
@@ -51,17 +51,28 @@ class Notices:
         calls: Knows which call a progress token belongs to.
         dispatcher: Handles everything but progress.
         limits: How long the queue may be, and how long it may hold up reading.
+        wake: Called when something is offered, if the task ends when it has emptied the queue.
 
     Attributes:
         dropped: How many notifications had to make room so far.
     """
 
-    def __init__(self, calls: Calls, dispatcher: Dispatcher, limits: Limits) -> None:
+    def __init__(
+        self,
+        calls: Calls,
+        dispatcher: Dispatcher,
+        limits: Limits,
+        wake: Callable[[], object] | None = None,
+    ) -> None:
         self._calls = calls
         self._dispatcher = dispatcher
         self._limits = limits
         self._queue: NoticeQueue[_CallProgress | _Other] = NoticeQueue(limits.max_notifications)
-        self._something = trio.lowlevel.ParkingLot()
+        self._something: trio.lowlevel.ParkingLot | None = None
+        if wake is None:
+            self._something = trio.lowlevel.ParkingLot()
+            wake = self._something.unpark
+        self._wake = wake
         self._room = trio.lowlevel.ParkingLot()
         self._lagging = False
         self.dropped = 0
@@ -117,13 +128,15 @@ class Notices:
             if isinstance(dropped, _CallProgress):
                 dropped.call.forget_one()
         self._queue.push(key, notice)
-        self._something.unpark()
+        self._wake()
 
     async def deliver(self) -> None:
-        """Run for ever: hand each notification on and wait until it is handled."""
+        """Hand each notification on and wait until it is handled: for ever, or until there is none left."""
         while True:
             match self._queue.first:
                 case None:
+                    if self._something is None:
+                        return
                     await self._something.park()
                 case _CallProgress(call=call):
                     await call.hand_over(self._pop_progress_of(call))

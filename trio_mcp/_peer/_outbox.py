@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections.abc import Callable
 from typing import Final, Literal, final
 
 import attrs
@@ -49,19 +49,24 @@ class Outbox:
 
     Args:
         max_bytes: How much may lie here before senders wait. One message of any size fits when that is free.
+        wake: Called when something is put, if the writer may be gone.
     """
 
-    def __init__(self, max_bytes: int) -> None:
+    def __init__(self, max_bytes: int, wake: Callable[[], object] | None = None) -> None:
         self._max_bytes = max_bytes
-        self._entries: deque[OutboxEntry] = deque()
+        self._entries: list[OutboxEntry] = []
         self._bytes = 0
         self._urgent_bytes = 0
         self._being_written = False
         self._closed = False
         self._room = trio.lowlevel.ParkingLot()
         self._urgent_room = trio.lowlevel.ParkingLot()
-        self._something = trio.lowlevel.ParkingLot()
         self._nothing = trio.lowlevel.ParkingLot()
+        self._something: trio.lowlevel.ParkingLot | None = None
+        if wake is None:
+            self._something = trio.lowlevel.ParkingLot()
+            wake = self._something.unpark
+        self._wake = wake
 
     @property
     def size(self) -> int:
@@ -104,7 +109,7 @@ class Outbox:
             return
         self._entries.append(entry)
         self._count(entry, 1)
-        self._something.unpark()
+        self._wake()
 
     def withdraw(self, entry: OutboxEntry) -> None:
         """Take back an entry, unless the writer has taken it."""
@@ -140,17 +145,26 @@ class Outbox:
         self._being_written = False
         self._after_leaving()
         while not self._entries:
+            assert self._something is not None, "a writer that is woken finds something"
             await self._something.park()
         self._being_written = True
         taken: list[OutboxEntry] = []
         size = 0
-        while self._entries and (not taken or size + len(self._entries[0].message.data) <= COALESCED_BYTES):
-            entry = self._entries.popleft()
-            self._count(entry, -1)
+        for entry in self._entries:
             size += len(entry.message.data)
+            if taken and size > COALESCED_BYTES:
+                break
+            self._count(entry, -1)
             taken.append(entry)
+        del self._entries[: len(taken)]
         self._after_leaving()
         return taken
+
+    def may_rest(self) -> bool:
+        """Say that what was taken is on the wire, and return whether nothing is left to take."""
+        self._being_written = False
+        self._after_leaving()
+        return not self._entries
 
     async def wait_empty(self) -> None:
         """Wait until everything is on the wire. Does not checkpoint if it is."""

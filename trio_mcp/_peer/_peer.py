@@ -8,8 +8,9 @@
     wire <── writer <── the outbox <── calls, notifications, answers, cancellations
 
 Who owns what: `open_peer` owns the nursery. The reader, the writer and the notification task are shielded and
-end with `aclose`, so that a body that is being cancelled can still say goodbye. Exchanges are not shielded.
-Callers wait in their own tasks and own nothing here but their entry in a table.
+end with `aclose`, so that a body that is being cancelled can still say goodbye. At a channel that can wake them
+(`Channel.may_rest`) they are there only while there is something to do. Exchanges are not shielded. Callers wait
+in their own tasks and own nothing here but their entry in a table.
 
 Knows no tools, no resources, no eras and no transports.
 """
@@ -24,6 +25,7 @@ from typing import Any, Final, Literal, TypeAlias, final
 import attrs
 import trio
 
+from .._absent import ABSENT
 from .._channel import Channel, Incoming, Origin, Outgoing, TooLarge
 from .._codec import _json
 from .._codec._jsonrpc import (
@@ -43,7 +45,7 @@ from .._codec._jsonrpc import (
     read_id,
 )
 from .._errors import PARSE_ERROR, SERVER_BUSY, ConnectionLost, LocalProtocolError, McpError, RequestError
-from .._groups import shield_started, sole_error
+from .._groups import sole_error
 from .._limits import Limits
 from ._batch import BatchReply
 from ._calls import Calls
@@ -54,6 +56,7 @@ from ._interposed import InterposedDispatcher, interpose, interpose_batch, notif
 from ._middleware import Message, Middleware
 from ._notices import Notices
 from ._outbox import Outbox, OutboxEntry
+from ._servants import Servants
 
 __all__ = ["OnFailure", "OnFrame", "OnNotice", "Peer", "PeerStatistics", "open_peer"]
 
@@ -115,17 +118,19 @@ class Peer:
         self._on_frame = on_frame
         self._on_notice = on_notice
         self._on_failure = on_failure
-        self._outbox = Outbox(limits.max_outbox_bytes)
+        self._servants = Servants(nursery, channel.description)
+        self._rests = channel.rests(self._wake_reader)
+        self._outbox = Outbox(limits.max_outbox_bytes, self._wake_writer if self._rests else None)
         changed = trio.lowlevel.ParkingLot()
         self._calls = Calls(channel, self._outbox, limits, changed)
-        self._notices = Notices(self._calls, dispatcher, limits)
+        self._notices = Notices(self._calls, dispatcher, limits, self._wake_notices if self._rests else None)
         self._exchanges = Exchanges(nursery, dispatcher, self, self._outbox, self._calls, limits, changed)
-        self._service = trio.CancelScope()
-        self._input_ended = trio.Event()
+        self.input_ended = trio.Event()  # set when no message will come any more, or its owner does not wait
         self._end: ConnectionLost | None = None  # why nothing comes any more
         self._lost: ConnectionLost | None = None  # why nothing goes any more either
         self._closing = False
-        self._closed = trio.Event()
+        self._closed: trio.Event | None = None  # for those who close while somebody closes
+        self._is_closed = False
 
     # What the floor above says.
 
@@ -296,7 +301,7 @@ class Peer:
 
     async def wait_input_ended(self) -> None:
         """Wait until no message will come any more."""
-        await self._input_ended.wait()
+        await self.input_ended.wait()
 
     @property
     def end(self) -> ConnectionLost | None:
@@ -316,19 +321,25 @@ class Peer:
 
     # The three tasks of the connection.
 
-    async def _run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Read, write and deliver notifications until `aclose`."""
-        with self._service:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._read, name=f"reading from {self._channel.description}")
-                nursery.start_soon(self._write, name=f"writing to {self._channel.description}")
-                nursery.start_soon(self._notices.deliver, name=f"notifications of {self._channel.description}")
-                task_status.started()
-                shield_started(self._service)
+    def _begin(self) -> None:
+        """Start them, unless they are started when there is something to do."""
+        self._wake_reader()
+        if not self._rests:
+            self._wake_writer()
+            self._wake_notices()
+
+    def _wake_reader(self) -> None:
+        self._servants.wake(self._read, "reading from")
+
+    def _wake_writer(self) -> None:
+        self._servants.wake(self._write, "writing to")
+
+    def _wake_notices(self) -> None:
+        self._servants.wake(self._notices.deliver, "notifications of")
 
     async def _write(self) -> None:
         try:
-            while True:
+            while not (self._rests and self._outbox.may_rest()):
                 taken = await self._outbox.take()
                 for entry in taken:
                     self._calls.mark_written(entry)
@@ -339,9 +350,9 @@ class Peer:
 
     async def _read(self) -> None:
         try:
-            while True:
+            while not self._channel.may_rest():
                 for received in await self._channel.receive():
-                    if isinstance(received, Incoming):
+                    if isinstance(received, Incoming) and received.failure is None:  # that was on no wire
                         self._show("received", received.data)
                     await self._take(received)
         except trio.EndOfChannel:
@@ -374,7 +385,7 @@ class Peer:
             self._take_too_large(received)
         else:
             try:
-                value = _json.decode(received.data)
+                value = _json.decode(received.data) if received.value is ABSENT else received.value
             except (ValueError, RecursionError) as error:
                 self._complain(None, RequestError(PARSE_ERROR, f"parse error: {error}"), origin)
             else:
@@ -476,7 +487,7 @@ class Peer:
         if self._end is None and not self._closing:
             self._end = why
             self._calls.fail_all(why.renewed)
-        self._input_ended.set()
+        self.input_ended.set()
 
     def _lose(self, why: ConnectionLost) -> None:
         """The connection is gone in both directions."""
@@ -511,9 +522,11 @@ class Peer:
 
     def _let_go(self) -> None:
         self._outbox.close()
-        self._service.cancel(reason="the connection was closed")
-        self._input_ended.set()
-        self._closed.set()
+        self._servants.end("the connection was closed")
+        self.input_ended.set()
+        self._is_closed = True
+        if self._closed is not None:
+            self._closed.set()
 
     async def aclose(self) -> None:
         """Say goodbye and let go of the connection; the channel itself is its owner's to close.
@@ -530,7 +543,11 @@ class Peer:
             with trio.move_on_after(self._limits.goodbye_timeout, shield=True):
                 await self._outbox.wait_empty()
             self._let_go()
-        await self._closed.wait()
+        if self._is_closed:
+            await trio.lowlevel.checkpoint()
+        else:
+            self._closed = self._closed or trio.Event()
+            await self._closed.wait()
 
 
 @asynccontextmanager
@@ -563,7 +580,7 @@ async def open_peer(
     try:
         async with trio.open_nursery() as nursery:
             peer = Peer(channel, dispatcher, nursery, limits, on_frame, middleware, on_notice, on_failure)
-            await nursery.start(peer._run)  # noqa: SLF001 - the peer's owner
+            peer._begin()  # noqa: SLF001 - the peer's owner
             try:
                 yield peer
             finally:
