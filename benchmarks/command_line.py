@@ -15,26 +15,27 @@ from benchmarks.peers.contenders import CONTENDERS
 from benchmarks.results.comparison import compare
 from benchmarks.results.plots import draw_all
 from benchmarks.results.record import read_record
-from benchmarks.results.report import write_report
+from benchmarks.results.report import update_readme, write_report
 from benchmarks.results.table import changes_table, tables, targets_table
-from benchmarks.results.targets import hold_to_targets
+from benchmarks.results.targets import TARGETS, hold_to_targets
 from benchmarks.workloads import CELLS
 
 __all__ = ["main"]
 
 ONLY: Final = "cells with this in their names, such as `echo`, `stdio/modern` or `*/cancel-*`; may be repeated"
+README: Final = Path(__file__).parents[1] / "README.md"
 PAGE: Final = Path(__file__).with_name("RESULTS.md")
 
 
 def run(options: argparse.Namespace) -> int:
     """Measure, show, keep."""
     plan = QUICK if options.quick else THOROUGH
-    return measure_all(
-        plan.adjusted(rounds=options.rounds, seconds=options.seconds, contenders=options.contenders),
-        options.only,
-        options.output,
-        Console(),
-    )
+    only, contenders = options.only, options.contenders
+    if options.targets:
+        only = [*only, *(target.cell for target in TARGETS)]
+        contenders = contenders or [target.against for target in TARGETS if target.against is not None]
+    plan = plan.adjusted(rounds=options.rounds, seconds=options.seconds, contenders=contenders)
+    return measure_all(plan, only, options.output, Console())
 
 
 def show(options: argparse.Namespace) -> int:
@@ -76,8 +77,11 @@ def draw(options: argparse.Namespace) -> int:
 
 def report(options: argparse.Namespace) -> int:
     """Write the page of results."""
-    write_report(read_record(options.record), options.page)
+    record = read_record(options.record)
+    write_report(record, options.page)
     print(options.page)
+    if options.page == PAGE and update_readme(record, README):
+        print(README)
     return 0
 
 
@@ -111,6 +115,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         default=[],
         help=ONLY,
     )
+    running.add_argument("--targets", action="store_true", help="only what the targets need")
     running.add_argument("--contenders", nargs="*", default=[], help="who is measured beside ours; default: all")
     running.add_argument("--rounds", type=int, help="how often everything is measured")
     running.add_argument("--seconds", type=float, help="how long each measurement takes")
@@ -136,7 +141,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     drawing = command("plot", draw, "draw a record")
     drawing.add_argument("record", type=Path)
     drawing.add_argument("--directory", type=Path, default=Path(".benchmarks/plots"))
-    reporting = command("report", report, "write the page of results from a record")
+    reporting = command(
+        "report", report, "write the page of results from a record, and what the README says of it"
+    )
     reporting.add_argument("record", type=Path)
     reporting.add_argument("--page", type=Path, default=PAGE)
     options = parser.parse_args(arguments)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from inspect import signature
 from typing import Final
 
 from benchmarks.peers.contender import LEGACY, Contender, Kind
 from benchmarks.peers.environments import FASTMCP, PYTHON_1, PYTHON_2, TYPESCRIPT_1, TYPESCRIPT_2
-from trio_mcp import serve_http
 
 __all__ = ["CONTENDERS", "find_contenders"]
 
@@ -30,20 +28,13 @@ OURS: Final = Contender(
     client="clients/ours.py",
     codec=("codecs/ours.py",),
 )
-# The host of our own is measured where it exists.
-LEAN: Final = (
-    (
-        Contender(
-            name="ours@lean",
-            title="trio_mcp, lean host",
-            kind=Kind.OURS,
-            package="trio-mcp",
-            server=("servers/ours.py",),
-            bindings={"http": "lean", "sse": "lean-sse"},
-        ),
-    )
-    if "http" in signature(serve_http).parameters
-    else ()
+LEAN: Final = Contender(
+    name="ours@lean",
+    title="trio_mcp, lean host",
+    kind=Kind.OURS,
+    package="trio-mcp",
+    server=("servers/ours.py",),
+    bindings={"http": "lean", "sse": "lean-sse"},
 )
 PEERS: Final = (
     Contender(
@@ -163,7 +154,7 @@ FLOORS: Final = (
         revisions=frozenset({"2026-07-28"}),
     ),
 )
-CONTENDERS: Final[tuple[Contender, ...]] = (OURS, *LEAN, *PEERS, *FLOORS)
+CONTENDERS: Final[tuple[Contender, ...]] = (OURS, LEAN, *PEERS, *FLOORS)
 
 
 def find_contenders(names: Iterable[str]) -> tuple[Contender, ...]:

@@ -11,8 +11,22 @@ from benchmarks.results.statistics import Ratio, Spread
 from benchmarks.results.table import number, percent
 from benchmarks.results.targets import Outcome, hold_to_targets
 
-__all__ = ["write_report"]
+__all__ = ["update_readme", "write_report"]
 
+BEGIN: Final = "<!-- measured -->"
+END: Final = "<!-- /measured -->"
+SHOWN: Final = ("ours", "ours@lean", "python-2", "fastmcp", "typescript-2", "floor-cattrs", "floor-httptools")
+HEADLINES: Final = (
+    "server/stdio/modern/echo-1",
+    "server/stdio/modern/echo-64",
+    "server/stdio/modern/progress",
+    "server/stdio/modern/result-1m",
+    "server/http/modern/echo-64",
+    "server/http/modern/sse-64",
+    "server/http/modern/cancel-1",
+    "process/stdio/legacy/start",
+    "process/stdio/legacy/memory",
+)
 HOW: Final = """\
 To repeat it: `make bench`, on a machine that does nothing else. It installs the other implementations, measures,
 and keeps what it found in `.benchmarks/`; `python -m benchmarks report RECORD` makes this page of it. How it
@@ -27,6 +41,38 @@ def write_report(record: Mapping[str, Any], path: Path) -> None:
     """Write the page, and its pictures beside it."""
     pictures = draw_all(record, path.parent / "plots", ("svg",))
     path.write_text("\n".join(_lines(record, [picture.relative_to(path.parent) for picture in pictures])) + "\n")
+
+
+def update_readme(record: Mapping[str, Any], path: Path) -> bool:
+    """Write the shortest account of a record between two marks of a page; return whether it has them."""
+    before, begin, rest = path.read_text().partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not end:
+        return False
+    path.write_text(before + begin + "\n".join(("", *_summary(record), "")) + end + after)
+    return True
+
+
+def _summary(record: Mapping[str, Any]) -> Iterator[str]:
+    names = [name for name in SHOWN if name in record["contenders"]]
+    rows = [cell for name in HEADLINES if (cell := record["cells"].get(name)) is not None]
+    yield from _table(
+        ("", *(record["contenders"][name]["title"] for name in names)),
+        (
+            [
+                f"{row['title']}, {row['transport']}, {row['unit']}",
+                *(_median(row, name) for name in names),
+            ]
+            for row in rows
+        ),
+    )
+    yield "![How many times as good trio_mcp is](benchmarks/plots/ratios.svg)"
+    yield ""
+
+
+def _median(row: Mapping[str, Any], name: str) -> str:
+    values = row["results"].get(name, {}).get("values")
+    return number(Spread.of(values).median) if values else "–"
 
 
 def _lines(record: Mapping[str, Any], pictures: Sequence[Path]) -> Iterator[str]:

@@ -45,7 +45,7 @@ class Settings:
     """
 
     rounds: int = 5
-    seconds: float = 0.25
+    seconds: float = 0.2
     warm_up: float = 0.1
     settle: float = 0.7
     seed: int = 1
@@ -99,7 +99,7 @@ def can(cell: Cell, one: Contender) -> bool:
 
 def rounds_of(cell: Cell, settings: Settings) -> int:
     """Return how often a cell is measured."""
-    return min(settings.rounds, FEWER_ROUNDS) if cell.workload.is_minor else settings.rounds
+    return min(settings.rounds, FEWER_ROUNDS) if cell.is_minor else settings.rounds
 
 
 def count_measurements(cells: Iterable[Cell], contenders: Sequence[Contender], settings: Settings) -> int:

@@ -23,11 +23,13 @@ class Stage:
         side: What is measured.
         transport: Over what.
         era: In which era.
+        is_minor: Whether fewer rounds will do.
     """
 
     side: Side
     transport: str
     era: str
+    is_minor: bool = False
 
     @property
     def name(self) -> str:
@@ -82,6 +84,11 @@ class Cell:
 
     stage: Stage
     workload: Workload
+
+    @property
+    def is_minor(self) -> bool:
+        """Whether fewer rounds will do."""
+        return self.stage.is_minor or self.workload.is_minor
 
     @property
     def name(self) -> str:

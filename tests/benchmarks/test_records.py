@@ -17,7 +17,7 @@ from benchmarks.peers.contenders import find_contenders
 from benchmarks.results import plots
 from benchmarks.results.latencies import curve, describe_latencies
 from benchmarks.results.record import Recorder, read_record, write_record
-from benchmarks.results.report import write_report
+from benchmarks.results.report import update_readme, write_report
 from benchmarks.results.table import tables, targets_table
 from benchmarks.results.targets import hold_to_targets
 from benchmarks.running.rounds import Found
@@ -149,6 +149,25 @@ def test_the_page_of_results_has_the_targets_and_every_workload(
     assert "| stdio server, one at a time, modern | Theirs | ≥ 3.5× | 3.97×" in said
     assert all(cell["title"] in said for cell in some["cells"].values())
     assert all((tmp_path / name).is_file() for name in ("plots/ratios.svg",) if name in said)
+
+
+def test_the_readme_is_changed_between_its_marks_alone(record: Mapping[str, Any], tmp_path: Path) -> None:
+    page = tmp_path / "README.md"
+    page.write_text("before\n<!-- measured -->\nold\n<!-- /measured -->\nafter\n")
+    for _ in range(2):
+        assert update_readme(record, page)
+    said = page.read_text()
+    assert said.startswith("before\n<!-- measured -->\n| ")
+    assert said.endswith("<!-- /measured -->\nafter\n")
+    assert "| echo, one at a time, stdio, calls/s | 401 | 101 |" in said
+    assert "old" not in said
+
+
+def test_a_readme_without_marks_is_left_alone(record: Mapping[str, Any], tmp_path: Path) -> None:
+    page = tmp_path / "README.md"
+    page.write_text("nothing\n")
+    assert not update_readme(record, page)
+    assert page.read_text() == "nothing\n"
 
 
 def test_ours_is_ours() -> None:

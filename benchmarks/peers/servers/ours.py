@@ -8,7 +8,7 @@ import tempfile
 import time
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 import trio
 
@@ -170,8 +170,8 @@ async def main(binding: str) -> None:
                 max_requests_per_principal=3_000,
                 sse=is_sse,
             )
-            how: dict[str, Any] = {"http": "lean"} if host == "lean" else {}
-            urls = await nursery.start(partial(serve_http, server, port=0, settings=settings, **how))
+            http: Literal["lean", "hypercorn"] = "lean" if host == "lean" else "hypercorn"
+            urls = await nursery.start(partial(serve_http, server, port=0, http=http, settings=settings))
             print(urls[0].replace("/mcp", "/sse") if is_sse else urls[0], flush=True)
 
 
