@@ -230,7 +230,9 @@ async def obey(
 
 
 async def measure(
-    connection: Connection, job: Mapping[str, Any], open_group: Callable[[], AbstractAsyncContextManager[Group, Any]]
+    connection: Connection,
+    job: Mapping[str, Any],
+    open_group: Callable[[], AbstractAsyncContextManager[Group, Any]],
 ) -> dict[str, Any]:
     """Warm up, and measure."""
 
