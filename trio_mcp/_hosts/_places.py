@@ -89,13 +89,23 @@ class Places(Generic[_T]):
         """Cut the connection that has to give way, or return when one may have to."""
         next_time = math.inf
         for connection, since in self._resting.items():  # the longest first
-            is_crowd = self._taken[self._addresses[connection]] > self._limit // 2
-            time = since + (CROWD_SECONDS if is_crowd else REST_SECONDS)
+            time = since + (CROWD_SECONDS if self._is_crowd(connection) else REST_SECONDS)
             if time <= trio.current_time():
                 self._end(connection)
                 return math.inf  # its task leaves at once
             next_time = min(next_time, time)
         return next_time
+
+    def _is_crowd(self, connection: _T) -> bool:
+        return self._taken[self._addresses[connection]] > self._limit // 2
+
+    def must_give_way(self, connection: _T) -> bool:
+        """Whether a connection is to end although the next request has come over it already.
+
+        Who sends ahead never rests, and would keep the places of all others for as long as there is something to
+        answer.
+        """
+        return len(self._addresses) >= self._limit and self._is_crowd(connection)
 
     def _end(self, connection: _T) -> None:
         del self._resting[connection]
