@@ -104,3 +104,15 @@ async def test_one_is_cut_for_one_that_comes(autojump_clock: MockClock) -> None:
     assert hall.gone == ["a", "b"]
     hall.places.leave("b")
     await hall.places.wait_empty()
+
+
+async def test_who_sends_ahead_keeps_no_place_from_others(autojump_clock: MockClock) -> None:
+    """When all places are taken, and only if the address is the crowd: it never rests by itself."""
+    hall = Hall(3)
+    for name, address in (("a", "crowd"), ("b", "crowd")):
+        await hall.admit(name, address)
+        assert not hall.places.must_give_way(name)
+    await hall.admit("good", "x")
+    assert [hall.places.must_give_way(name) for name in ("a", "b", "good")] == [True, True, False]
+    hall.places.leave("b")
+    assert not hall.places.must_give_way("a")

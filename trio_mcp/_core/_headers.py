@@ -27,14 +27,17 @@ class Headers:
 
     Args:
         fields: Names and values, as on the wire.
+
+    Attributes:
+        has_repeats: Whether some name comes more than once.
     """
 
-    __slots__ = ("_last", "_repeats", "fields")
+    __slots__ = ("_last", "fields", "has_repeats")
 
     def __init__(self, fields: Iterable[HeaderField] = ()) -> None:
         self.fields: tuple[HeaderField, ...] = tuple(fields)
         self._last = {name.lower(): value for name, value in self.fields}
-        self._repeats = len(self._last) < len(self.fields)
+        self.has_repeats = len(self._last) < len(self.fields)
 
     @property
     def size(self) -> int:
@@ -46,7 +49,7 @@ class Headers:
         value = self._last.get(_key(name))
         if value is None:
             return None
-        if self._repeats:
+        if self.has_repeats:
             return ", ".join(self.get_all(name))
         return value.decode("latin-1").strip(" \t")
 
@@ -56,7 +59,7 @@ class Headers:
         last = self._last.get(key)
         if last is None:
             return []
-        if not self._repeats:
+        if not self.has_repeats:
             return [last.decode("latin-1").strip(" \t")]
         return [value.decode("latin-1").strip(" \t") for each, value in self.fields if each.lower() == key]
 

@@ -60,11 +60,22 @@ class Connection(abc.ABC):
         """There is nothing more to read. The request that is being served, if there is one, is given up."""
 
     @final
-    def rest(self) -> None:
-        """No request is being served from now on."""
+    def rest(self, *, sent_ahead: bool) -> None:
+        """No request is being served from now on.
+
+        Args:
+            sent_ahead: Whether the next one has come already, or has begun to.
+        """
         self._places.rest(self.wire)
         if self.is_draining:
             self.stop_reading("no more requests are served")
+        elif sent_ahead and self._places.must_give_way(self.wire):
+            self.stop_reading("others wait for a place")
+
+    @property
+    def has_stopped(self) -> bool:
+        """Whether nothing more is to be read."""
+        return self._reading.cancel_called
 
     @final
     def work(self) -> None:

@@ -32,7 +32,7 @@ ReadFields: TypeAlias = Callable[[bytes], Iterable[HeaderField]]
 
 
 @final
-@attrs.frozen
+@attrs.define
 class RequestHead:
     """What the head of a request says.
 
@@ -150,9 +150,10 @@ def read_head(data: bytes, read_fields: ReadFields) -> RequestHead:
     except ValueError as error:
         raise _bad(str(error)) from error
     is_one_one = minor != b"0"
-    hosts = headers.get_all("host")
-    if len(hosts) > 1 or (is_one_one and not hosts):
-        raise _bad(f"Host is there {len(hosts)} times")
+    if headers.has_repeats or "host" not in headers:
+        hosts = headers.get_all("host")
+        if len(hosts) > 1 or (is_one_one and not hosts):
+            raise _bad(f"Host is there {len(hosts)} times")
     connection = headers.get("connection")
     closes = connection is not None and "close" in [each.strip() for each in connection.lower().split(",")]
     return RequestHead(

@@ -149,7 +149,7 @@ class _HypercornConnection(Connection):
             await self._protocol.handle(Closed())
         elif isinstance(event, Updated):
             if event.idle:
-                self.rest()
+                self.rest(sent_ahead=bool(self._protocol.connection.trailing_data[0]))
             else:
                 self.work()
 

@@ -104,8 +104,10 @@ class LeanConnection(Connection):
                 return
             self._call = call = LeanCall(self, head, self._settings)
             if not call.is_complete:
-                self._buffer = bytearray()
-                self._buffer += call.feed(bytes(buffer))
+                end = len(buffer) if head.length is None else head.length
+                piece = bytes(buffer[:end])
+                del buffer[:end]
+                buffer += call.feed(piece)  # what is behind the last chunk comes back
         except HttpRefused as refused:
             self._is_irregular = True
             self._nursery.start_soon(self._refuse, refused)
@@ -150,8 +152,9 @@ class LeanConnection(Connection):
         if call.is_last or self._is_irregular:
             self.stop_reading("the connection cannot be used again")
             return
-        self.rest()
-        if not self.is_draining and self._buffer:
+        sent_ahead = bool(self._buffer)
+        self.rest(sent_ahead=sent_ahead)
+        if sent_ahead and not self.has_stopped:
             self._begin()
             self._room.unpark_all()
 

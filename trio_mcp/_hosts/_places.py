@@ -104,6 +104,16 @@ class Places(Generic[_T]):
             break
         return math.inf
 
+    def must_give_way(self, connection: _T) -> bool:
+        """Whether a connection is to end although the next request has come over it already.
+
+        Who sends ahead never rests, and would keep the places of all others for as long as there is something to
+        answer.
+        """
+        address = self._addresses[connection]
+        most = min(self._address_limit, self._limit // 2 + 1)
+        return address is not None and len(self._addresses) >= self._limit and self._taken[address] >= most
+
     def _end(self, connection: _T) -> None:
         """Cut a connection. It counts for its address no more, and takes its place until its task leaves."""
         del self._resting[connection]
