@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-ROOT: Final = Path(__file__).parents[1] / ".interop"
+# Where it really is, if checkouts share one: what is installed remembers its place.
+ROOT: Final = (Path(__file__).parents[1] / ".interop").resolve()
 ATTEMPTS: Final = 2
 """How often a download is tried: package indexes have bad moments."""
 

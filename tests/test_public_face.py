@@ -35,16 +35,16 @@ def run_python(script: str) -> Any:
 # The names.
 
 
-def bound_names() -> list[str]:
-    """Return the names that the package's file hands on: ``from ._x import Y as Y``."""
-    tree = ast.parse(Path(trio_mcp.__file__).read_text(encoding="utf-8"))
-    return [
-        alias.asname
-        for node in tree.body
+def bound_names(package: ModuleType) -> dict[str, str]:
+    """Return the names that a package's file hands on, ``from ._x import Y as Y``, and where it has them from."""
+    tree = ast.parse(Path(str(package.__file__)).read_text(encoding="utf-8"))
+    return {
+        alias.asname: node.module or alias.name
+        for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom) and node.level
         for alias in node.names
-        if alias.asname is not None
-    ]
+        if alias.asname is not None and not alias.asname.startswith("_")
+    }
 
 
 def in_order(names: list[str]) -> list[str]:
@@ -52,18 +52,44 @@ def in_order(names: list[str]) -> list[str]:
     return sorted(names, key=lambda name: (not name.isupper(), not name[0].isupper(), name))
 
 
-PUBLIC: list[str] = list(getattr(trio_mcp, "__all__", in_order(bound_names())))
+PUBLIC: list[str] = list(trio_mcp.__all__)
 
 
 def test_what_is_listed_is_what_can_be_imported() -> None:
     """Adding a name is a decision about the API, and forgetting to list one is a mistake."""
-    assert in_order(bound_names()) == PUBLIC
+    assert in_order([*bound_names(trio_mcp), "__version__"]) == PUBLIC
+    for name in PUBLIC:
+        getattr(trio_mcp, name)
     visible = {
         name
         for name, value in vars(trio_mcp).items()
         if not name.startswith("_") and (value is types or not isinstance(value, ModuleType))
     }
-    assert visible - {"annotations"} == set(PUBLIC) - {"__version__"}
+    visible -= {"annotations", "Any", "Final", "TYPE_CHECKING"}
+    assert visible == set(PUBLIC) - {"__version__"}
+
+
+@pytest.mark.parametrize("package", [trio_mcp, types])
+def test_what_is_imported_late_is_what_type_checkers_see(package: ModuleType) -> None:
+    """The table and the imports beside it say the same; what is in neither is there from the start."""
+    seen = bound_names(package)
+    homes: dict[str, str] = package._HOMES
+    assert homes == {name: home for name, home in seen.items() if name in homes}
+    assert list(homes) == in_order(list(homes))
+    for name, home in seen.items():
+        assert name in homes or f"{package.__name__}.{home}" in sys.modules
+        assert getattr(package, name) is vars(package)[name]
+
+
+@pytest.mark.parametrize("package", [trio_mcp, types])
+def test_names_can_be_looked_up_and_missing_ones_are_missing(package: ModuleType) -> None:
+    """As with any module."""
+    assert set(package.__all__) <= set(dir(package))
+    assert not hasattr(package, "Nothing")
+    with pytest.raises(AttributeError, match=f"module '{package.__name__}' has no attribute 'Nothing'"):
+        package.Nothing  # noqa: B018 - it is what raises
+    with pytest.raises(ImportError):
+        exec(f"from {package.__name__} import Nothing")
 
 
 def test_the_wire_types_are_listed_in_order() -> None:
@@ -71,6 +97,9 @@ def test_the_wire_types_are_listed_in_order() -> None:
     names = list(types.__all__)
     assert names == in_order(names)
     assert len(set(names)) == len(names)
+    assert set(names) == set(bound_names(types))
+    for name in names:
+        getattr(types, name)
     classes = {name for name, value in vars(types).items() if inspect.isclass(value) and not name.startswith("_")}
     assert classes <= set(names) <= set(vars(types))
 
@@ -112,7 +141,8 @@ def test_importing_loads_no_other_event_loop_and_nothing_that_is_optional() -> N
     """A stdio server starts in the time it takes to import this; extras are loaded when they are used."""
     loaded = run_python("""
         import json, sys
-        import trio_mcp, trio_mcp.types
+        from trio_mcp import *
+        from trio_mcp.types import *
         print(json.dumps(sorted(sys.modules)))
     """)
     packages = {name.split(".")[0] for name in loaded}
@@ -121,6 +151,66 @@ def test_importing_loads_no_other_event_loop_and_nothing_that_is_optional() -> N
         "asyncio", "anyio", "hypercorn", "h11", "h2", "wsproto", "trio_websocket",
         "jsonschema", "jsonschema_rs", "referencing", "pydantic", "httpx", "httpx2", "opentelemetry", "rich", "pytest",
     }  # fmt: skip
+
+
+def test_importing_the_package_alone_loads_next_to_nothing() -> None:
+    """What a name needs is loaded when it is asked for."""
+    loaded = run_python("""
+        import json, sys
+        import trio_mcp
+        print(json.dumps(sorted(sys.modules)))
+    """)
+    assert len(loaded) < 250
+    assert "trio" not in loaded
+
+
+MODULES_OF_A_STDIO_SERVER = 450
+
+
+def test_a_stdio_server_loads_neither_http_nor_a_client_nor_what_it_does_not_use() -> None:
+    """It has answered a call by then. The bound is there to be noticed when it is passed."""
+    loaded = run_python("""
+        import json, sys
+        import trio
+        from trio_mcp import Server, memory_channel_pair
+        from trio_mcp import Incoming, Outgoing
+
+        server = Server("shelf")
+
+        @server.tool
+        async def reserve(title: str, copies: int = 1) -> str:
+            return f"{copies} of {title}"
+
+        def request(id, method, **params):
+            return Outgoing(json.dumps({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).encode())
+
+        async def main():
+            ours, theirs = memory_channel_pair()
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(server.serve_channel, theirs)
+                client = {"name": "t", "version": "1"}
+                hello = request(0, "initialize", protocolVersion="2025-11-25", capabilities={}, clientInfo=client)
+                await ours.send([hello])
+                await ours.receive()
+                await ours.send([request(1, "tools/call", name="reserve", arguments={"title": "Dune"})])
+                (answer,) = await ours.receive()
+                assert b"1 of Dune" in answer.data
+                await ours.send([request(2, "tools/list")])
+                await ours.receive()
+                await ours.aclose()
+
+        trio.run(main)
+        print(json.dumps(sorted(sys.modules)))
+    """)
+    assert len(loaded) < MODULES_OF_A_STDIO_SERVER
+    forbidden = (
+        "asyncio", "hypercorn", "h11", "wsproto", "sqlite3", "email", "http", "urllib.request", "cryptography",
+        "jsonschema", "jsonschema_rs", "trio_mcp._client", "trio_mcp._endpoint", "trio_mcp._hosts", "trio_mcp._http",
+        "trio_mcp._server._files", "trio_mcp._server._sampling", "trio_mcp.types._sampling",
+    )  # fmt: skip
+    assert [
+        name for name in loaded if name.startswith(tuple(f"{one}." for one in forbidden)) or name in forbidden
+    ] == []
 
 
 ROUND_TRIP = """

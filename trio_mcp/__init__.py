@@ -2,7 +2,7 @@
 
 Imports point down only. The floors, lowest first:
 
-    _absent, _version, _errors, _limits, _revisions, _groups
+    _absent, _version, _errors, _lazily, _limits, _revisions, _groups
     types                    what is on the wire, one class per concept
     _codec                   bytes, JSON-RPC messages, wire types
     _core                    the rules of the protocol, without I/O
@@ -19,76 +19,11 @@ Imports point down only. The floors, lowest first:
 
 from __future__ import annotations
 
-from . import types as types
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING, Any, Final
+
 from ._absent import ABSENT as ABSENT
 from ._absent import Absent as Absent
-from ._bindings._http_parameters import HeaderSource as HeaderSource
-from ._bindings._http_parameters import HttpServerParameters as HttpServerParameters
-from ._bindings._memory import MemoryChannel as MemoryChannel
-from ._bindings._memory import memory_channel_pair as memory_channel_pair
-from ._bindings._parameters import StdioServerParameters as StdioServerParameters
-from ._bindings._stderr import StderrSink as StderrSink
-from ._bindings._stream import StreamChannel as StreamChannel
-from ._channel import Channel as Channel
-from ._channel import Incoming as Incoming
-from ._channel import Origin as Origin
-from ._channel import Outgoing as Outgoing
-from ._channel import Received as Received
-from ._channel import TooLarge as TooLarge
-from ._client._cache import CacheStatistics as CacheStatistics
-from ._client._cache import ResponseCache as ResponseCache
-from ._client._call_options import ListOptions as ListOptions
-from ._client._call_options import WorkOptions as WorkOptions
-from ._client._client import Client as Client
-from ._client._connectors import ServesChannels as ServesChannels
-from ._client._connectors import Target as Target
-from ._client._dispatch import OnLog as OnLog
-from ._client._dispatch import OnNotification as OnNotification
-from ._client._elicitation import ElicitAnswer as ElicitAnswer
-from ._client._elicitation import ElicitMode as ElicitMode
-from ._client._elicitation import OnElicit as OnElicit
-from ._client._elicitation import OnElicitationComplete as OnElicitationComplete
-from ._client._events import Events as Events
-from ._client._extension import ClientExtension as ClientExtension
-from ._client._extension import ExtensionClient as ExtensionClient
-from ._client._extension import ExtensionNotificationHandler as ExtensionNotificationHandler
-from ._client._extension import ResultHandler as ResultHandler
-from ._client._open import ClientOptions as ClientOptions
-from ._client._open import Era as Era
-from ._client._open import open_client as open_client
-from ._client._open import run_client as run_client
-from ._client._pages import PageIterator as PageIterator
-from ._client._pages import Pages as Pages
-from ._client._progress import ProgressTarget as ProgressTarget
-from ._client._questions import RequestHandler as RequestHandler
-from ._client._roots import RootLike as RootLike
-from ._client._roots import Roots as Roots
-from ._client._sampling import OnSample as OnSample
-from ._client._sampling import SampleAnswer as SampleAnswer
-from ._codec._jsonrpc import Encoded as Encoded
-from ._codec._jsonrpc import Notification as Notification
-from ._codec._jsonrpc import RequestId as RequestId
-from ._core._changes import Change as Change
-from ._core._changes import PromptsListChanged as PromptsListChanged
-from ._core._changes import ResourcesListChanged as ResourcesListChanged
-from ._core._changes import ResourceUpdated as ResourceUpdated
-from ._core._changes import Resynced as Resynced
-from ._core._changes import ToolsListChanged as ToolsListChanged
-from ._core._http_admission import HttpRefused as HttpRefused
-from ._core._http_settings import HttpServerSettings as HttpServerSettings
-from ._core._restart import RestartPolicy as RestartPolicy
-from ._core._uri_template import TemplateValue as TemplateValue
-from ._core._uri_template import UriTemplate as UriTemplate
-from ._endpoint._call import Authenticate as Authenticate
-from ._endpoint._call import HttpCall as HttpCall
-from ._endpoint._endpoint import Endpoint as Endpoint
-from ._endpoint._endpoint import EndpointStatistics as EndpointStatistics
-from ._endpoint._endpoint import open_endpoint as open_endpoint
-from ._endpoint._event_store import EventStore as EventStore
-from ._endpoint._event_store import MemoryEventStore as MemoryEventStore
-from ._endpoint._event_store import StoredEvent as StoredEvent
-from ._endpoint._sqlite_events import SqliteEventStore as SqliteEventStore
-from ._endpoint._sqlite_events import open_sqlite_event_store as open_sqlite_event_store
 from ._errors import ConnectionLost as ConnectionLost
 from ._errors import HttpStatusError as HttpStatusError
 from ._errors import Lagged as Lagged
@@ -100,50 +35,121 @@ from ._errors import RequestError as RequestError
 from ._errors import ResourceNotFound as ResourceNotFound
 from ._errors import SessionLost as SessionLost
 from ._errors import ToolError as ToolError
-from ._hosts._asgi import McpASGI as McpASGI
-from ._hosts._serve_http import serve_http as serve_http
-from ._http._asgi import AsgiApplication as AsgiApplication
-from ._http._asgi import AsgiClient as AsgiClient
-from ._http._asgi import open_asgi_client as open_asgi_client
-from ._http._settings import HttpSettings as HttpSettings
-from ._limits import Limits as Limits
-from ._peer._exchange import OnProgress as OnProgress
-from ._peer._exchange import Progress as Progress
-from ._peer._middleware import CallNext as CallNext
-from ._peer._middleware import Message as Message
-from ._peer._middleware import Middleware as Middleware
-from ._peer._peer import OnFrame as OnFrame
-from ._peer._peer import PeerStatistics as PeerStatistics
-from ._peer._silence import SilenceScope as SilenceScope
-from ._peer._silence import fail_after_silence as fail_after_silence
-from ._revisions import Revision as Revision
-from ._schema import Field as Field
-from ._server._application import MethodHandler as MethodHandler
-from ._server._asking import CapabilityMissing as CapabilityMissing
-from ._server._caching import CacheHint as CacheHint
-from ._server._context import Context as Context
-from ._server._context import ProgressReporter as ProgressReporter
-from ._server._depends import Depends as Depends
-from ._server._elicitation import Elicitation as Elicitation
-from ._server._elicitation import URLElicitationRequired as URLElicitationRequired
-from ._server._extension import ServerExtension as ServerExtension
-from ._server._input_required import InputRequired as InputRequired
-from ._server._interim import ExtensionResult as ExtensionResult
-from ._server._log_handler import LogHandler as LogHandler
-from ._server._media import Audio as Audio
-from ._server._media import File as File
-from ._server._media import Image as Image
-from ._server._notifications import NotificationContext as NotificationContext
-from ._server._notifications import NotificationHandler as NotificationHandler
-from ._server._prompts import assistant_message as assistant_message
-from ._server._prompts import user_message as user_message
-from ._server._sampling import Preferences as Preferences
-from ._server._sampling import SamplingInput as SamplingInput
-from ._server._serve import run_until_signal as run_until_signal
-from ._server._serve import serve_stdio as serve_stdio
-from ._server._server import Server as Server
-from ._server._shutdown import Shutdown as Shutdown
+from ._lazily import importer as _importer
 from ._version import __version__ as __version__
+
+if TYPE_CHECKING:
+    from . import types as types
+    from ._bindings._http_parameters import HeaderSource as HeaderSource
+    from ._bindings._http_parameters import HttpServerParameters as HttpServerParameters
+    from ._bindings._memory import MemoryChannel as MemoryChannel
+    from ._bindings._memory import memory_channel_pair as memory_channel_pair
+    from ._bindings._parameters import StdioServerParameters as StdioServerParameters
+    from ._bindings._stderr import StderrSink as StderrSink
+    from ._bindings._stream import StreamChannel as StreamChannel
+    from ._channel import Channel as Channel
+    from ._channel import Incoming as Incoming
+    from ._channel import Origin as Origin
+    from ._channel import Outgoing as Outgoing
+    from ._channel import Received as Received
+    from ._channel import TooLarge as TooLarge
+    from ._client._cache import CacheStatistics as CacheStatistics
+    from ._client._cache import ResponseCache as ResponseCache
+    from ._client._call_options import ListOptions as ListOptions
+    from ._client._call_options import WorkOptions as WorkOptions
+    from ._client._client import Client as Client
+    from ._client._connectors import ServesChannels as ServesChannels
+    from ._client._connectors import Target as Target
+    from ._client._dispatch import OnLog as OnLog
+    from ._client._dispatch import OnNotification as OnNotification
+    from ._client._elicitation import ElicitAnswer as ElicitAnswer
+    from ._client._elicitation import ElicitMode as ElicitMode
+    from ._client._elicitation import OnElicit as OnElicit
+    from ._client._elicitation import OnElicitationComplete as OnElicitationComplete
+    from ._client._events import Events as Events
+    from ._client._extension import ClientExtension as ClientExtension
+    from ._client._extension import ExtensionClient as ExtensionClient
+    from ._client._extension import ExtensionNotificationHandler as ExtensionNotificationHandler
+    from ._client._extension import ResultHandler as ResultHandler
+    from ._client._open import ClientOptions as ClientOptions
+    from ._client._open import Era as Era
+    from ._client._open import open_client as open_client
+    from ._client._open import run_client as run_client
+    from ._client._pages import PageIterator as PageIterator
+    from ._client._pages import Pages as Pages
+    from ._client._progress import ProgressTarget as ProgressTarget
+    from ._client._questions import RequestHandler as RequestHandler
+    from ._client._roots import RootLike as RootLike
+    from ._client._roots import Roots as Roots
+    from ._client._sampling import OnSample as OnSample
+    from ._client._sampling import SampleAnswer as SampleAnswer
+    from ._codec._jsonrpc import Encoded as Encoded
+    from ._codec._jsonrpc import Notification as Notification
+    from ._codec._jsonrpc import RequestId as RequestId
+    from ._core._changes import Change as Change
+    from ._core._changes import PromptsListChanged as PromptsListChanged
+    from ._core._changes import ResourcesListChanged as ResourcesListChanged
+    from ._core._changes import ResourceUpdated as ResourceUpdated
+    from ._core._changes import Resynced as Resynced
+    from ._core._changes import ToolsListChanged as ToolsListChanged
+    from ._core._http_admission import HttpRefused as HttpRefused
+    from ._core._http_settings import HttpServerSettings as HttpServerSettings
+    from ._core._restart import RestartPolicy as RestartPolicy
+    from ._core._uri_template import TemplateValue as TemplateValue
+    from ._core._uri_template import UriTemplate as UriTemplate
+    from ._endpoint._call import Authenticate as Authenticate
+    from ._endpoint._call import HttpCall as HttpCall
+    from ._endpoint._endpoint import Endpoint as Endpoint
+    from ._endpoint._endpoint import EndpointStatistics as EndpointStatistics
+    from ._endpoint._endpoint import open_endpoint as open_endpoint
+    from ._endpoint._event_store import EventStore as EventStore
+    from ._endpoint._event_store import MemoryEventStore as MemoryEventStore
+    from ._endpoint._event_store import StoredEvent as StoredEvent
+    from ._endpoint._sqlite_events import SqliteEventStore as SqliteEventStore
+    from ._endpoint._sqlite_events import open_sqlite_event_store as open_sqlite_event_store
+    from ._hosts._asgi import McpASGI as McpASGI
+    from ._hosts._serve_http import serve_http as serve_http
+    from ._http._asgi import AsgiApplication as AsgiApplication
+    from ._http._asgi import AsgiClient as AsgiClient
+    from ._http._asgi import open_asgi_client as open_asgi_client
+    from ._http._settings import HttpSettings as HttpSettings
+    from ._limits import Limits as Limits
+    from ._peer._exchange import OnProgress as OnProgress
+    from ._peer._exchange import Progress as Progress
+    from ._peer._middleware import CallNext as CallNext
+    from ._peer._middleware import Message as Message
+    from ._peer._middleware import Middleware as Middleware
+    from ._peer._peer import OnFrame as OnFrame
+    from ._peer._peer import PeerStatistics as PeerStatistics
+    from ._peer._silence import SilenceScope as SilenceScope
+    from ._peer._silence import fail_after_silence as fail_after_silence
+    from ._revisions import Revision as Revision
+    from ._schema import Field as Field
+    from ._server._application import MethodHandler as MethodHandler
+    from ._server._asking import CapabilityMissing as CapabilityMissing
+    from ._server._caching import CacheHint as CacheHint
+    from ._server._context import Context as Context
+    from ._server._context import ProgressReporter as ProgressReporter
+    from ._server._depends import Depends as Depends
+    from ._server._elicitation import Elicitation as Elicitation
+    from ._server._elicitation import URLElicitationRequired as URLElicitationRequired
+    from ._server._extension import ServerExtension as ServerExtension
+    from ._server._input_required import InputRequired as InputRequired
+    from ._server._interim import ExtensionResult as ExtensionResult
+    from ._server._log_handler import LogHandler as LogHandler
+    from ._server._media import Audio as Audio
+    from ._server._media import File as File
+    from ._server._media import Image as Image
+    from ._server._notifications import NotificationContext as NotificationContext
+    from ._server._notifications import NotificationHandler as NotificationHandler
+    from ._server._prompts import assistant_message as assistant_message
+    from ._server._prompts import user_message as user_message
+    from ._server._sampling import Preferences as Preferences
+    from ._server._sampling import SamplingInput as SamplingInput
+    from ._server._serve import run_until_signal as run_until_signal
+    from ._server._serve import serve_stdio as serve_stdio
+    from ._server._server import Server as Server
+    from ._server._shutdown import Shutdown as Shutdown
 
 __all__ = [
     "ABSENT",
@@ -273,7 +279,141 @@ __all__ = [
     "user_message",
 ]
 
-# Tracebacks and documentation show where a name is found, not where it is kept. Aliases have no home to move.
-for _public in [globals()[name] for name in __all__]:
+_HOMES: Final = {
+    "AsgiApplication": "_http._asgi",
+    "AsgiClient": "_http._asgi",
+    "Audio": "_server._media",
+    "Authenticate": "_endpoint._call",
+    "CacheHint": "_server._caching",
+    "CacheStatistics": "_client._cache",
+    "CallNext": "_peer._middleware",
+    "CapabilityMissing": "_server._asking",
+    "Change": "_core._changes",
+    "Channel": "_channel",
+    "Client": "_client._client",
+    "ClientExtension": "_client._extension",
+    "ClientOptions": "_client._open",
+    "Context": "_server._context",
+    "Depends": "_server._depends",
+    "ElicitAnswer": "_client._elicitation",
+    "ElicitMode": "_client._elicitation",
+    "Elicitation": "_server._elicitation",
+    "Encoded": "_codec._jsonrpc",
+    "Endpoint": "_endpoint._endpoint",
+    "EndpointStatistics": "_endpoint._endpoint",
+    "Era": "_client._open",
+    "EventStore": "_endpoint._event_store",
+    "Events": "_client._events",
+    "ExtensionClient": "_client._extension",
+    "ExtensionNotificationHandler": "_client._extension",
+    "ExtensionResult": "_server._interim",
+    "Field": "_schema",
+    "File": "_server._media",
+    "HeaderSource": "_bindings._http_parameters",
+    "HttpCall": "_endpoint._call",
+    "HttpRefused": "_core._http_admission",
+    "HttpServerParameters": "_bindings._http_parameters",
+    "HttpServerSettings": "_core._http_settings",
+    "HttpSettings": "_http._settings",
+    "Image": "_server._media",
+    "Incoming": "_channel",
+    "InputRequired": "_server._input_required",
+    "Limits": "_limits",
+    "ListOptions": "_client._call_options",
+    "LogHandler": "_server._log_handler",
+    "McpASGI": "_hosts._asgi",
+    "MemoryChannel": "_bindings._memory",
+    "MemoryEventStore": "_endpoint._event_store",
+    "Message": "_peer._middleware",
+    "MethodHandler": "_server._application",
+    "Middleware": "_peer._middleware",
+    "Notification": "_codec._jsonrpc",
+    "NotificationContext": "_server._notifications",
+    "NotificationHandler": "_server._notifications",
+    "OnElicit": "_client._elicitation",
+    "OnElicitationComplete": "_client._elicitation",
+    "OnFrame": "_peer._peer",
+    "OnLog": "_client._dispatch",
+    "OnNotification": "_client._dispatch",
+    "OnProgress": "_peer._exchange",
+    "OnSample": "_client._sampling",
+    "Origin": "_channel",
+    "Outgoing": "_channel",
+    "PageIterator": "_client._pages",
+    "Pages": "_client._pages",
+    "PeerStatistics": "_peer._peer",
+    "Preferences": "_server._sampling",
+    "Progress": "_peer._exchange",
+    "ProgressReporter": "_server._context",
+    "ProgressTarget": "_client._progress",
+    "PromptsListChanged": "_core._changes",
+    "Received": "_channel",
+    "RequestHandler": "_client._questions",
+    "RequestId": "_codec._jsonrpc",
+    "ResourceUpdated": "_core._changes",
+    "ResourcesListChanged": "_core._changes",
+    "ResponseCache": "_client._cache",
+    "RestartPolicy": "_core._restart",
+    "ResultHandler": "_client._extension",
+    "Resynced": "_core._changes",
+    "Revision": "_revisions",
+    "RootLike": "_client._roots",
+    "Roots": "_client._roots",
+    "SampleAnswer": "_client._sampling",
+    "SamplingInput": "_server._sampling",
+    "Server": "_server._server",
+    "ServerExtension": "_server._extension",
+    "ServesChannels": "_client._connectors",
+    "Shutdown": "_server._shutdown",
+    "SilenceScope": "_peer._silence",
+    "SqliteEventStore": "_endpoint._sqlite_events",
+    "StderrSink": "_bindings._stderr",
+    "StdioServerParameters": "_bindings._parameters",
+    "StoredEvent": "_endpoint._event_store",
+    "StreamChannel": "_bindings._stream",
+    "Target": "_client._connectors",
+    "TemplateValue": "_core._uri_template",
+    "TooLarge": "_channel",
+    "ToolsListChanged": "_core._changes",
+    "URLElicitationRequired": "_server._elicitation",
+    "UriTemplate": "_core._uri_template",
+    "WorkOptions": "_client._call_options",
+    "assistant_message": "_server._prompts",
+    "fail_after_silence": "_peer._silence",
+    "memory_channel_pair": "_bindings._memory",
+    "open_asgi_client": "_http._asgi",
+    "open_client": "_client._open",
+    "open_endpoint": "_endpoint._endpoint",
+    "open_sqlite_event_store": "_endpoint._sqlite_events",
+    "run_client": "_client._open",
+    "run_until_signal": "_server._serve",
+    "serve_http": "_hosts._serve_http",
+    "serve_stdio": "_server._serve",
+    "types": "types",
+    "user_message": "_server._prompts",
+}
+"""Where each name lives that is imported when it is first asked for."""
+
+if not TYPE_CHECKING:  # who checks types would take every name for one that is there
+    _import: Final = _importer(__name__, _HOMES)
+
+    def __getattr__(name: str) -> Any:
+        value = _import(name)
+        if name == "Server":
+            # Servers do not know the floors above them, and most of them are never asked to serve HTTP.
+            _import_module("._server._serve", __name__).register_http(_run_http)
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def _run_http(*args: Any, **options: Any) -> None:
+    _import_module("._hosts._serve_http", __name__).run_http(*args, **options)
+
+
+# What users catch or compare is here from the start, and says so.
+for _public in [globals()[_name] for _name in __all__ if _name in globals()]:
     if getattr(_public, "__module__", "").startswith(f"{__name__}._") and hasattr(_public, "__qualname__"):
         _public.__module__ = __name__

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeAlias, final, runtime_checkable
 
 import attrs
+import trio
 
 from ._absent import ABSENT
 from ._codec._jsonrpc import Notification, RequestId
@@ -127,6 +128,23 @@ class Channel(abc.ABC):
             ConnectionLost: The connection failed, and why.
             trio.ClosedResourceError: `aclose` was called here.
         """
+
+    def send_nowait(self, messages: Sequence[Outgoing]) -> bool:
+        """Hand messages to the wire, in order, if it takes them now. Never called while `send` is running.
+
+        It saves the way through the task that calls `send`. The default takes nothing.
+
+        Returns:
+            Whether the wire has all of them. If not, it has begun to take them, and the channel keeps the rest:
+            the next `send`, which may have nothing more to say, begins with that.
+
+        Raises:
+            trio.WouldBlock: Nothing was taken.
+            ConnectionLost: The connection failed, and why.
+            trio.ClosedResourceError: `aclose` was called here.
+        """
+        del messages
+        raise trio.WouldBlock
 
     def has_room(self, origin: Origin | None) -> bool:
         """Whether more may be said of what came from an origin; for `None`, of nothing in particular.

@@ -33,23 +33,28 @@ __all__ = [
     "MethodRule",
     "Revision",
     "Side",
+    "may_send",
 ]
 
 
 @final
 class Revision(enum.StrEnum):
-    """A released revision of the specification. Compares by date, as text and as a revision."""
+    """A released revision of the specification. Compares by date, as text and as a revision.
+
+    Attributes:
+        is_modern: Whether each request carries its revision (2026-07-28 on), instead of a handshake.
+    """
+
+    is_modern: bool
+
+    def __init__(self, date: str) -> None:
+        self.is_modern = date >= "2026-07-28"
 
     V2024_11_05 = "2024-11-05"
     V2025_03_26 = "2025-03-26"
     V2025_06_18 = "2025-06-18"
     V2025_11_25 = "2025-11-25"
     V2026_07_28 = "2026-07-28"
-
-    @property
-    def is_modern(self) -> bool:
-        """Whether each request carries its revision (2026-07-28 on), instead of a handshake."""
-        return self >= Revision.V2026_07_28
 
 
 MODERN: Final = tuple(r for r in Revision if r.is_modern)
@@ -166,3 +171,14 @@ METHODS: Final[Mapping[str, MethodRule]] = MappingProxyType(
     }
 )
 """Every method of the core protocol. A method that is not here is the user's or an extension's own."""
+
+_ALLOWED: Final = {
+    (side, revision): frozenset(method for method, rule in METHODS.items() if rule.allows(side, revision))
+    for side in (Side.CLIENT, Side.SERVER)
+    for revision in Revision
+}
+
+
+def may_send(side: Side, method: str, revision: Revision) -> bool:
+    """Whether a side may send a method to a peer of a revision, as far as the core protocol says."""
+    return method in _ALLOWED[side, revision] or method not in METHODS

@@ -7,7 +7,6 @@ import os
 import random
 from typing import Any
 
-import pytest
 import trio
 import trio.testing
 from lines import LINES, open_line

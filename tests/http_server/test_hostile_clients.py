@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.timeout(90), pytest.mark.usefixtures("host")]
 Attack: TypeAlias = Callable[[trio.SocketStream], Awaitable[object]]
 
 PLACES: Final = 18
-"""Connections at once: fewer than there are attackers."""
+"""Connections at once: fewer than there are attackers, who get half of them."""
 
 ATTACKERS: Final = 30
 CALLS: Final = 8
@@ -39,12 +39,14 @@ THEIRS: Final = "127.0.0.2" if sys.platform == "linux" else None
 
 SETTINGS: Final = HttpServerSettings(
     max_connections=PLACES,
+    max_connections_per_address=PLACES // 2 if sys.platform == "linux" else PLACES,
     max_requests_per_principal=PLACES // 3,
     max_head_bytes=16 * 1024,
     max_body_bytes=256 * 1024,
-    body_timeout=2.0,
-    send_timeout=2.0,
-    idle_timeout=30.0,  # nobody who is slow is cut by this while the test runs
+    # Nobody who is slow is cut by these before the others have been answered: that is not what keeps the server up.
+    body_timeout=20.0,
+    send_timeout=20.0,
+    idle_timeout=30.0,
 )
 
 
@@ -99,8 +101,8 @@ async def sends_its_body_slowly(stream: trio.SocketStream) -> None:
 async def sends_small_chunks(stream: trio.SocketStream) -> None:
     await stream.send_all(head_for(0).replace(b"Content-Length: 0", b"Transfer-Encoding: chunked"))
     while True:
-        await stream.send_all(b"1;x=y\r\n \r\n" * 100)
-        await trio.sleep(0.01)
+        await stream.send_all(b"1;x=y\r\n \r\n" * 50)
+        await trio.sleep(0.1)
 
 
 async def sends_bad_chunks(stream: trio.SocketStream) -> None:
@@ -150,7 +152,7 @@ async def sends_many_at_once(stream: trio.SocketStream) -> None:
     requests = request_for(call_tool("add", a=1, b=1)) * 200
     while True:
         await stream.send_all(requests)
-        await trio.sleep(0.2)
+        await trio.sleep(2)
 
 
 async def stops_sending(stream: trio.SocketStream) -> None:
@@ -277,12 +279,14 @@ async def speaks_plain_http(stream: trio.SocketStream) -> None:
     await read_to_end(stream)
 
 
+CARELESS: Final = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+CARELESS.check_hostname, CARELESS.verify_mode = False, ssl.CERT_NONE
+CARELESS.set_alpn_protocols(["h2"])
+
+
 async def breaks_its_records(stream: trio.SocketStream) -> None:
     """Agrees on TLS, offering HTTP/2 alone, and then sends what no key fits."""
-    context = ssl.create_default_context()
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    context.set_alpn_protocols(["h2"])
-    secured = trio.SSLStream(stream, context)
+    secured = trio.SSLStream(stream, CARELESS)
     await secured.do_handshake()
     assert secured.selected_alpn_protocol() != "h2"
     await stream.send_all(bytes.fromhex("1703030100") + os.urandom(256))

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import ssl
@@ -81,6 +82,11 @@ async def until(condition: Any) -> None:
             await trio.sleep(0.01)
 
 
+@pytest.mark.spec("basic/transports", "Backwards Compatibility")
+@pytest.mark.spec("basic/transports/streamable-http", "Backward Compatibility")
+@pytest.mark.spec("basic/transports/streamable-http", "Earlier Streamable HTTP Revisions")
+@pytest.mark.spec("basic/transports/streamable-http", "HTTP+SSE Transport (2024-11-05)")
+@pytest.mark.spec("basic/transports/index", "Backward Compatibility")
 @pytest.mark.parametrize("revision", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"])
 async def test_clients_of_every_revision_use_one_endpoint(revision: str) -> None:
     """The era and the revision are told apart request by request; the oldest has a transport of its own."""
@@ -98,6 +104,7 @@ async def test_clients_of_every_revision_use_one_endpoint(revision: str) -> None
                 assert [getattr(block, "text", None) for block in result.content] == ["3"]
 
 
+@pytest.mark.spec("basic/transports/streamable-http", "Security & Endpoint", revisions="2026-07-28")
 @pytest.mark.parametrize(
     ("headers", "status", "named"),
     [
@@ -125,6 +132,27 @@ async def test_who_is_let_in(
     assert named in body.decode()
     if status in (421, 403):
         assert named in caplog.text
+
+
+@pytest.mark.spec("basic/transports", "Security Warning")
+@pytest.mark.parametrize("revision", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"])
+async def test_pages_of_strangers_begin_no_session(revision: str) -> None:
+    """Neither by their own name nor by one that they have made to point here (DNS rebinding)."""
+    body = json.dumps(initialize(revision)).encode()
+    with trio.fail_after(20):
+        async with serving(make_server(), HttpServerSettings(sse=True)) as served:
+            for headers, status in (
+                ({"Origin": "http://evil.example.com"}, 403),
+                ({"Host": "evil.example.com"}, 421),
+            ):
+                async with served.wire() as wire:
+                    request = wire.head(len(body), headers) + body
+                    if revision == "2024-11-05":
+                        request = wire.head(0, headers, "GET").replace(b"GET /mcp", b"GET /sse")
+                    await wire.stream.send_all(request)
+                    refused, said = await wire.answer()
+                assert refused == status
+                assert b"allowed_" in said
 
 
 @pytest.mark.parametrize("declared", [True, False])
@@ -168,6 +196,7 @@ async def test_a_body_that_stops_short_costs_only_itself() -> None:
             assert (await served.raw.send(call_tool("add", a=1, b=1))).status == 200
 
 
+@pytest.mark.spec("basic/transports/streamable-http", "Cancellation", revisions="2026-07-28")
 @pytest.mark.parametrize("text", ["", "hello"])
 async def test_a_disconnect_cancels_the_handler(text: str) -> None:
     """ "Cancellation", as JSON and as a stream, over a real connection."""
@@ -291,29 +320,32 @@ async def test_connections_are_bounded() -> None:
 
 
 async def test_who_rests_gives_way(caplog: pytest.LogCaptureFixture) -> None:
-    """When there are no more places: first the one that has rested longest, never one at work. The log says so once."""
+    """To others of its address, which gets only so many places; the longest first. The log says so once."""
     log: list[str] = []
+    settings = HttpServerSettings(max_connections_per_address=3)
     with trio.fail_after(20):
         async with (
-            serving(make_server(log), HttpServerSettings(max_connections=3)) as served,
+            serving(make_server(log), settings) as served,
             served.wire() as silent,
             served.wire() as working,
             served.wire() as kept,
         ):
-            await working.stream.send_all(working.request(call_tool("nap", seconds=2.0)))
+            await working.stream.send_all(working.request(call_tool("hang")))
+            await until(lambda: log == ["began"])
             for _ in range(2):
                 await kept.stream.send_all(kept.request(call_tool("add", a=1, b=1)))
                 assert (await kept.answer())[0] == 200
             async with served.wire() as fourth:
                 await fourth.stream.send_all(fourth.request(call_tool("hang")))
-                await until(lambda: log == ["began"])
                 assert await silent.wait_closed() == b""
                 async with served.wire() as fifth:
-                    await fifth.stream.send_all(fifth.request(call_tool("add", a=1, b=1)))
-                    assert (await fifth.answer())[0] == 200
+                    await fifth.stream.send_all(fifth.request(call_tool("hang")))
                     assert await kept.wait_closed() == b""
-            assert b"rested" in (await working.answer())[1]
-    assert caplog.text.count("max_connections") == 1
+                    await until(lambda: log == ["began"] * 3)
+                    async with served.wire() as sixth:
+                        assert await sixth.wait_closed() == b""
+    assert log == ["began"] * 3 + ["ended"] * 3
+    assert caplog.text.count("max_connections_per_address") == 1
 
 
 async def test_who_has_gone_takes_no_place() -> None:

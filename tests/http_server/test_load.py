@@ -20,11 +20,14 @@ ANSWERS: Final = 400
 
 ROUNDS: Final = 3
 
+HOSTS: Final = pytest.mark.parametrize("http", ["hypercorn", "lean"])
 
-async def test_every_answer_is_right_and_memory_does_not_grow() -> None:
+
+@HOSTS
+async def test_every_answer_is_right_and_memory_does_not_grow(http: str) -> None:
     """Calls, streams, whole sessions and calls that are left, in both eras. The first two rounds fill what is kept."""
     with trio.fail_after(200):
-        async with running_server() as server:
+        async with running_server(http) as server:
             load = Load(server.port)
 
             def until(answers: int) -> Callable[[], bool]:
@@ -43,10 +46,11 @@ async def test_every_answer_is_right_and_memory_does_not_grow() -> None:
     assert server.said == b"left\n"  # and nothing went wrong
 
 
-async def test_sigterm_answers_what_is_in_flight() -> None:
+@HOSTS
+async def test_sigterm_answers_what_is_in_flight(http: str) -> None:
     """A call on each of many connections, and the process ends well within its bounds."""
     with trio.fail_after(100):
-        async with running_server() as server:
+        async with running_server(http) as server:
             load = Load(server.port)
             answers: list[str] = []
             begun: list[None] = []

@@ -6,24 +6,24 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from trio_mcp._hosts._places import CROWD_SECONDS, REST_SECONDS, Places
+from trio_mcp._hosts._places import REST_SECONDS, Places
 
 
 class Hall:
     """Some places, and who had to go."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, address_limit: int = 100) -> None:
         self.gone: list[str] = []
-        self.places = Places[str](limit, self.gone.append)
+        self.places = Places[str](limit, address_limit, self.gone.append)
 
-    async def admit(self, name: str, address: str) -> float:
+    async def admit(self, name: str, address: str | None = None) -> float:
         """Let one in; return how long that took. Who is cut leaves."""
         began = trio.current_time()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._see_off, len(self.gone))
             await self.places.wait_place()
             nursery.cancel_scope.cancel()
-        self.places.enter(name, address)
+        assert self.places.enter(name, address)
         return trio.current_time() - began
 
     async def _see_off(self, known: int) -> None:
@@ -42,19 +42,8 @@ async def test_places_are_given_while_there_are_any(autojump_clock: MockClock) -
     assert hall.gone == []
 
 
-async def test_a_crowd_gives_way_first_and_soon(autojump_clock: MockClock) -> None:
-    """An address with more than half of the places, though others have rested longer."""
-    hall = Hall(5)
-    await hall.admit("good", "x")
-    for name in ("a", "b", "c", "d"):
-        await hall.admit(name, "crowd")
-    for number, name in enumerate(("e", "f", "g")):
-        assert await hall.admit(name, "crowd") == pytest.approx(CROWD_SECONDS if number == 0 else 0, abs=0.1)
-    assert hall.gone == ["a", "b", "c"]
-
-
-async def test_others_give_way_after_a_while(autojump_clock: MockClock) -> None:
-    """Who has rested longest goes first."""
+async def test_who_has_rested_longest_gives_way(autojump_clock: MockClock) -> None:
+    """After a while: whoever has just asked something may be about to ask again."""
     hall = Hall(2)
     await hall.admit("a", "x")
     await trio.sleep(1)
@@ -75,8 +64,28 @@ async def test_who_works_never_goes(autojump_clock: MockClock) -> None:
         await hall.places.wait_place()
     assert (scope.cancelled_caught, hall.gone) == (True, [])
     hall.places.rest("a")
-    assert await hall.admit("b", "y") == pytest.approx(CROWD_SECONDS, abs=0.1)
+    assert await hall.admit("b", "y") == pytest.approx(REST_SECONDS, abs=0.1)
     assert hall.gone == ["a"]
+
+
+async def test_an_address_gets_only_so_many() -> None:
+    """Its own give way to its own, at once; if all of them work it gets no more. Others are not touched."""
+    hall = Hall(10, address_limit=2)
+    places = hall.places
+    assert places.enter("good", "y")
+    assert [places.enter(name, "x") for name in ("a", "b", "c")] == [True] * 3
+    assert hall.gone == ["a"]
+    places.work("c")
+    assert places.enter("d", "x")
+    assert hall.gone == ["a", "b"]
+    places.work("d")
+    assert not places.enter("e", "x")
+    for name in ("a", "b", "c"):  # in whatever order they leave
+        places.leave(name)
+    assert places.enter("f", "x")
+    assert hall.gone == ["a", "b"]
+    assert [places.enter(f"unknown {number}", None) for number in range(5)] == [True] * 5
+    await trio.lowlevel.checkpoint()
 
 
 async def test_one_is_cut_for_one_that_comes(autojump_clock: MockClock) -> None:

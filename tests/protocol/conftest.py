@@ -31,10 +31,11 @@ the client; being told of changes; a log level that is kept. `test_http_modes.py
 
 def _is_possible(item: pytest.Item) -> bool:
     callspec: Any = getattr(item, "callspec", None)
-    mode = None if callspec is None else callspec.params.get("binding")
+    params: dict[str, Any] = {} if callspec is None else callspec.params
+    mode: str = params.get("binding", "")
     if mode not in MODES or "meeting" not in getattr(item, "fixturenames", ()):
         return True
-    revision = Revision(callspec.params["revision"])
+    revision = Revision(params["revision"])
     needs = {need for mark in item.iter_markers("needs") for need in mark.args}
     # HTTP+SSE has no modes, and the modern era no other state than none.
     return revision in MODES[mode] and not needs & LACKING[mode]

@@ -21,6 +21,9 @@ async def still_works(meeting: Meeting) -> None:
     assert text_of(await meeting.client.call_tool("echo", {"text": "still here"})) == "still here"
 
 
+@pytest.mark.spec("basic/transports/index", "Cancellation")
+@pytest.mark.spec("basic/transports/stdio", "Cancellation")
+@pytest.mark.spec("basic/transports/streamable-http", "Cancellation")
 @shows(PAGES, "Cancellation Flow")
 @shows(PAGES, "Behavior Requirements")
 @pytest.mark.spec(PAGES[1], "Transport-Specific Cancellation")

@@ -88,7 +88,8 @@ async def test_without_sessions_a_client_can_be_asked_nothing(
     """Nobody remembers what it can do. The refusal is that of a client that cannot, and comes at once."""
     error = await meeting.refused(lambda: meeting.client.call_tool(tool, arguments), -32600)
     if meeting.revision >= Revision.V2025_06_18 or capability != "elicitation":
-        assert list(error.data["requiredCapabilities"]) == [capability]  # type: ignore[index]
+        required: Any = error.data
+        assert list(required["requiredCapabilities"]) == [capability]
     assert not [m for m in meeting.received if "method" in m]
     asked = await meeting.client.call_tool("ask", {"form": "name"})
     assert text_of(asked).startswith("cannot ask: ")

@@ -71,7 +71,9 @@ class Hosted:
         fields = [(name, value.strip(b" \t")) for name, value in request.headers]  # h11 sends no blanks
         request = attrs.evolve(request, headers=fields)
         near, far = trio.testing.lockstep_stream_pair()
-        self._nursery.start_soon(self._open_connection(MemoryWire(far), Places(1_000, lambda wire: wire.cut())).serve)  # noqa: ASYNC113 - as over a network
+        places = Places[Wire](1_000, 1_000, lambda wire: wire.cut())
+        served = self._open_connection(MemoryWire(far), places)
+        self._nursery.start_soon(served.serve)  # noqa: ASYNC113 - as over a network
         connection = HttpConnection(near, "a host in this process", max_head_bytes=1 << 20)
         try:
             yield await connection.start(request)

@@ -24,7 +24,8 @@ CONNECTIONS: Final = 64
 
 _PROGRAM: Final = """
 import logging, sys, trio
-from trio_mcp import Context, HttpServerSettings, Server
+from functools import partial
+from trio_mcp import Context, HttpServerSettings, Server, run_until_signal, serve_http
 
 logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="%(levelname)s %(message)s")
 server = Server("loaded")
@@ -46,7 +47,8 @@ async def nap(seconds: float) -> str:
     await trio.sleep(seconds)
     return "rested"
 
-server.run("streamable-http", port=0, settings=HttpServerSettings(max_requests_per_principal=1_000))
+settings = HttpServerSettings(max_requests_per_principal=1_000)
+run_until_signal(partial(serve_http, server, port=0, http=sys.argv[1], settings=settings))
 print("left", flush=True)
 """
 
@@ -73,10 +75,10 @@ class LoadedServer:
 
 
 @asynccontextmanager
-async def running_server() -> AsyncGenerator[LoadedServer]:
+async def running_server(http: str = "hypercorn") -> AsyncGenerator[LoadedServer]:
     """Run the server while the block runs. Killed, if it has not ended by then."""
     process = await trio.lowlevel.open_process(
-        [sys.executable, "-c", _PROGRAM], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        [sys.executable, "-c", _PROGRAM, http], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
     assert process.stdout is not None
     try:
@@ -266,8 +268,8 @@ def _for_seconds(seconds: float) -> Callable[[], bool]:
     return lambda: time.monotonic() < until
 
 
-async def _main(minutes: float) -> None:
-    async with running_server() as server:
+async def _main(minutes: float, http: str) -> None:
+    async with running_server(http) as server:
         load = Load(server.port)
         began = time.monotonic()
         before, seconds = 0, 15.0
@@ -308,4 +310,6 @@ async def _main(minutes: float) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=4)
-    trio.run(_main, parser.parse_args().minutes)
+    parser.add_argument("--http", choices=["hypercorn", "lean"], default="hypercorn")
+    options = parser.parse_args()
+    trio.run(_main, options.minutes, options.http)

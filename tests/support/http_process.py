@@ -38,7 +38,8 @@ class HttpProcess:
             text=True,
         )
         assert self._process.stdout is not None
-        said = self._process.stdout.readline()
+        with self._process.stdout as stdout:
+            said = stdout.readline()
         assert said, "the server did not start"
         self.port = int(said.partition("://")[2].partition(":")[2].partition("/")[0])
         self.pid = self._process.pid
@@ -58,10 +59,7 @@ class HttpProcess:
         try:
             return self._process.wait(ENOUGH)
         finally:
-            self._process.kill()
-            self._process.wait()
-            assert self._process.stdout is not None
-            self._process.stdout.close()
+            self.kill()
 
     def files(self) -> int:
         """Return how many files and sockets it has open."""

@@ -15,6 +15,7 @@ import attrs
 import h11
 import trio
 
+from trio_mcp._codec._json import is_array
 from trio_mcp._groups import sole_error
 
 __all__ = ["HttpLog", "Seen", "open_http_tap", "tap_application", "ungrouped"]
@@ -48,7 +49,9 @@ class Seen:
     @property
     def rpc(self) -> str | None:
         """The method of the message, if it is one message that has one."""
-        method: str | None = self.message.get("method") if isinstance(self.message, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        method: str | None = (
+            None if self.message is None or is_array(self.message) else self.message.get("method")
+        )
         return method
 
     def take_head(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
@@ -73,7 +76,7 @@ class HttpLog:
         """Return the ids of all requests of the protocol."""
         messages: list[Any] = []
         for one in self.seen:
-            messages += one.message if isinstance(one.message, list) else [one.message]
+            messages += one.message if is_array(one.message) else [one.message]
         return {m["id"] for m in messages if m is not None and "method" in m and "id" in m}
 
     def left(self) -> Counter[Any]:
@@ -138,7 +141,7 @@ async def open_http_tap(port: int, log: HttpLog) -> AsyncGenerator[int]:
 
     with ungrouped():
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(trio.serve_listeners, handle, listeners)
+            await nursery.start(trio.serve_listeners, handle, listeners)
             try:
                 yield listeners[0].socket.getsockname()[1]
             finally:
@@ -175,11 +178,12 @@ class _Connection:
     async def run(self, port: int) -> None:
         try:
             server = await trio.open_tcp_stream("127.0.0.1", port)
-        except BaseException as error:
+        except OSError:
+            await trio.aclose_forcefully(self._client)  # as if nobody were there
+            return
+        except trio.Cancelled:
             with trio.CancelScope(shield=True):
                 await trio.aclose_forcefully(self._client)
-            if isinstance(error, OSError):
-                return  # as if nobody were there
             raise
         try:
             async with trio.open_nursery() as nursery:

@@ -6,8 +6,8 @@ There are no sockets, so a mock clock works, and everything is deterministic.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Final, final
 
 import attrs
@@ -31,10 +31,11 @@ from trio_mcp import (
     open_asgi_client,
     open_client,
 )
+
 __all__ = ["ALL_LINES", "LEGACY", "LEGACY_LINES", "LINES", "MODERN", "TELLING_LINES", "Line", "open_line"]
 
-LEGACY: Final = "2025-11-25"
-MODERN: Final = "2026-07-28"
+LEGACY: Final[str] = "2025-11-25"
+MODERN: Final[str] = "2026-07-28"
 ALL_LINES: Final = (
     ("memory", LEGACY),
     ("memory", MODERN),
@@ -62,12 +63,14 @@ class Line:
 
     Attributes:
         client: The client.
+        another: Opens one like it, over HTTP.
         tape: What it has sent and received.
         log: What went over HTTP.
     """
 
     def __init__(self, binding: str, revision: str) -> None:
         self.client: Client
+        self.another: Callable[[], AbstractAsyncContextManager[Client]]
         self.tape = Tape()
         self.log = HttpLog()
         self.app: McpASGI | None = None
@@ -114,14 +117,14 @@ class Line:
 async def open_line(
     server: Server[Any],
     binding: str,
-    revision: str,
+    spoken: str,
     settings: HttpServerSettings | None = None,
     **options: Unpack[ClientOptions],
 ) -> AsyncGenerator[Line]:
     """Connect a client to a server. Nothing of it may be left at the server when it has gone."""
-    line = Line(binding, revision)
+    line = Line(binding, spoken)
     options["on_frame"] = line.tape
-    options["revision"] = revision
+    options["revision"] = spoken
     if binding == "memory":
         async with open_client(server, **options) as line.client:
             yield line
@@ -130,6 +133,7 @@ async def open_line(
     async with _running(tap_application(line.app, line.log)) as shared:
         url = "http://localhost/sse" if binding == "sse" else "http://localhost/mcp"
         options["era"] = "sse" if binding == "sse" else "auto"
+        line.another = lambda: open_client(HttpServerParameters(url, app=shared), **options)
         try:
             async with open_client(HttpServerParameters(url, app=shared), **options) as line.client:
                 yield line
@@ -144,7 +148,7 @@ async def _running(app: AsgiApplication) -> AsyncGenerator[AsgiClient]:
     """Run a server that is none of its clients' business: their being cancelled does not cancel it."""
     end = trio.Event()
 
-    async def run(*, task_status: trio.TaskStatus[AsgiClient]) -> None:
+    async def _run(*, task_status: trio.TaskStatus[AsgiClient]) -> None:
         with trio.CancelScope(shield=True):
             async with open_asgi_client(app) as shared:
                 task_status.started(shared)
@@ -152,7 +156,7 @@ async def _running(app: AsgiApplication) -> AsyncGenerator[AsgiClient]:
 
     with ungrouped():
         async with trio.open_nursery() as nursery:
-            shared: AsgiClient = await nursery.start(run)
+            shared: AsgiClient = await nursery.start(_run)
             try:
                 yield shared
             finally:

@@ -46,6 +46,14 @@ class MemoryChannel(Channel):
         except trio.BrokenResourceError as error:
             raise ConnectionLost(f"{self._description} does not receive any more") from error
 
+    def send_nowait(self, messages: Sequence[Outgoing]) -> bool:
+        """Hand messages to the other end, if it is receiving; see `Channel.send_nowait`."""
+        try:
+            self._send.send_nowait([Incoming(message.data) for message in messages])
+        except trio.BrokenResourceError as error:
+            raise ConnectionLost(f"{self._description} does not receive any more") from error
+        return True
+
     async def aclose(self) -> None:
         """Close both directions. Messages that were sent can still be received at the other end."""
         self._send.close()

@@ -66,6 +66,13 @@ class StdioServerChannel(StreamChannel):
         except ConnectionLost as error:
             raise await self._fate("closed its input") from error
 
+    def send_nowait(self, messages: Sequence[Outgoing]) -> bool:
+        """Write messages, as far as the pipe takes them now; see `Channel.send_nowait`."""
+        try:
+            return super().send_nowait(messages)
+        except ConnectionLost:
+            raise trio.WouldBlock from None  # `send` meets the same, and finds out why
+
     async def _fate(self, deed: str) -> ConnectionLost:
         """Say how the process ended, waiting a little for it to do so; or what it has done instead."""
         with trio.move_on_after(FATE_SECONDS):

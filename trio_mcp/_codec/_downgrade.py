@@ -165,34 +165,34 @@ class Downgrade:
     """What becomes of one class.
 
     Attributes:
-        cls: The class.
+        name: The name of the class. Most programs never need most of the classes.
         before: The first revision that can have it as it is; `None` if none can, or if it is looked at for all.
         change: Takes the object and the revision, and returns what is sent in its place.
 
     `change` raises `LocalProtocolError` if nothing can be.
     """
 
-    cls: type
+    name: str
     before: Revision | None
     change: Callable[[Any, Revision], object]
 
 
 _DOWNGRADES: Final = (
-    Downgrade(types.UnknownContent, None, _as_text),
-    Downgrade(types.AudioContent, Revision.V2025_03_26, _as_text),
-    Downgrade(types.ResourceLink, Revision.V2025_06_18, _as_text),
-    Downgrade(types.ToolUseContent, Revision.V2025_11_25, _as_text),
-    Downgrade(types.ToolResultContent, Revision.V2025_11_25, _as_text),
-    Downgrade(types.ToolResultContent, Revision.V2026_07_28, _with_an_object_or_nothing),
-    Downgrade(types.CallToolResult, Revision.V2026_07_28, _with_an_object_or_nothing),
-    Downgrade(types.CreateMessageRequestParams, Revision.V2025_11_25, _as_messages_of_one_block),
-    Downgrade(types.SamplingMessage, Revision.V2025_11_25, _as_one_block),
-    Downgrade(types.CreateMessageResult, Revision.V2025_11_25, _as_one_block),
-    Downgrade(types.Tool, None, _checked),
-    Downgrade(types.Tool, Revision.V2026_07_28, _with_schemas_of_objects),
-    Downgrade(types.TitledSingleSelectEnumSchema, Revision.V2025_11_25, _as_legacy_enum),
-    Downgrade(types.ElicitResult, Revision.V2025_11_25, _refused_if_of_several_values),
-    Downgrade(types.ClientCapabilities, Revision.V2025_11_25, _without_elicitation_by_url_alone),
+    Downgrade("UnknownContent", None, _as_text),
+    Downgrade("AudioContent", Revision.V2025_03_26, _as_text),
+    Downgrade("ResourceLink", Revision.V2025_06_18, _as_text),
+    Downgrade("ToolUseContent", Revision.V2025_11_25, _as_text),
+    Downgrade("ToolResultContent", Revision.V2025_11_25, _as_text),
+    Downgrade("ToolResultContent", Revision.V2026_07_28, _with_an_object_or_nothing),
+    Downgrade("CallToolResult", Revision.V2026_07_28, _with_an_object_or_nothing),
+    Downgrade("CreateMessageRequestParams", Revision.V2025_11_25, _as_messages_of_one_block),
+    Downgrade("SamplingMessage", Revision.V2025_11_25, _as_one_block),
+    Downgrade("CreateMessageResult", Revision.V2025_11_25, _as_one_block),
+    Downgrade("Tool", None, _checked),
+    Downgrade("Tool", Revision.V2026_07_28, _with_schemas_of_objects),
+    Downgrade("TitledSingleSelectEnumSchema", Revision.V2025_11_25, _as_legacy_enum),
+    Downgrade("ElicitResult", Revision.V2025_11_25, _refused_if_of_several_values),
+    Downgrade("ClientCapabilities", Revision.V2025_11_25, _without_elicitation_by_url_alone),
 )
 
 
@@ -201,4 +201,6 @@ def downgrades_for(cls: type, revision: Revision) -> tuple[Callable[[Any, Revisi
 
     A function may return an object of another class; then the rest are not for it.
     """
-    return tuple(d.change for d in _DOWNGRADES if d.cls is cls and (d.before is None or revision < d.before))
+    return tuple(
+        d.change for d in _DOWNGRADES if d.name == cls.__name__ and (d.before is None or revision < d.before)
+    )

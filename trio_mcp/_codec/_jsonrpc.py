@@ -122,7 +122,9 @@ def parse_message(value: Any) -> Message:
     """
     if not is_object(value):
         raise InvalidMessage(f"a message must be an object, not {kind_of(value)}")
-    identifier = read_id(value.get("id"))
+    identifier = value.get("id")
+    if not (type(identifier) is int or type(identifier) is str):
+        identifier = read_id(identifier)
     method = value.get("method", ABSENT)
     if method is ABSENT and ("result" in value or "error" in value):
         return _parse_response(value, identifier)

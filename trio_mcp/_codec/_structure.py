@@ -218,7 +218,7 @@ def _problems_among(parts: Iterable[tuple[str | int, Any]], hook: Hook, kind: An
 def _object(classes: Sequence[type]) -> Handler:
     if len(classes) == 1:
         return _class_handler(classes[0])
-    shape = _SHAPES.get(frozenset(classes))
+    shape = _SHAPES.get(frozenset(cls.__name__ for cls in classes))
     return _by_tag(classes) if shape is None else lambda value: _class_handler(shape(value))(value)
 
 
@@ -309,8 +309,20 @@ def _field_shape(value: Mapping[str, Any]) -> type:
             raise InvalidData([("type", _MISSING)])
 
 
-_SHAPES: Final[Mapping[frozenset[type], Shape]] = {
-    frozenset(options_of(types.TextResourceContents | types.BlobResourceContents)): _contents_shape,
-    frozenset(options_of(types.InputResponse)): _response_shape,
-    frozenset(options_of(types.PrimitiveSchemaDefinition)): _field_shape,
+# By name, because most programs never need most of the classes.
+_SHAPES: Final[Mapping[frozenset[str], Shape]] = {
+    frozenset({"TextResourceContents", "BlobResourceContents"}): _contents_shape,
+    frozenset({"ElicitResult", "CreateMessageResult", "ListRootsResult"}): _response_shape,
+    frozenset(
+        {
+            "StringSchema",
+            "NumberSchema",
+            "BooleanSchema",
+            "LegacyTitledEnumSchema",
+            "TitledSingleSelectEnumSchema",
+            "UntitledSingleSelectEnumSchema",
+            "TitledMultiSelectEnumSchema",
+            "UntitledMultiSelectEnumSchema",
+        }
+    ): _field_shape,
 }

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..types import SamplingMessage, SamplingMessageContentBlock, ToolResultContent, ToolUseContent
+from .. import types
 
 __all__ = ["blocks_of", "check_tool_results"]
 
 
-def blocks_of(message: SamplingMessage) -> Sequence[SamplingMessageContentBlock]:
+def blocks_of(message: types.SamplingMessage) -> Sequence[types.SamplingMessageContentBlock]:
     """Return what a message says, block by block."""
     return message.content if isinstance(message.content, Sequence) else (message.content,)
 
 
-def check_tool_results(messages: Sequence[SamplingMessage]) -> None:
+def check_tool_results(messages: Sequence[types.SamplingMessage]) -> None:
     """Check that each use of a tool is answered by its result in the message after it, and by nothing else.
 
     Raises:
@@ -26,8 +26,8 @@ def check_tool_results(messages: Sequence[SamplingMessage]) -> None:
     for number, message in enumerate(messages):
         here = f"messages[{number}]"
         blocks = blocks_of(message)
-        uses = [block.id for block in blocks if isinstance(block, ToolUseContent)]
-        results = [block.tool_use_id for block in blocks if isinstance(block, ToolResultContent)]
+        uses = [block.id for block in blocks if isinstance(block, types.ToolUseContent)]
+        results = [block.tool_use_id for block in blocks if isinstance(block, types.ToolResultContent)]
         if uses and message.role != "assistant":
             raise ValueError(f"{here}: only the assistant uses tools")
         if results and message.role != "user":

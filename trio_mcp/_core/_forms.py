@@ -15,20 +15,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeAlias, assert_never
 from urllib.parse import urlsplit
 
+from .. import types
 from .._codec._invalid import show
 from .._codec._json import is_array
-from ..types import (
-    BooleanSchema,
-    LegacyTitledEnumSchema,
-    NumberSchema,
-    PrimitiveSchemaDefinition,
-    RequestedSchema,
-    StringSchema,
-    TitledMultiSelectEnumSchema,
-    TitledSingleSelectEnumSchema,
-    UntitledMultiSelectEnumSchema,
-    UntitledSingleSelectEnumSchema,
-)
 
 __all__ = ["FormProblem", "form_problems", "options_in"]
 
@@ -39,7 +28,7 @@ MAX_TOLD_OPTIONS: Final = 20
 """Options that are listed when something else was chosen."""
 
 
-def form_problems(schema: RequestedSchema, content: Mapping[str, Any]) -> tuple[FormProblem, ...]:
+def form_problems(schema: types.RequestedSchema, content: Mapping[str, Any]) -> tuple[FormProblem, ...]:
     """Say what is wrong with the content of a form, field by field. Members that are no fields are not looked at.
 
     Args:
@@ -49,24 +38,24 @@ def form_problems(schema: RequestedSchema, content: Mapping[str, Any]) -> tuple[
     return tuple(_problems(schema, content))
 
 
-def options_in(field: PrimitiveSchemaDefinition) -> tuple[str, ...] | None:
+def options_in(field: types.PrimitiveSchemaDefinition) -> tuple[str, ...] | None:
     """Return what a field lets the user choose from, or `None` if it is no choice."""
     match field:
-        case UntitledSingleSelectEnumSchema() | LegacyTitledEnumSchema():
+        case types.UntitledSingleSelectEnumSchema() | types.LegacyTitledEnumSchema():
             return tuple(field.enum)
-        case TitledSingleSelectEnumSchema():
+        case types.TitledSingleSelectEnumSchema():
             return tuple(option.const for option in field.one_of)
-        case UntitledMultiSelectEnumSchema():
+        case types.UntitledMultiSelectEnumSchema():
             return tuple(field.items.enum)
-        case TitledMultiSelectEnumSchema():
+        case types.TitledMultiSelectEnumSchema():
             return tuple(option.const for option in field.items.any_of)
-        case StringSchema() | NumberSchema() | BooleanSchema():
+        case types.StringSchema() | types.NumberSchema() | types.BooleanSchema():
             return None
         case _:
             assert_never(field)
 
 
-def _problems(schema: RequestedSchema, content: Mapping[str, Any]) -> Iterator[FormProblem]:
+def _problems(schema: types.RequestedSchema, content: Mapping[str, Any]) -> Iterator[FormProblem]:
     required = frozenset(schema.required or ())
     for name, field in schema.properties.items():
         if name in content:
@@ -77,17 +66,21 @@ def _problems(schema: RequestedSchema, content: Mapping[str, Any]) -> Iterator[F
             yield name, "is missing"
 
 
-def _problem(field: PrimitiveSchemaDefinition, value: Any) -> str | None:
+def _problem(field: types.PrimitiveSchemaDefinition, value: Any) -> str | None:
     match field:
-        case StringSchema():
+        case types.StringSchema():
             return _text_problem(field, value)
-        case NumberSchema():
+        case types.NumberSchema():
             return _number_problem(field, value)
-        case BooleanSchema():
+        case types.BooleanSchema():
             return None if isinstance(value, bool) else _expected("a boolean", value)
-        case UntitledMultiSelectEnumSchema() | TitledMultiSelectEnumSchema():
+        case types.UntitledMultiSelectEnumSchema() | types.TitledMultiSelectEnumSchema():
             return _choices_problem(field, value)
-        case UntitledSingleSelectEnumSchema() | TitledSingleSelectEnumSchema() | LegacyTitledEnumSchema():
+        case (
+            types.UntitledSingleSelectEnumSchema()
+            | types.TitledSingleSelectEnumSchema()
+            | types.LegacyTitledEnumSchema()
+        ):
             options = options_in(field) or ()
             return None if isinstance(value, str) and value in options else _expected(_one_of(options), value)
         case _:
@@ -103,7 +96,7 @@ def _one_of(options: tuple[str, ...]) -> str:
     return f"one of {told}{', ...' if len(options) > MAX_TOLD_OPTIONS else ''}"
 
 
-def _text_problem(field: StringSchema, value: Any) -> str | None:
+def _text_problem(field: types.StringSchema, value: Any) -> str | None:
     if not isinstance(value, str):
         return _expected("a string", value)
     if field.min_length is not None and len(value) < field.min_length:
@@ -116,7 +109,7 @@ def _text_problem(field: StringSchema, value: Any) -> str | None:
     return None
 
 
-def _number_problem(field: NumberSchema, value: Any) -> str | None:
+def _number_problem(field: types.NumberSchema, value: Any) -> str | None:
     called = "an integer" if field.type == "integer" else "a number"
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
     if not is_number or (field.type == "integer" and isinstance(value, float) and not value.is_integer()):
@@ -129,7 +122,7 @@ def _number_problem(field: NumberSchema, value: Any) -> str | None:
 
 
 def _choices_problem(
-    field: UntitledMultiSelectEnumSchema | TitledMultiSelectEnumSchema, value: Any
+    field: types.UntitledMultiSelectEnumSchema | types.TitledMultiSelectEnumSchema, value: Any
 ) -> str | None:
     if not is_array(value):
         return _expected("an array", value)

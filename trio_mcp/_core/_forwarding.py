@@ -87,6 +87,10 @@ class ProxyRules:
         self._trusts_unix: Final = UNIX in trusted
         self._reads: Final = _forwarded if headers == "forwarded" else _x_forwarded
 
+    def trusts(self, peer: str | None) -> bool:
+        """Whether what is at the other end of a connection is believed; `None` for a Unix socket."""
+        return self._trusts_unix if peer is None else bool(self._networks) and self._trusts(_address(peer))
+
     def _trusts(self, address: _Address | None) -> bool:
         return address is not None and any(address in network for network in self._networks)
 
@@ -98,7 +102,7 @@ class ProxyRules:
             scheme: How the connection is.
             headers: What the request says.
         """
-        if not (self._trusts_unix if peer is None else bool(self._networks) and self._trusts(_address(peer))):
+        if not self.trusts(peer):
             return peer, scheme
         for hop in self._reads(headers):
             if hop.scheme is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from itertools import chain
 from typing import final
 
 __all__ = ["HeaderField", "Headers"]
@@ -28,23 +29,24 @@ class Headers:
         fields: Names and values, as on the wire.
     """
 
-    __slots__ = ("_last", "fields")
+    __slots__ = ("_last", "_repeats", "fields")
 
     def __init__(self, fields: Iterable[HeaderField] = ()) -> None:
         self.fields: tuple[HeaderField, ...] = tuple(fields)
         self._last = {name.lower(): value for name, value in self.fields}
+        self._repeats = len(self._last) < len(self.fields)
 
     @property
     def size(self) -> int:
         """What the names and the values weigh together, in bytes."""
-        return sum([len(name) + len(value) for name, value in self.fields])
+        return sum(map(len, chain.from_iterable(self.fields)))
 
     def get(self, name: str) -> str | None:
         """Return the value of a field, several joined by commas (RFC 9110, section 5.3); `None` for none."""
         value = self._last.get(_key(name))
         if value is None:
             return None
-        if len(self._last) < len(self.fields):  # some come more than once
+        if self._repeats:
             return ", ".join(self.get_all(name))
         return value.decode("latin-1").strip(" \t")
 
@@ -54,7 +56,7 @@ class Headers:
         last = self._last.get(key)
         if last is None:
             return []
-        if len(self._last) == len(self.fields):  # none comes more than once
+        if not self._repeats:
             return [last.decode("latin-1").strip(" \t")]
         return [value.decode("latin-1").strip(" \t") for each, value in self.fields if each.lower() == key]
 

@@ -84,8 +84,10 @@ class HttpServerSettings:
         body_timeout: How long a body may take to arrive; 408 beyond.
         send_timeout: How long a client may read nothing of what is written to it before its connection is cut.
         idle_timeout: How long a connection is kept without a request, and how long a head may take to arrive.
-        max_connections: Connections at once. Further ones take the place of those that rest: the longest without
-            a request goes first. Where none does, they wait to be accepted.
+        max_connections: Connections at once. Further ones take the place of the one that rests longest, without a
+            request; where none does, they wait to be accepted.
+        max_connections_per_address: The same, of one address that is no trusted proxy's. Further ones take the
+            place of the one of theirs that rests longest; where none does, they are closed.
         keep_alive_interval: How long a stream is silent before a comment shows that it lives, and how long a
             request may take before its answer becomes a stream.
         max_requests: Requests that are served at once, of all clients; 503 beyond.
@@ -117,6 +119,7 @@ class HttpServerSettings:
     send_timeout: float = _positive(30.0)
     idle_timeout: float = _positive(75.0)
     max_connections: int = _size(1_000)
+    max_connections_per_address: int = _size(500)
     keep_alive_interval: float = _positive(15.0)
     max_requests: int = _size(1_000)
     max_requests_per_principal: int = _size(200)

@@ -46,6 +46,9 @@ class InboundTable(Generic[_R, _W]):
         max_waiting_bytes: What the waiting ones may weigh together before `is_overfull` asks to stop reading.
         max_standing: How much may stand at once, in places; a request may take more than one.
         max_standing_bytes: What the standing ones may weigh together, as they came.
+
+    Attributes:
+        is_overfull: Whether so much waits that no more should be read.
     """
 
     def __init__(
@@ -69,6 +72,7 @@ class InboundTable(Generic[_R, _W]):
         self._standing_bytes = 0
         self._waiting: OrderedDict[RequestId, tuple[_W, int]] = OrderedDict()
         self._waiting_bytes = 0
+        self.is_overfull = False
 
     @property
     def running(self) -> int:
@@ -86,15 +90,16 @@ class InboundTable(Generic[_R, _W]):
         return len(self._waiting)
 
     @property
-    def is_overfull(self) -> bool:
-        """Whether so much waits that no more should be read."""
-        return self._waiting_bytes > self._max_waiting_bytes
+    def has_waiting(self) -> bool:
+        """Whether a request waits for a place."""
+        return bool(self._waiting)
 
     def admit(self, id: RequestId) -> Admission:
         """Decide about a request that has come. Follow with `run` or `wait`, with no checkpoint between."""
         if id in self._running or id in self._standing or id in self._waiting:
             return Admission.DUPLICATE
-        return Admission.RUN if self._has_room and not self._waiting else Admission.WAIT
+        has_room = len(self._running) < self._max_running and self._running_bytes < self._max_running_bytes
+        return Admission.RUN if has_room and not self._waiting else Admission.WAIT
 
     @property
     def _has_room(self) -> bool:
@@ -122,7 +127,7 @@ class InboundTable(Generic[_R, _W]):
         """Enter a request as waiting."""
         size += WAITING_OVERHEAD
         self._waiting[id] = request, size
-        self._waiting_bytes += size
+        self._weigh_waiting(size)
 
     def finish(self, id: RequestId) -> None:
         """Take out a request that runs or stands: it is answered, or never will be."""
@@ -139,7 +144,7 @@ class InboundTable(Generic[_R, _W]):
         if not self._waiting or not self._has_room:
             return None
         _, (request, size) = self._waiting.popitem(last=False)
-        self._waiting_bytes -= size
+        self._weigh_waiting(-size)
         return request
 
     def cancel_waiting(self, id: RequestId) -> _W | None:
@@ -148,7 +153,7 @@ class InboundTable(Generic[_R, _W]):
         if found is None:
             return None
         request, size = found
-        self._waiting_bytes -= size
+        self._weigh_waiting(-size)
         return request
 
     def get_running(self, id: RequestId) -> _R | None:
@@ -171,5 +176,9 @@ class InboundTable(Generic[_R, _W]):
         """Take out everything that has not been started, oldest first, with its ids."""
         forgotten = tuple((id, request) for id, (request, _) in self._waiting.items())
         self._waiting.clear()
-        self._waiting_bytes = 0
+        self._weigh_waiting(-self._waiting_bytes)
         return forgotten
+
+    def _weigh_waiting(self, size: int) -> None:
+        self._waiting_bytes += size
+        self.is_overfull = self._waiting_bytes > self._max_waiting_bytes

@@ -27,10 +27,10 @@ from .._revisions import (
     CLIENT_INFO_KEY,
     LATEST_LEGACY,
     LOG_LEVEL_KEY,
-    METHODS,
     PROTOCOL_VERSION_KEY,
     Revision,
     Side,
+    may_send,
 )
 from ..types import LoggingLevel
 
@@ -74,6 +74,9 @@ class ServerLifecycle:
         self._supported = tuple(supported)
         self._legacy = tuple(revision for revision in supported if not revision.is_modern)
         self._session = session
+        # What the last modern request said of its client: the next one mostly says the same.
+        self._said: tuple[object, ...] | None = None
+        self._agreed: Agreement | None = None
 
     @property
     def session(self) -> Agreement | None:
@@ -127,13 +130,23 @@ class ServerLifecycle:
         Raises:
             RequestError: It is served by nothing we speak, or its method does not exist there.
         """
-        meta = (request.params or {}).get("_meta")
+        params = request.params
+        meta = None if params is None else params.get("_meta")
         if is_object(meta) and (PROTOCOL_VERSION_KEY in meta or CLIENT_CAPABILITIES_KEY in meta):
-            agreement = self._agree_modern(meta)
+            said = (
+                meta.get(PROTOCOL_VERSION_KEY),
+                meta.get(CLIENT_CAPABILITIES_KEY),
+                meta.get(CLIENT_INFO_KEY),
+                meta.get(LOG_LEVEL_KEY),
+            )
+            if self._agreed is not None and said == self._said:
+                agreement = self._agreed
+            else:
+                agreement = self._agreed = self._agree_modern(meta)
+                self._said = said
         else:
             agreement = self._agree_legacy(request)
-        rule = METHODS.get(request.method)
-        if rule is not None and not rule.allows(Side.CLIENT, agreement.revision):
+        if not may_send(Side.CLIENT, request.method, agreement.revision):
             raise RequestError(METHOD_NOT_FOUND, f"{agreement.revision} has no method {request.method}")
         return agreement
 
@@ -155,8 +168,7 @@ class ServerLifecycle:
             agreement = Agreement(newest, {}, None, None)
         else:
             return None
-        rule = METHODS.get(notification.method)
-        return agreement if rule is None or rule.allows(Side.CLIENT, agreement.revision) else None
+        return agreement if may_send(Side.CLIENT, notification.method, agreement.revision) else None
 
     def _agree_modern(self, meta: Mapping[str, Any]) -> Agreement:
         version = _expect(meta, PROTOCOL_VERSION_KEY, str, "a string", "_meta")

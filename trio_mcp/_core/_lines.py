@@ -62,9 +62,13 @@ class LineReader:
                 return []
             self._mark = None
             data = data.removeprefix(codecs.BOM_UTF8)
+        pieces = data.split(b"\n")
+        begun = pieces.pop()
+        if not self._size and len(data) <= self._max_line:
+            self._keep(begun)
+            return [piece for piece in pieces if piece and not piece.isspace()]
         lines: list[bytes | OversizedLine] = []
-        *ended, begun = data.split(b"\n")
-        for piece in ended:
+        for piece in pieces:
             if self._size or len(piece) > self._max_line:
                 self._keep(piece)
                 self._end_line(lines)
@@ -82,6 +86,8 @@ class LineReader:
         return lines
 
     def _keep(self, piece: bytes) -> None:
+        if not piece:
+            return
         self._size += len(piece)
         if self._ends is not None:
             head, tail = self._ends

@@ -89,7 +89,7 @@ class PostAnswer:
         if not outbox.size:
             await call.send(KEEP_ALIVE)  # some proxies send the head on only when something follows it
         while True:
-            entries: list[OutboxEntry] = []
+            entries: Sequence[OutboxEntry] = ()
             with trio.move_on_after(self._keep_alive):
                 entries = await outbox.take()
             data = b"".join([encode_sse_event(entry.message.data) for entry in entries]) or KEEP_ALIVE

@@ -117,7 +117,7 @@ class Endpoint:
                 await call.respond(500, encode_error(None, RequestError(INTERNAL_ERROR, "internal error")))
         finally:
             self._active -= 1
-            if not self._active:
+            if self._idle and not self._active:
                 self._idle.unpark_all()
 
     async def _refuse(self, call: HttpCall, refused: HttpRefused) -> None:
@@ -224,11 +224,11 @@ class Endpoint:
 
     async def _post_modern(self, call: HttpCall, message: Message) -> None:
         if isinstance(message, Request):
-            version = call.headers.get(PROTOCOL_VERSION)
-            if not names_era(message.params) and version is not None and not self._speaks(version):
-                await self._modern.refuse(call, message, self._unsupported(version))
-            else:
+            version = None if names_era(message.params) else call.headers.get(PROTOCOL_VERSION)
+            if version is None or self._speaks(version):
                 await self._modern.request(call, message)
+            else:
+                await self._modern.refuse(call, message, self._unsupported(version))
         elif isinstance(message, Notification):
             await self._modern.notification(call, message)
         else:

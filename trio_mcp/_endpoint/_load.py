@@ -55,6 +55,7 @@ class Load:
     def __init__(self, settings: HttpServerSettings, limits: Limits) -> None:
         self._settings = settings
         self._limits = limits
+        self._is_rated = settings.max_request_rate < math.inf
         self._rates = RateTable(settings.max_request_rate, settings.request_burst)
         self._running: Counter[str] = Counter()
         self._standing: Counter[str] = Counter()
@@ -77,7 +78,7 @@ class Load:
             HttpRefused: There are too many already.
         """
         settings = self._settings
-        wait = self._rates.take(client, trio.current_time())
+        wait = self._rates.take(client, trio.current_time()) if self._is_rated else 0
         if wait:
             raise _busy(
                 429, f"more than {settings.max_request_rate:g} requests per second (max_request_rate)", wait

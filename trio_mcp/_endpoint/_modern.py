@@ -128,7 +128,7 @@ class ModernRequests:
             check_request_headers(
                 call.headers, request.method, params, self._server.marks_of(request.method, params)
             )
-        if not names_era(params):
+        if version is None and not names_era(params):
             rule = METHODS.get(request.method)
             if rule is not None and not rule.allows(Side.CLIENT, max(Revision)):
                 raise RequestError(METHOD_NOT_FOUND, f"{max(Revision)} has no method {request.method}")
@@ -170,7 +170,7 @@ class ModernRequests:
             answer.close()
             self._silent.pop(exchange, None)
             del self._exchanges[exchange]
-            if not self._exchanges:
+            if self._done and not self._exchanges:
                 self._done.unpark_all()
 
     async def show_life(self) -> None:

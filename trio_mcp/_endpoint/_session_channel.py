@@ -129,6 +129,11 @@ class SessionChannel(Channel):
 
     async def send(self, messages: Sequence[Outgoing]) -> None:
         """Sort messages into their streams. No checkpoint comes before that."""
+        self.send_nowait(messages)
+        await trio.lowlevel.checkpoint()
+
+    def send_nowait(self, messages: Sequence[Outgoing]) -> bool:
+        """Sort messages into their streams; see `Channel.send_nowait`."""
         for message in messages:
             origin = message.origin
             if not isinstance(origin, PostOrigin):
@@ -139,7 +144,7 @@ class SessionChannel(Channel):
                 origin.answered()
             else:
                 origin.spoken.put(message.data)
-        await trio.lowlevel.checkpoint()
+        return True
 
     def has_room(self, origin: Origin | None) -> bool:
         """Whether more may be said on a stream."""

@@ -92,7 +92,10 @@ class Connections:
     def __init__(self, open_connection: OpenConnection, settings: HttpServerSettings) -> None:
         self._open_connection = open_connection
         self._idle_timeout = settings.idle_timeout
-        self._places = Places[Wire](settings.max_connections, lambda wire: wire.cut())
+        self._places = Places[Wire](
+            settings.max_connections, settings.max_connections_per_address, lambda wire: wire.cut()
+        )
+        self._proxies = settings.proxy_rules()
         self._connections: set[Connection] = set()
         self._is_draining = False
 
@@ -100,9 +103,9 @@ class Connections:
         """Wait until there may be one more."""
         await self._places.wait_place()
 
-    def enter(self, wire: Wire) -> None:
-        """Count one that is about to be served."""
-        self._places.enter(wire, wire.client or "")
+    def enter(self, wire: Wire) -> bool:
+        """Count one that is about to be served, or say that it must not be."""
+        return self._places.enter(wire, None if self._proxies.trusts(wire.client) else wire.client)
 
     async def serve(self, wire: Wire) -> None:
         """Serve one until it ends. Whatever happens on it costs nobody else theirs."""

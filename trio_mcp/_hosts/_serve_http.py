@@ -23,7 +23,7 @@ from .._endpoint._call import Authenticate
 from .._endpoint._endpoint import Endpoint, open_endpoint
 from .._endpoint._event_store import EventStore
 from .._groups import sole_error
-from .._server._serve import register_http, run_until_signal
+from .._server._serve import run_until_signal
 from .._server._server import Server
 from .._server._shutdown import Shutdown
 from ._connections import Connections, OpenConnection
@@ -169,8 +169,10 @@ async def _accept(
             else:
                 stream = trio.SSLStream(accepted, ssl_context, server_side=True, https_compatible=True)
                 wire = TlsWire(stream, settings.send_timeout, handshake_timeout=settings.body_timeout)
-            connections.enter(wire)
-            nursery.start_soon(connections.serve, wire, name="an HTTP connection")
+            if connections.enter(wire):
+                nursery.start_soon(connections.serve, wire, name="an HTTP connection")
+            else:
+                wire.cut()
         if not has_room:
             _log.error("this machine has no room for another connection; accepting pauses")
             await trio.sleep(NO_ROOM_SECONDS)
@@ -194,6 +196,3 @@ def run_http(
         await serve_http(server, host, port, http=http, settings=settings, shutdown=shutdown)
 
     run_until_signal(serve)
-
-
-register_http(run_http)

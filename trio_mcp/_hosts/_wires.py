@@ -102,8 +102,12 @@ class SocketWire(Wire):
         await trio.lowlevel.checkpoint()
 
     async def receive(self) -> bytes:
+        if self._socket.fileno() < 0:
+            await trio.lowlevel.checkpoint()
+            return b""  # it was cut; to wait for a descriptor that there is not would confuse Trio
         try:
-            while True:
+            # Trio must not be asked to wait for a socket that is closed already: it has no descriptor any more.
+            while self._socket.fileno() >= 0:
                 await trio.lowlevel.wait_readable(self._socket)
                 try:
                     return self._socket.recv(READ_BYTES)
@@ -111,6 +115,8 @@ class SocketWire(Wire):
                     pass
         except (OSError, trio.ClosedResourceError):
             return b""
+        await trio.lowlevel.checkpoint()
+        return b""
 
     async def send(self, data: bytes) -> None:
         sent = self._send_some(data)
@@ -129,6 +135,8 @@ class SocketWire(Wire):
             raise trio.BrokenResourceError("the other side is gone") from error
 
     async def _wait_room(self) -> None:
+        if self._socket.fileno() < 0:
+            raise trio.BrokenResourceError("the connection was cut")
         with trio.move_on_after(self._send_timeout) as scope:
             try:
                 await trio.lowlevel.wait_writable(self._socket)
@@ -170,7 +178,10 @@ class TlsWire(Wire):
 
     async def start(self) -> None:
         with trio.move_on_after(self._handshake_timeout) as scope:
-            await self._stream.do_handshake()
+            try:
+                await self._stream.do_handshake()
+            except trio.ClosedResourceError as error:
+                raise trio.BrokenResourceError("the connection was cut") from error
         if scope.cancelled_caught:
             raise trio.BrokenResourceError("the handshake of TLS took too long")
 

@@ -92,6 +92,7 @@ class Exchange:
         received_at: When it was received, on Trio's clock.
         sink: Where what it sends goes.
         scope: Cancelled when the other side gives the request up, when its time is over, and when serving ends.
+            A task that serves one request after another has the same for all, until it is cancelled.
         silenced: Whether nothing more may be sent for it, because it was given up or is answered.
         given_up: Whether the other side gave it up.
         stopped: Whether serving ended before it did.
@@ -109,7 +110,7 @@ class Exchange:
     stopped: bool = False
     companion: trio.CancelScope | None = None
     on_drain: Callable[[], object] | None = None
-    _abandoned: trio.lowlevel.ParkingLot = attrs.field(factory=trio.lowlevel.ParkingLot)
+    _abandoned: trio.lowlevel.ParkingLot | None = None
     _last_progress: float = -math.inf
 
     @property
@@ -118,7 +119,13 @@ class Exchange:
 
         Also when the time its caller granted has passed: then the caller's cancellation is on its way.
         """
-        return self.silenced or (self.scope.cancel_called and not self.stopped)
+        return self.silenced or (self.is_overdue and not self.stopped)
+
+    @property
+    def is_overdue(self) -> bool:
+        """Whether the time that its caller granted has passed."""
+        scope = self.scope
+        return scope.deadline != math.inf and scope.cancel_called
 
     @property
     def meta(self) -> Mapping[str, Any]:
@@ -129,7 +136,11 @@ class Exchange:
 
     def start_clock(self) -> None:
         """Give the scope the deadline the caller granted, counted from when the request was received."""
-        granted = self.meta.get(TIMEOUT_KEY)
+        params = self.request.params
+        meta = None if params is None else params.get("_meta")
+        granted = meta.get(TIMEOUT_KEY) if is_object(meta) else None
+        if granted is None:
+            return
         if isinstance(granted, (int, float)) and not isinstance(granted, bool) and granted >= 0:
             # An integer may be too large to be a float; what is so far away is no deadline.
             self.scope.deadline = self.received_at + min(granted, MAX_GRANTED_MS) / 1000
@@ -149,10 +160,13 @@ class Exchange:
         self.scope.cancel(reason=reason)
         if self.companion is not None:
             self.companion.cancel(reason=reason)
-        self._abandoned.unpark_all()
+        if self._abandoned is not None:
+            self._abandoned.unpark_all()
 
     async def wait_abandoned(self) -> None:
         """Wait until the other side gives the request up, or serving ends. Does not checkpoint if so."""
+        if self._abandoned is None:
+            self._abandoned = trio.lowlevel.ParkingLot()
         while not (self.given_up or self.stopped):
             await self._abandoned.park()
 

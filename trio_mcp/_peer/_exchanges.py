@@ -29,9 +29,9 @@ from ._calls import Calls
 from ._dispatcher import Dispatcher
 from ._exchange import Answer, Exchange, ExchangeSink, Handler, Standing
 from ._outbox import Outbox, OutboxEntry
-from ._reply import reply_to
+from ._reply import Reply, reply_to
 
-__all__ = ["Arrival", "Exchanges"]
+__all__ = ["Arrival", "Exchanges", "Ready"]
 
 _log: Final = logging.getLogger("trio_mcp.peer")
 
@@ -49,17 +49,33 @@ class Arrival:
     """
 
     origin: Origin | None
-    data: bytes | None = None
-    batch: BatchReply | None = None
-    received_at: float = attrs.field(factory=trio.current_time)
+    data: bytes | None
+    batch: BatchReply | None
+    received_at: float
+
+
+@final
+@attrs.define(eq=False)
+class Ready:
+    """A request that is to be served now.
+
+    Attributes:
+        exchange: The request, which is entered among those that are being served.
+        handler: Who serves it.
+        arrival: How it came.
+    """
+
+    exchange: Exchange
+    handler: Handler
+    arrival: Arrival
 
 
 @final
 class Exchanges:
-    """The requests of the other side: refused, answered on the spot, served in a task each, or put off.
+    """The requests of the other side: refused, answered on the spot, given to somebody to serve, or put off.
 
     Args:
-        nursery: Where the tasks run.
+        nursery: Where the tasks run of those that nobody else serves.
         dispatcher: Knows the handlers.
         sink: Where what the exchanges send goes.
         outbox: Takes the answers.
@@ -120,8 +136,18 @@ class Exchanges:
         while self.must_wait:
             await self._changed.park()
 
-    def receive(self, request: Request, arrival: Arrival) -> None:
-        """Take a request. Never waits."""
+    def receive(self, request: Request, arrival: Arrival, scope: trio.CancelScope | None) -> Ready | None:
+        """Take a request. Never waits.
+
+        Args:
+            request: The request.
+            arrival: How it came.
+            scope: The scope that the caller will serve it in, if it has one.
+
+        Returns:
+            What the caller is to serve, or to `start`, before it takes anything else; `None` if there is nothing
+            left to be done.
+        """
         if arrival.batch is not None:
             arrival.batch.expect()
         try:
@@ -130,32 +156,36 @@ class Exchanges:
                 raise invalid_request("id is that of a request still in flight")
             if self._refusal is not None:
                 raise self._refusal
-            self._take(request, arrival, has_room=admission is Admission.RUN)
+            return self._take(request, arrival, scope, has_room=admission is Admission.RUN)
         except RequestError as error:
             self._send(request.id, encode_error(request.id, error), arrival)
+            return None
 
-    def _take(self, request: Request, arrival: Arrival, *, has_room: bool) -> None:
-        """Ask the dispatcher who serves a request, and answer it or let it be served.
+    def _take(
+        self, request: Request, arrival: Arrival, scope: trio.CancelScope | None, *, has_room: bool
+    ) -> Ready | None:
+        """Ask the dispatcher who serves a request, and answer it or see to it that it is served.
 
         Raises:
             RequestError: It is refused.
         """
         try:
             decision = self._dispatcher.route(request, arrival.origin)
-            if isinstance(decision, Standing):
-                self._stand(request, decision, arrival)
-            elif not callable(decision):
-                self._answer_at_once(request.id, decision, arrival)
-            elif has_room:
-                self._start(request, decision, arrival)
-            else:
+            if callable(decision):
+                if has_room:
+                    return self._enter(request, decision, arrival, scope)
                 self._put_off(request, arrival)
+            elif isinstance(decision, Standing):
+                self._stand(request, decision, arrival)
+            else:
+                self._answer_at_once(request.id, decision, arrival)
         except RequestError:
             raise
         except Exception as error:
             # The boundary of one request. Here it keeps a request that nobody thought of from ending the reader.
             _log.exception("%s could not be served", request.method)
             raise RequestError(INTERNAL_ERROR, "internal error") from error
+        return None
 
     def _answer_at_once(self, id: RequestId, answer: Answer | None, arrival: Arrival) -> None:
         if answer is not None:
@@ -163,11 +193,19 @@ class Exchanges:
         elif arrival.batch is not None:
             arrival.batch.skip()
 
-    def _start(self, request: Request, handler: Handler, arrival: Arrival) -> None:
-        exchange = Exchange(request, arrival.origin, arrival.received_at, self._sink)
+    def _enter(
+        self, request: Request, handler: Handler, arrival: Arrival, scope: trio.CancelScope | None
+    ) -> Ready:
+        if scope is None:
+            scope = trio.CancelScope()
+        exchange = Exchange(request, arrival.origin, arrival.received_at, self._sink, scope)
         exchange.start_clock()
         self._table.run(request.id, exchange, 0 if arrival.data is None else len(arrival.data))
-        self._nursery.start_soon(self._run, exchange, handler, arrival, name=f"serving {request.method}")
+        return Ready(exchange, handler, arrival)
+
+    def start(self, ready: Ready) -> None:
+        """Serve a request in a task of its own."""
+        self._nursery.start_soon(self._run, ready, name=f"serving {ready.exchange.request.method}")
 
     def _stand(self, request: Request, standing: Standing, arrival: Arrival) -> None:
         if arrival.batch is not None:
@@ -184,7 +222,7 @@ class Exchanges:
         exchange = Exchange(request, arrival.origin, arrival.received_at, self._sink, on_drain=standing.on_drain)
         exchange.start_clock()
         self._table.stand(request.id, exchange, standing.places, size)
-        self._nursery.start_soon(self._run, exchange, standing.handler, arrival, name=f"serving {request.method}")
+        self.start(Ready(exchange, standing.handler, arrival))
 
     def _put_off(self, request: Request, arrival: Arrival) -> None:
         """Keep a request as it came until there is room; decoded it would weigh ten times as much."""
@@ -206,24 +244,39 @@ class Exchanges:
             request = parse_message(_json.decode(arrival.data))
             assert isinstance(request, Request)
             try:
-                self._take(request, arrival, has_room=True)
+                ready = self._take(request, arrival, None, has_room=True)
             except RequestError as error:
                 self._send(request.id, encode_error(request.id, error), arrival)
+            else:
+                if ready is not None:
+                    self.start(ready)
         if self._changed:
             self._changed.unpark_all()
 
-    async def _run(self, exchange: Exchange, handler: Handler, arrival: Arrival) -> None:
+    async def _run(self, ready: Ready) -> None:
         """Serve one request in a task of its own."""
-        id = exchange.request.id
         try:
-            reply = await reply_to(exchange, handler, self._limits, self._outbox.wait_room)
-            if reply is not None:
-                self._send(id, reply.data, arrival, exchange)
-            elif arrival.batch is not None:
-                arrival.batch.skip()
-        finally:
-            exchange.silenced = True
-            self._table.finish(id)
+            reply = await reply_to(ready.exchange, ready.handler, self._limits, self._outbox.wait_room)
+        except BaseException:
+            self.leave(ready)
+            raise
+        self.finish(ready, reply)
+
+    def finish(self, ready: Ready, reply: Reply | None) -> None:
+        """Answer a request that was served; not at all, if there is no reply."""
+        if reply is not None:
+            self._send(ready.exchange.request.id, reply.data, ready.arrival, ready.exchange)
+        elif ready.arrival.batch is not None:
+            ready.arrival.batch.skip()
+        self.leave(ready)
+
+    def leave(self, ready: Ready) -> None:
+        """A request is not served any more; nothing is said about it."""
+        exchange = ready.exchange
+        exchange.silenced = True
+        table = self._table
+        table.finish(exchange.request.id)
+        if table.has_waiting or self._changed:
             self._start_waiting()
 
     def _send(self, id: RequestId, answer: bytes, arrival: Arrival, exchange: Exchange | None = None) -> None:

@@ -55,6 +55,8 @@ class Notices:
 
     Attributes:
         dropped: How many notifications had to make room so far.
+        is_waking: Whether a request that came after a notification should wait, with `wait_begun`, so that the
+            two are begun in order.
     """
 
     def __init__(
@@ -62,25 +64,28 @@ class Notices:
         calls: Calls,
         dispatcher: Dispatcher,
         limits: Limits,
-        wake: Callable[[], object] | None = None,
+        wake: Callable[[], bool] | None = None,
     ) -> None:
         self._calls = calls
         self._dispatcher = dispatcher
         self._limits = limits
         self._queue: NoticeQueue[_CallProgress | _Other] = NoticeQueue(limits.max_notifications)
-        self._something: trio.lowlevel.ParkingLot | None = None
-        if wake is None:
-            self._something = trio.lowlevel.ParkingLot()
-            wake = self._something.unpark
+        self._something = trio.lowlevel.ParkingLot() if wake is None else None
         self._wake = wake
         self._room = trio.lowlevel.ParkingLot()
         self._lagging = False
+        self.is_waking = False
         self.dropped = 0
 
     @property
     def must_wait(self) -> bool:
         """Whether reading should be held up with `wait_room` before the next notification is offered."""
         return self._queue.is_full and not self._lagging
+
+    async def wait_begun(self) -> None:
+        """Wait until the handling of what was offered has begun."""
+        while self.is_waking:
+            await trio.lowlevel.checkpoint()
 
     async def wait_room(self) -> None:
         """Wait until there is room, or until waiting for it has become unreasonable."""
@@ -128,11 +133,19 @@ class Notices:
             if isinstance(dropped, _CallProgress):
                 dropped.call.forget_one()
         self._queue.push(key, notice)
-        self._wake()
+        if self._wake_up():
+            self.is_waking = True
+
+    def _wake_up(self) -> bool:
+        """Let the task that delivers look what there is. Returns whether it has not begun to."""
+        if self._wake is not None:
+            return self._wake()
+        return self._something is not None and bool(self._something.unpark())
 
     async def deliver(self) -> None:
         """Hand each notification on and wait until it is handled: for ever, or until there is none left."""
         while True:
+            self.is_waking = False
             match self._queue.first:
                 case None:
                     if self._something is None:

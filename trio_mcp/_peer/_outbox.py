@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, Literal, final
+from itertools import islice
+from typing import Final, final
 
 import attrs
 import trio
@@ -41,15 +42,21 @@ class OutboxEntry:
 
 @final
 class Outbox:
-    """A queue between the tasks that have something to say and the one task that writes.
+    """A queue between the tasks that have something to say and whoever writes it.
 
-    Putting is atomic: what is cancelled while it waits for room has put nothing. An entry that the writer has not
-    taken can be withdrawn, and then was never written. After `close` nothing waits here any more, and what is put
-    is lost.
+    Putting is atomic: what is cancelled while it waits for room has put nothing. An entry that nobody has taken
+    can be withdrawn, and then was never written. After `close` nothing waits here any more, and what is put is
+    lost.
 
     Args:
         max_bytes: How much may lie here before senders wait. One message of any size fits when that is free.
         wake: Called when something is put, if the writer may be gone.
+
+    Attributes:
+        is_held: Whether the writer is not to be woken by what is put, because somebody is about to write it who
+            will not wait before that.
+        is_overfull: Whether so much came without waiting that its source should pause: the other side does not
+            read.
     """
 
     def __init__(self, max_bytes: int, wake: Callable[[], object] | None = None) -> None:
@@ -58,7 +65,10 @@ class Outbox:
         self._bytes = 0
         self._urgent_bytes = 0
         self._being_written = False
+        self._has_rest = False
         self._closed = False
+        self.is_held = False
+        self.is_overfull = False
         self._room = trio.lowlevel.ParkingLot()
         self._urgent_room = trio.lowlevel.ParkingLot()
         self._nothing = trio.lowlevel.ParkingLot()
@@ -78,18 +88,13 @@ class Outbox:
         """Whether senders wait."""
         return self._bytes >= self._max_bytes
 
-    @property
-    def is_overfull(self) -> bool:
-        """Whether so much came without waiting that its source should pause: the other side does not read."""
-        return self._urgent_bytes >= self._max_bytes
-
     async def wait_room(self) -> None:
         """Wait until there is room. Does not checkpoint if there is.
 
         There is no checkpoint between the return of this and the caller's `put`, so what is put had room. One
         waiter wakes the next, so that a thousand of them are not woken for the room of one.
         """
-        while self.is_full and not self._closed:
+        while self._bytes >= self._max_bytes and not self._closed:
             await self._room.park()
         if self._room:
             self._room.unpark()
@@ -108,14 +113,27 @@ class Outbox:
         if self._closed:
             return
         self._entries.append(entry)
-        self._count(entry, 1)
+        self._bytes += len(entry.message.data)
+        if entry.urgent:
+            self._count_urgent(len(entry.message.data))
+        if not self.is_held:
+            self.wake_writer()
+
+    def wake_writer(self) -> None:
+        """Let the writer look what there is."""
         self._wake()
 
+    def release(self) -> None:
+        """Whoever has held it will not write after all: the writer does."""
+        self.is_held = False
+        if self._entries:
+            self.wake_writer()
+
     def withdraw(self, entry: OutboxEntry) -> None:
-        """Take back an entry, unless the writer has taken it."""
+        """Take back an entry, unless it was taken to be written."""
         if entry in self._entries:
             self._entries.remove(entry)
-            self._count(entry, -1)
+            self._uncount(entry)
         self._after_leaving()
 
     def withdraw_all_of(self, exchange: Exchange) -> None:
@@ -126,7 +144,7 @@ class Outbox:
     def withdraw_answer(self, id: RequestId) -> bool:
         """Take back the answer to a request of the other side, and what its exchange has said before.
 
-        Returns whether the writer had not taken the answer.
+        Returns whether nobody had taken the answer.
         """
         for entry in self._entries:
             if entry.message.answers == (id,):
@@ -137,34 +155,59 @@ class Outbox:
                 return True
         return False
 
+    def first(self) -> list[OutboxEntry]:
+        """Return as much as goes to the transport at once, which stays; nothing during another write."""
+        entries = self._entries
+        if not entries or self._being_written:
+            return []
+        if self._bytes <= COALESCED_BYTES:
+            return list(entries)
+        count, size = 1, len(entries[0].message.data)
+        for entry in islice(entries, 1, None):
+            size += len(entry.message.data)
+            if size > COALESCED_BYTES:
+                break
+            count += 1
+        return list(islice(entries, count))
+
+    def remove_first(self, count: int, *, has_rest: bool) -> None:
+        """The transport has taken so many entries; the rest of the last one perhaps not yet."""
+        entries = self._entries
+        for entry in islice(entries, count):
+            self._uncount(entry)
+        del entries[:count]
+        self._being_written = self._has_rest = has_rest
+        if has_rest:
+            self.wake_writer()
+        self._after_leaving()
+
     async def take(self) -> list[OutboxEntry]:
         """Wait until there is something, and take as much of it as goes to the transport at once.
 
-        Taking more says that what was taken before is on the wire.
+        Taking more says that what was taken before is on the wire. Nothing is taken when the transport has a rest
+        to write first.
         """
-        self._being_written = False
+        if not self._has_rest:
+            self._being_written = False
         self._after_leaving()
-        while not self._entries:
+        while not (self._has_rest or self._entries):
             assert self._something is not None, "a writer that is woken finds something"
             await self._something.park()
-        self._being_written = True
-        taken: list[OutboxEntry] = []
-        size = 0
-        for entry in self._entries:
-            size += len(entry.message.data)
-            if taken and size > COALESCED_BYTES:
-                break
-            self._count(entry, -1)
-            taken.append(entry)
+        taken = self.first()
+        for entry in taken:
+            self._uncount(entry)
         del self._entries[: len(taken)]
+        self._being_written = True
+        self._has_rest = False
         self._after_leaving()
         return taken
 
     def may_rest(self) -> bool:
         """Say that what was taken is on the wire, and return whether nothing is left to take."""
-        self._being_written = False
+        if not self._has_rest:
+            self._being_written = False
         self._after_leaving()
-        return not self._entries
+        return not (self._has_rest or self._entries)
 
     async def wait_empty(self) -> None:
         """Wait until everything is on the wire. Does not checkpoint if it is."""
@@ -176,14 +219,19 @@ class Outbox:
         self._closed = True
         self._entries.clear()
         self._bytes = self._urgent_bytes = 0
+        self.is_overfull = False
         for lot in (self._room, self._urgent_room, self._nothing):
             lot.unpark_all()
 
-    def _count(self, entry: OutboxEntry, sign: Literal[1, -1]) -> None:
-        size = sign * len(entry.message.data)
-        self._bytes += size
+    def _uncount(self, entry: OutboxEntry) -> None:
+        size = len(entry.message.data)
+        self._bytes -= size
         if entry.urgent:
-            self._urgent_bytes += size
+            self._count_urgent(-size)
+
+    def _count_urgent(self, size: int) -> None:
+        self._urgent_bytes += size
+        self.is_overfull = self._urgent_bytes >= self._max_bytes
 
     def _after_leaving(self) -> None:
         # Looking whether somebody waits costs a twentieth of waking nobody.

@@ -1,16 +1,14 @@
 """One end of one connection, brought to life by Trio.
 
-    wire ──> reader ──> a response      ──> the call that waits for it
-                    ──> a notification  ──> `cancelled`: the exchange's scope, at once
-                                        ──> the others: one queue, one task, in wire order
-                    ──> a request       ──> refused or answered on the spot, or an exchange in a task of its
-                                            own, or put off until there is room
-    wire <── writer <── the outbox <── calls, notifications, answers, cancellations
+    wire ──> workers, one of which reads ──> the intake ──> calls, notices, exchanges
+    wire <── whoever has something to say, if the wire takes it at once
+         <── the writer, if it does not  <── the outbox <── calls, notifications, answers, cancellations
 
-Who owns what: `open_peer` owns the nursery. The reader, the writer and the notification task are shielded and
-end with `aclose`, so that a body that is being cancelled can still say goodbye. At a channel that can wake them
-(`Channel.may_rest`) they are there only while there is something to do. Exchanges are not shielded. Callers wait
-in their own tasks and own nothing here but their entry in a table.
+Who owns what: `open_peer` owns the nursery. The writer and the notification task are shielded and end with
+`aclose`, so that a body that is being cancelled can still say goodbye. Workers and exchanges are not shielded;
+if they are cancelled, a shielded task goes on reading. At a channel that can wake them (`Channel.may_rest`) all
+of these are there only while there is something to do. Callers wait in their own tasks and own nothing here but
+their entry in a table.
 
 Knows no tools, no resources, no eras and no transports.
 """
@@ -25,38 +23,22 @@ from typing import Any, Final, Literal, TypeAlias, final
 import attrs
 import trio
 
-from .._absent import ABSENT
-from .._channel import Channel, Incoming, Origin, Outgoing, TooLarge
-from .._codec import _json
-from .._codec._jsonrpc import (
-    Encoded,
-    ErrorResponse,
-    InvalidMessage,
-    Notification,
-    Request,
-    RequestId,
-    Response,
-    encode_error,
-    encode_notification,
-    id_of_fragment,
-    invalid_request,
-    is_answer_fragment,
-    parse_message,
-    read_id,
-)
-from .._errors import PARSE_ERROR, SERVER_BUSY, ConnectionLost, LocalProtocolError, McpError, RequestError
+from .._channel import Channel, Origin, Outgoing
+from .._codec._jsonrpc import Encoded, Notification, RequestId, encode_notification
+from .._errors import SERVER_BUSY, ConnectionLost, LocalProtocolError, RequestError
 from .._groups import sole_error
 from .._limits import Limits
-from ._batch import BatchReply
 from ._calls import Calls
 from ._dispatcher import Dispatcher
 from ._exchange import Exchange, OnProgress
-from ._exchanges import Arrival, Exchanges
+from ._exchanges import Exchanges
+from ._intake import Intake, OnFailure, OnNotice
 from ._interposed import InterposedDispatcher, interpose, interpose_batch, notification
 from ._middleware import Message, Middleware
 from ._notices import Notices
 from ._outbox import Outbox, OutboxEntry
 from ._servants import Servants
+from ._workers import Workers
 
 __all__ = ["OnFailure", "OnFrame", "OnNotice", "Peer", "PeerStatistics", "open_peer"]
 
@@ -64,12 +46,6 @@ _log: Final = logging.getLogger("trio_mcp.peer")
 
 OnFrame: TypeAlias = Callable[[Literal["sent", "received"], bytes], object]
 """Called with each message as it is handed to the wire or comes from it, for logs and tests."""
-
-OnNotice: TypeAlias = Callable[[Notification], object]
-"""Called with each notification but progress while it is being read, before any later message is looked at."""
-
-OnFailure: TypeAlias = Callable[[McpError], object]
-"""Called with what the transport says has failed, if it is no single request."""
 
 
 @final
@@ -113,11 +89,8 @@ class Peer:
             dispatcher = InterposedDispatcher(dispatcher, middleware)
         self._channel = channel
         self._middleware = middleware
-        self._dispatcher = dispatcher
         self._limits = limits
         self._on_frame = on_frame
-        self._on_notice = on_notice
-        self._on_failure = on_failure
         self._servants = Servants(nursery, channel.description)
         self._rests = channel.rests(self._wake_reader)
         self._outbox = Outbox(limits.max_outbox_bytes, self._wake_writer if self._rests else None)
@@ -125,6 +98,31 @@ class Peer:
         self._calls = Calls(channel, self._outbox, limits, changed)
         self._notices = Notices(self._calls, dispatcher, limits, self._wake_notices if self._rests else None)
         self._exchanges = Exchanges(nursery, dispatcher, self, self._outbox, self._calls, limits, changed)
+        intake = Intake(
+            channel,
+            dispatcher,
+            self._outbox,
+            self._calls,
+            self._notices,
+            self._exchanges,
+            limits,
+            show=None if on_frame is None else self._show_received,
+            on_notice=on_notice,
+            on_failure=on_failure,
+        )
+        self._intake = intake
+        self._workers = Workers(
+            nursery,
+            intake,
+            self._exchanges,
+            self._outbox,
+            limits,
+            name=f"serving {channel.description}",
+            keeps_idle=not self._rests,
+            flush=self._flush,
+            on_end=self._end_reading,
+            on_cancelled=self._wake_reader,
+        )
         self.input_ended = trio.Event()  # set when no message will come any more, or its owner does not wait
         self._end: ConnectionLost | None = None  # why nothing comes any more
         self._lost: ConnectionLost | None = None  # why nothing goes any more either
@@ -319,7 +317,7 @@ class Peer:
             dropped_notifications=self._notices.dropped,
         )
 
-    # The three tasks of the connection.
+    # The tasks of the connection.
 
     def _begin(self) -> None:
         """Start them, unless they are started when there is something to do."""
@@ -329,35 +327,67 @@ class Peer:
             self._wake_notices()
 
     def _wake_reader(self) -> None:
-        self._servants.wake(self._read, "reading from")
+        """Let somebody read. What is left of workers that were cancelled may still have something to hear."""
+        if not self._workers.wake():
+            self._servants.wake(self._read, "reading from")
 
     def _wake_writer(self) -> None:
         self._servants.wake(self._write, "writing to")
 
-    def _wake_notices(self) -> None:
-        self._servants.wake(self._notices.deliver, "notifications of")
+    def _wake_notices(self) -> bool:
+        return self._servants.wake(self._notices.deliver, "notifications of")
+
+    def _flush(self) -> None:
+        """Write what is ready, as far as the wire takes it now; the writer does the rest."""
+        outbox = self._outbox
+        outbox.is_held = False
+        while first := outbox.first():
+            try:
+                is_written = self._channel.send_nowait([entry.message for entry in first])
+            except trio.WouldBlock:
+                outbox.wake_writer()
+                return
+            except (ConnectionLost, trio.ClosedResourceError) as error:
+                self._lose(self._loss(error))
+                return
+            self._mark_written(first)
+            outbox.remove_first(len(first), has_rest=not is_written)
 
     async def _write(self) -> None:
         try:
             while not (self._rests and self._outbox.may_rest()):
                 taken = await self._outbox.take()
-                for entry in taken:
-                    self._calls.mark_written(entry)
-                    self._show("sent", entry.message.data)
+                self._mark_written(taken)
                 await self._channel.send([entry.message for entry in taken])
         except (ConnectionLost, trio.ClosedResourceError, trio.BrokenResourceError) as error:
             self._lose(self._loss(error))
 
+    def _mark_written(self, entries: Sequence[OutboxEntry]) -> None:
+        for entry in entries:
+            if entry.requests or entry.goodbye_to is not None:
+                self._calls.mark_written(entry)
+            if self._on_frame is not None:
+                self._show("sent", entry.message.data)
+
     async def _read(self) -> None:
         try:
-            while not self._channel.may_rest():
-                for received in await self._channel.receive():
-                    if isinstance(received, Incoming) and received.failure is None:  # that was on no wire
-                        self._show("received", received.data)
-                    await self._take(received)
-        except trio.EndOfChannel:
+            while True:
+                ready = self._intake.next_request(None)
+                if ready is not None:
+                    self._exchanges.start(ready)
+                elif self._intake.must_wait:
+                    await self._intake.wait()
+                elif self._intake.may_rest():
+                    return
+                else:
+                    await self._intake.receive()
+        except (trio.EndOfChannel, ConnectionLost, trio.ClosedResourceError, trio.BrokenResourceError) as error:
+            self._end_reading(error)
+
+    def _end_reading(self, error: Exception) -> None:
+        if isinstance(error, trio.EndOfChannel):
             self._end_input(ConnectionLost(f"{self._channel.description} closed the connection"))
-        except (ConnectionLost, trio.ClosedResourceError, trio.BrokenResourceError) as error:
+        else:
             self._lose(self._loss(error))
 
     def _loss(self, error: Exception) -> ConnectionLost:
@@ -378,107 +408,8 @@ class Peer:
                 _log.exception("on_frame failed and is not called again")
                 self._on_frame = None
 
-    async def _take(self, received: Incoming | TooLarge) -> None:
-        """Take one message or batch. Waits only when what it set off must not go on growing."""
-        origin = received.origin
-        if isinstance(received, TooLarge):
-            self._take_too_large(received)
-        else:
-            try:
-                value = _json.decode(received.data) if received.value is ABSENT else received.value
-            except (ValueError, RecursionError) as error:
-                self._complain(None, RequestError(PARSE_ERROR, f"parse error: {error}"), origin)
-            else:
-                if received.failure is not None:
-                    self._take_failure(value, received.failure)
-                elif _json.is_array(value):
-                    await self._take_batch(value, origin)
-                else:
-                    await self._take_message(value, Arrival(origin, received.data))
-        if self._outbox.is_overfull:
-            await self._outbox.wait_urgent_room()
-
-    def _take_too_large(self, received: TooLarge) -> None:
-        id = id_of_fragment(received.head, received.tail)
-        problem = f"a message of {received.size} bytes; max_message_bytes is {self._limits.max_message_bytes}"
-        if not is_answer_fragment(received.head, received.tail):
-            self._complain(id, invalid_request(problem), received.origin)
-        elif not self._calls.refuse(id, f"the answer was {problem}"):
-            _log.warning("%s sent %s, and it is lost", self._channel.description, problem)
-
-    async def _take_batch(self, messages: list[Any], origin: Origin | None) -> None:
-        most = self._limits.max_batch_messages
-        if not self._dispatcher.accepts_batches or not 0 < len(messages) <= most:
-            problem = "the revision in use has no batches"
-            if self._dispatcher.accepts_batches:
-                problem = f"a batch of {len(messages)} messages; it holds 1 to {most} (max_batch_messages)"
-            self._complain(None, invalid_request(problem), origin)
-            return
-        batch = BatchReply(
-            lambda reply: self._outbox.put(OutboxEntry(reply)), origin, self._limits.max_message_bytes
-        )
-        for value in messages:
-            await self._take_message(value, Arrival(origin, batch=batch))
-        batch.close()
-
-    async def _take_message(self, value: Any, arrival: Arrival) -> None:
-        try:
-            message = parse_message(value)
-        except InvalidMessage as error:
-            self._take_invalid(error, arrival)
-            return
-        if isinstance(message, Request):
-            self._exchanges.receive(message, arrival)
-            if self._exchanges.must_wait:
-                await self._exchanges.wait_room()
-        elif isinstance(message, Notification):
-            await self._take_notification(message, arrival.origin)
-        elif not self._calls.settle(message):
-            self._take_stray(message)
-
-    def _take_failure(self, value: Any, failure: McpError) -> None:
-        """There is no answer of the other side: whoever waits for it learns why."""
-        id = read_id(value.get("id")) if _json.is_object(value) else None
-        if id is not None:
-            if not self._calls.fail(id, failure):
-                _log.debug("nobody waits for what has failed, id %r: %s", id, failure)
-        elif self._on_failure is not None:
-            self._on_failure(failure)
-        else:
-            _log.warning("%s: %s", self._channel.description, failure)
-
-    def _take_invalid(self, error: InvalidMessage, arrival: Arrival) -> None:
-        if not error.answerable:
-            if not self._calls.refuse(error.id, f"invalid response: {error.reason}"):
-                _log.warning("ignored an invalid response from %s: %s", self._channel.description, error.reason)
-        elif arrival.batch is not None and self._dispatcher.answers_unreadable:
-            arrival.batch.expect()
-            answer = encode_error(error.id, invalid_request(error.reason))
-            arrival.batch.add(Outgoing(answer, origin=arrival.origin))
-        else:
-            self._complain(error.id, invalid_request(error.reason), arrival.origin)
-
-    async def _take_notification(self, notification: Notification, origin: Origin | None) -> None:
-        if notification.method == "notifications/cancelled" and self._exchanges.cancel(notification.params or {}):
-            return
-        if self._on_notice is not None and notification.method != "notifications/progress":
-            self._on_notice(notification)
-        if self._notices.must_wait:
-            await self._notices.wait_room()
-        self._notices.offer(notification, origin)
-
-    def _take_stray(self, response: Response | ErrorResponse) -> None:
-        """An answer nobody waits for: late, repeated, or to something that was never asked."""
-        if isinstance(response, ErrorResponse) and response.id is None:
-            _log.warning("%s could not read a message of ours: %s", self._channel.description, response.error)
-        else:
-            _log.debug("ignored an answer that nobody waits for, id %r", response.id)
-
-    def _complain(self, id: RequestId | None, error: RequestError, origin: Origin | None) -> None:
-        """Answer a message that is none with an error, if this side does that."""
-        _log.warning("%s sent what cannot be used: %s", self._channel.description, error.message)
-        if self._dispatcher.answers_unreadable:
-            self._outbox.put(OutboxEntry(Outgoing(encode_error(id, error), origin=origin), urgent=True))
+    def _show_received(self, data: bytes) -> None:
+        self._show("received", data)
 
     # How it ends.
 
@@ -522,6 +453,7 @@ class Peer:
 
     def _let_go(self) -> None:
         self._outbox.close()
+        self._workers.end()
         self._servants.end("the connection was closed")
         self.input_ended.set()
         self._is_closed = True

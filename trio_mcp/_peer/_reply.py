@@ -18,7 +18,7 @@ from .._errors import CANCELLED_BY_DEADLINE, INTERNAL_ERROR, SERVER_BUSY, Reques
 from .._limits import Limits
 from ._exchange import Exchange, Handler
 
-__all__ = ["Reply", "reply_to"]
+__all__ = ["Reply", "log_failed_cleanup", "make_reply", "reply_to", "settle"]
 
 _log: Final = logging.getLogger("trio_mcp.peer")
 
@@ -63,41 +63,72 @@ async def reply_to(
     try:
         with exchange.scope:
             if not exchange.given_up:
-                made = await _serve(exchange, handler, limits)
-                if wait_room is not None:
-                    await wait_room()
-                reply = made
+                reply = await make_reply(exchange, handler, limits, wait_room)
     except Exception:
-        # A handler that was cancelled, and failed while it cleaned up.
-        _log.exception("the handler of %s failed while it was being cancelled", exchange.request.method)
+        log_failed_cleanup(exchange)
     if reply is None or exchange.scope.cancel_called:
-        # When only the granted time is over, the caller's cancellation is on its way, and an answer would cross
-        # it. If it does not come, the caller must not be left waiting.
-        with trio.move_on_after(limits.goodbye_timeout):
-            await exchange.wait_abandoned()
+        return await settle(exchange, reply, limits)
+    exchange.companion = None  # what it leaves behind, parked, does not end with this exchange
+    return reply
+
+
+async def settle(exchange: Exchange, reply: Reply | None, limits: Limits) -> Reply | None:
+    """Decide what becomes of an exchange whose scope was cancelled, and see to it that its caller does not wait.
+
+    Args:
+        exchange: The request; its scope is left.
+        reply: What its handler has made of it all the same.
+        limits: How long a caller whose time is over is waited for.
+
+    Returns:
+        The reply; `None` if the other side has given the request up.
+    """
+    # When only the granted time is over, the caller's cancellation is on its way, and an answer would cross it.
+    # If it does not come, the caller must not be left waiting.
+    with trio.move_on_after(limits.goodbye_timeout):
+        await exchange.wait_abandoned()
     if exchange.given_up:
         return None
-    exchange.companion = None  # what it leaves behind, parked, does not end with this exchange
+    exchange.companion = None
     return reply or _too_late(exchange)
 
 
-async def _serve(exchange: Exchange, handler: Handler, limits: Limits) -> Reply:
-    """Run the handler and return what answers its request."""
-    id = exchange.request.id
+def log_failed_cleanup(exchange: Exchange) -> None:
+    """Tell the log of a handler that was cancelled, and failed while it cleaned up."""
+    _log.exception("the handler of %s failed while it was being cancelled", exchange.request.method)
+
+
+async def make_reply(
+    exchange: Exchange,
+    handler: Handler,
+    limits: Limits,
+    wait_room: Callable[[], Awaitable[None]] | None,
+) -> Reply:
+    """Run the handler of an exchange, whose scope is entered, and return what answers its request.
+
+    Args:
+        exchange: The request.
+        handler: Serves it.
+        limits: How large a reply may be.
+        wait_room: Waits until there is room for the reply.
+    """
+    request = exchange.request
     try:
         try:
-            reply = Reply(encode_response(id, await handler(exchange)))
+            reply = Reply(encode_response(request.id, await handler(exchange)))
         except RequestError as error:
             reply = Reply.of_error(exchange, error)
+        if len(reply.data) > limits.max_message_bytes:
+            problem = f"the answer is {len(reply.data)} bytes; max_message_bytes is {limits.max_message_bytes}"
+            _log.error("%s: %s", request.method, problem)
+            reply = Reply.of_error(exchange, RequestError(INTERNAL_ERROR, problem))
     except Exception:
         # The boundary of one request: whatever fails in a handler is the answer to it, told to our log in
         # full and to the other side not at all.
-        _log.exception("the handler of %s failed", exchange.request.method)
-        return Reply.of_error(exchange, RequestError(INTERNAL_ERROR, "internal error"))
-    if len(reply.data) > limits.max_message_bytes:
-        problem = f"the answer is {len(reply.data)} bytes; max_message_bytes is {limits.max_message_bytes}"
-        _log.error("%s: %s", exchange.request.method, problem)
-        return Reply.of_error(exchange, RequestError(INTERNAL_ERROR, problem))
+        _log.exception("the handler of %s failed", request.method)
+        reply = Reply.of_error(exchange, RequestError(INTERNAL_ERROR, "internal error"))
+    if wait_room is not None:
+        await wait_room()
     return reply
 
 

@@ -33,17 +33,19 @@ class Servants:
         self._scopes: dict[Work, trio.CancelScope] = {}
         self._has_ended = False
 
-    def wake(self, work: Work, doing: str) -> None:
-        """Start a task, unless it runs already or everything has ended. Never waits.
+    def wake(self, work: Work, doing: str) -> bool:
+        """Start a task, unless it runs already or everything has ended. Returns whether it did. Never waits.
 
         Args:
             work: What it does. Between finding that nothing is left and its return there must be no checkpoint.
             doing: The same in words.
         """
-        if work not in self._scopes and not self._has_ended:
-            self._scopes[work] = trio.CancelScope(shield=True)
-            name = f"{doing} {self._owner}"
-            self._variables.run(lambda: self._nursery.start_soon(self._run, work, name=name))
+        if work in self._scopes or self._has_ended:
+            return False
+        self._scopes[work] = trio.CancelScope(shield=True)
+        name = f"{doing} {self._owner}"
+        self._variables.run(lambda: self._nursery.start_soon(self._run, work, name=name))
+        return True
 
     async def _run(self, work: Work) -> None:
         try:

@@ -1,6 +1,7 @@
 """From Python signatures to JSON Schema and back. No I/O, no Trio, nothing of the protocol's methods.
 
-Hints are read once into shapes (`_shapes`); schemas and both conversions are made from those.
+Hints are read once into shapes (`_shapes`); schemas and both conversions are made from those. Schemas of others
+are in `_validator`, which is not imported here: few servers need it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from ._signature import CallSpec as CallSpec
 from ._signature import inspect_callable as inspect_callable
 from ._signature import is_unstructured as is_unstructured
 from ._strings import StringArgument as StringArgument
-from ._validator import compile_schema as compile_schema
 from ._values import JsonType as JsonType
 from ._values import json_schema as json_schema
 
@@ -25,7 +25,6 @@ __all__ = [
     "InvalidValue",
     "JsonType",
     "StringArgument",
-    "compile_schema",
     "inspect_callable",
     "is_unstructured",
     "json_schema",

@@ -115,7 +115,8 @@ class CallSpec:
         self, values: dict[str, Any], injected: Mapping[str, object] = _NOTHING
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return converted arguments as positional and keyword arguments, which may be `values` itself."""
-        values.update(injected)
+        if injected:
+            values.update(injected)
         if not self._positional:
             return (), values
         positional = [

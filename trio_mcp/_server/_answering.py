@@ -7,6 +7,8 @@ from typing import Any, cast, final
 
 import trio
 
+from .. import types
+from .._codec import _json
 from .._codec._convert import to_wire
 from .._codec._json import is_object
 from .._codec._jsonrpc import Encoded
@@ -14,13 +16,13 @@ from .._core._lifecycle import Agreement
 from .._errors import INTERNAL_ERROR, RequestError
 from .._peer._exchange import Answer, Exchange, Handler
 from .._revisions import INPUT_METHODS, SERVER_INFO_KEY, Revision
-from ..types import ClientCapabilities, InputRequiredResult, InputResponseRequestParams
 from ._application import Application, MethodHandler
 from ._asking import Abilities, read_said
 from ._context import Context, Surroundings
 from ._elicitation import URLElicitationRequired, result_for
 from ._input_required import Asking, InputRequired, answer_in_session, input_request
 from ._interim import ExtensionResult
+from ._listing import Kept
 from ._log_handler import enter_request
 from ._params import read_params
 from ._parking import Parking
@@ -43,18 +45,28 @@ class Answering:
         self._application = application
         self._parking = parking
         self._surroundings = surroundings
+        self._run = trio.lowlevel.current_trio_token()
+        self._signatures: dict[Revision, dict[str, Any]] = {}
 
     def by(self, handler: MethodHandler, agreement: Agreement) -> Handler:
         """Return what serves an exchange with a handler."""
 
         async def serve(exchange: Exchange) -> Answer:
             context = Context(exchange, agreement, self._surroundings)
-            enter_request(context)
+            enter_request(context, self._run)
+            params = exchange.request.params or {}
+            is_modern = agreement.revision.is_modern
             try:
-                if agreement.revision.is_modern:
-                    result = await self._serve_modern(handler, exchange, agreement, context)
+                asking = self._asking(exchange.request.method, params, agreement) if is_modern else None
+                if asking is None:
+                    result = await handler(params, context)
                 else:
-                    result = await self._serve_legacy(handler, exchange, agreement, context)
+                    result = await self._serve_who_may_ask(handler, exchange, agreement, context, asking)
+                if isinstance(result, InputRequired):
+                    if is_modern:
+                        result = self._left_to_client(result, exchange, agreement)
+                    else:
+                        result = await self._asked_at_once(result, handler, exchange, agreement, context)
             except URLElicitationRequired as error:
                 await trio.lowlevel.checkpoint()
                 result = result_for(error, _abilities(agreement), context.method)
@@ -64,29 +76,31 @@ class Answering:
                 # Its code is about the question, and would say something else about this request.
                 problem = f"the client refused {error.question}: {error.message}"
                 raise RequestError(INTERNAL_ERROR, problem) from error
+            if result.__class__ is dict and not is_modern:
+                return cast("dict[str, Any]", result)
             if isinstance(result, ExtensionResult):
                 result = self._application.extension_result(result, agreement)
             return self.written(result, agreement.revision)
 
         return serve
 
-    async def _serve_modern(
-        self, handler: MethodHandler, exchange: Exchange, agreement: Agreement, context: Context[Any]
+    async def _serve_who_may_ask(
+        self,
+        handler: MethodHandler,
+        exchange: Exchange,
+        agreement: Agreement,
+        context: Context[Any],
+        asking: Asking,
     ) -> object:
         params = exchange.request.params or {}
-        asking = self._asking(exchange.request.method, params, agreement)
-        if asking is None:
-            result = await handler(params, context)
-        else:
-            result = await self._parking.serve(
-                exchange,
-                agreement,
-                context,
-                lambda context: handler(params, context),
-                read_params(params, InputResponseRequestParams).input_responses or {},
-                replay=asking is Asking.REPLAY,
-            )
-        return self._left_to_client(result, exchange, agreement) if isinstance(result, InputRequired) else result
+        return await self._parking.serve(
+            exchange,
+            agreement,
+            context,
+            lambda context: handler(params, context),
+            read_params(params, types.InputResponseRequestParams).input_responses or {},
+            replay=asking is Asking.REPLAY,
+        )
 
     def _asking(self, method: str, params: Mapping[str, Any], agreement: Agreement) -> Asking | None:
         """Return what becomes of the handler of a request when it asks; `None` if that cannot happen."""
@@ -100,19 +114,22 @@ class Answering:
 
     def _left_to_client(
         self, required: InputRequired, exchange: Exchange, agreement: Agreement
-    ) -> InputRequiredResult:
+    ) -> types.InputRequiredResult:
         if exchange.request.method not in INPUT_METHODS:
             raise TypeError(f"{exchange.request.method} cannot ask for input")
         for question in required.requests.values():
             require_for(_abilities(agreement), input_request(question).params)
         return self._parking.by_hand(required, exchange)
 
-    async def _serve_legacy(
-        self, handler: MethodHandler, exchange: Exchange, agreement: Agreement, context: Context[Any]
+    async def _asked_at_once(
+        self,
+        result: object,
+        handler: MethodHandler,
+        exchange: Exchange,
+        agreement: Agreement,
+        context: Context[Any],
     ) -> object:
-        """Serve a request; what a handler leaves to its client to bring again is asked here and now."""
-        params = exchange.request.params or {}
-        result = await handler(params, context)
+        """What a handler leaves to its client to bring again is asked here and now, in the legacy era."""
         rounds = 0
         while isinstance(result, InputRequired):
             rounds += 1
@@ -121,24 +138,40 @@ class Answering:
                 problem = f"{exchange.request.method} asked for input more than {limit} times (max_input_rounds)"
                 raise RequestError(INTERNAL_ERROR, problem)
             context.resume(None, *await answer_in_session(result, exchange, agreement))
-            result = await handler(params, context)
+            result = await handler(exchange.request.params or {}, context)
         return result
 
     def written(self, result: object, revision: Revision) -> Answer:
         """Write a result for the client's revision."""
+        if isinstance(result, Kept):
+            if result.written is None:
+                result.written = Encoded(_json.encode(self.plain(result.result, revision)))
+            return result.written
         return result if isinstance(result, Encoded) else self.plain(result, revision)
 
     def plain(self, result: object, revision: Revision) -> dict[str, Any]:
         """Write a result as plain JSON; a modern one says who has made it."""
-        is_plain = isinstance(result, Mapping)
-        written = dict(cast("Mapping[str, Any]", result)) if is_plain else to_wire(result, revision)
+        if result.__class__ is dict or isinstance(result, Mapping):
+            written = dict(cast("Mapping[str, Any]", result))
+        else:
+            written = to_wire(result, revision)
         if revision.is_modern:
             written.setdefault("resultType", "complete")
             meta: Any = written.get("_meta")
-            info = to_wire(self._application.info, revision)
-            written["_meta"] = {SERVER_INFO_KEY: info, **(meta if is_object(meta) else {})}
+            if is_object(meta):
+                written["_meta"] = {**self._signature(revision), **meta}
+            else:
+                written["_meta"] = self._signature(revision)
         return written
+
+    def _signature(self, revision: Revision) -> dict[str, Any]:
+        """Return what a modern result says of who has made it."""
+        signature = self._signatures.get(revision)
+        if signature is None:
+            signature = {SERVER_INFO_KEY: to_wire(self._application.info, revision)}
+            self._signatures[revision] = signature
+        return signature
 
 
 def _abilities(agreement: Agreement) -> Abilities:
-    return Abilities(agreement.revision, read_said(agreement.client_capabilities, ClientCapabilities))
+    return Abilities(agreement.revision, read_said(agreement.client_capabilities, types.ClientCapabilities))

@@ -23,7 +23,7 @@ from ._context import Context
 from ._depends import Injection, anything, is_provided, name_of, own_parameters, refuse_misplaced
 from ._interim import is_interim
 
-__all__ = ["HandlerFunction", "Overdue", "is_several", "read_given", "read_handler"]
+__all__ = ["HandlerFunction", "Overdue", "is_several", "read_given", "read_handler", "said"]
 
 _T = TypeVar("_T")
 
@@ -61,6 +61,26 @@ class HandlerFunction:
         """Whether it, or something it depends on, is given a context, by which the client can be asked."""
         return bool(self.injection.contexts) or any(step.contexts for step in self.injection.steps)
 
+    @property
+    def is_simple(self) -> bool:
+        """Whether there is nothing around the function: `call_simply` does what `call` does."""
+        return (
+            self.spec.is_async and self.limiter is None and self.timeout == math.inf and not self.injection.steps
+        )
+
+    def call_simply(self, values: dict[str, Any], context: Context[Any]) -> Awaitable[Any]:
+        """Call a function that is simple. What awaiting it raises may have to be looked at with `said`.
+
+        Args:
+            values: Its arguments, as `spec` decoded them. Taken over.
+            context: The request.
+        """
+        for name in self.injection.contexts:
+            values[name] = context
+        args, kwargs = self.spec.arrange(values)
+        awaitable: Awaitable[Any] = self.function(*args, **kwargs)
+        return awaitable
+
     async def call(
         self,
         values: dict[str, Any],
@@ -91,10 +111,10 @@ class HandlerFunction:
             async with self.limiter:
                 return await self._call_in_time(values, context, threads, finish)
         except BaseExceptionGroup as group:
-            said = _said(group)
-            if said is None:
+            alone = said(group)
+            if alone is None:
                 raise
-            error = said
+            error = alone
         raise error
 
     async def _call_in_time(
@@ -152,11 +172,11 @@ class HandlerFunction:
         )
 
 
-def _said(group: BaseExceptionGroup[BaseException]) -> Exception | None:
+def said(group: BaseExceptionGroup[BaseException]) -> Exception | None:
     """Return what a handler has to say to its caller, if the nurseries around it hold nothing else."""
     error = sole_error(group)
     if isinstance(error, BaseExceptionGroup):
-        return _said(cast("BaseExceptionGroup[BaseException]", error))
+        return said(cast("BaseExceptionGroup[BaseException]", error))
     return error if isinstance(error, (RequestError, ToolError)) else None
 
 

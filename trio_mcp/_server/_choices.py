@@ -11,9 +11,9 @@ from typing import Any, Final, final
 
 import attrs
 
+from .. import types
 from .._codec import _json
 from .._schema._shapes import AnyOf, Array, Choice, Shape, core
-from ..types import EnumOption
 
 __all__ = ["CHOICE_KEYWORDS", "Options", "as_text", "options_of", "titles_of"]
 
@@ -37,10 +37,10 @@ class Options:
     values: Mapping[str, object] | None
 
     @property
-    def titled(self) -> list[EnumOption]:
+    def titled(self) -> list[types.EnumOption]:
         """The choices with their titles."""
         titles = self.texts if self.titles is None else self.titles
-        return [EnumOption(const=text, title=title) for text, title in zip(self.texts, titles, strict=True)]
+        return [types.EnumOption(const=text, title=title) for text, title in zip(self.texts, titles, strict=True)]
 
 
 def options_of(name: str, schema: Mapping[str, Any], titles: Mapping[str, str]) -> Options | None:

@@ -8,8 +8,8 @@ from typing import Any, Final, Protocol, final
 
 import trio
 
+from .. import types
 from .._errors import INVALID_PARAMS, RequestError
-from ..types import CompleteRequestParams, CompleteResult, Completion, PromptReference, ResourceTemplateReference
 from ._calling import HandlerFunction, is_several, read_given
 from ._context import Context
 
@@ -33,7 +33,7 @@ class CompletionSource(Protocol):
         ...
 
     def choices(
-        self, reference: PromptReference | ResourceTemplateReference, argument: str
+        self, reference: types.PromptReference | types.ResourceTemplateReference, argument: str
     ) -> Iterable[str] | None:
         """Return all values that an argument can have; none, if its type does not say.
 
@@ -81,15 +81,15 @@ class Completer:
             TypeError: The function has no parameter for the value, or one that nobody fills.
             ValueError: The argument has such a function already.
         """
-        kind = ResourceTemplateReference if "{" in reference else PromptReference
+        kind = types.ResourceTemplateReference if "{" in reference else types.PromptReference
         key = (kind, reference, argument)
         if key in self._functions:
             raise ValueError(f"{reference!r} has a completion for {argument!r} already")
         self._functions[key] = read_given(function, _given, what=_VALUE, optional=("arguments",), thread=thread)
 
     async def complete(
-        self, params: CompleteRequestParams, context: Context[Any], threads: trio.CapacityLimiter
-    ) -> CompleteResult:
+        self, params: types.CompleteRequestParams, context: Context[Any], threads: trio.CapacityLimiter
+    ) -> types.CompleteResult:
         """Answer a request for completion.
 
         Raises:
@@ -98,7 +98,7 @@ class Completer:
         Spec: 2026-07-28, server/utilities/completion.
         """
         reference, argument = params.ref, params.argument
-        name = reference.name if isinstance(reference, PromptReference) else reference.uri
+        name = reference.name if isinstance(reference, types.PromptReference) else reference.uri
         choices = self._choices(reference, argument.name)
         function = self._functions.get((type(reference), name, argument.name))
         if function is not None:
@@ -115,7 +115,7 @@ class Completer:
         return _result([choice for choice in choices if choice.casefold().startswith(begun)])
 
     def _choices(
-        self, reference: PromptReference | ResourceTemplateReference, argument: str
+        self, reference: types.PromptReference | types.ResourceTemplateReference, argument: str
     ) -> Iterable[str] | None:
         found = (source.choices(reference, argument) for source in self._sources)
         return next((choices for choices in found if choices is not None), None)
@@ -125,13 +125,13 @@ def _given(arguments: Mapping[str, Any]) -> list[Any]:
     return [arguments["value"], arguments["arguments"]]
 
 
-async def _finished(returned: object) -> CompleteResult:
+async def _finished(returned: object) -> types.CompleteResult:
     return _result(returned)
 
 
-def _result(returned: object) -> CompleteResult:
-    if isinstance(returned, Completion):
-        return CompleteResult(completion=_cut(returned))
+def _result(returned: object) -> types.CompleteResult:
+    if isinstance(returned, types.Completion):
+        return types.CompleteResult(completion=_cut(returned))
     # It may go on for ever; one more than can be sent says that there is more.
     values: list[Any] = list(islice(_several(returned), MAX_VALUES + 1))
     for value in values:
@@ -141,15 +141,17 @@ def _result(returned: object) -> CompleteResult:
     total = len(values) if not has_more else None
     if has_more and isinstance(returned, Sized):
         total = len(returned)
-    return CompleteResult(completion=Completion(values=values[:MAX_VALUES], total=total, has_more=has_more))
+    return types.CompleteResult(
+        completion=types.Completion(values=values[:MAX_VALUES], total=total, has_more=has_more)
+    )
 
 
-def _cut(completion: Completion) -> Completion:
+def _cut(completion: types.Completion) -> types.Completion:
     count, total = len(completion.values), completion.total
     if count <= MAX_VALUES:
         return completion
     values = completion.values[:MAX_VALUES]
-    return Completion(values=values, total=count if total is None else total, has_more=True)
+    return types.Completion(values=values, total=count if total is None else total, has_more=True)
 
 
 def _several(returned: object) -> Iterable[Any]:

@@ -6,18 +6,18 @@ import base64
 from collections.abc import Sequence
 from typing import Any, Final, TypeAlias, cast
 
+from .. import types
 from .._codec import _json
 from .._schema import to_json
-from ..types import BlobResourceContents, ReadResourceResult, TextResourceContents
 from ._media import contents_of_media, is_media
 from ._mime import BINARY, JSON, PLAIN_TEXT, guess_type, sniff_type
 from ._reading import Reading
 
 __all__ = ["Contents", "contents_of", "plain_contents", "type_of_result"]
 
-Contents: TypeAlias = TextResourceContents | BlobResourceContents
+Contents: TypeAlias = types.TextResourceContents | types.BlobResourceContents
 
-_WIRE: Final = (TextResourceContents, BlobResourceContents)
+_WIRE: Final = (types.TextResourceContents, types.BlobResourceContents)
 
 
 def type_of_result(uri: str, hint: Any) -> str | None:
@@ -35,7 +35,7 @@ def _type_by_name(uri: str) -> str | None:
     return guess_type(uri.partition("?")[0].partition("#")[0].rpartition("/")[2])
 
 
-async def contents_of(returned: Any, kind: str | None, reading: Reading) -> ReadResourceResult:
+async def contents_of(returned: Any, kind: str | None, reading: Reading) -> types.ReadResourceResult:
     """Return the result for what a function returned.
 
     Text and bytes are what they are; contents and results of the protocol are sent as they are; of a list with
@@ -54,15 +54,15 @@ async def contents_of(returned: Any, kind: str | None, reading: Reading) -> Read
 
     Spec: 2026-07-28, server/resources, "Reading Resources", "Error Handling".
     """
-    if isinstance(returned, ReadResourceResult):
+    if isinstance(returned, types.ReadResourceResult):
         return returned
     parts = _parts(returned)
     if parts is None:
         text = _json.encode(to_json(returned)).decode()
-        whole = TextResourceContents(uri=reading.uri, mime_type=kind or JSON, text=text)
-        return ReadResourceResult(contents=(whole,))
+        whole = types.TextResourceContents(uri=reading.uri, mime_type=kind or JSON, text=text)
+        return types.ReadResourceResult(contents=(whole,))
     kind = kind or _type_by_name(reading.uri)
-    return ReadResourceResult(contents=[await _part(part, kind, reading) for part in parts])
+    return types.ReadResourceResult(contents=[await _part(part, kind, reading) for part in parts])
 
 
 def _parts(returned: Any) -> Sequence[Any] | None:
@@ -96,7 +96,7 @@ def plain_contents(content: str | bytes | bytearray | memoryview, uri: str, kind
         kind: Its type, if it is known.
     """
     if isinstance(content, str):
-        return TextResourceContents(uri=uri, mime_type=kind or PLAIN_TEXT, text=content)
+        return types.TextResourceContents(uri=uri, mime_type=kind or PLAIN_TEXT, text=content)
     data = bytes(content)
     blob = base64.b64encode(data).decode("ascii")
-    return BlobResourceContents(uri=uri, mime_type=kind or sniff_type(data) or BINARY, blob=blob)
+    return types.BlobResourceContents(uri=uri, mime_type=kind or sniff_type(data) or BINARY, blob=blob)

@@ -10,6 +10,7 @@ from typing import Any, Final, Generic, Literal, Protocol, Self, TypeVarTuple, f
 import trio
 from typing_extensions import TypeVar
 
+from .. import types
 from .._absent import ABSENT
 from .._channel import ReleasableOrigin
 from .._codec._convert import to_wire
@@ -19,15 +20,6 @@ from .._core._lifecycle import Agreement
 from .._errors import LocalProtocolError
 from .._peer._exchange import Exchange, OnProgress
 from .._revisions import METHODS, QUESTIONS, Revision, Side
-from ..types import (
-    ClientCapabilities,
-    Implementation,
-    InputResponse,
-    LoggingLevel,
-    LoggingMessageNotificationParams,
-    Tool,
-)
-from ..types._methods import METHOD_TYPES
 from ._asking import Asker, read_said
 from ._background import Background
 from ._questions import Questions
@@ -40,7 +32,7 @@ _State_co = TypeVar("_State_co", covariant=True)
 _Args = TypeVarTuple("_Args")
 
 _PROGRESS_MESSAGES: Final = Revision.V2025_03_26
-_SEVERITY: Final = {level: rank for rank, level in enumerate(get_args(LoggingLevel))}
+_SEVERITY: Final = {level: rank for rank, level in enumerate(get_args(types.LoggingLevel))}
 
 
 @final
@@ -115,7 +107,7 @@ class Surroundings(Protocol[_State_co]):
         """What the server's lifespan yielded."""
         ...
 
-    def find_tool(self, name: str) -> Tool:
+    def find_tool(self, name: str) -> types.Tool:
         """Return one of the server's tools.
 
         Raises:
@@ -138,7 +130,7 @@ class Context(Questions, Generic[StateT]):
     def __init__(self, exchange: Exchange, agreement: Agreement, surroundings: Surroundings[StateT]) -> None:
         super().__init__(exchange, agreement, surroundings.find_tool, None)
         self._surroundings = surroundings
-        self._input_responses: Mapping[str, InputResponse] = {}
+        self._input_responses: Mapping[str, types.InputResponse] = {}
         self._request_state: object = ABSENT
 
     def move(self, exchange: Exchange, agreement: Agreement) -> None:
@@ -147,11 +139,11 @@ class Context(Questions, Generic[StateT]):
         self._agreement = agreement
 
     def resume(
-        self, asker: Asker | None, input_responses: Mapping[str, InputResponse], request_state: object
+        self, asker: Asker | None, input_responses: Mapping[str, types.InputResponse], request_state: object
     ) -> None:
         """Take what a request brings that was asked for input before, and who can ask for more."""
         if asker is not None:
-            self._asker = asker
+            self._given_asker = asker
         self._input_responses = input_responses
         self._request_state = request_state
 
@@ -191,15 +183,15 @@ class Context(Questions, Generic[StateT]):
         return self._exchange.scope.deadline
 
     @property
-    def client_info(self) -> Implementation | None:
+    def client_info(self) -> types.Implementation | None:
         """What the client says it is. Nobody has checked it."""
         info = self._agreement.client_info
-        return None if info is None else read_said(info, Implementation)
+        return None if info is None else read_said(info, types.Implementation)
 
     @property
-    def client_capabilities(self) -> ClientCapabilities:
+    def client_capabilities(self) -> types.ClientCapabilities:
         """What the client says it can do."""
-        return read_said(self._agreement.client_capabilities, ClientCapabilities)
+        return read_said(self._agreement.client_capabilities, types.ClientCapabilities)
 
     @property
     def declared_capabilities(self) -> Mapping[str, Any]:
@@ -219,7 +211,7 @@ class Context(Questions, Generic[StateT]):
         return None if origin is None else origin.principal
 
     @property
-    def input_responses(self) -> Mapping[str, InputResponse]:
+    def input_responses(self) -> Mapping[str, types.InputResponse]:
         """The answers to the questions of an `InputRequired` that was returned before; else empty."""
         return self._input_responses
 
@@ -248,7 +240,7 @@ class Context(Questions, Generic[StateT]):
         """
         await ProgressReporter(self, total).report(progress, message)
 
-    async def log(self, level: LoggingLevel, data: object, *, logger: str | None = None) -> None:
+    async def log(self, level: types.LoggingLevel, data: object, *, logger: str | None = None) -> None:
         """Send a log message to the client, if it wants messages of this severity.
 
         Args:
@@ -262,12 +254,12 @@ class Context(Questions, Generic[StateT]):
         Spec: 2026-07-28, server/utilities/logging; deprecated there, and so are the alternatives it names.
         """
         if self.wants_log(level):
-            message = LoggingMessageNotificationParams(level=level, data=data, logger=logger)
+            message = types.LoggingMessageNotificationParams(level=level, data=data, logger=logger)
             await self._exchange.notify("notifications/message", to_wire(message, self.revision))
         else:
             await trio.lowlevel.checkpoint()
 
-    def wants_log(self, level: LoggingLevel) -> bool:
+    def wants_log(self, level: types.LoggingLevel) -> bool:
         """Whether the client wants log messages of this severity.
 
         Raises:
@@ -278,7 +270,7 @@ class Context(Questions, Generic[StateT]):
         wanted = self._agreement.log_level
         return wanted in _SEVERITY and _SEVERITY[level] >= _SEVERITY[wanted]
 
-    def log_nowait(self, level: LoggingLevel, data: object, *, logger: str | None = None) -> None:
+    def log_nowait(self, level: types.LoggingLevel, data: object, *, logger: str | None = None) -> None:
         """Send a log message as `log` does, but only if there is room for it.
 
         Raises:
@@ -286,7 +278,7 @@ class Context(Questions, Generic[StateT]):
             ValueError: There is no such level.
         """
         if self.wants_log(level):
-            message = LoggingMessageNotificationParams(level=level, data=data, logger=logger)
+            message = types.LoggingMessageNotificationParams(level=level, data=data, logger=logger)
             self._exchange.notify_nowait("notifications/message", to_wire(message, self.revision))
 
     async def debug(self, data: object, *, logger: str | None = None) -> None:
@@ -343,6 +335,9 @@ class Context(Questions, Generic[StateT]):
         if self.revision.is_modern:
             if method not in QUESTIONS:
                 raise LocalProtocolError(f"a server of {self.revision} has no request {method}")
+            # Imported when it is needed: it brings with it every object that there is.
+            from ..types._methods import METHOD_TYPES
+
             question = read_said(params or {}, METHOD_TYPES[method].params)
             require_for(self._abilities, question)
             return dict(await self._asker.ask(method, question))

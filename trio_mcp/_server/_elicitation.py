@@ -11,27 +11,13 @@ from urllib.parse import urlsplit
 
 import attrs
 
+from .. import types
 from .._codec._convert import from_wire, to_wire
 from .._codec._invalid import InvalidData
 from .._codec._json import is_object
 from .._errors import URL_ELICITATION_REQUIRED, LocalProtocolError, RequestError, ToolError
 from .._revisions import Revision
-from ..types import (
-    ClientCapabilities,
-    ElicitAction,
-    ElicitationCapability,
-    ElicitRequest,
-    ElicitRequestFormParams,
-    ElicitRequestURLParams,
-    ElicitResult,
-    InputRequiredResult,
-    RequestedSchema,
-    TitledMultiSelectEnumSchema,
-    UntitledMultiSelectEnumSchema,
-    evolve,
-)
 from ._asking import Abilities, Inquiry, unusable
-from ._form import form_for
 
 __all__ = ["Elicitation", "URLElicitationRequired", "elicit", "elicit_url", "result_for"]
 
@@ -43,9 +29,9 @@ _WITH_URLS: Final = Revision.V2025_11_25
 _MAY_NEED_INPUT: Final = ("tools/call", "prompts/get", "resources/read")
 
 # What a client lacks is told in full only if it has some of it: `{}` says "forms" already.
-_ANY: Final = ClientCapabilities(elicitation=ElicitationCapability())
-_FORMS: Final = ClientCapabilities(elicitation=ElicitationCapability(form={}))
-_URLS: Final = ClientCapabilities(elicitation=ElicitationCapability(url={}))
+_ANY: Final = types.ClientCapabilities(elicitation=types.ElicitationCapability())
+_FORMS: Final = types.ClientCapabilities(elicitation=types.ElicitationCapability(form={}))
+_URLS: Final = types.ClientCapabilities(elicitation=types.ElicitationCapability(url={}))
 
 
 @final
@@ -62,7 +48,7 @@ class Elicitation(Generic[_T]):
         elicitation_id: What a visit to a URL is known by, where the revision has that.
     """
 
-    action: ElicitAction
+    action: types.ElicitAction
     _value: _T | None = None
     elicitation_id: str | None = None
 
@@ -92,9 +78,11 @@ class Elicitation(Generic[_T]):
 
 async def elicit(inquiry: Inquiry, message: str, wanted: Any) -> Elicitation[Any]:
     """Ask for a value; see `Context.elicit`."""
+    from ._form import form_for  # it has much to import, and most servers never ask
+
     form = form_for(wanted)
     require_form(inquiry, form.schema)
-    asked = ElicitRequestFormParams(message=message, requested_schema=form.schema)
+    asked = types.ElicitRequestFormParams(message=message, requested_schema=form.schema)
     answer = await inquiry.asker.ask(_METHOD, asked)
     content = answer.get("content")
     if is_object(content):
@@ -103,7 +91,7 @@ async def elicit(inquiry: Inquiry, message: str, wanted: Any) -> Elicitation[Any
     else:
         content = None
     try:
-        result = from_wire(answer, ElicitResult)
+        result = from_wire(answer, types.ElicitResult)
     except InvalidData as error:
         raise unusable(_METHOD, str(error)) from error
     if result.action != "accept":
@@ -123,13 +111,13 @@ async def elicit_url(inquiry: Inquiry, message: str, url: str, elicitation_id: s
     require_urls(inquiry)
     if inquiry.revision is _WITH_URLS and elicitation_id is None:
         elicitation_id = _new_id()
-    asked = ElicitRequestURLParams(message=message, url=url, elicitation_id=elicitation_id)
-    result = await inquiry.ask(_METHOD, asked, ElicitResult)
+    asked = types.ElicitRequestURLParams(message=message, url=url, elicitation_id=elicitation_id)
+    result = await inquiry.ask(_METHOD, asked, types.ElicitResult)
     known_by = elicitation_id if inquiry.revision is _WITH_URLS else None
     return Elicitation(result.action, elicitation_id=known_by)
 
 
-def require_form(client: Abilities, schema: RequestedSchema) -> None:
+def require_form(client: Abilities, schema: types.RequestedSchema) -> None:
     """Check that the client can show a form.
 
     Raises:
@@ -142,7 +130,7 @@ def require_form(client: Abilities, schema: RequestedSchema) -> None:
     if capability.form is None and capability.url is not None:
         raise client.missing("elicitation by forms", _FORMS)
     for name, field in schema.properties.items():
-        if isinstance(field, (UntitledMultiSelectEnumSchema, TitledMultiSelectEnumSchema)):
+        if isinstance(field, (types.UntitledMultiSelectEnumSchema, types.TitledMultiSelectEnumSchema)):
             client.require_revision(_WITH_URLS, f"choice of several values for {name}")
 
 
@@ -204,21 +192,22 @@ class URLElicitationRequired(RequestError):
 
     def __init__(
         self,
-        *elicitations: ElicitRequestURLParams,
+        *elicitations: types.ElicitRequestURLParams,
         message: str = "The user must go to a URL before this can be answered.",
     ) -> None:
         if not elicitations:
             raise ValueError("an elicitation is needed: where must the user go?")
         for elicitation in elicitations:
             _check_url(elicitation.url)
-        self.elicitations: tuple[ElicitRequestURLParams, ...] = tuple(
-            evolve(one, elicitation_id=_new_id()) if one.elicitation_id is None else one for one in elicitations
+        self.elicitations: tuple[types.ElicitRequestURLParams, ...] = tuple(
+            types.evolve(one, elicitation_id=_new_id()) if one.elicitation_id is None else one
+            for one in elicitations
         )
         told = [to_wire(one, _WITH_URLS) for one in self.elicitations]
         super().__init__(URL_ELICITATION_REQUIRED, message, {"elicitations": told})
 
 
-def result_for(error: URLElicitationRequired, client: Abilities, method: str) -> InputRequiredResult:
+def result_for(error: URLElicitationRequired, client: Abilities, method: str) -> types.InputRequiredResult:
     """Return what says the same as the error to a modern client.
 
     Raises:
@@ -231,5 +220,7 @@ def result_for(error: URLElicitationRequired, client: Abilities, method: str) ->
         raise error
     if method not in _MAY_NEED_INPUT:
         raise LocalProtocolError(f"{method} cannot ask for input; {', '.join(_MAY_NEED_INPUT)} can") from error
-    requests = {f"url-{number}": ElicitRequest(params=one) for number, one in enumerate(error.elicitations, 1)}
-    return InputRequiredResult(input_requests=requests)
+    requests = {
+        f"url-{number}": types.ElicitRequest(params=one) for number, one in enumerate(error.elicitations, 1)
+    }
+    return types.InputRequiredResult(input_requests=requests)

@@ -23,18 +23,11 @@ from urllib.parse import unquote_to_bytes
 import attrs
 import trio
 
+from .. import types
 from .._core._uri_matching import Found
 from .._core._uris import UNRESERVED, check_uri, normalised
 from .._errors import INTERNAL_ERROR, RequestError, ResourceNotFound
 from .._limits import Limits
-from ..types import (
-    Annotations,
-    BlobResourceContents,
-    ReadResourceResult,
-    Resource,
-    ResourceTemplate,
-    TextResourceContents,
-)
 from ..types._fields import evolve
 from ._beneath import FileTooLarge, is_plain_name, open_beneath, read_file, read_open_file, scan_beneath
 from ._mime import BINARY, PLAIN_TEXT, guess_type, sniff_type, text_of
@@ -44,7 +37,7 @@ __all__ = ["DirectorySource", "FileSource", "directory_prefix", "file_contents"]
 
 _log: Final = logging.getLogger("trio_mcp.server")
 
-_Contents: TypeAlias = TextResourceContents | BlobResourceContents
+_Contents: TypeAlias = types.TextResourceContents | types.BlobResourceContents
 
 # What the system says of a file that is not there for us, whatever is in its place.
 _NOT_THERE: Final = frozenset(
@@ -64,12 +57,12 @@ def file_contents(uri: str, data: bytes, kind: str | None, name: str) -> _Conten
     kind = guess_type(name) if kind is None else kind
     text = text_of(data, kind)
     if text is not None:
-        return TextResourceContents(uri=uri, mime_type=kind or PLAIN_TEXT, text=text)
+        return types.TextResourceContents(uri=uri, mime_type=kind or PLAIN_TEXT, text=text)
     blob = base64.b64encode(data).decode("ascii")
-    return BlobResourceContents(uri=uri, mime_type=kind or sniff_type(data) or BINARY, blob=blob)
+    return types.BlobResourceContents(uri=uri, mime_type=kind or sniff_type(data) or BINARY, blob=blob)
 
 
-async def _read_in_thread(reading: Reading, read: Callable[[], _Contents]) -> ReadResourceResult:
+async def _read_in_thread(reading: Reading, read: Callable[[], _Contents]) -> types.ReadResourceResult:
     try:
         # A thread that is left behind ends by itself and keeps nothing.
         contents = await trio.to_thread.run_sync(read, abandon_on_cancel=True, limiter=reading.threads)
@@ -82,10 +75,10 @@ async def _read_in_thread(reading: Reading, read: Callable[[], _Contents]) -> Re
         if error.errno in _NOT_THERE or error.errno is None:
             raise ResourceNotFound from error
         raise
-    return ReadResourceResult(contents=(contents,))
+    return types.ReadResourceResult(contents=(contents,))
 
 
-def _described(resource: Resource, status: os.stat_result) -> Resource:
+def _described(resource: types.Resource, status: os.stat_result) -> types.Resource:
     """Add what the system says of a file: its size, and when it last changed (as ISO 8601)."""
     changed: str | None = None
     try:
@@ -93,7 +86,7 @@ def _described(resource: Resource, status: os.stat_result) -> Resource:
         changed = moment.isoformat().replace("+00:00", "Z")
     except (OverflowError, ValueError, OSError):  # the year 30000, on a disk that has seen much
         pass
-    annotations = resource.annotations or Annotations()
+    annotations = resource.annotations or types.Annotations()
     if annotations.last_modified is None and changed is not None:
         annotations = evolve(annotations, last_modified=changed)
     return evolve(resource, size=status.st_size, annotations=annotations)
@@ -110,8 +103,8 @@ class FileSource:
     """
 
     path: str
-    resource: Resource
-    template: ResourceTemplate | None = None
+    resource: types.Resource
+    template: types.ResourceTemplate | None = None
     blocks: bool = True
     may_ask: bool = False
 
@@ -125,7 +118,7 @@ class FileSource:
         del uri
         return {}
 
-    def resources(self) -> Iterator[Resource]:
+    def resources(self) -> Iterator[types.Resource]:
         """Yield the file, while there is one."""
         try:
             status = Path(self.path).stat()
@@ -134,7 +127,7 @@ class FileSource:
         if stat.S_ISREG(status.st_mode):
             yield _described(self.resource, status)
 
-    async def read(self, reading: Reading, found: Found) -> ReadResourceResult:
+    async def read(self, reading: Reading, found: Found) -> types.ReadResourceResult:
         """Read it."""
         del found
         return await _read_in_thread(reading, lambda: self._read(reading))
@@ -200,7 +193,14 @@ class DirectorySource:
     may_ask = False
 
     def __init__(
-        self, *, root: str, prefix: str, pattern: str, hidden: bool, template: ResourceTemplate, limits: Limits
+        self,
+        *,
+        root: str,
+        prefix: str,
+        pattern: str,
+        hidden: bool,
+        template: types.ResourceTemplate,
+        limits: Limits,
     ) -> None:
         self.template = template
         self._root = root
@@ -235,7 +235,7 @@ class DirectorySource:
     def _is_seen(self, name: str) -> bool:
         return is_plain_name(name) and (self._hidden or not name.startswith("."))
 
-    async def read(self, reading: Reading, found: Found) -> ReadResourceResult:
+    async def read(self, reading: Reading, found: Found) -> types.ReadResourceResult:
         """Read a file."""
         return await _read_in_thread(reading, lambda: self._read(reading, found["path"]))
 
@@ -243,7 +243,7 @@ class DirectorySource:
         read = read_open_file(open_beneath(self._root, names), reading.limits.max_file_bytes)
         return file_contents(reading.uri, read.data, self.template.mime_type, names[-1])
 
-    def resources(self) -> Iterator[Resource]:
+    def resources(self) -> Iterator[types.Resource]:
         """Yield the files, by name, folder after folder, as many as are listed."""
         found = itertools.islice(self._walk(), self._limits.max_listed_files + 1)
         for count, (names, status) in enumerate(found):
@@ -252,10 +252,10 @@ class DirectorySource:
                 return
             yield _described(self._resource(names), status)
 
-    def _resource(self, names: Sequence[str]) -> Resource:
+    def _resource(self, names: Sequence[str]) -> types.Resource:
         template = self.template
         path = os.fsencode("/".join(names)).decode(errors="replace")
-        return Resource(
+        return types.Resource(
             uri=self._prefix + "/".join(map(_encoded_name, names)),
             name=path,
             mime_type=template.mime_type or guess_type(names[-1]),

@@ -15,24 +15,12 @@ from typing import Any, Final, Literal, TypeAlias, cast, final
 
 import attrs
 
+from .. import types
 from .._codec._json import is_array
 from .._core._forms import FormProblem, form_problems
 from .._schema import InvalidValue, JsonType
 from .._schema._hints import read_hint
 from .._schema._shapes import Foreign, Record, Shape, core
-from ..types import (
-    BooleanSchema,
-    EnumItems,
-    NumberSchema,
-    PrimitiveSchemaDefinition,
-    RequestedSchema,
-    StringSchema,
-    TitledEnumItems,
-    TitledMultiSelectEnumSchema,
-    TitledSingleSelectEnumSchema,
-    UntitledMultiSelectEnumSchema,
-    UntitledSingleSelectEnumSchema,
-)
 from ._choices import CHOICE_KEYWORDS, Options, as_text, options_of, titles_of
 
 __all__ = ["VALUE", "Form", "form_for"]
@@ -57,7 +45,7 @@ class Form:
         schema: What is shown, in the newest terms.
     """
 
-    schema: RequestedSchema
+    schema: types.RequestedSchema
     _restored: Callable[[dict[str, Any]], dict[str, Any]]
     _decode: Callable[[dict[str, Any]], Any]
 
@@ -89,7 +77,7 @@ def form_for(wanted: Any) -> Form:
     Raises:
         TypeError: The type has no form in JSON, or none in a form. The message names the field.
     """
-    if isinstance(wanted, RequestedSchema):
+    if isinstance(wanted, types.RequestedSchema):
         return Form(wanted, dict, dict)
     kind = JsonType(wanted)
     shape = core(read_hint(wanted, "input"))
@@ -100,7 +88,9 @@ def form_for(wanted: Any) -> Form:
         members = {member.name: member.shape for member in shape.members} if isinstance(shape, Record) else {}
         return _form_of_class(kind, schema, members)
     field = _Field.read(VALUE, kind.schema, _Definitions(kind.schema), shape)
-    requested = RequestedSchema(properties={VALUE: field.schema}, required=None if field.nullable else (VALUE,))
+    requested = types.RequestedSchema(
+        properties={VALUE: field.schema}, required=None if field.nullable else (VALUE,)
+    )
     return Form(requested, field.restore_in, lambda content: _decode_value(kind, content))
 
 
@@ -125,7 +115,7 @@ def _form_of_class(kind: JsonType, schema: _Schema, members: Mapping[str, Shape]
             content = field.restore_in(content)
         return {**nulls, **content}
 
-    requested = RequestedSchema(
+    requested = types.RequestedSchema(
         properties={field.name: field.schema for field in fields}, required=needed or None
     )
     return Form(requested, restored, kind.decode)
@@ -178,7 +168,7 @@ class _Field:
     """
 
     name: str
-    schema: PrimitiveSchemaDefinition
+    schema: types.PrimitiveSchemaDefinition
     nullable: bool
     values: Mapping[str, object] | None
 
@@ -200,7 +190,7 @@ class _Field:
                 return cls(name, _number(name, flat, kind), nullable, None)
             case "boolean":
                 _refuse_other(name, flat, frozenset())
-                return cls(name, BooleanSchema(**_remarks(flat), **_default(flat)), nullable, None)
+                return cls(name, types.BooleanSchema(**_remarks(flat), **_default(flat)), nullable, None)
             case "array":
                 items = definitions.flat(flat.get("items", {}))[0]
                 options = options_of(name, items, titles_of(shape))
@@ -224,17 +214,19 @@ class _Field:
 # Choices.
 
 
-def _single_choice(name: str, schema: _Schema, options: Options) -> PrimitiveSchemaDefinition:
+def _single_choice(name: str, schema: _Schema, options: Options) -> types.PrimitiveSchemaDefinition:
     _refuse_other(name, schema, CHOICE_KEYWORDS)
     said: dict[str, Any] = _remarks(schema)
     if "default" in schema:
         said["default"] = as_text(schema["default"])
     if options.titles is None:
-        return UntitledSingleSelectEnumSchema(enum=options.texts, **said)
-    return TitledSingleSelectEnumSchema(one_of=options.titled, **said)
+        return types.UntitledSingleSelectEnumSchema(enum=options.texts, **said)
+    return types.TitledSingleSelectEnumSchema(one_of=options.titled, **said)
 
 
-def _multiple_choice(name: str, schema: _Schema, items: _Schema, options: Options) -> PrimitiveSchemaDefinition:
+def _multiple_choice(
+    name: str, schema: _Schema, items: _Schema, options: Options
+) -> types.PrimitiveSchemaDefinition:
     _refuse_other(name, schema, frozenset({"items", "minItems", "maxItems"}))
     _refuse_other(name, items, CHOICE_KEYWORDS)
     said: dict[str, Any] = {
@@ -245,21 +237,21 @@ def _multiple_choice(name: str, schema: _Schema, items: _Schema, options: Option
     if "default" in schema:
         said["default"] = tuple(map(as_text, schema["default"]))
     if options.titles is None:
-        return UntitledMultiSelectEnumSchema(items=EnumItems(enum=options.texts), **said)
-    return TitledMultiSelectEnumSchema(items=TitledEnumItems(any_of=options.titled), **said)
+        return types.UntitledMultiSelectEnumSchema(items=types.EnumItems(enum=options.texts), **said)
+    return types.TitledMultiSelectEnumSchema(items=types.TitledEnumItems(any_of=options.titled), **said)
 
 
 # Text and numbers.
 
 
-def _text(name: str, schema: _Schema) -> StringSchema:
+def _text(name: str, schema: _Schema) -> types.StringSchema:
     form = schema.get("format")
     if form == "password":
         raise TypeError(f"{name}: nothing secret may be asked for in a form; send the user to a URL for it")
     if form is not None and form not in _FORMATS:
         raise TypeError(f"{name}: a form has no format {form!r}, only {', '.join(_FORMATS)}")
     _refuse_other(name, schema, frozenset({"minLength", "maxLength", "format"}))
-    return StringSchema(
+    return types.StringSchema(
         **_remarks(schema),
         **_default(schema),
         min_length=schema.get("minLength"),
@@ -268,7 +260,7 @@ def _text(name: str, schema: _Schema) -> StringSchema:
     )
 
 
-def _number(name: str, schema: _Schema, kind: Literal["integer", "number"]) -> NumberSchema:
+def _number(name: str, schema: _Schema, kind: Literal["integer", "number"]) -> types.NumberSchema:
     limits = {"minimum", "maximum"}
     least, most = schema.get("minimum"), schema.get("maximum")
     if kind == "integer":  # where "greater than 4" is "at least 5"
@@ -280,7 +272,7 @@ def _number(name: str, schema: _Schema, kind: Literal["integer", "number"]) -> N
             below = math.ceil(schema["exclusiveMaximum"]) - 1
             most = below if most is None else min(most, below)
     _refuse_other(name, schema, frozenset(limits))
-    return NumberSchema(type=kind, **_remarks(schema), **_default(schema), minimum=least, maximum=most)
+    return types.NumberSchema(type=kind, **_remarks(schema), **_default(schema), minimum=least, maximum=most)
 
 
 def _remarks(schema: _Schema) -> dict[str, Any]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import enum
+import functools
 from collections.abc import Mapping
-from typing import Any, Final, TypeAlias, cast, final
+from typing import Any, TypeAlias, cast, final
 
 import attrs
 import trio
 
+from .. import types
 from .._absent import ABSENT, Absent
 from .._codec._convert import from_wire, to_wire
 from .._codec._invalid import InvalidData
@@ -16,47 +18,50 @@ from .._core._lifecycle import Agreement
 from .._errors import RemoteProtocolError
 from .._groups import sole_error
 from .._peer._exchange import Exchange
-from ..types import (
-    ClientCapabilities,
-    CreateMessageRequest,
-    CreateMessageRequestParams,
-    CreateMessageResult,
-    ElicitRequest,
-    ElicitRequestFormParams,
-    ElicitRequestURLParams,
-    ElicitResult,
-    InputRequest,
-    InputResponse,
-    ListRootsRequest,
-    ListRootsRequestParams,
-    ListRootsResult,
-)
 from ._asking import Abilities, read_said
 from ._requirements import require_for
 
 __all__ = [
-    "INPUT_REQUESTS",
-    "INPUT_RESPONSES",
     "Asking",
     "InputRequired",
     "Question",
     "answer_in_session",
     "input_request",
+    "input_requests",
+    "input_responses",
 ]
 
-INPUT_REQUESTS: Final[Mapping[str, Any]] = {
-    "elicitation/create": ElicitRequest,
-    "sampling/createMessage": CreateMessageRequest,
-    "roots/list": ListRootsRequest,
-}
-"""What a server may ask its client while it serves a request."""
+# What is asked has the most members of all objects of the protocol. Programs that never ask do without them.
 
-INPUT_RESPONSES: Final[Mapping[str, Any]] = {
-    "elicitation/create": ElicitResult,
-    "sampling/createMessage": CreateMessageResult,
-    "roots/list": ListRootsResult,
-}
-"""What the client answers."""
+
+@functools.cache
+def input_requests() -> Mapping[str, Any]:
+    """Return what a server may ask its client while it serves a request, by method."""
+    return {
+        "elicitation/create": types.ElicitRequest,
+        "sampling/createMessage": types.CreateMessageRequest,
+        "roots/list": types.ListRootsRequest,
+    }
+
+
+@functools.cache
+def input_responses() -> Mapping[str, Any]:
+    """Return what the client answers, by method."""
+    return {
+        "elicitation/create": types.ElicitResult,
+        "sampling/createMessage": types.CreateMessageResult,
+        "roots/list": types.ListRootsResult,
+    }
+
+
+@functools.cache
+def _requests_of_params() -> Mapping[type, Any]:
+    return {
+        types.ElicitRequestFormParams: types.ElicitRequest,
+        types.ElicitRequestURLParams: types.ElicitRequest,
+        types.CreateMessageRequestParams: types.CreateMessageRequest,
+        types.ListRootsRequestParams: types.ListRootsRequest,
+    }
 
 
 class Asking(enum.Enum):
@@ -68,20 +73,10 @@ class Asking(enum.Enum):
 
 
 Question: TypeAlias = (
-    InputRequest
-    | ElicitRequestFormParams
-    | ElicitRequestURLParams
-    | CreateMessageRequestParams
-    | ListRootsRequestParams
+    "types.InputRequest | types.ElicitRequestFormParams | types.ElicitRequestURLParams"
+    " | types.CreateMessageRequestParams | types.ListRootsRequestParams"
 )
 """A question to the client, or just its parameters, which tell what is asked."""
-
-_REQUESTS: Final[Mapping[type, Any]] = {
-    ElicitRequestFormParams: ElicitRequest,
-    ElicitRequestURLParams: ElicitRequest,
-    CreateMessageRequestParams: CreateMessageRequest,
-    ListRootsRequestParams: ListRootsRequest,
-}
 
 
 @final
@@ -106,25 +101,25 @@ class InputRequired:
     state: object | Absent = ABSENT
 
 
-def input_request(question: Question) -> InputRequest:
+def input_request(question: Question) -> types.InputRequest:
     """Return the question as the object that is sent.
 
     Raises:
         TypeError: It is none.
     """
-    if isinstance(question, (ElicitRequest, CreateMessageRequest, ListRootsRequest)):
+    if isinstance(question, (types.ElicitRequest, types.CreateMessageRequest, types.ListRootsRequest)):
         return question
-    make = _REQUESTS.get(type(question))
+    make = _requests_of_params().get(type(question))
     if make is None:
         raise TypeError(
             f"a question is an ElicitRequest, a CreateMessageRequest or a ListRootsRequest: {question!r:.80}"
         )
-    return cast("InputRequest", make(params=question))
+    return cast("types.InputRequest", make(params=question))
 
 
 async def answer_in_session(
     required: InputRequired, exchange: Exchange, agreement: Agreement
-) -> tuple[dict[str, InputResponse], object]:
+) -> tuple[dict[str, types.InputResponse], object]:
     """Ask the questions of an `InputRequired` at once, in the era in which a server can.
 
     Returns:
@@ -134,14 +129,14 @@ async def answer_in_session(
         RequestError: The client refuses one.
         RemoteProtocolError: An answer is none.
     """
-    answers: dict[str, InputResponse] = {}
-    capabilities = read_said(agreement.client_capabilities, ClientCapabilities)
+    answers: dict[str, types.InputResponse] = {}
+    capabilities = read_said(agreement.client_capabilities, types.ClientCapabilities)
 
-    async def ask(key: str, request: InputRequest) -> None:
+    async def ask(key: str, request: types.InputRequest) -> None:
         params = {} if request.params is None else to_wire(request.params, agreement.revision)
         answer = await exchange.ask(request.method, params)
         try:
-            answers[key] = from_wire(answer, INPUT_RESPONSES[request.method])
+            answers[key] = from_wire(answer, input_responses()[request.method])
         except InvalidData as error:
             raise RemoteProtocolError(f"{request.method}: {error}") from error
 

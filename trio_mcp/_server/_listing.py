@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import secrets
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypedDict, TypeVar, final
 
+import attrs
+
+from .._codec._jsonrpc import Encoded
 from .._core._cursor import BadCursor, CursorSeal, Position
 from .._errors import INVALID_PARAMS, RequestError
+from .._revisions import Revision
 from ..types import CacheScope, PaginatedRequestParams
 from ._caching import CacheHint, CacheHints
-from ._params import read_params
+from ._params import are_plain, read_params
 from ._registry import Entry
 
-__all__ = ["Listing", "PageMembers"]
+__all__ = ["Kept", "Listing", "PageMembers"]
 
 _T = TypeVar("_T")
 
 KEY_BYTES: Final = 32
+
+_FIRST_PAGE: Final = frozenset({"_meta"})
 
 
 class PageMembers(TypedDict):
@@ -27,6 +33,22 @@ class PageMembers(TypedDict):
     next_cursor: str | None
     ttl_ms: int
     cache_scope: CacheScope
+
+
+@final
+@attrs.define(eq=False)
+class Kept:
+    """A result that is the same for every client of a revision, so that it has to be written only once.
+
+    Attributes:
+        result: The result.
+        changes: How often what it lists had changed.
+        written: What is sent of it, once it is written.
+    """
+
+    result: object
+    changes: int
+    written: Encoded | None = None
 
 
 @final
@@ -55,6 +77,7 @@ class Listing:
         self._page_size = page_size
         self._seal = CursorSeal(secrets.token_bytes(KEY_BYTES) if cursor_key is None else cursor_key)
         self._origin = secrets.token_hex(4)
+        self._kept: dict[tuple[str, Revision], Kept] = {}
         self.hints: Final = CacheHints(cache)
 
     def page(
@@ -86,6 +109,33 @@ class Listing:
             ttl_ms=hint.ttl_ms,
             cache_scope=hint.scope,
         )
+
+    def kept(
+        self,
+        method: str,
+        params: Mapping[str, Any],
+        revision: Revision,
+        changes: int,
+        list_page: Callable[[], object],
+    ) -> object:
+        """Return the page that is asked for: the first one as it was made before, if nothing has changed since.
+
+        Args:
+            method: The list's method.
+            params: The parameters of the request.
+            revision: What the client speaks.
+            changes: How often what is listed has changed.
+            list_page: Makes the page.
+
+        Raises:
+            RequestError: As `page`.
+        """
+        if not are_plain(params, _FIRST_PAGE):
+            return list_page()
+        kept = self._kept.get((method, revision))
+        if kept is None or kept.changes != changes:
+            kept = self._kept[method, revision] = Kept(list_page(), changes)
+        return kept
 
     def _start(self, method: str, cursor: str, entries: Sequence[Entry[Any]]) -> int:
         try:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 from contextvars import ContextVar
-from typing import Any, Final, final
+from typing import Any, Final, TypeAlias, final
 
-import attrs
 import trio
 
 from .._codec import _json
@@ -32,19 +31,15 @@ _STANDARD: Final = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "
 """What every record has. Everything else was added with ``extra=``."""
 
 
-@final
-@attrs.frozen
-class _Serving:
-    context: Context[Any]
-    run: trio.lowlevel.TrioToken
-
+_Serving: TypeAlias = tuple[Context[Any], trio.lowlevel.TrioToken]
+"""A request that is being served, and the run of Trio that it is served in."""
 
 _serving: Final[ContextVar[_Serving | None]] = ContextVar("trio_mcp_request", default=None)
 
 
-def enter_request(context: Context[Any]) -> None:
-    """The current task serves this request from now on; so do the threads and tasks that it starts."""
-    _serving.set(_Serving(context, trio.lowlevel.current_trio_token()))
+def enter_request(context: Context[Any], run: trio.lowlevel.TrioToken) -> None:
+    """The current task, which is of this run, serves this request from now on; so does whatever it starts."""
+    _serving.set((context, run))
 
 
 @final
@@ -88,15 +83,16 @@ class LogHandler(logging.Handler):
         serving = _serving.get()
         if serving is None or _is_ours(record.name):
             return
+        context, run = serving
         level = _level_of(record)
         # Only this thread can come here again while it is here: the caller holds the handler's lock.
-        if self._is_emitting or not serving.context.wants_log(level):
+        if self._is_emitting or not context.wants_log(level):
             return
         self._is_emitting = True
         try:
             data = self._data(record)
-            if _is_current(serving.run):
-                self._post(serving.context, level, data, record.name)
+            if _is_current(run):
+                self._post(context, level, data, record.name)
             else:
                 self._hand_over(serving, level, data, record.name)
         except Exception:
@@ -120,7 +116,8 @@ class LogHandler(logging.Handler):
         if not self._has_turn():
             return
         try:
-            serving.run.run_sync_soon(self._take_over, serving.context, level, data, logger)
+            context, run = serving
+            run.run_sync_soon(self._take_over, context, level, data, logger)
         except trio.RunFinishedError:
             self._count(waiting=-1, dropped=1)
 

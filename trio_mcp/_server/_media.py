@@ -14,15 +14,7 @@ from urllib.parse import quote
 import attrs
 import trio
 
-from ..types import (
-    Annotations,
-    AudioContent,
-    BlobResourceContents,
-    ContentBlock,
-    EmbeddedResource,
-    ImageContent,
-    TextResourceContents,
-)
+from .. import types
 from ._beneath import read_file
 from ._files import file_contents
 from ._mime import BINARY, guess_type, sniff_type
@@ -65,7 +57,7 @@ class File:
     path: Path = attrs.field(converter=_absolute)
     uri: str | None = attrs.field(default=None, kw_only=True)
     mime_type: str | None = attrs.field(default=None, kw_only=True)
-    annotations: Annotations | None = attrs.field(default=None, kw_only=True)
+    annotations: types.Annotations | None = attrs.field(default=None, kw_only=True)
     meta: Mapping[str, object] | None = attrs.field(default=None, kw_only=True)
 
 
@@ -88,7 +80,7 @@ class Image:
 
     source: Path | bytes = attrs.field(converter=_placed, repr=_shown)
     mime_type: str | None = attrs.field(default=None, kw_only=True)
-    annotations: Annotations | None = attrs.field(default=None, kw_only=True)
+    annotations: types.Annotations | None = attrs.field(default=None, kw_only=True)
     meta: Mapping[str, object] | None = attrs.field(default=None, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
@@ -114,7 +106,7 @@ class Audio:
 
     source: Path | bytes = attrs.field(converter=_placed, repr=_shown)
     mime_type: str | None = attrs.field(default=None, kw_only=True)
-    annotations: Annotations | None = attrs.field(default=None, kw_only=True)
+    annotations: types.Annotations | None = attrs.field(default=None, kw_only=True)
     meta: Mapping[str, object] | None = attrs.field(default=None, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
@@ -134,7 +126,7 @@ def is_media(value: object) -> TypeGuard[Media]:
 
 async def contents_of_media(
     media: Media, uri: str, threads: trio.CapacityLimiter, max_bytes: int
-) -> TextResourceContents | BlobResourceContents:
+) -> types.TextResourceContents | types.BlobResourceContents:
     """Read a file, picture or sound as contents of a resource.
 
     Raises:
@@ -145,17 +137,17 @@ async def contents_of_media(
     data = await _read(media, threads, max_bytes)
     if isinstance(media, File):
         return file_contents(uri, data, media.mime_type, media.path.name)
-    return BlobResourceContents(uri=uri, mime_type=_type_of(media, data), blob=_base64(data))
+    return types.BlobResourceContents(uri=uri, mime_type=_type_of(media, data), blob=_base64(data))
 
 
-async def block_of_media(media: Media, threads: trio.CapacityLimiter, max_bytes: int) -> ContentBlock:
+async def block_of_media(media: Media, threads: trio.CapacityLimiter, max_bytes: int) -> types.ContentBlock:
     """Read a file, picture or sound as a block of a result; see `contents_of_media`."""
     data = await _read(media, threads, max_bytes)
     if isinstance(media, File):
         uri = f"file:///{quote(os.fsencode(media.path.name))}" if media.uri is None else media.uri
         contents = file_contents(uri, data, media.mime_type, media.path.name)
-        return EmbeddedResource(resource=contents, annotations=media.annotations, meta=media.meta)
-    kind = ImageContent if isinstance(media, Image) else AudioContent
+        return types.EmbeddedResource(resource=contents, annotations=media.annotations, meta=media.meta)
+    kind = types.ImageContent if isinstance(media, Image) else types.AudioContent
     return kind(
         data=_base64(data),
         mime_type=_type_of(media, data),
@@ -164,19 +156,19 @@ async def block_of_media(media: Media, threads: trio.CapacityLimiter, max_bytes:
     )
 
 
-def block_of_bytes(data: bytes) -> ContentBlock:
+def block_of_bytes(data: bytes) -> types.ContentBlock:
     """Return the block for bytes of which nothing is known: a picture or sound if they begin like one.
 
     Everything else is embedded, and named after what it is (RFC 6920), since it has no place.
     """
     kind = sniff_type(data) or BINARY
     if kind.startswith("image/"):
-        return ImageContent(data=_base64(data), mime_type=kind)
+        return types.ImageContent(data=_base64(data), mime_type=kind)
     if kind.startswith("audio/"):
-        return AudioContent(data=_base64(data), mime_type=kind)
+        return types.AudioContent(data=_base64(data), mime_type=kind)
     digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode("ascii")
-    contents = BlobResourceContents(uri=f"ni:///sha-256;{digest}", mime_type=kind, blob=_base64(data))
-    return EmbeddedResource(resource=contents)
+    contents = types.BlobResourceContents(uri=f"ni:///sha-256;{digest}", mime_type=kind, blob=_base64(data))
+    return types.EmbeddedResource(resource=contents)
 
 
 async def _read(media: Media, threads: trio.CapacityLimiter, max_bytes: int) -> bytes:

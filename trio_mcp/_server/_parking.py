@@ -27,6 +27,7 @@ from typing import Any, Final, TypeAlias, final
 import attrs
 import trio
 
+from .. import types
 from .._absent import ABSENT
 from .._codec import _json
 from .._codec._convert import to_wire
@@ -35,10 +36,9 @@ from .._core._sealing import Sealer, StateRefused, binding_of
 from .._errors import INTERNAL_ERROR, INVALID_PARAMS, SERVER_BUSY, LocalProtocolError, RequestError
 from .._limits import Limits
 from .._peer._exchange import Exchange, OnProgress
-from ..types import InputRequest, InputRequiredResult, InputResponse
 from ._background import Background
 from ._context import Context
-from ._input_required import INPUT_REQUESTS, INPUT_RESPONSES, InputRequired, input_request
+from ._input_required import InputRequired, input_request, input_requests, input_responses
 
 __all__ = ["Parking", "Work"]
 
@@ -69,7 +69,7 @@ class _Question:
         error: Why there will be no answer.
     """
 
-    request: InputRequest
+    request: types.InputRequest
     answer: Mapping[str, Any] | None = None
     error: RequestError | None = None
     _settled: trio.Event = attrs.field(factory=trio.Event)
@@ -168,7 +168,7 @@ class Run:
         if self._scope.cancel_called:
             # A handler that cleans up, behind a shield perhaps: nobody attends it any more, or ever will.
             raise LocalProtocolError(f"{method} cannot be asked: the request is over already")
-        request = INPUT_REQUESTS[method](params=params)
+        request = input_requests()[method](params=params)
         key = self._key(request)
         if self._recorded is not None and key in self._recorded:
             await trio.lowlevel.checkpoint()
@@ -181,7 +181,7 @@ class Run:
         finally:
             del self._questions[key]
 
-    def _key(self, request: InputRequest) -> str:
+    def _key(self, request: types.InputRequest) -> str:
         """Return what the question is called; the same in each run of the same work, if that asks the same."""
         if self._recorded is None:
             self._asked[""] += 1
@@ -231,7 +231,7 @@ class Run:
     def _has_asked(self) -> bool:
         return any(question.is_open for question in self._questions.values())
 
-    async def _leave(self) -> InputRequiredResult | None:
+    async def _leave(self) -> types.InputRequiredResult | None:
         """Bring the client what was asked, unless the handler has gone on by itself meanwhile."""
         for _ in range(COALESCING_CHECKPOINTS):
             await trio.lowlevel.checkpoint()
@@ -246,12 +246,12 @@ class Run:
             await self._finished.wait()
         if self._outcome_now() is not None:
             return None  # it was done in that very moment
-        return InputRequiredResult(
+        return types.InputRequiredResult(
             input_requests=asked,
             request_state=self._parking.seal(_REPLAY + _json.encode(recorded), self._binding),
         )
 
-    def _park(self, asked: Mapping[str, InputRequest]) -> InputRequiredResult | None:
+    def _park(self, asked: Mapping[str, types.InputRequest]) -> types.InputRequiredResult | None:
         try:
             self.token = self._parking.admit(self)
         except RequestError as error:
@@ -260,21 +260,21 @@ class Run:
             return None
         self._scope.deadline = trio.current_time() + self._parking.timeout
         state = self._parking.seal(_PARKED + self.token, self._binding)
-        return InputRequiredResult(input_requests=asked, request_state=state)
+        return types.InputRequiredResult(input_requests=asked, request_state=state)
 
     @property
     def principal(self) -> str | None:
         """Whose it is."""
         return self._context.principal
 
-    def check(self, answers: Mapping[str, InputResponse]) -> None:
+    def check(self, answers: Mapping[str, types.InputResponse]) -> None:
         """Check that answers are of the kind that was asked for, before anything is woken by them.
 
         Raises:
             RequestError: One is not.
         """
         for key, question in self._questions.items():
-            if key in answers and not isinstance(answers[key], INPUT_RESPONSES[question.request.method]):
+            if key in answers and not isinstance(answers[key], input_responses()[question.request.method]):
                 raise RequestError(
                     INVALID_PARAMS,
                     f"invalid params: inputResponses.{key} does not answer {question.request.method}",
@@ -322,7 +322,7 @@ class Parking:
         agreement: Agreement,
         context: Context[Any],
         work: Work,
-        answers: Mapping[str, InputResponse],
+        answers: Mapping[str, types.InputResponse],
         *,
         replay: bool,
     ) -> object:
@@ -363,7 +363,7 @@ class Parking:
         self._background.start_soon(run.run, name=f"handler of {exchange.request.method}")
         return await run.attend(exchange, agreement)
 
-    def _wake(self, token: bytes, answers: Mapping[str, InputResponse], params: Mapping[str, Any]) -> Run:
+    def _wake(self, token: bytes, answers: Mapping[str, types.InputResponse], params: Mapping[str, Any]) -> Run:
         run = self._parked.get(token)
         if run is None:
             raise StateRefused
@@ -372,7 +372,7 @@ class Parking:
         run.wake(params.get("inputResponses") or {})
         return run
 
-    def by_hand(self, required: InputRequired, exchange: Exchange) -> InputRequiredResult:
+    def by_hand(self, required: InputRequired, exchange: Exchange) -> types.InputRequiredResult:
         """Return the answer for questions that a handler leaves to its caller.
 
         Raises:
@@ -380,10 +380,10 @@ class Parking:
         """
         asked = {key: input_request(question) for key, question in required.requests.items()}
         if asked and required.state is ABSENT:
-            return InputRequiredResult(input_requests=asked)
+            return types.InputRequiredResult(input_requests=asked)
         notes = None if required.state is ABSENT else required.state
         state = self.seal(_BY_HAND + _json.encode(notes), self._binding(exchange, exchange.request.params or {}))
-        return InputRequiredResult(input_requests=asked or None, request_state=state)
+        return types.InputRequiredResult(input_requests=asked or None, request_state=state)
 
     def _binding(self, exchange: Exchange, params: Mapping[str, Any]) -> bytes:
         origin = exchange.origin

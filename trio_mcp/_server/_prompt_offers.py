@@ -7,14 +7,7 @@ from typing import Any, TypeVar, overload
 
 import trio
 
-from ..types import (
-    CompleteRequestParams,
-    CompleteResult,
-    GetPromptRequestParams,
-    GetPromptResult,
-    Icon,
-    ListPromptsResult,
-)
+from .. import types
 from ._application import MethodHandler
 from ._completion import Completer
 from ._context import Context
@@ -48,7 +41,7 @@ class PromptOffers:
         name: str | None = None,
         title: str | None = None,
         description: str | None = None,
-        icons: Sequence[Icon] | None = None,
+        icons: Sequence[types.Icon] | None = None,
         meta: Mapping[str, object] | None = None,
         timeout: float | None = None,
         thread: bool = True,
@@ -61,7 +54,7 @@ class PromptOffers:
         name: str | None = None,
         title: str | None = None,
         description: str | None = None,
-        icons: Sequence[Icon] | None = None,
+        icons: Sequence[types.Icon] | None = None,
         meta: Mapping[str, object] | None = None,
         timeout: float | None = None,
         thread: bool = True,
@@ -176,18 +169,26 @@ class PromptOffers:
             return self._complete if self._completer.can_complete else None
         if not self._prompts.entries.was_used:
             return None
-        return {"prompts/list": self._list_prompts, "prompts/get": self._get_prompt}.get(method)
+        if method == "prompts/get":
+            return self._get_prompt
+        return self._list_prompts if method == "prompts/list" else None
 
-    async def _list_prompts(self, params: Mapping[str, Any], _: Context[Any]) -> ListPromptsResult:
-        await trio.lowlevel.checkpoint()
-        page, members = self._listing.page("prompts/list", params, self._prompts.entries.visible)
-        return ListPromptsResult(prompts=[registered.prompt for registered in page], **members)
+    async def _list_prompts(self, params: Mapping[str, Any], context: Context[Any]) -> object:  # noqa: ASYNC910 - not public
+        entries = self._prompts.entries
 
-    async def _get_prompt(self, params: Mapping[str, Any], context: Context[Any]) -> GetPromptResult | Interim:
-        asked = read_params(params, GetPromptRequestParams)
+        def list_page() -> types.ListPromptsResult:
+            page, members = self._listing.page("prompts/list", params, entries.visible)
+            return types.ListPromptsResult(prompts=[registered.prompt for registered in page], **members)
+
+        return self._listing.kept("prompts/list", params, context.revision, entries.changes, list_page)
+
+    async def _get_prompt(
+        self, params: Mapping[str, Any], context: Context[Any]
+    ) -> types.GetPromptResult | Interim:
+        asked = read_params(params, types.GetPromptRequestParams)
         prompt = self._prompts.get(asked.name)
         return await prompt.get(asked.arguments or {}, context, self._threads)
 
-    async def _complete(self, params: Mapping[str, Any], context: Context[Any]) -> CompleteResult:
-        asked = read_params(params, CompleteRequestParams)
+    async def _complete(self, params: Mapping[str, Any], context: Context[Any]) -> types.CompleteResult:
+        asked = read_params(params, types.CompleteRequestParams)
         return await self._completer.complete(asked, context, self._threads)

@@ -8,21 +8,10 @@ from typing import Any, Final, final
 import attrs
 import trio
 
+from .. import types
 from .._codec import _json
 from .._errors import INTERNAL_ERROR, INVALID_PARAMS, RequestError
 from .._schema import InvalidValue, StringArgument
-from ..types import (
-    ContentBlock,
-    GetPromptResult,
-    Icon,
-    Prompt,
-    PromptArgument,
-    PromptMessage,
-    PromptReference,
-    ResourceTemplateReference,
-    Role,
-    TextContent,
-)
 from ._calling import HandlerFunction, Overdue, is_several, read_handler
 from ._context import Context
 from ._depends import anything
@@ -36,7 +25,7 @@ MAX_SHOWN_NAME: Final = 128
 """Characters of an unknown name that are said back."""
 
 
-def user_message(content: str | ContentBlock) -> PromptMessage:
+def user_message(content: str | types.ContentBlock) -> types.PromptMessage:
     """Return what a user says, for a prompt to return.
 
     Args:
@@ -45,7 +34,7 @@ def user_message(content: str | ContentBlock) -> PromptMessage:
     return _message("user", content)
 
 
-def assistant_message(content: str | ContentBlock) -> PromptMessage:
+def assistant_message(content: str | types.ContentBlock) -> types.PromptMessage:
     """Return what an assistant says, for a prompt to return.
 
     Args:
@@ -54,8 +43,10 @@ def assistant_message(content: str | ContentBlock) -> PromptMessage:
     return _message("assistant", content)
 
 
-def _message(role: Role, content: str | ContentBlock) -> PromptMessage:
-    return PromptMessage(role=role, content=TextContent(text=content) if isinstance(content, str) else content)
+def _message(role: types.Role, content: str | types.ContentBlock) -> types.PromptMessage:
+    return types.PromptMessage(
+        role=role, content=types.TextContent(text=content) if isinstance(content, str) else content
+    )
 
 
 @final
@@ -69,13 +60,13 @@ class RegisteredPrompt:
         choices: For each argument, all strings it can be, if it can be only a few; else none.
     """
 
-    prompt: Prompt
+    prompt: types.Prompt
     handler: HandlerFunction
     choices: Mapping[str, tuple[str, ...]]
 
     async def get(
         self, arguments: Mapping[str, str], context: Context[Any], threads: trio.CapacityLimiter
-    ) -> GetPromptResult | Interim:
+    ) -> types.GetPromptResult | Interim:
         """Call the function, and make messages of what it returns.
 
         Raises:
@@ -92,16 +83,16 @@ class RegisteredPrompt:
         except Overdue as error:
             raise RequestError(INTERNAL_ERROR, f"prompt {name} {error} and was cancelled") from error
 
-    async def _result(self, returned: Any) -> GetPromptResult | Interim:
-        if isinstance(returned, GetPromptResult | Interim):
+    async def _result(self, returned: Any) -> types.GetPromptResult | Interim:
+        if isinstance(returned, types.GetPromptResult | Interim):
             return returned
         messages = [self._said(part) for part in (returned if is_several(returned) else (returned,))]
-        return GetPromptResult(description=self.prompt.description, messages=messages)
+        return types.GetPromptResult(description=self.prompt.description, messages=messages)
 
-    def _said(self, part: Any) -> PromptMessage:
-        if isinstance(part, PromptMessage):
+    def _said(self, part: Any) -> types.PromptMessage:
+        if isinstance(part, types.PromptMessage):
             return part
-        if isinstance(part, str | ContentBlock):
+        if isinstance(part, str | types.ContentBlock):
             return user_message(part)
         raise TypeError(
             f"prompt {self.prompt.name} may return text, blocks of content, messages, a list of those or a "
@@ -128,7 +119,7 @@ class PromptRegistry:
         name: str | None,
         title: str | None,
         description: str | None,
-        icons: Sequence[Icon] | None,
+        icons: Sequence[types.Icon] | None,
         meta: Mapping[str, object] | None,
         thread: bool,
         timeout: float | None,
@@ -145,7 +136,7 @@ class PromptRegistry:
         if not name:
             raise ValueError("a prompt needs a name")
         arguments = spec.arguments_as_strings()
-        prompt = Prompt(
+        prompt = types.Prompt(
             name=name,
             title=title,
             description=spec.description if description is None else description,
@@ -173,14 +164,14 @@ class PromptRegistry:
         return registered
 
     def choices(
-        self, reference: PromptReference | ResourceTemplateReference, argument: str
+        self, reference: types.PromptReference | types.ResourceTemplateReference, argument: str
     ) -> Iterable[str] | None:
         """Return what an argument can be, as far as its type says; see `Completer`.
 
         Raises:
             RequestError: There is no such prompt, or it has no such argument.
         """
-        if not isinstance(reference, PromptReference):
+        if not isinstance(reference, types.PromptReference):
             return None
         choices = self.get(reference.name).choices
         if argument not in choices:
@@ -192,14 +183,14 @@ class PromptRegistry:
         return choices[argument]
 
 
-def _told(argument: StringArgument) -> PromptArgument:
+def _told(argument: StringArgument) -> types.PromptArgument:
     description = argument.schema.get("description")
     if argument.is_json:
         # Nobody could guess what to write; other arguments are text, numbers and the like.
         schema = {keyword: value for keyword, value in argument.schema.items() if keyword != "description"}
         form = f"In JSON that fits {_json.encode(schema).decode()}"
         description = f"{description} {form}" if description else form
-    return PromptArgument(
+    return types.PromptArgument(
         name=argument.name,
         title=argument.schema.get("title"),
         description=description,

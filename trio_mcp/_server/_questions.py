@@ -6,29 +6,21 @@ How each question is put is written in a module of its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 import trio
 
+from .. import types
 from .._codec._convert import to_wire
 from .._core._lifecycle import Agreement
 from .._peer._exchange import Exchange, OnProgress
 from .._revisions import METHODS, Side
-from ..types import (
-    ClientCapabilities,
-    CreateMessageResult,
-    ElicitationCompleteNotificationParams,
-    ElicitValue,
-    IncludeContext,
-    RequestedSchema,
-    Root,
-    Tool,
-    ToolChoice,
-)
 from ._asking import Abilities, Asker, Inquiry, WireAsker, read_said
 from ._elicitation import Elicitation, elicit, elicit_url
 from ._roots import list_roots
-from ._sampling import Preferences, SamplingInput, sample
+
+if TYPE_CHECKING:
+    from ._sampling import Preferences, SamplingInput
 
 __all__ = ["Questions"]
 
@@ -46,16 +38,28 @@ class Questions:
     """
 
     def __init__(
-        self, exchange: Exchange, agreement: Agreement, find_tool: Callable[[str], Tool], asker: Asker | None
+        self,
+        exchange: Exchange,
+        agreement: Agreement,
+        find_tool: Callable[[str], types.Tool],
+        asker: Asker | None,
     ) -> None:
         self._exchange = exchange
         self._agreement = agreement
         self._find_tool = find_tool
-        self._asker = WireAsker(exchange, agreement.revision) if asker is None else asker
+        self._given_asker = asker
+
+    @property
+    def _asker(self) -> Asker:
+        return (
+            WireAsker(self._exchange, self._agreement.revision)
+            if self._given_asker is None
+            else self._given_asker
+        )
 
     @property
     def _abilities(self) -> Abilities:
-        capabilities = read_said(self._agreement.client_capabilities, ClientCapabilities)
+        capabilities = read_said(self._agreement.client_capabilities, types.ClientCapabilities)
         return Abilities(self._agreement.revision, capabilities)
 
     @property
@@ -64,7 +68,9 @@ class Questions:
         return Inquiry(abilities.revision, abilities.capabilities, self._asker)
 
     @overload
-    async def elicit(self, message: str, wanted: RequestedSchema) -> Elicitation[dict[str, ElicitValue]]: ...
+    async def elicit(
+        self, message: str, wanted: types.RequestedSchema
+    ) -> Elicitation[dict[str, types.ElicitValue]]: ...
     @overload
     async def elicit(self, message: str, wanted: type[_T]) -> Elicitation[_T]: ...
     @overload
@@ -126,7 +132,7 @@ class Questions:
         """
         method = "notifications/elicitation/complete"
         if METHODS[method].allows(Side.SERVER, self._agreement.revision):
-            params = ElicitationCompleteNotificationParams(elicitation_id=elicitation_id)
+            params = types.ElicitationCompleteNotificationParams(elicitation_id=elicitation_id)
             await self._exchange.notify(method, to_wire(params, self._agreement.revision))
         else:
             await trio.lowlevel.checkpoint()
@@ -140,12 +146,12 @@ class Questions:
         model_preferences: Preferences | None = None,
         temperature: float | None = None,
         stop_sequences: Sequence[str] | None = None,
-        include_context: IncludeContext | None = None,
+        include_context: types.IncludeContext | None = None,
         metadata: Mapping[str, Any] | None = None,
-        tools: Sequence[Tool | str] | None = None,
-        tool_choice: ToolChoice | Literal["auto", "required", "none"] | None = None,
+        tools: Sequence[types.Tool | str] | None = None,
+        tool_choice: types.ToolChoice | Literal["auto", "required", "none"] | None = None,
         on_progress: OnProgress | None = None,
-    ) -> CreateMessageResult:
+    ) -> types.CreateMessageResult:
         """Ask the client's model to go on with a conversation: ``(await ctx.sample("…", max_tokens=99)).text``.
 
         Args:
@@ -173,6 +179,8 @@ class Questions:
 
         Spec: 2026-07-28, client/sampling; deprecated there.
         """
+        from ._sampling import sample  # it has the most to import, and most servers never ask
+
         return await sample(
             self._inquiry,
             messages,
@@ -189,7 +197,7 @@ class Questions:
             on_progress=on_progress,
         )
 
-    async def list_roots(self) -> Sequence[Root]:
+    async def list_roots(self) -> Sequence[types.Root]:
         """Ask for the directories and files that the client lets this server work in.
 
         Raises:

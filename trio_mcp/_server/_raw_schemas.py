@@ -12,7 +12,8 @@ from typing import Any
 
 import attrs
 
-from .._schema import CallSpec, compile_schema, to_json
+from .._schema import CallSpec, to_json
+from .._schema._validator import compile_schema
 from ._calling import HandlerFunction, read_given
 
 __all__ = ["read_with_schema", "with_output_schema"]

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Protocol, final
+from typing import TYPE_CHECKING, Any, Protocol, final
 
 import attrs
 import trio
 
-from .._core._uri_matching import Found
+from .. import types
 from .._limits import Limits
-from ..types import ReadResourceResult, Resource, ResourceTemplate
 from ._context import Context
 from ._interim import Interim
+
+if TYPE_CHECKING:
+    from .._core._uri_matching import Found
 
 __all__ = ["Reading", "ResourceSource"]
 
@@ -39,7 +41,7 @@ class ResourceSource(Protocol):
     """Where the contents of one resource, or of many, come from."""
 
     @property
-    def template(self) -> ResourceTemplate | None:
+    def template(self) -> types.ResourceTemplate | None:
         """What clients are told about all of its resources, if it is no single one."""
         ...
 
@@ -55,7 +57,7 @@ class ResourceSource(Protocol):
         """
         ...
 
-    def resources(self) -> Iterator[Resource]:
+    def resources(self) -> Iterator[types.Resource]:
         """Yield what clients are told, resource by resource, as far as that can be listed."""
         ...
 
@@ -69,7 +71,7 @@ class ResourceSource(Protocol):
         """Whether reading is given a context, by which the client can be asked."""
         ...
 
-    async def read(self, reading: Reading, found: Found) -> ReadResourceResult | Interim:
+    async def read(self, reading: Reading, found: Found) -> types.ReadResourceResult | Interim:
         """Return the contents.
 
         Raises:

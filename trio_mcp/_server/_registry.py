@@ -45,10 +45,12 @@ class Registry(Generic[_T]):
 
     Attributes:
         on_change: Called after what clients see has changed.
+        changes: How often it has.
     """
 
     def __init__(self, noun: str, *, named: str = "called", key: Callable[[str], str] = str) -> None:
         self.on_change: Callable[[], None] = _nothing
+        self.changes = 0
         self._what = f"{noun} {named}"
         self._key = key
         self._entries: dict[str, Entry[_T]] = {}
@@ -75,7 +77,7 @@ class Registry(Generic[_T]):
             raise ValueError(f"there is a {self._what} {name!r} already")
         self._last_serial += 1
         self._entries[key] = Entry(self._last_serial, name, item)
-        self.on_change()
+        self._changed()
 
     def __iter__(self) -> Iterator[Entry[_T]]:
         """Iterate over everything, also what is hidden, in the order of registration."""
@@ -87,7 +89,7 @@ class Registry(Generic[_T]):
 
     def get(self, name: str) -> _T | None:
         """Return what clients see under a name."""
-        entry = self.find(name)
+        entry = self._entries.get(self._key(name))
         return entry.item if entry is not None and entry.enabled else None
 
     def remove(self, name: str) -> None:
@@ -99,7 +101,7 @@ class Registry(Generic[_T]):
         was_enabled = self._entry(name).enabled
         del self._entries[self._key(name)]
         if was_enabled:
-            self.on_change()
+            self._changed()
 
     def switch(self, name: str, *, enabled: bool) -> None:
         """Show something to clients, or hide it; it keeps its place.
@@ -110,7 +112,11 @@ class Registry(Generic[_T]):
         entry = self._entry(name)
         if entry.enabled != enabled:
             entry.enabled = enabled
-            self.on_change()
+            self._changed()
+
+    def _changed(self) -> None:
+        self.changes += 1
+        self.on_change()
 
     def _entry(self, name: str) -> Entry[_T]:
         entry = self.find(name)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from ..types import CreateMessageRequestParams, ElicitRequestFormParams, ElicitRequestURLParams
+from .. import types
 from ._asking import Abilities
 from ._elicitation import require_form, require_urls
 from ._roots import require_roots
-from ._sampling import require_sampling
 
 __all__ = ["require_for"]
 
@@ -18,11 +17,13 @@ def require_for(client: Abilities, params: object) -> None:
         CapabilityMissing: It has not declared it, or its revision lacks it.
     """
     match params:
-        case ElicitRequestFormParams():
+        case types.ElicitRequestFormParams():
             require_form(client, params.requested_schema)
-        case ElicitRequestURLParams():
+        case types.ElicitRequestURLParams():
             require_urls(client)
-        case CreateMessageRequestParams():
+        case types.CreateMessageRequestParams():
+            from ._sampling import require_sampling  # most servers never get here
+
             require_sampling(client, params)
         case _:
             require_roots(client)

@@ -9,11 +9,11 @@ from typing import Any, final
 import attrs
 import trio
 
+from .. import types
 from .._core._uri_matching import Found, UriMatcher
 from .._core._uri_template import UriTemplate
 from .._errors import ResourceNotFound
 from .._schema import CallSpec, InvalidValue
-from ..types import ReadResourceResult, Resource, ResourceTemplate
 from ._calling import HandlerFunction
 from ._contents import contents_of
 from ._interim import Interim
@@ -34,9 +34,9 @@ __all__ = [
 class ConstantSource:
     """Text or bytes that do not change."""
 
-    resource: Resource
-    result: ReadResourceResult
-    template: ResourceTemplate | None = None
+    resource: types.Resource
+    result: types.ReadResourceResult
+    template: types.ResourceTemplate | None = None
     blocks: bool = False
     may_ask: bool = False
 
@@ -50,11 +50,11 @@ class ConstantSource:
         del uri
         return {}
 
-    def resources(self) -> Iterator[Resource]:
+    def resources(self) -> Iterator[types.Resource]:
         """Yield the resource."""
         yield self.resource
 
-    async def read(self, reading: Reading, found: Found) -> ReadResourceResult:
+    async def read(self, reading: Reading, found: Found) -> types.ReadResourceResult:
         """Return the contents."""
         del reading, found
         await trio.lowlevel.checkpoint()
@@ -74,8 +74,8 @@ class FunctionSource:
     """
 
     handler: HandlerFunction
-    resource: Resource | None = None
-    template: ResourceTemplate | None = None
+    resource: types.Resource | None = None
+    template: types.ResourceTemplate | None = None
     matcher: UriMatcher | None = None
     blocks: bool = False
 
@@ -96,12 +96,12 @@ class FunctionSource:
         """Return the variables of a URI, or `None` if it does not fit the template."""
         return {} if self.matcher is None else self.matcher.match(uri)
 
-    def resources(self) -> Iterator[Resource]:
+    def resources(self) -> Iterator[types.Resource]:
         """Yield the resource, if it is one."""
         if self.resource is not None:
             yield self.resource
 
-    async def read(self, reading: Reading, found: Found) -> ReadResourceResult | Interim:
+    async def read(self, reading: Reading, found: Found) -> types.ReadResourceResult | Interim:
         """Call the function, and turn what it returns into a result.
 
         Raises:
@@ -119,7 +119,7 @@ class FunctionSource:
         described = self.resource or self.template
         kind = None if described is None else described.mime_type
 
-        async def finish(returned: Any) -> ReadResourceResult | Interim:
+        async def finish(returned: Any) -> types.ReadResourceResult | Interim:
             return returned if isinstance(returned, Interim) else await contents_of(returned, kind, reading)
 
         return await self.handler.call(values, reading.context, reading.threads, finish)

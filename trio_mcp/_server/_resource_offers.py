@@ -1,31 +1,26 @@
-"""The part of a server by which its author registers resources."""
+"""The part of a server by which its author registers resources.
+
+What resources are made of is imported when the first one is registered: many servers have none.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 import attrs
 
-from .._core._uri_template import UriTemplate
+from .. import types
 from .._core._uris import check_uri
 from .._limits import Limits
-from ..types import Annotations, CacheScope, Icon, ReadResourceResult, Resource, ResourceTemplate
 from ._calling import read_handler
-from ._contents import plain_contents, type_of_result
 from ._depends import anything
-from ._files import DirectorySource, FileSource, directory_prefix
-from ._mime import guess_type
-from ._resource_functions import (
-    ConstantSource,
-    FunctionSource,
-    matcher_for,
-    refuse_parameters,
-    returned_hint,
-)
 from ._resources import Offer, ResourceRegistry
+
+if TYPE_CHECKING:
+    from .._core._uri_template import UriTemplate
 
 __all__ = ["ResourceOffers"]
 
@@ -47,12 +42,12 @@ class ResourceOffers:
         title: str | None = None,
         description: str | None = None,
         mime_type: str | None = None,
-        annotations: Annotations | None = None,
-        icons: Sequence[Icon] | None = None,
+        annotations: types.Annotations | None = None,
+        icons: Sequence[types.Icon] | None = None,
         size: int | None = None,
         meta: Mapping[str, object] | None = None,
         ttl: float = 0,
-        scope: CacheScope = "private",
+        scope: types.CacheScope = "private",
         timeout: float | None = None,
         thread: bool = True,
     ) -> Callable[[_Function], _Function]:
@@ -92,6 +87,10 @@ class ResourceOffers:
 
         Spec: 2026-07-28, server/resources; server/utilities/caching.
         """
+        from .._core._uri_template import UriTemplate
+        from ._contents import type_of_result
+        from ._resource_functions import FunctionSource, matcher_for, refuse_parameters, returned_hint
+
         template = UriTemplate(uri) if "{" in uri else None
         if template is None:
             self._check(uri)
@@ -114,12 +113,12 @@ class ResourceOffers:
             if template is None:
                 refuse_parameters(spec, uri)
                 kind = mime_type or type_of_result(uri, returned_hint(function))
-                resource = Resource(uri=uri, mime_type=kind, size=size, **described)
+                resource = types.Resource(uri=uri, mime_type=kind, size=size, **described)
                 source = attrs.evolve(source, resource=resource)
             else:
                 matcher = matcher_for(template, spec)
                 kind = mime_type or type_of_result(uri, None)
-                told_of_all = ResourceTemplate(uri_template=uri, mime_type=kind, **described)
+                told_of_all = types.ResourceTemplate(uri_template=uri, mime_type=kind, **described)
                 source = attrs.evolve(source, template=told_of_all, matcher=matcher)
             self._resources.entries.add(uri, Offer(source=source, ttl=ttl, scope=scope, timeout=timeout))
             return function
@@ -135,11 +134,11 @@ class ResourceOffers:
         title: str | None = None,
         description: str | None = None,
         mime_type: str | None = None,
-        annotations: Annotations | None = None,
-        icons: Sequence[Icon] | None = None,
+        annotations: types.Annotations | None = None,
+        icons: Sequence[types.Icon] | None = None,
         meta: Mapping[str, object] | None = None,
         ttl: float = 0,
-        scope: CacheScope = "private",
+        scope: types.CacheScope = "private",
     ) -> None:
         """Register text or bytes as a resource.
 
@@ -159,10 +158,13 @@ class ResourceOffers:
         Raises:
             ValueError: The URI is none, or is taken, or another argument is out of bounds.
         """
+        from ._contents import plain_contents, type_of_result
+        from ._resource_functions import ConstantSource
+
         self._check(uri)
         contents = plain_contents(content, uri, mime_type or type_of_result(uri, None))
         size = len(content.encode()) if isinstance(content, str) else len(content)
-        resource = Resource(
+        resource = types.Resource(
             uri=uri,
             name=uri.rstrip("/").rpartition("/")[2] or uri if name is None else name,
             title=title,
@@ -173,7 +175,7 @@ class ResourceOffers:
             icons=icons,
             meta=meta,
         )
-        source = ConstantSource(resource=resource, result=ReadResourceResult(contents=(contents,)))
+        source = ConstantSource(resource=resource, result=types.ReadResourceResult(contents=(contents,)))
         self._resources.entries.add(uri, Offer(source=source, ttl=ttl, scope=scope))
 
     def add_file(
@@ -185,11 +187,11 @@ class ResourceOffers:
         title: str | None = None,
         description: str | None = None,
         mime_type: str | None = None,
-        annotations: Annotations | None = None,
-        icons: Sequence[Icon] | None = None,
+        annotations: types.Annotations | None = None,
+        icons: Sequence[types.Icon] | None = None,
         meta: Mapping[str, object] | None = None,
         ttl: float = 0,
-        scope: CacheScope = "private",
+        scope: types.CacheScope = "private",
     ) -> None:
         """Register a file as a resource. It is read anew each time, in a thread, up to `Limits.max_file_bytes`.
 
@@ -212,10 +214,13 @@ class ResourceOffers:
         Raises:
             ValueError: The URI is none, or is taken, or another argument is out of bounds.
         """
+        from ._files import FileSource
+        from ._mime import guess_type
+
         absolute = Path(path).absolute()
         uri = absolute.as_uri() if uri is None else uri
         self._check(uri)
-        resource = Resource(
+        resource = types.Resource(
             uri=uri,
             name=absolute.name if name is None else name,
             title=title,
@@ -239,11 +244,11 @@ class ResourceOffers:
         title: str | None = None,
         description: str | None = None,
         mime_type: str | None = None,
-        annotations: Annotations | None = None,
-        icons: Sequence[Icon] | None = None,
+        annotations: types.Annotations | None = None,
+        icons: Sequence[types.Icon] | None = None,
         meta: Mapping[str, object] | None = None,
         ttl: float = 0,
-        scope: CacheScope = "private",
+        scope: types.CacheScope = "private",
     ) -> None:
         """Register the files beneath a directory as resources.
 
@@ -271,9 +276,11 @@ class ResourceOffers:
 
         Spec: 2026-07-28, server/resources, "Security Considerations".
         """
+        from ._files import DirectorySource, directory_prefix
+
         absolute = Path(path).absolute()
         prefix = directory_prefix(absolute, uri, max_length=self._limits.max_uri_length)
-        template = ResourceTemplate(
+        template = types.ResourceTemplate(
             uri_template=prefix + "{+path}",
             name=absolute.name or prefix if name is None else name,
             title=title,
@@ -340,6 +347,6 @@ class _Described(TypedDict):
     name: str
     title: str | None
     description: str | None
-    annotations: Annotations | None
-    icons: Sequence[Icon] | None
+    annotations: types.Annotations | None
+    icons: Sequence[types.Icon] | None
     meta: Mapping[str, object] | None

@@ -5,26 +5,16 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 import attrs
 import trio
 
-from .._core._uri_matching import Found
+from .. import types
 from .._core._uris import check_uri, normalised
 from .._errors import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND, RequestError, ResourceNotFound
 from .._limits import Limits
 from .._revisions import Revision
-from ..types import (
-    CacheScope,
-    ListResourcesResult,
-    ListResourceTemplatesResult,
-    PromptReference,
-    ReadResourceRequestParams,
-    ReadResourceResult,
-    Resource,
-    ResourceTemplateReference,
-)
 from ..types._fields import evolve
 from ._application import MethodHandler
 from ._context import Context
@@ -34,6 +24,9 @@ from ._listing import Listing
 from ._params import read_params
 from ._reading import Reading, ResourceSource
 from ._registry import Entry, Registry
+
+if TYPE_CHECKING:
+    from .._core._uri_matching import Found
 
 __all__ = ["Offer", "ResourceRegistry"]
 
@@ -69,7 +62,7 @@ class Offer:
 
     source: ResourceSource
     ttl: float = attrs.field(default=0, validator=_check_ttl)
-    scope: CacheScope = attrs.field(default="private", validator=_check_scope)
+    scope: types.CacheScope = attrs.field(default="private", validator=_check_scope)
     timeout: float | None = attrs.field(default=None, validator=_check_timeout)
 
 
@@ -106,14 +99,14 @@ class ResourceRegistry:
         return any(any(entry.item.source.choices.values()) for entry in self.entries.visible)
 
     def choices(
-        self, reference: PromptReference | ResourceTemplateReference, argument: str
+        self, reference: types.PromptReference | types.ResourceTemplateReference, argument: str
     ) -> Iterable[str] | None:
         """Return what a variable of a template can be, as far as its type says; see `CompletionSource`.
 
         Raises:
             RequestError: There is no such template, or it has no such variable.
         """
-        if not isinstance(reference, ResourceTemplateReference):
+        if not isinstance(reference, types.ResourceTemplateReference):
             return None
         entry = self.entries.find(reference.uri)
         if entry is None or not entry.enabled or entry.item.source.template is None:
@@ -155,7 +148,7 @@ class ResourceRegistry:
 
     # The methods.
 
-    async def _list(self, params: Mapping[str, Any], _: Context[Any]) -> ListResourcesResult:
+    async def _list(self, params: Mapping[str, Any], _: Context[Any]) -> types.ListResourcesResult:
         entries = self.entries.visible
         taken = {normalised(entry.name) for entry in self.entries if entry.item.source.template is None}
         if any(entry.item.source.blocks for entry in entries):
@@ -167,9 +160,11 @@ class ResourceRegistry:
             await trio.lowlevel.checkpoint()
             found = _listed(entries, taken)
         page, members = self._listing.page("resources/list", params, found)
-        return ListResourcesResult(resources=page, **members)
+        return types.ListResourcesResult(resources=page, **members)
 
-    async def _list_templates(self, params: Mapping[str, Any], _: Context[Any]) -> ListResourceTemplatesResult:
+    async def _list_templates(
+        self, params: Mapping[str, Any], _: Context[Any]
+    ) -> types.ListResourceTemplatesResult:
         await trio.lowlevel.checkpoint()
         found = [
             Entry(entry.serial, entry.name, template)
@@ -177,10 +172,10 @@ class ResourceRegistry:
             if (template := entry.item.source.template) is not None
         ]
         page, members = self._listing.page("resources/templates/list", params, found)
-        return ListResourceTemplatesResult(resource_templates=page, **members)
+        return types.ListResourceTemplatesResult(resource_templates=page, **members)
 
-    async def _read(self, params: Mapping[str, Any], context: Context[Any]) -> ReadResourceResult | Interim:
-        uri = read_params(params, ReadResourceRequestParams).uri
+    async def _read(self, params: Mapping[str, Any], context: Context[Any]) -> types.ReadResourceResult | Interim:
+        uri = read_params(params, types.ReadResourceRequestParams).uri
         try:
             check_uri(uri, max_length=self._limits.max_uri_length)
         except ValueError as error:
@@ -209,7 +204,7 @@ class ResourceRegistry:
         raise RequestError(INTERNAL_ERROR, problem, {"uri": uri})
 
 
-def _listed(entries: Iterable[Entry[Offer]], taken: set[str]) -> list[Entry[Resource]]:
+def _listed(entries: Iterable[Entry[Offer]], taken: set[str]) -> list[Entry[types.Resource]]:
     """Return what clients are told. Files of a directory that are registered by themselves are not told twice."""
     return [
         Entry(entry.serial, resource.uri, resource)
@@ -219,7 +214,7 @@ def _listed(entries: Iterable[Entry[Offer]], taken: set[str]) -> list[Entry[Reso
     ]
 
 
-def _with_freshness(result: ReadResourceResult, offer: Offer) -> ReadResourceResult:
+def _with_freshness(result: types.ReadResourceResult, offer: Offer) -> types.ReadResourceResult:
     """Add what the registration says, where the function itself has not said anything."""
     if result.ttl_ms or result.cache_scope != "private" or (not offer.ttl and offer.scope == "private"):
         return result

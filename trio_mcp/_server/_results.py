@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import types
 from collections.abc import Sequence
 from typing import Any, Final, Union, cast, get_args, get_origin
@@ -20,12 +21,12 @@ from ..types import (
     TextContent,
     UnknownContent,
 )
-from ._media import Audio, File, Image, block_of_bytes, block_of_media, is_media
 
 __all__ = ["has_no_schema", "tool_result", "with_media_read"]
 
+_MEDIA: Final = f"{__package__}._media"
+_BYTES: Final = (bytes, bytearray)
 _BLOCKS: Final = (TextContent, ImageContent, AudioContent, ResourceLink, EmbeddedResource, UnknownContent)
-_READ_FIRST: Final = (bytes, bytearray, File, Image, Audio)
 
 
 def has_no_schema(hint: Any) -> bool:
@@ -43,8 +44,17 @@ def has_no_schema(hint: Any) -> bool:
     return is_list and all(has_no_schema(part) for part in parts) and any(_has_block(part) for part in parts)
 
 
+def _read_first() -> tuple[type, ...]:
+    """Return what must be read before it can be shown: bytes, files, pictures and sound.
+
+    The latter are not imported for that: there can only be one where its class was imported.
+    """
+    media = sys.modules.get(_MEDIA)
+    return _BYTES if media is None else (*_BYTES, media.File, media.Image, media.Audio)
+
+
 def _is_block(hint: Any) -> bool:
-    return hint is CallToolResult or hint in _BLOCKS or hint in _READ_FIRST
+    return hint is CallToolResult or hint in _BLOCKS or hint in _read_first()
 
 
 def _has_block(hint: Any) -> bool:
@@ -66,17 +76,20 @@ async def with_media_read(returned: Any, threads: trio.CapacityLimiter, max_byte
         FileTooLarge: A file is too large.
         ValueError: A file is no picture, or no sound, although it should be.
     """
-    if isinstance(returned, _READ_FIRST):
+    read_first = _read_first()
+    if isinstance(returned, read_first):
         return await _as_read_block(returned, threads, max_bytes)
     parts = _parts(returned)
-    if parts is None or not any(isinstance(part, _READ_FIRST) for part in parts):
+    if parts is None or not any(isinstance(part, read_first) for part in parts):
         return returned
-    if not all(_is_shown(part) or isinstance(part, _READ_FIRST) for part in parts):
+    if not all(_is_shown(part) or isinstance(part, read_first) for part in parts):
         return returned
     return [await _as_read_block(part, threads, max_bytes) for part in parts]
 
 
 async def _as_read_block(part: Any, threads: trio.CapacityLimiter, max_bytes: int) -> Any:
+    from ._media import block_of_bytes, block_of_media, is_media
+
     if isinstance(part, (bytes, bytearray)):
         return block_of_bytes(bytes(part))
     return await block_of_media(part, threads, max_bytes) if is_media(part) else part

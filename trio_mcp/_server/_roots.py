@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from ..types import ClientCapabilities, ListRootsRequestParams, ListRootsResult, Root, RootsCapability
+from .. import types
 from ._asking import Abilities, Inquiry, unusable
 
 __all__ = ["list_roots"]
@@ -13,10 +13,10 @@ __all__ = ["list_roots"]
 _METHOD: Final = "roots/list"
 
 
-async def list_roots(inquiry: Inquiry) -> Sequence[Root]:
+async def list_roots(inquiry: Inquiry) -> Sequence[types.Root]:
     """Ask for the roots; see `Context.list_roots`."""
     require_roots(inquiry)
-    result = await inquiry.ask(_METHOD, ListRootsRequestParams(), ListRootsResult)
+    result = await inquiry.ask(_METHOD, types.ListRootsRequestParams(), types.ListRootsResult)
     for number, root in enumerate(result.roots):
         # Whoever gets a root takes it for a path ("Data Types": it must be a file URI).
         if not root.uri.startswith("file://"):
@@ -31,4 +31,4 @@ def require_roots(client: Abilities) -> None:
         CapabilityMissing: It has not.
     """
     if client.capabilities.roots is None:
-        raise client.missing("roots", ClientCapabilities(roots=RootsCapability()))
+        raise client.missing("roots", types.ClientCapabilities(roots=types.RootsCapability()))

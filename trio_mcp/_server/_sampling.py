@@ -9,28 +9,11 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias
 
+from .. import types
 from .._core._conversations import blocks_of, check_tool_results
 from .._errors import LocalProtocolError
 from .._peer._exchange import OnProgress
 from .._revisions import Revision
-from ..types import (
-    AudioContent,
-    ClientCapabilities,
-    CreateMessageRequestParams,
-    CreateMessageResult,
-    ImageContent,
-    IncludeContext,
-    ModelHint,
-    ModelPreferences,
-    SamplingCapability,
-    SamplingMessage,
-    SamplingMessageContentBlock,
-    TextContent,
-    Tool,
-    ToolChoice,
-    ToolResultContent,
-    ToolUseContent,
-)
 from ._asking import Abilities, Inquiry
 
 __all__ = ["Preferences", "SamplingInput", "conversation", "sample"]
@@ -39,15 +22,21 @@ _METHOD: Final = "sampling/createMessage"
 _WITH_TOOLS: Final = Revision.V2025_11_25
 
 _Said: TypeAlias = (
-    str | TextContent | ImageContent | AudioContent | ToolResultContent | SamplingMessage | CreateMessageResult
+    str
+    | types.TextContent
+    | types.ImageContent
+    | types.AudioContent
+    | types.ToolResultContent
+    | types.SamplingMessage
+    | types.CreateMessageResult
 )
 SamplingInput: TypeAlias = _Said | Iterable[_Said]
 """A conversation: text and other content is what the user says, a result is what the model has said before."""
 
-Preferences: TypeAlias = str | Sequence[str | ModelHint] | ModelPreferences
+Preferences: TypeAlias = str | Sequence[str | types.ModelHint] | types.ModelPreferences
 """Which model a server would like: a part of its name, several in order of preference, or all there is to say."""
 
-_BY_USERS: Final = (TextContent, ImageContent, AudioContent, ToolResultContent)
+_BY_USERS: Final = (types.TextContent, types.ImageContent, types.AudioContent, types.ToolResultContent)
 
 
 async def sample(
@@ -59,13 +48,13 @@ async def sample(
     model_preferences: Preferences | None,
     temperature: float | None,
     stop_sequences: Sequence[str] | None,
-    include_context: IncludeContext | None,
+    include_context: types.IncludeContext | None,
     metadata: Mapping[str, Any] | None,
-    tools: Sequence[Tool | str] | None,
-    tool_choice: ToolChoice | Literal["auto", "required", "none"] | None,
-    find_tool: Callable[[str], Tool],
+    tools: Sequence[types.Tool | str] | None,
+    tool_choice: types.ToolChoice | Literal["auto", "required", "none"] | None,
+    find_tool: Callable[[str], types.Tool],
     on_progress: OnProgress | None,
-) -> CreateMessageResult:
+) -> types.CreateMessageResult:
     """Ask the model; see `Context.sample`."""
     if isinstance(max_tokens, bool) or not isinstance(max_tokens, int):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"max_tokens must be a whole number, not {max_tokens!r}")
@@ -75,7 +64,7 @@ async def sample(
         raise ValueError(f"temperature must be a finite number, not {temperature!r}")
     if tool_choice is not None and tools is None:
         raise ValueError("tool_choice needs tools to choose from")
-    params = CreateMessageRequestParams(
+    params = types.CreateMessageRequestParams(
         messages=conversation(messages),
         max_tokens=max_tokens,
         system_prompt=system_prompt,
@@ -85,13 +74,13 @@ async def sample(
         include_context=include_context,
         metadata=metadata,
         tools=None if tools is None else _tools(tools, find_tool),
-        tool_choice=ToolChoice(mode=tool_choice) if isinstance(tool_choice, str) else tool_choice,
+        tool_choice=types.ToolChoice(mode=tool_choice) if isinstance(tool_choice, str) else tool_choice,
     )
     require_sampling(inquiry, params)
-    return await inquiry.ask(_METHOD, params, CreateMessageResult, on_progress=on_progress)
+    return await inquiry.ask(_METHOD, params, types.CreateMessageResult, on_progress=on_progress)
 
 
-def require_sampling(client: Abilities, params: CreateMessageRequestParams) -> None:
+def require_sampling(client: Abilities, params: types.CreateMessageRequestParams) -> None:
     """Check that the client can do what is asked.
 
     Raises:
@@ -115,21 +104,21 @@ def require_sampling(client: Abilities, params: CreateMessageRequestParams) -> N
         raise client.missing(what, _needed(tools=lacks_tools, context=lacks_context))
 
 
-def _needed(*, tools: bool = False, context: bool = False) -> ClientCapabilities:
-    sampling = SamplingCapability(tools={} if tools else None, context={} if context else None)
-    return ClientCapabilities(sampling=sampling)
+def _needed(*, tools: bool = False, context: bool = False) -> types.ClientCapabilities:
+    sampling = types.SamplingCapability(tools={} if tools else None, context={} if context else None)
+    return types.ClientCapabilities(sampling=sampling)
 
 
-def _preferences(wanted: Preferences | None) -> ModelPreferences | None:
-    if wanted is None or isinstance(wanted, ModelPreferences):
+def _preferences(wanted: Preferences | None) -> types.ModelPreferences | None:
+    if wanted is None or isinstance(wanted, types.ModelPreferences):
         return wanted
     names = [wanted] if isinstance(wanted, str) else wanted
-    return ModelPreferences(
-        hints=[name if isinstance(name, ModelHint) else ModelHint(name=name) for name in names]
+    return types.ModelPreferences(
+        hints=[name if isinstance(name, types.ModelHint) else types.ModelHint(name=name) for name in names]
     )
 
 
-def _tools(wanted: Sequence[Tool | str], find_tool: Callable[[str], Tool]) -> list[Tool]:
+def _tools(wanted: Sequence[types.Tool | str], find_tool: Callable[[str], types.Tool]) -> list[types.Tool]:
     if isinstance(wanted, str):
         raise TypeError("tools must be a sequence of tools, not the name of one")
     found = [find_tool(tool) if isinstance(tool, str) else tool for tool in wanted]
@@ -143,7 +132,7 @@ def _tools(wanted: Sequence[Tool | str], find_tool: Callable[[str], Tool]) -> li
 # The conversation.
 
 
-def conversation(said: SamplingInput) -> tuple[SamplingMessage, ...]:
+def conversation(said: SamplingInput) -> tuple[types.SamplingMessage, ...]:
     """Return a conversation as messages.
 
     Content that stands side by side becomes one message, except that results of tools keep to themselves.
@@ -153,29 +142,33 @@ def conversation(said: SamplingInput) -> tuple[SamplingMessage, ...]:
         TypeError: Something is no part of a conversation.
         LocalProtocolError: Uses and results of tools do not go together.
     """
-    messages: list[SamplingMessage] = []
-    blocks: list[SamplingMessageContentBlock] = []
+    messages: list[types.SamplingMessage] = []
+    blocks: list[types.SamplingMessageContentBlock] = []
 
     def finish() -> None:
         if blocks:
             content = blocks[0] if len(blocks) == 1 else tuple(blocks)
-            messages.append(SamplingMessage(role="user", content=content))
+            messages.append(types.SamplingMessage(role="user", content=content))
             blocks.clear()
 
     for part in _parts(said):
-        if isinstance(part, (SamplingMessage, CreateMessageResult)):
+        if isinstance(part, (types.SamplingMessage, types.CreateMessageResult)):
             finish()
-            if isinstance(part, CreateMessageResult):
-                part = SamplingMessage(role=part.role, content=part.content)  # noqa: PLW2901 - the same, as a message
+            if isinstance(part, types.CreateMessageResult):
+                part = types.SamplingMessage(role=part.role, content=part.content)  # noqa: PLW2901 - the same, as a message
             messages.append(part)
             continue
         if not isinstance(part, (str, *_BY_USERS)):
             hint = (
-                "; say who wants to use a tool in a SamplingMessage" if isinstance(part, ToolUseContent) else ""
+                "; say who wants to use a tool in a SamplingMessage"
+                if isinstance(part, types.ToolUseContent)
+                else ""
             )
             raise TypeError(f"messages cannot contain an object of type {type(part).__name__}{hint}")
-        block = TextContent(text=part) if isinstance(part, str) else part
-        if blocks and isinstance(block, ToolResultContent) is not isinstance(blocks[-1], ToolResultContent):
+        block = types.TextContent(text=part) if isinstance(part, str) else part
+        if blocks and isinstance(block, types.ToolResultContent) is not isinstance(
+            blocks[-1], types.ToolResultContent
+        ):
             finish()
         blocks.append(block)
     finish()
@@ -190,12 +183,14 @@ def conversation(said: SamplingInput) -> tuple[SamplingMessage, ...]:
 
 def _parts(said: Any) -> Iterable[Any]:
     kind = type(said).__name__
-    if isinstance(said, (str, SamplingMessage, CreateMessageResult, ToolUseContent, *_BY_USERS)):
+    if isinstance(
+        said, (str, types.SamplingMessage, types.CreateMessageResult, types.ToolUseContent, *_BY_USERS)
+    ):
         return (said,)
     if isinstance(said, (bytes, Mapping)) or not isinstance(said, Iterable):
         raise TypeError(f"messages must be text, content or messages, not {kind}")
     return said  # pyright: ignore[reportUnknownVariableType]  # of what, the caller looks at
 
 
-def _is_about_tools(message: SamplingMessage) -> bool:
-    return any(isinstance(block, (ToolUseContent, ToolResultContent)) for block in blocks_of(message))
+def _is_about_tools(message: types.SamplingMessage) -> bool:
+    return any(isinstance(block, (types.ToolUseContent, types.ToolResultContent)) for block in blocks_of(message))

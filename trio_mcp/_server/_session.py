@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, final
 
 import trio
 
+from .. import types
 from .._channel import Origin
 from .._codec._convert import to_wire
 from .._codec._jsonrpc import Notification, Request
@@ -15,7 +16,6 @@ from .._core._lifecycle import Agreement, ServerLifecycle
 from .._errors import METHOD_NOT_FOUND, RequestError
 from .._peer._exchange import Answer, Handler, Standing
 from .._revisions import BATCH_REVISION
-from ..types import DiscoverResult, InitializeRequestParams, InitializeResult, SetLevelRequestParams, Tool
 from ._answering import Answering
 from ._application import Application
 from ._background import Background
@@ -74,7 +74,7 @@ class ServerSession:
         """What the server's lifespan yielded."""
         return self._service.state
 
-    def find_tool(self, name: str) -> Tool:
+    def find_tool(self, name: str) -> types.Tool:
         """Return one of the server's tools."""
         return self._application.find_tool(name)
 
@@ -140,12 +140,12 @@ class ServerSession:
                 return None
 
     def _initialize(self, request: Request) -> Answer:
-        read_params(request.params or {}, InitializeRequestParams)
+        read_params(request.params or {}, types.InitializeRequestParams)
         revision = self._lifecycle.initialize(request).revision
         application = self._application
         capabilities = application.capabilities()
         self.subscriptions.declared(capabilities)
-        result = InitializeResult(
+        result = types.InitializeResult(
             protocol_version=revision,
             capabilities=capabilities,
             server_info=application.info,
@@ -155,7 +155,7 @@ class ServerSession:
 
     def _discover(self, agreement: Agreement) -> Answer:
         hint = self._application.cache_hint("server/discover")
-        result = DiscoverResult(
+        result = types.DiscoverResult(
             ttl_ms=hint.ttl_ms,
             cache_scope=hint.scope,
             supported_versions=self._lifecycle.supported_versions,
@@ -165,4 +165,4 @@ class ServerSession:
         return self._answering.plain(result, agreement.revision)
 
     def _set_log_level(self, request: Request) -> None:
-        self._lifecycle.set_log_level(read_params(request.params or {}, SetLevelRequestParams).level)
+        self._lifecycle.set_log_level(read_params(request.params or {}, types.SetLevelRequestParams).level)

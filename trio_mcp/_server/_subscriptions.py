@@ -15,6 +15,7 @@ from typing import Any, Final, final
 
 import trio
 
+from .. import types
 from .._codec._convert import to_wire
 from .._codec._jsonrpc import Request, RequestId
 from .._errors import (
@@ -30,15 +31,6 @@ from .._limits import Limits
 from .._peer._exchange import Answer, Exchange, Standing
 from .._peer._peer import Peer
 from .._revisions import SUBSCRIPTION_ID_KEY, Revision
-from ..types import (
-    ServerCapabilities,
-    SubscribeRequestParams,
-    SubscriptionFilter,
-    SubscriptionsAcknowledgedNotificationParams,
-    SubscriptionsListenRequestParams,
-    SubscriptionsListenResult,
-    UnsubscribeRequestParams,
-)
 from ._background import Background
 from ._changes import LIST_CHANGES, Change, ChangeHub, Receiver, resource_change
 from ._params import read_params
@@ -65,7 +57,7 @@ class Subscriptions:
     def __init__(
         self,
         hub: ChangeHub,
-        capabilities: Callable[[], ServerCapabilities],
+        capabilities: Callable[[], types.ServerCapabilities],
         limits: Limits,
         background: Background,
         written: Callable[[object, Revision], Answer],
@@ -103,7 +95,7 @@ class Subscriptions:
                 finally:
                     self._peer = None
 
-    def declared(self, capabilities: ServerCapabilities) -> None:
+    def declared(self, capabilities: types.ServerCapabilities) -> None:
         """The handshake has declared this to the client; what was not declared is not sent."""
         self._declared = _list_changes(capabilities)
 
@@ -124,14 +116,14 @@ class Subscriptions:
         """
         params = request.params or {}
         if request.method == "subscriptions/listen":
-            return self._listen(request, read_params(params, SubscriptionsListenRequestParams), revision)
+            return self._listen(request, read_params(params, types.SubscriptionsListenRequestParams), revision)
         resources = self._capabilities().resources
         if self._receiver is None or resources is None or not resources.subscribe:
             return None
         if request.method == "resources/subscribe":
-            return self._subscribe(self._receiver, read_params(params, SubscribeRequestParams).uri)
+            return self._subscribe(self._receiver, read_params(params, types.SubscribeRequestParams).uri)
         if request.method == "resources/unsubscribe":
-            return self._unsubscribe(self._receiver, read_params(params, UnsubscribeRequestParams).uri)
+            return self._unsubscribe(self._receiver, read_params(params, types.UnsubscribeRequestParams).uri)
         return None
 
     # The legacy era.
@@ -185,7 +177,9 @@ class Subscriptions:
 
     # The modern era.
 
-    def _listen(self, request: Request, params: SubscriptionsListenRequestParams, revision: Revision) -> Standing:
+    def _listen(
+        self, request: Request, params: types.SubscriptionsListenRequestParams, revision: Revision
+    ) -> Standing:
         wanted = params.notifications
         count, limit = len(wanted.resource_subscriptions or ()), self._limits.max_subscriptions
         if count >= limit:
@@ -198,7 +192,7 @@ class Subscriptions:
         listening = _Listening(request.id, revision, granted, self._hub, self._written)
         return Standing(listening.serve, listening.end, places=1 + len(granted.resource_subscriptions or ()))
 
-    def _granted(self, wanted: SubscriptionFilter) -> SubscriptionFilter:
+    def _granted(self, wanted: types.SubscriptionFilter) -> types.SubscriptionFilter:
         """Return the part of what is wanted that the server has; the rest is left out of it."""
         capabilities = self._capabilities()
         told = _list_changes(capabilities)
@@ -206,7 +200,7 @@ class Subscriptions:
         if capabilities.resources is not None and capabilities.resources.subscribe:
             asked = wanted.resource_subscriptions
             uris = None if asked is None else tuple(uri for uri in dict.fromkeys(asked) if self._knows(uri))
-        return SubscriptionFilter(
+        return types.SubscriptionFilter(
             tools_list_changed=(wanted.tools_list_changed and LIST_CHANGES["tools"] in told) or None,
             prompts_list_changed=(wanted.prompts_list_changed and LIST_CHANGES["prompts"] in told) or None,
             resources_list_changed=(wanted.resources_list_changed and LIST_CHANGES["resources"] in told) or None,
@@ -235,7 +229,7 @@ class _Listening:
         self,
         id: RequestId,
         revision: Revision,
-        granted: SubscriptionFilter,
+        granted: types.SubscriptionFilter,
         hub: ChangeHub,
         written: Callable[[object, Revision], Answer],
     ) -> None:
@@ -253,7 +247,9 @@ class _Listening:
         self._something.unpark_all()
 
     async def serve(self, exchange: Exchange) -> Answer:
-        acknowledged = SubscriptionsAcknowledgedNotificationParams(meta=self._meta, notifications=self._granted)
+        acknowledged = types.SubscriptionsAcknowledgedNotificationParams(
+            meta=self._meta, notifications=self._granted
+        )
         with self._hub.receiver(self._something.unpark_all) as receiver:
             for change in _changes_in(self._granted):
                 receiver.want(change)
@@ -264,7 +260,7 @@ class _Listening:
                     await self._something.park()
                 else:
                     await _say(exchange.notify, due, self._meta)
-        return self._written(SubscriptionsListenResult(meta=self._meta), self._revision)
+        return self._written(types.SubscriptionsListenResult(meta=self._meta), self._revision)
 
 
 async def _say(
@@ -278,7 +274,7 @@ async def _say(
         await trio.lowlevel.checkpoint()
 
 
-def _list_changes(capabilities: ServerCapabilities) -> tuple[Change, ...]:
+def _list_changes(capabilities: types.ServerCapabilities) -> tuple[Change, ...]:
     """Return the list changes that these capabilities promise."""
     declared = {
         "tools": capabilities.tools,
@@ -292,7 +288,7 @@ def _list_changes(capabilities: ServerCapabilities) -> tuple[Change, ...]:
     )
 
 
-def _changes_in(granted: SubscriptionFilter) -> tuple[Change, ...]:
+def _changes_in(granted: types.SubscriptionFilter) -> tuple[Change, ...]:
     lists = {
         "tools": granted.tools_list_changed,
         "prompts": granted.prompts_list_changed,

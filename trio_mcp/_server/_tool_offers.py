@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, Final, Literal, TypeVar, overload
 
 import trio
 
+from .. import types
+from .._codec._json import is_object
 from .._limits import Limits
-from ..types import CallToolRequestParams, CallToolResult, Icon, ListToolsResult, Tool, ToolAnnotations
 from ._application import MethodHandler
 from ._context import Context
-from ._interim import Interim
 from ._listing import Listing
-from ._params import read_params
+from ._params import are_plain, read_params
 from ._tools import ToolRegistry
 
 __all__ = ["ToolOffers"]
+
+_CALL_MEMBERS: Final = frozenset({"name", "arguments", "_meta"})
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -39,8 +41,8 @@ class ToolOffers:
         name: str | None = None,
         title: str | None = None,
         description: str | None = None,
-        annotations: ToolAnnotations | None = None,
-        icons: Sequence[Icon] | None = None,
+        annotations: types.ToolAnnotations | None = None,
+        icons: Sequence[types.Icon] | None = None,
         meta: Mapping[str, object] | None = None,
         thread: bool = True,
         timeout: float | None = None,
@@ -57,8 +59,8 @@ class ToolOffers:
         name: str | None = None,
         title: str | None = None,
         description: str | None = None,
-        annotations: ToolAnnotations | None = None,
-        icons: Sequence[Icon] | None = None,
+        annotations: types.ToolAnnotations | None = None,
+        icons: Sequence[types.Icon] | None = None,
         meta: Mapping[str, object] | None = None,
         thread: bool = True,
         timeout: float | None = None,
@@ -160,7 +162,7 @@ class ToolOffers:
 
     # What a session asks.
 
-    def find_tool(self, name: str) -> Tool:
+    def find_tool(self, name: str) -> types.Tool:
         """Return one of the tools, as clients are told of it.
 
         Raises:
@@ -175,14 +177,23 @@ class ToolOffers:
         """Return who serves a method of tools; nobody, while there have never been any."""
         if not self._tools.entries.was_used:
             return None
-        return {"tools/list": self._list_tools, "tools/call": self._call_tool}.get(method)
+        if method == "tools/call":
+            return self._call_tool
+        return self._list_tools if method == "tools/list" else None
 
-    async def _list_tools(self, params: Mapping[str, Any], context: Context[Any]) -> ListToolsResult:
-        await trio.lowlevel.checkpoint()
-        page, members = self._listing.page("tools/list", params, self._tools.entries.visible)
-        return ListToolsResult(tools=[tool.seen_by(context.revision) for tool in page], **members)
+    async def _list_tools(self, params: Mapping[str, Any], context: Context[Any]) -> object:  # noqa: ASYNC910 - not public
+        revision, entries = context.revision, self._tools.entries
 
-    async def _call_tool(self, params: Mapping[str, Any], context: Context[Any]) -> CallToolResult | Interim:
-        call = read_params(params, CallToolRequestParams)
-        tool = self._tools.get(call.name)
-        return await tool.call(call.arguments or {}, context, self._threads, self._limits.max_file_bytes)
+        def list_page() -> types.ListToolsResult:
+            page, members = self._listing.page("tools/list", params, entries.visible)
+            return types.ListToolsResult(tools=[tool.seen_by(revision) for tool in page], **members)
+
+        return self._listing.kept("tools/list", params, revision, entries.changes, list_page)
+
+    async def _call_tool(self, params: Mapping[str, Any], context: Context[Any]) -> object:
+        name, arguments = params.get("name"), params.get("arguments")
+        if not (isinstance(name, str) and is_object(arguments) and are_plain(params, _CALL_MEMBERS)):
+            # Something is missing, wrong, or rare.
+            call = read_params(params, types.CallToolRequestParams)
+            name, arguments = call.name, call.arguments or {}
+        return await self._tools.get(name).call(arguments, context, self._threads, self._limits.max_file_bytes)

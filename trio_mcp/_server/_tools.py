@@ -15,15 +15,14 @@ from .._core._header_marks import HeaderMark, header_marks
 from .._core._wrapping import RESULT_MEMBER, needs_wrapping, wrapped_schema
 from .._errors import INVALID_PARAMS, RequestError, ToolError
 from .._revisions import Revision
-from .._schema import InvalidValue, compile_schema
+from .._schema import InvalidValue
 from ..types import CallToolResult, Icon, TextContent, Tool, ToolAnnotations
 from ..types._fields import evolve
-from ._calling import HandlerFunction, Overdue, read_handler
+from ._calling import HandlerFunction, Overdue, read_handler, said
 from ._context import Context
 from ._depends import anything
 from ._input_required import Asking
 from ._interim import Interim
-from ._raw_schemas import read_with_schema, with_output_schema
 from ._registry import Registry
 from ._results import has_no_schema, tool_result, with_media_read
 
@@ -54,6 +53,7 @@ class RegisteredTool:
         marks: Which arguments header fields carry, over HTTP.
         check_output: Holds structured output to a schema that was not made from hints.
         asking: Whether it may ask its client, and what becomes of it then.
+        is_simple: Whether there is nothing around the function.
     """
 
     tool: Tool
@@ -62,6 +62,7 @@ class RegisteredTool:
     marks: tuple[HeaderMark, ...]
     check_output: Callable[[Any], None] | None
     asking: Asking
+    is_simple: bool
 
     def seen_by(self, revision: Revision) -> Tool:
         """Return what a client of a revision is told."""
@@ -73,7 +74,7 @@ class RegisteredTool:
         context: Context[Any],
         threads: trio.CapacityLimiter,
         max_file_bytes: int,
-    ) -> CallToolResult | Interim:
+    ) -> object:
         """Call the function, and turn whatever comes of it into a result.
 
         Arguments that do not fit are the model's to mend, so they are a result, too (SEP-1303).
@@ -84,18 +85,33 @@ class RegisteredTool:
             threads: How many threads there may be.
             max_file_bytes: How large a file in the result may be.
 
+        Returns:
+            A result; as plain JSON if that is the same in every revision.
+
         Raises:
             RequestError: The function raised it.
         """
-        name = self.tool.name
+        handler, name = self.handler, self.tool.name
         try:
-            values = self.handler.spec.decode(arguments)
+            values = handler.spec.decode(arguments)
         except InvalidValue as error:
             return _failure(f"Invalid arguments for {name}: {error}")
         try:
-            result = await self.handler.call(
-                values, context, threads, lambda returned: self._result(returned, threads, max_file_bytes)
-            )
+            try:
+                if self.is_simple:
+                    returned = await handler.call_simply(values, context)
+                    if returned.__class__ is str and self.tool.output_schema is None:
+                        return {"content": [{"type": "text", "text": returned}]}
+                    result = await self._result(returned, threads, max_file_bytes)
+                else:
+                    result = await handler.call(
+                        values, context, threads, lambda returned: self._result(returned, threads, max_file_bytes)
+                    )
+            except BaseExceptionGroup as group:
+                alone = said(group)
+                if alone is None:
+                    raise
+                raise alone from None
         except ToolError as error:
             return _failure(str(error))
         except Overdue as error:
@@ -125,7 +141,7 @@ class RegisteredTool:
             # Made by hand; what is made here fits by construction (server/tools, "Output Schema").
             if result.structured_content is ABSENT:
                 raise TypeError(f"{self.tool.name} has an output schema, but its result no structured_content")
-            (self.check_output or compile_schema(schema))(result.structured_content)
+            _check_of(self, schema)(result.structured_content)
         return result
 
 
@@ -165,10 +181,14 @@ class ToolRegistry:
         if input_schema is None:
             handler = read_handler(function, **options)
         else:
+            from ._raw_schemas import read_with_schema  # few tools have such schemas
+
             handler = read_with_schema(function, input_schema, **options)
         spec = handler.spec
         check_output: Callable[[Any], None] | None = None
         if output_schema is not None:
+            from ._raw_schemas import with_output_schema
+
             spec, check_output = with_output_schema(spec, output_schema)
             handler = attrs.evolve(handler, spec=spec)
         name = spec.name if name is None else name
@@ -196,6 +216,7 @@ class ToolRegistry:
             handler=handler,
             marks=marks,
             check_output=check_output,
+            is_simple=handler.is_simple,
             asking=(Asking.REPLAY if resume == "replay" else Asking.PARK) if handler.may_ask else Asking.NEVER,
         )
         self.entries.add(name, registered)
@@ -220,6 +241,13 @@ class ToolRegistry:
         if registered is None:
             raise RequestError(INVALID_PARAMS, f"Unknown tool: {name[:128]}")
         return registered
+
+
+def _check_of(tool: RegisteredTool, schema: Mapping[str, Any]) -> Callable[[Any], None]:
+    """Return what holds structured output that was made by hand to its schema."""
+    from .._schema._validator import compile_schema  # few tools make their results by hand
+
+    return tool.check_output or compile_schema(schema)
 
 
 def _wrapped(result: CallToolResult) -> CallToolResult:

@@ -191,9 +191,11 @@ def wire(cls: Any = None, /, *, since: Revision = FIRST, until: Revision = LATES
     """
 
     def make(cls: type[T]) -> type[T]:
-        # attrs' own would list every member that is None. This one is also made once, not compiled per class.
+        # attrs' own would list every member that is None. These are also made once, not compiled per class.
         cls.__repr__ = _repr  # type: ignore[method-assign, assignment]  # mypy sees object's
-        made = attrs.frozen(cls, kw_only=True, repr=False, field_transformer=_give_tuples)
+        cls.__eq__ = _eq  # type: ignore[method-assign, assignment]
+        cls.__hash__ = _hash  # type: ignore[method-assign, assignment]
+        made = attrs.frozen(cls, kw_only=True, repr=False, eq=False, field_transformer=_give_tuples)
         package, _, module = made.__module__.rpartition(".")
         if package and module.startswith("_"):
             made.__module__ = package  # where users find it, and what tracebacks and documentation show
@@ -215,6 +217,16 @@ def _repr(self: attrs.AttrsInstance) -> str:
     values = ((a, getattr(self, a.name)) for a in attrs.fields(type(self)))
     said = ", ".join(f"{a.alias}={value!r}" for a, value in values if value != a.default)
     return f"{type(self).__name__}({said})"
+
+
+def _eq(self: attrs.AttrsInstance, other: object) -> bool:
+    if other.__class__ is not self.__class__:
+        return NotImplemented  # type: ignore[no-any-return]  # which is what Python expects
+    return all(getattr(self, a.name) == getattr(other, a.name) for a in attrs.fields(type(self)))
+
+
+def _hash(self: attrs.AttrsInstance) -> int:
+    return hash((type(self), *(getattr(self, a.name) for a in attrs.fields(type(self)))))
 
 
 def _give_tuples(cls: type, attributes: list[attrs.Attribute[Any]]) -> list[attrs.Attribute[Any]]:

@@ -40,7 +40,8 @@ from ._tasks import (
     TaskRequestParams,
     TaskStatusNotificationParams,
 )
-from ._tool_calls import CallToolRequestParams, CallToolResult
+from ._tool_calls import CallToolRequestParams
+from ._tool_results import CallToolResult
 from ._tools import ListToolsResult
 
 __all__ = ["METHOD_TYPES", "MethodTypes"]

@@ -164,7 +164,11 @@ async def main(binding: str) -> None:
             host, _, kind = binding.partition("-")
             is_sse = "sse" in (host, kind)
             settings = HttpServerSettings(
-                max_connections=2_000, max_requests=3_000, max_requests_per_principal=3_000, sse=is_sse
+                max_connections=2_000,
+                max_connections_per_address=2_000,
+                max_requests=3_000,
+                max_requests_per_principal=3_000,
+                sse=is_sse,
             )
             http: Literal["lean", "hypercorn"] = "lean" if host == "lean" else "hypercorn"
             urls = await nursery.start(partial(serve_http, server, port=0, http=http, settings=settings))
