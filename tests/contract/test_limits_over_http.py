@@ -135,8 +135,8 @@ async def test_requests_beyond_the_limit_of_the_modern_era_are_refused(
 ) -> None:
     """503 and 429, by name; those that are being served know nothing of it."""
     gate = Gate()
-    three: dict[str, Any] = {limit: 3}
-    settings = HttpServerSettings(**three)
+    options: dict[str, Any] = {limit: 3}
+    settings = HttpServerSettings(**options)
     async with open_line(gate.server, "http", MODERN, settings) as line:
         found = await outcomes(line.client, 8, gate)
         refused = [one for one in found if not one.isdigit()]

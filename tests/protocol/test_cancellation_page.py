@@ -55,10 +55,18 @@ async def test_a_request_that_is_given_up_ends_and_is_not_answered(meeting: Meet
 @meet
 async def test_a_deadline_gives_up_as_well(meeting: Meeting) -> None:
     name = f"late in {meeting.revision}"
-    with trio.move_on_after(0.05) as scope:
-        await meeting.client.call_tool("wait", {"name": name})
+    scope = trio.CancelScope()
+
+    async def call() -> None:
+        with scope:
+            await meeting.client.call_tool("wait", {"name": name})
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(call)
+        await meeting.noted(f"{name} began")
+        scope.deadline = trio.current_time() + 0.01
     assert scope.cancelled_caught
-    (request,) = meeting.requests("tools/call")
+    (request,) = [m for m in meeting.requests("tools/call") if m["params"]["name"] == "wait"]
     await meeting.noted(f"{name} was cancelled")
     assert meeting.goodbyes() == [request["id"]]
 

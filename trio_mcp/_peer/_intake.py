@@ -189,14 +189,14 @@ class Intake:
             return None
         if self._show is not None and message.failure is None:  # a failure was on no wire
             self._show(message.data)
-        if message.failure is None and not _json.is_array(value):
+        if message.failure is not None:
+            self._take_failure(value, message.failure)
+        elif _json.is_array(value):
+            self._take_batch(value, message.origin)
+        else:
             return self._take_decoded(
                 value, Arrival(message.origin, message.data, None, self._received_at), scope
             )
-        if message.failure is not None:
-            self._take_failure(value, message.failure)
-        else:
-            self._take_batch(value, message.origin)
         return None
 
     def _take_too_large(self, received: TooLarge) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import functools
 from collections.abc import Mapping
-from typing import Any, TypeAlias, cast, final
+from typing import TYPE_CHECKING, Any, TypeAlias, cast, final
 
 import attrs
 import trio
@@ -24,7 +24,6 @@ from ._requirements import require_for
 __all__ = [
     "Asking",
     "InputRequired",
-    "Question",
     "answer_in_session",
     "input_request",
     "input_requests",
@@ -72,11 +71,15 @@ class Asking(enum.Enum):
     REPLAY = "it is run again"
 
 
-Question: TypeAlias = (
-    "types.InputRequest | types.ElicitRequestFormParams | types.ElicitRequestURLParams"
-    " | types.CreateMessageRequestParams | types.ListRootsRequestParams"
-)
-"""A question to the client, or just its parameters, which tell what is asked."""
+if TYPE_CHECKING:
+    Question: TypeAlias = (
+        types.InputRequest
+        | types.ElicitRequestFormParams
+        | types.ElicitRequestURLParams
+        | types.CreateMessageRequestParams
+        | types.ListRootsRequestParams
+    )
+    """A question to the client, or just its parameters, which tell what is asked."""
 
 
 @final
@@ -97,7 +100,7 @@ class InputRequired:
     Spec: 2026-07-28, basic/patterns/mrtr.
     """
 
-    requests: Mapping[str, Question] = attrs.field(factory=dict[str, Question])
+    requests: Mapping[str, Question] = attrs.field(factory=dict[str, "Question"])
     state: object | Absent = ABSENT
 
 

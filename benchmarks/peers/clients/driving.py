@@ -142,7 +142,7 @@ async def keep_calling(
     connection: Connection,
     options: Mapping[str, Any],
     seconds: float,
-    open_group: Callable[[], AbstractAsyncContextManager[Group]],
+    open_group: Callable[[], AbstractAsyncContextManager[Group, Any]],
 ) -> dict[str, Any]:
     """Keep so many calls in flight for so long."""
     call = make_call(connection, options)
@@ -202,7 +202,7 @@ async def receive_flood(connection: Connection, options: Mapping[str, Any], seco
 
 async def obey(
     connect: Callable[[Mapping[str, Any], Any], AbstractAsyncContextManager[Connection]],
-    open_group: Callable[[], AbstractAsyncContextManager[Group]],
+    open_group: Callable[[], AbstractAsyncContextManager[Group, Any]],
     run_sync: Callable[[Callable[[], str]], Awaitable[str]],
 ) -> None:
     """Do what the harness says until it says nothing more."""
@@ -230,7 +230,9 @@ async def obey(
 
 
 async def measure(
-    connection: Connection, job: Mapping[str, Any], open_group: Callable[[], AbstractAsyncContextManager[Group]]
+    connection: Connection,
+    job: Mapping[str, Any],
+    open_group: Callable[[], AbstractAsyncContextManager[Group, Any]],
 ) -> dict[str, Any]:
     """Warm up, and measure."""
 
