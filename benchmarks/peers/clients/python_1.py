@@ -2,7 +2,7 @@
 
 # It runs in another environment, on a package that is not installed in this one.
 # mypy: ignore-errors
-# pyright: basic, reportMissingImports=false
+# pyright: basic, reportMissingImports=false, reportArgumentType=false
 
 from contextlib import asynccontextmanager
 from functools import partial
