@@ -16,6 +16,9 @@ __all__ = ["LineReader", "OversizedLine"]
 KEPT_ENDS: Final = 1024
 """Bytes kept of either end of a line that is too long: enough to read the id of the message in it."""
 
+LARGE_PIECE: Final = 4096
+"""Bytes from which on a piece of a line is kept as it came."""
+
 
 @final
 @attrs.frozen
@@ -46,10 +49,13 @@ class LineReader:
 
     def __init__(self, max_line: int) -> None:
         self._max_line = max_line
-        # What may still turn out to be a byte order mark, and the whole of it may be; `None` once that is known.
+        # What may still turn out to be a byte order mark, and the whole of it may; `None` once that is known.
         self._mark: bytes | None = b""
-        # Of the line that has no end yet: its bytes, or only its ends once it is too long, and its size.
-        self._begun = bytearray()
+        # Of the line that has no end yet: its bytes, or only its ends once it is too long, and its size. Large
+        # pieces are kept as they came and joined once; small ones are gathered, or a piece of one byte would weigh
+        # forty.
+        self._pieces: list[bytes] = []
+        self._gathered = bytearray()
         self._ends: tuple[bytes, bytes] | None = None
         self._size = 0
 
@@ -62,19 +68,19 @@ class LineReader:
                 return []
             self._mark = None
             data = data.removeprefix(codecs.BOM_UTF8)
-        pieces = data.split(b"\n")
-        begun = pieces.pop()
-        if not self._size and len(data) <= self._max_line:
-            self._keep(begun)
-            return [piece for piece in pieces if piece and not piece.isspace()]
         lines: list[bytes | OversizedLine] = []
-        for piece in pieces:
-            if self._size or len(piece) > self._max_line:
-                self._keep(piece)
+        begin, end = 0, data.find(b"\n")
+        while end >= 0:
+            if self._size or end - begin > self._max_line:
+                self._keep(data[begin:end])
                 self._end_line(lines)
-            elif piece and not piece.isspace():
-                lines.append(piece)
-        self._keep(begun)
+            else:
+                line = data[begin:end]
+                if line and not line.isspace():
+                    lines.append(line)
+            begin = end + 1
+            end = data.find(b"\n", begin)
+        self._keep(data[begin:] if begin else data)
         return lines
 
     def finish(self) -> list[bytes | OversizedLine]:
@@ -93,20 +99,33 @@ class LineReader:
             head, tail = self._ends
             head += piece[: KEPT_ENDS - len(head)]
             self._ends = head, (tail + piece[-KEPT_ENDS:])[-KEPT_ENDS:]
-        elif self._size <= self._max_line:
-            self._begun += piece
-        else:
+        elif self._size > self._max_line:
+            begun = self._begun()
             self._ends = (
-                bytes(self._begun[:KEPT_ENDS] + piece[:KEPT_ENDS])[:KEPT_ENDS],
-                bytes(self._begun[-KEPT_ENDS:] + piece[-KEPT_ENDS:])[-KEPT_ENDS:],
+                (begun[:KEPT_ENDS] + piece[:KEPT_ENDS])[:KEPT_ENDS],
+                (begun[-KEPT_ENDS:] + piece[-KEPT_ENDS:])[-KEPT_ENDS:],
             )
-            self._begun = bytearray()
+            self._pieces.clear()
+            self._gathered.clear()
+        elif len(piece) >= LARGE_PIECE and not self._gathered:
+            self._pieces.append(piece)
+        else:
+            self._gathered += piece
+            if len(self._gathered) >= LARGE_PIECE:
+                self._pieces.append(bytes(self._gathered))
+                self._gathered.clear()
+
+    def _begun(self) -> bytes:
+        if len(self._pieces) == 1 and not self._gathered:
+            return self._pieces[0]
+        return b"".join((*self._pieces, self._gathered))
 
     def _end_line(self, lines: list[bytes | OversizedLine]) -> None:
         if self._ends is not None:
             lines.append(OversizedLine(self._size, *self._ends))
-        elif self._begun and not self._begun.isspace():
-            lines.append(bytes(self._begun))
-        self._begun = bytearray()
+        elif self._size and (line := self._begun()) and not line.isspace():
+            lines.append(line)
+        self._pieces.clear()
+        self._gathered.clear()
         self._ends = None
         self._size = 0

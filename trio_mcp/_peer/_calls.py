@@ -40,16 +40,23 @@ class Calls:
 
     Args:
         channel: Says how a request is given up.
-        outbox: Takes what is to be written.
+        outbox: What is ready to be written.
+        put: Puts something there, or writes it at once.
         limits: How many requests, and how large.
         changed: Woken when a request is made.
     """
 
     def __init__(
-        self, channel: Channel, outbox: Outbox, limits: Limits, changed: trio.lowlevel.ParkingLot
+        self,
+        channel: Channel,
+        outbox: Outbox,
+        put: Callable[[OutboxEntry], None],
+        limits: Limits,
+        changed: trio.lowlevel.ParkingLot,
     ) -> None:
         self._channel = channel
         self._outbox = outbox
+        self._put = put
         self._limits = limits
         self._changed = changed
         self._table = OutboundTable(limits.max_outbound_requests)
@@ -112,7 +119,7 @@ class Calls:
         entry = OutboxEntry(message, tuple(call.request for call in calls))
         for call in calls:
             call.entry = entry
-        self._outbox.put(entry)
+        self._put(entry)
         try:
             for call in calls:
                 await call.wait()

@@ -211,7 +211,7 @@ class Exchange:
         Spec: 2026-07-28, basic/patterns/progress: the value must increase with each notification.
         """
         token = read_id(self.meta.get(PROGRESS_TOKEN_KEY))
-        if token is None or progress <= self._last_progress:
+        if token is None or progress <= self._last_progress or self.is_over:
             await trio.lowlevel.checkpoint()
             return
         self._last_progress = progress
@@ -220,7 +220,7 @@ class Exchange:
             params["total"] = total
         if message is not None:
             params["message"] = message
-        await self.notify("notifications/progress", params)
+        await self.sink.send_notification(self, "notifications/progress", params)
 
 
 Handler: TypeAlias = Callable[[Exchange], Awaitable[Answer]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, final
 
 import attrs
@@ -79,6 +79,7 @@ class Exchanges:
         dispatcher: Knows the handlers.
         sink: Where what the exchanges send goes.
         outbox: Takes the answers.
+        put: Puts something there, or writes it at once.
         calls: The requests of ours; while they wait, reading must go on.
         limits: How many requests, and how large.
         changed: Woken when a request is done, or one of ours is made.
@@ -90,6 +91,7 @@ class Exchanges:
         dispatcher: Dispatcher,
         sink: ExchangeSink,
         outbox: Outbox,
+        put: Callable[[OutboxEntry], None],
         calls: Calls,
         limits: Limits,
         changed: trio.lowlevel.ParkingLot,
@@ -98,6 +100,7 @@ class Exchanges:
         self._dispatcher = dispatcher
         self._sink = sink
         self._outbox = outbox
+        self._put = put
         self._calls = calls
         self._limits = limits
         self._table: InboundTable[Exchange, Arrival] = InboundTable(
@@ -285,7 +288,7 @@ class Exchanges:
         if arrival.batch is not None:
             arrival.batch.add(message)
         else:
-            self._outbox.put(OutboxEntry(message, exchange=exchange, urgent=exchange is None))
+            self._put(OutboxEntry(message, (), exchange, None, exchange is None))
 
     def cancel(self, params: Mapping[str, Any]) -> bool:
         """The other side gives a request up. Returns whether it was one that is not answered yet.

@@ -95,9 +95,11 @@ class Peer:
         self._rests = channel.rests(self._wake_reader)
         self._outbox = Outbox(limits.max_outbox_bytes, self._wake_writer if self._rests else None)
         changed = trio.lowlevel.ParkingLot()
-        self._calls = Calls(channel, self._outbox, limits, changed)
+        self._calls = Calls(channel, self._outbox, self._put, limits, changed)
         self._notices = Notices(self._calls, dispatcher, limits, self._wake_notices if self._rests else None)
-        self._exchanges = Exchanges(nursery, dispatcher, self, self._outbox, self._calls, limits, changed)
+        self._exchanges = Exchanges(
+            nursery, dispatcher, self, self._outbox, self._put, self._calls, limits, changed
+        )
         intake = Intake(
             channel,
             dispatcher,
@@ -247,10 +249,11 @@ class Peer:
         await trio.lowlevel.checkpoint_if_cancelled()
         data = self._encoded(method, params)
         origin = None if exchange is None else exchange.origin
-        await self._outbox.wait_room()
-        while not self._channel.has_room(origin):
-            await self._channel.wait_room(origin)
+        if self._outbox.is_full or not self._channel.has_room(origin):
             await self._outbox.wait_room()
+            while not self._channel.has_room(origin):
+                await self._channel.wait_room(origin)
+                await self._outbox.wait_room()
         self._put_notification(data, exchange)
         await trio.lowlevel.cancel_shielded_checkpoint()
 
@@ -267,15 +270,28 @@ class Peer:
         if self._closing or self._lost is not None:
             raise self._why_closed()
         if exchange is None:
-            self._outbox.put(OutboxEntry(Outgoing(data)))
+            self._put(OutboxEntry(Outgoing(data)))
         elif not exchange.is_over:
-            self._outbox.put(OutboxEntry(Outgoing(data, origin=exchange.origin), exchange=exchange))
+            self._put(OutboxEntry(Outgoing(data, (), (), exchange.origin), (), exchange))
+
+    def _put(self, entry: OutboxEntry) -> None:
+        """Say something: at once, if nobody else seems to have anything to say; else with what they say."""
+        outbox = self._outbox
+        if outbox.is_held or self._exchanges.running + len(self._calls) > 1:
+            outbox.put(entry)
+        else:
+            outbox.is_held = True
+            outbox.put(entry)
+            self._flush()
 
     async def send_notification(
         self, exchange: Exchange, method: str, params: Mapping[str, Any] | Encoded | None
     ) -> None:
         """Send a notification that belongs to an exchange; see `ExchangeSink`."""
-        await self._notify(method, params, exchange)
+        if self._middleware:
+            await self._notify(method, params, exchange)
+        else:
+            await self._send_notification(method, params, exchange)
 
     def send_notification_nowait(
         self, exchange: Exchange, method: str, params: Mapping[str, Any] | Encoded | None

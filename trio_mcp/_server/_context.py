@@ -79,12 +79,8 @@ class ProgressReporter:
         Raises:
             ValueError: The value is not a finite number.
         """
-        if not math.isfinite(value):
-            raise ValueError(f"progress must be a finite number, not {value!r}")
         self._value = value
-        # Counted as a float, told as the whole number it mostly is.
-        whole = int(value)
-        await self._context._report(whole if whole == value else value, self._total, message)  # noqa: SLF001 - its own
+        await self._context._report(value, self._total, message)  # noqa: SLF001 - its own
 
     async def __aenter__(self) -> Self:
         await trio.lowlevel.checkpoint()
@@ -238,7 +234,7 @@ class Context(Questions, Generic[StateT]):
         Raises:
             ValueError: The progress is not a finite number.
         """
-        await ProgressReporter(self, total).report(progress, message)
+        await self._report(progress, total, message)
 
     async def log(self, level: types.LoggingLevel, data: object, *, logger: str | None = None) -> None:
         """Send a log message to the client, if it wants messages of this severity.
@@ -347,9 +343,13 @@ class Context(Questions, Generic[StateT]):
         return await self._exchange.ask(method, params, on_progress=on_progress)
 
     async def _report(self, progress: float, total: float | None, message: str | None) -> None:
+        if not math.isfinite(progress):
+            raise ValueError(f"progress must be a finite number, not {progress!r}")
+        # Counted as a float, told as the whole number it mostly is.
+        whole = int(progress)
         # 2024-11-05 has no message.
-        can_say = self.revision >= _PROGRESS_MESSAGES
-        await self._exchange.report(progress, total, message if can_say else None)
+        can_say = message is not None and self._agreement.revision >= _PROGRESS_MESSAGES
+        await self._exchange.report(whole if whole == progress else progress, total, message if can_say else None)
 
     async def release_connection(self, retry_after: float | None = None) -> None:
         """Let the client's connection go while the handler works on; the client comes back for the rest.
