@@ -52,7 +52,7 @@ class LineReader:
         # What may still turn out to be a byte order mark, and the whole of it may; `None` once that is known.
         self._mark: bytes | None = b""
         # Of the line that has no end yet: its bytes, or only its ends once it is too long, and its size. Large
-        # pieces are kept as they came and joined once; small ones are gathered, or a piece of one byte would weigh
+        # pieces are kept as they came and joined once; small ones are gathered, for a piece of one byte weighs
         # forty.
         self._pieces: list[bytes] = []
         self._gathered = bytearray()
