@@ -37,7 +37,7 @@ class Headers:
     def __init__(self, fields: Iterable[HeaderField] = ()) -> None:
         self.fields: tuple[HeaderField, ...] = tuple(fields)
         self._last = {name.lower(): value for name, value in self.fields}
-        self.has_repeats = len(self._last) < len(self.fields)
+        self.has_repeats: bool = len(self._last) < len(self.fields)
 
     @property
     def size(self) -> int:

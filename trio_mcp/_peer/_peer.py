@@ -125,7 +125,8 @@ class Peer:
             on_end=self._end_reading,
             on_cancelled=self._wake_reader,
         )
-        self.input_ended = trio.Event()  # set when no message will come any more, or its owner does not wait
+        # Set when no message will come any more, or its owner does not wait.
+        self.input_ended: trio.Event = trio.Event()
         self._end: ConnectionLost | None = None  # why nothing comes any more
         self._lost: ConnectionLost | None = None  # why nothing goes any more either
         self._closing = False
