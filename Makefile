@@ -7,14 +7,14 @@ BORROW := import pathlib, sys, sysconfig; here = sysconfig.get_path("purelib"); 
 	there = sysconfig.get_path("purelib", vars={"base": sys.argv[1]}); \
 	pathlib.Path(there, "borrowed.pth").write_text(here)
 
-.PHONY: demo test tests lint types public-types protocol interop coverage clean
+.PHONY: demo test tests lint types public-types protocol interop nginx conformance bench bench-quick coverage clean
 
 demo: .venv/run
 	$(BIN)/python examples/demo.py
 
-test: lint types interop tests
+test: lint types interop nginx tests conformance
 
-# The tests of everything, with branch coverage; `interop` is what they need of other implementations.
+# The tests of everything, with branch coverage; `interop` and `nginx` are what they need of others.
 tests: .venv/dev
 	$(BIN)/coverage erase
 	$(BIN)/coverage run -m pytest
@@ -51,8 +51,30 @@ protocol: .venv/dev
 interop: .venv/dev
 	$(BIN)/python tests/interop/environments.py
 
+# The official conformance suite, every scenario: fails where the score has fallen below tests/conformance/baseline.toml.
+conformance: interop
+	$(BIN)/python tests/conformance/run.py
+
+# The proxy that docs/deployment.md is tested with: Debian's, where this runs as root. Elsewhere those tests are skipped.
+nginx:
+	@PATH="$$PATH:/usr/sbin:/usr/local/sbin"; if ! command -v nginx >/dev/null; then \
+		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+			apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
+			apt-get install -qq -y --no-install-recommends nginx >/dev/null; \
+		else echo "nginx is not installed; the tests of docs/deployment.md are skipped" >&2; fi; \
+	fi
+
+# Measures everything beside other implementations, which it installs, and shows and keeps what it finds. About 25 minutes.
+# For a part: .venv/bin/python -m benchmarks run --only echo; all there is to say: .venv/bin/python -m benchmarks --help
+bench: .venv/dev
+	$(BIN)/python -m benchmarks run
+
+# Whether everything can be measured, in two minutes: every cell has a number; how fast anything is, is not looked at.
+bench-quick: .venv/dev
+	$(BIN)/python -m benchmarks run --quick
+
 clean:
-	rm -rf .venv .interop .coverage* htmlcov build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .interop .benchmarks .coverage* htmlcov build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 .venv/pip:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'

@@ -146,6 +146,7 @@ if TYPE_CHECKING:
     from ._server._prompts import user_message as user_message
     from ._server._sampling import Preferences as Preferences
     from ._server._sampling import SamplingInput as SamplingInput
+    from ._server._serve import run_until_signal as run_until_signal
     from ._server._serve import serve_stdio as serve_stdio
     from ._server._server import Server as Server
     from ._server._shutdown import Shutdown as Shutdown
@@ -271,6 +272,7 @@ __all__ = [
     "open_endpoint",
     "open_sqlite_event_store",
     "run_client",
+    "run_until_signal",
     "serve_http",
     "serve_stdio",
     "types",
@@ -384,6 +386,7 @@ _HOMES: Final = {
     "open_endpoint": "_endpoint._endpoint",
     "open_sqlite_event_store": "_endpoint._sqlite_events",
     "run_client": "_client._open",
+    "run_until_signal": "_server._serve",
     "serve_http": "_hosts._serve_http",
     "serve_stdio": "_server._serve",
     "types": "types",

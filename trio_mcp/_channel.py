@@ -8,12 +8,13 @@ parameter, and it never starts a handler.
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
-from typing import Protocol, TypeAlias, final, runtime_checkable
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeAlias, final, runtime_checkable
 
 import attrs
 import trio
 
+from ._absent import ABSENT
 from ._codec._jsonrpc import Notification, RequestId
 from ._errors import McpError
 
@@ -52,11 +53,13 @@ class Incoming:
         failure: Why the other side has not answered, where a transport can fail one request and go on. Then
             `data` is an error answer that the transport has made for that request. If it is for none, its id is
             null, and the failure concerns whoever uses the connection.
+        value: The message, decoded, if the transport had to look into it.
     """
 
     data: bytes
     origin: Origin | None = None
     failure: McpError | None = None
+    value: Any = ABSENT
 
 
 @final
@@ -154,6 +157,25 @@ class Channel(abc.ABC):
 
     async def wait_room(self, origin: Origin | None) -> None:  # noqa: B027 - right for a single wire
         """Wait until `has_room` says yes. Does not checkpoint if it does."""
+
+    def rests(self, wake: Callable[[], object]) -> bool:
+        """Say whether this calls something whenever `may_rest` says no after it has said yes.
+
+        Then nobody waits in `receive` while nothing comes, and no task is there while nothing happens: for
+        servers with many connections that are idle for long. The default is no. Called once, and first.
+
+        Args:
+            wake: What to call. Never waits.
+        """
+        del wake
+        return False
+
+    def may_rest(self) -> bool:
+        """Return whether `receive` would wait, and who reads may go instead; see `rests`.
+
+        Called when everything that came before was taken.
+        """
+        return False
 
     def give_up(self, request_id: RequestId, reason: str | None) -> Notification | None:
         """Signal that nobody waits for the answer to a request that was sent.

@@ -251,6 +251,7 @@ async def test_the_servers_stream_comes_back(autojump_clock: trio.testing.MockCl
 # Requests whose stream breaks.
 
 
+@pytest.mark.spec("basic/transports", "Resumability and Redelivery", revisions="2025-11-25")
 @pytest.mark.parametrize("how", ["ended", "cut"])
 async def test_a_broken_stream_is_taken_up_again(how: str, autojump_clock: trio.testing.MockClock) -> None:
     """2025-11-25, "Resumability and Redelivery": a GET with the id of the last event, after `retry`."""
@@ -481,6 +482,10 @@ class OldServer:
             await self.stream.event(result(call.id, old=True), event="message")
 
 
+@pytest.mark.spec("basic/transports", "HTTP with SSE", revisions="2024-11-05")
+@pytest.mark.spec(
+    "basic/transports", "Backwards Compatibility", revisions=("2025-03-26", "2025-06-18", "2025-11-25")
+)
 @pytest.mark.parametrize("transport", ["auto", "sse"])
 async def test_an_old_server_is_spoken_to_in_its_way(
     transport: Any, autojump_clock: trio.testing.MockClock

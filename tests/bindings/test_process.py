@@ -104,6 +104,7 @@ async def test_server_that_heeds_its_input_is_neither_asked_nor_killed(watched_b
         assert not has_children()
 
 
+@pytest.mark.spec("basic/transports/stdio", "Shutdown", revisions="2026-07-28")
 async def test_server_that_ignores_its_input_is_asked_and_may_clean_up(tmp_path: Path, watched_by: str) -> None:
     """SIGTERM comes before SIGKILL, so that handlers and `finally` blocks run."""
     marker = tmp_path / "marker"
@@ -114,6 +115,7 @@ async def test_server_that_ignores_its_input_is_asked_and_may_clean_up(tmp_path:
         assert marker.read_text(encoding="utf-8") == "cleaned up"
 
 
+@pytest.mark.spec("basic/transports/stdio", "Shutdown", revisions="2026-07-28")
 @pytest.mark.parametrize("streams", ["keeps-streams", "closes-streams"])
 async def test_server_that_ignores_everything_is_killed(streams: str, watched_by: str) -> None:
     """2026-07-28, basic/transports/stdio, "Shutdown": forced termination escalates to SIGKILL."""

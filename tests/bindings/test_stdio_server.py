@@ -47,6 +47,7 @@ async def discover(server: RawServer) -> None:
 # What is not a message costs itself.
 
 
+@pytest.mark.spec("basic/transports/stdio", "Receiving Messages", revisions="2026-07-28")
 async def test_bad_lines_cost_themselves(diary: Path) -> None:
     """-32700 without id for what is not JSON, -32600 with the id where there is one; the session goes on."""
     table: list[tuple[bytes, object, int]] = [
@@ -148,6 +149,8 @@ async def test_batches_of_2025_03_26(diary: Path) -> None:
         await server.close_input()
 
 
+@pytest.mark.spec("basic/transports/stdio", "Backward Compatibility", revisions="2026-07-28")
+@pytest.mark.spec("basic/transports/index", "Backward Compatibility", revisions="2026-07-28")
 async def test_both_eras_on_one_pipe(diary: Path) -> None:
     """2026-07-28, basic/versioning: a dual-era server may serve both at once; each request says which it is of."""
     async with witness(diary) as server:
@@ -239,6 +242,7 @@ async def test_twenty_thousand_requests_without_reading_cost_little_memory(diary
 # Standard output is the protocol's.
 
 
+@pytest.mark.spec("basic/transports/stdio", "Sending Messages", revisions="2026-07-28")
 async def test_whatever_is_printed_goes_to_standard_error(diary: Path) -> None:
     """By Python, by a bare write, by a child process; and standard input reads as empty for everybody else."""
     async with witness(diary) as server:
@@ -276,6 +280,7 @@ async def test_errors_are_logged_in_full_and_shown_masked(diary: Path) -> None:
 # How it ends.
 
 
+@pytest.mark.spec("basic/transports/stdio", "Shutdown", revisions="2026-07-28")
 async def test_the_end_of_input_drains(diary: Path) -> None:
     """What was asked is answered, then the lifespan ends, then the process, with status 0."""
     async with witness(diary) as server:

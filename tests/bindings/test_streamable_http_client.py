@@ -75,6 +75,8 @@ async def echo(call: HttpCall) -> None:
     await call.answer(result(call.id, echo=call.message.get("params")))
 
 
+@pytest.mark.spec("basic/transports/streamable-http", "Sending Messages", revisions="2026-07-28")
+@pytest.mark.spec("basic/transports/streamable-http", "Request Metadata", revisions="2026-07-28")
 async def test_a_request_is_a_post_with_its_headers(autojump_clock: trio.testing.MockClock) -> None:
     """2026-07-28, basic/transports/streamable-http, "Sending Messages" and "Request Metadata"."""
     async with client_of(echo) as (client, server):
@@ -96,6 +98,7 @@ async def test_a_request_is_a_post_with_its_headers(autojump_clock: trio.testing
     assert not server.gone
 
 
+@pytest.mark.spec("basic/transports/streamable-http", "Receiving Messages", revisions="2026-07-28")
 async def test_an_answer_may_come_as_a_stream(autojump_clock: trio.testing.MockClock) -> None:
     """ "Receiving Messages": notifications first, comments and priming events between, then the answer."""
 
@@ -142,6 +145,7 @@ async def test_requests_run_side_by_side(autojump_clock: trio.testing.MockClock)
     assert ended == list(range(9, -1, -1))
 
 
+@pytest.mark.spec("basic/transports/streamable-http", "Cancellation", revisions="2026-07-28")
 @pytest.mark.parametrize("mode", ["json", "stream", "begun"])
 async def test_giving_up_closes_the_response_and_says_nothing(
     mode: str, autojump_clock: trio.testing.MockClock
@@ -273,7 +277,7 @@ async def test_a_json_answer_that_is_too_large_names_the_limit(autojump_clock: t
         await call.answer(result(call.id, text="x" * call.message["params"]["size"]))
 
     async with client_of(handler, limits=Limits(max_message_bytes=10_000)) as (client, _):
-        with pytest.raises(RemoteProtocolError, match="more than 10000 bytes"):
+        with pytest.raises(RemoteProtocolError, match=r"more than 10000 bytes \(max_message_bytes\)"):
             await client.request("x/y", {"size": 20_000})
         assert len((await client.request("x/y", {"size": 5_000}))["text"]) == 5_000
 
@@ -377,6 +381,10 @@ async def test_a_modern_server_that_asks_is_not_answered(autojump_clock: trio.te
 # Header fields from tools.
 
 
+@pytest.mark.spec(
+    "basic/transports/streamable-http", "Custom Headers from Tool Parameters", revisions="2026-07-28"
+)
+@pytest.mark.spec("basic/transports/streamable-http", "Client Behavior", revisions="2026-07-28")
 async def test_marked_arguments_are_mirrored_and_invalid_tools_are_dropped(
     autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -72,7 +72,7 @@ async def test_the_rest_can_be_written_alone(pipe: tuple[StreamChannel, StreamCh
     near, far = pipe
     assert not near.send_nowait([Outgoing(LONG)])
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(near.send, [])
+        nursery.start_soon(near.send, ())
         assert await receive_all(far, 1) == [LONG]
 
 
@@ -155,7 +155,7 @@ async def test_sockets_are_like_pipes() -> None:
     assert await receive_all(far, 1) == [b"1"]
     async with trio.open_nursery() as nursery:
         if not far.send_nowait([Outgoing(LONG), Outgoing(b"2")]):
-            nursery.start_soon(far.send, [])
+            nursery.start_soon(far.send, ())
         assert await receive_all(near, 2) == [LONG, b"2"]
     await near.aclose()
     with pytest.raises(trio.EndOfChannel):

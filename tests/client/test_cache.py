@@ -7,10 +7,24 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from http_mcp import MODERN_DISCOVERY, HttpCall, McpScript, result
 from scripted import LEGACY, NO_ANSWER, ScriptedServer, note, open_scripted, settle
 from wires import answer, refusal
 
-from trio_mcp import Client, Limits, RemoteProtocolError, RequestError, ResponseCache
+from trio_mcp import (
+    CacheHint,
+    Client,
+    HttpServerParameters,
+    Limits,
+    RemoteProtocolError,
+    RequestError,
+    ResponseCache,
+    Server,
+    StdioServerParameters,
+    memory_channel_pair,
+    open_client,
+)
+from trio_mcp._client._connectors import Target, identity_of
 from trio_mcp.types import ClientCapabilities, ReadResourceRequestParams, ReadResourceResult, RootsCapability
 
 Parameters = dict[str, Any]
@@ -342,3 +356,76 @@ def test_nothing_outlives_a_run_of_trio() -> None:
     trio.run(ask)
     trio.run(ask)
     assert asked == [1, 1]
+
+
+class _Lists:
+    """An application at any URL; each host lists a tool of its own, and all call themselves the same."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.script = McpScript(self._serve)
+
+    async def _serve(self, call: HttpCall) -> None:
+        if call.rpc == "server/discover":
+            await call.answer(result(call.id, **{**MODERN_DISCOVERY, "capabilities": {"tools": {}}}))
+        else:
+            host = call.headers.get("host") or ""
+            self.asked.append(host)
+            tool = {"name": host.partition(":")[0], "inputSchema": {"type": "object"}}
+            hint = {"resultType": "complete", "ttlMs": 50_000, "cacheScope": "public"}
+            await call.answer(result(call.id, tools=[tool], **hint))
+
+
+async def test_servers_at_different_urls_are_kept_apart(autojump_clock: trio.testing.MockClock) -> None:
+    """ "Cache Key": equal names and versions, as of one program that is deployed twice, are no one server."""
+    cache, lists = ResponseCache(), _Lists()
+    for host in ("one", "two", "one"):
+        parameters = HttpServerParameters(f"http://{host}.example/mcp", app=lists.script)
+        async with open_client(parameters, era="modern", cache=cache, cache_partition="p") as client:
+            assert await names(client) == [f"{host}.example"]
+    assert lists.asked == ["one.example", "two.example"]
+
+
+@pytest.mark.parametrize("kind", ["server", "channel"])
+async def test_servers_in_this_process_are_kept_apart(
+    kind: str, nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
+) -> None:
+    """What is at the other end of a channel nobody knows; the name it gives itself is no proof."""
+    cache = ResponseCache()
+    for name in ("first", "second"):
+        server: Server[Any] = Server("same", cache=CacheHint(ttl=50, scope="public"))
+        server.tool(name=name)(_nothing)
+        target: Any = server
+        if kind == "channel":
+            target, far = memory_channel_pair()
+            await nursery.start(server.serve_channel, far)
+        async with open_client(target, era="modern", cache=cache) as client:
+            assert await names(client) == [name]
+
+
+def test_what_makes_two_targets_the_same_server() -> None:
+    """A process is what it was started with; its environment may name the data it serves."""
+    server: Server[Any] = Server("s")
+    for target in ("http://x.example/mcp", StdioServerParameters("x", ["-y"], env={"A": "1"}), server):
+        assert identity_of(target) == identity_of(target)
+        assert hash(identity_of(target)) == hash(identity_of(target))
+    assert identity_of("http://x.example/mcp") == identity_of(HttpServerParameters("http://x.example/mcp"))
+    different: list[Target] = [
+        "http://x.example/mcp",
+        "http://x.example/other",
+        "https://x.example/mcp",
+        "http://x.example:81/mcp",
+        HttpServerParameters("http://x.example/mcp", app=_Lists().script),
+        StdioServerParameters("x", ["-y"]),
+        StdioServerParameters("x", ["-y"], env={"A": "1"}),
+        StdioServerParameters("x", ["-z"]),
+        StdioServerParameters("x", ["-y"], cwd="/"),
+        server,
+        Server("s"),
+        memory_channel_pair()[0],
+    ]
+    assert len({identity_of(target) for target in different}) == len(different)
+
+
+async def _nothing() -> str:
+    raise AssertionError

@@ -331,6 +331,16 @@ async def _serve_one() -> AsyncGenerator[Act]:
         yield lambda: server.serve_one(service, far, Shutdown())
 
 
+@case("Server.serve_beside")
+@asynccontextmanager
+async def _serve_beside() -> AsyncGenerator[Act]:
+    near, far = memory_channel_pair()
+    await near.aclose()
+    server = small_server()
+    async with server.open_service() as service:
+        yield lambda: server.serve_beside(service.background, service, far, Shutdown())
+
+
 @case("serve_http")
 @asynccontextmanager
 async def _serve_http() -> AsyncGenerator[Act]:
@@ -340,14 +350,20 @@ async def _serve_http() -> AsyncGenerator[Act]:
     yield lambda: serve_http(small_server(), port=0, shutdown=shutdown)
 
 
+@case("serve_http, lean")
+@asynccontextmanager
+async def _serve_http_lean() -> AsyncGenerator[Act]:
+    shutdown = Shutdown()
+    shutdown.drain()
+    await trio.lowlevel.checkpoint()
+    yield lambda: serve_http(small_server(), port=0, http="lean", shutdown=shutdown)
+
+
 class NoCall(HttpCall):
     """A request for nothing, whose answer goes nowhere."""
 
     async def read_body(self) -> bytes:
         return b""
-
-    async def wait_disconnected(self) -> None:
-        await trio.sleep_forever()
 
     async def send_head(self, status: int, headers: Sequence[tuple[bytes, bytes]]) -> None:
         await trio.lowlevel.checkpoint()
@@ -355,7 +371,7 @@ class NoCall(HttpCall):
     async def send(self, data: bytes) -> None:
         pass
 
-    async def finish(self) -> None:
+    async def finish(self, data: bytes = b"") -> None:
         pass
 
 
@@ -440,6 +456,14 @@ for _name in ("wait_drain", "wait_abort"):
         shutdown = Shutdown()
         shutdown.abort()
         yield getattr(shutdown, name)
+
+
+@case("Shutdown.wait_drain_or")
+@asynccontextmanager
+async def _shutdown_or() -> AsyncGenerator[Act]:
+    shutdown = Shutdown()
+    shutdown.drain()
+    yield lambda: shutdown.wait_drain_or(trio.Event())
 
 
 @case("open_client")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import base64
+import logging
 import struct
 import zlib
 from collections.abc import Mapping
@@ -413,5 +414,6 @@ async def test_input_required_result_prompt(ctx: Context) -> str | InputRequired
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("--port", type=int, default=3001)
+    parser.add_argument("--port", type=int, default=3001, help="0 for one that is free; the log says which")
+    logging.basicConfig(level=logging.INFO)
     server.run("streamable-http", host="localhost", port=parser.parse_args().port)

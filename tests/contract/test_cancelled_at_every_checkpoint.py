@@ -12,12 +12,9 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
-from tape import Tape
+from lines import ALL_LINES, MODERN, open_line
 
-from trio_mcp import Client, Context, Server, open_client
-
-LEGACY = "2025-11-25"
-MODERN = "2026-07-28"
+from trio_mcp import Client, Context, Server
 
 
 class CancelAt(trio.abc.Instrument):
@@ -93,19 +90,18 @@ async def as_a_batch(client: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "revision"),
+    ("call", "binding", "revision"),
     [
-        (quick, LEGACY),
-        (quick, MODERN),
-        (with_progress, LEGACY),
-        (with_progress, MODERN),
-        (with_a_question, LEGACY),
-        (as_a_batch, "2025-03-26"),
-        (many, MODERN),
+        *((call, *line) for call in (quick, with_progress) for line in ALL_LINES),
+        *((with_a_question, *line) for line in ALL_LINES if line[1] != MODERN),
+        (as_a_batch, "memory", "2025-03-26"),
+        (as_a_batch, "http", "2025-03-26"),
+        (many, "memory", MODERN),
+        (many, "http", MODERN),
     ],
 )
 async def test_cancelled_at_every_checkpoint(
-    call: Callable[[Client], Awaitable[None]], revision: str, autojump_clock: trio.testing.MockClock
+    call: Callable[[Client], Awaitable[None]], binding: str, revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     """Promises 1 to 5 and 8, each time: one ending per request, nothing running, and the session still works."""
     cancelled = 0
@@ -119,11 +115,9 @@ async def test_cancelled_at_every_checkpoint(
             asked.append("answered")  # noqa: B023
             return {"roots": []}
 
-        tape = Tape()
         handlers = {"roots/list": roots}
-        async with open_client(
-            make_server(running), revision=revision, on_frame=tape, request_handlers=handlers
-        ) as client:
+        async with open_line(make_server(running), binding, revision, request_handlers=handlers) as line:
+            client = line.client
             with trio.CancelScope() as scope:
                 instrument = CancelAt(n, scope)
                 trio.lowlevel.add_instrument(instrument)
@@ -136,10 +130,11 @@ async def test_cancelled_at_every_checkpoint(
             assert (statistics.calls, statistics.outbox_bytes) == (0, 0)
             assert statistics.exchanges == 0
             assert not running
-            tape.check_endings()
-            for id in tape.requests():
-                endings = tape.answers()[id] + tape.goodbyes()[id]
-                assert endings == 1 or (endings == 2 and tape.goodbyes()[id] == 1), f"{endings} endings of {id}"
+            line.check_endings()
+            answers, goodbyes = line.answers(), line.goodbyes()
+            for id in line.requests():
+                endings = answers[id] + goodbyes[id]
+                assert endings == 1 or (endings == 2 and goodbyes[id] == 1), f"{endings} endings of {id}"
             assert asked != ["started"] or scope.cancelled_caught
             await client.call_tool("quick")
         if not scope.cancelled_caught:

@@ -1,7 +1,8 @@
-"""The cancellation contract, sentence by sentence, in memory and on a mock clock.
+"""The cancellation contract, sentence by sentence, in memory and over HTTP without sockets, on a mock clock.
 
-Both ends are ours; what is checked is the wire between them, and what runs at either end. The same sentences over a
-real process are in `test_contract_over_a_process.py`.
+Both ends are ours; what is checked is the wire between them, and what runs at either end. The same sentences over
+real processes and sockets are in `test_contract_over_a_process.py`, and those about a server that misbehaves over
+HTTP in `test_contract_over_http_client.py`.
 """
 
 from __future__ import annotations
@@ -13,15 +14,12 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from lines import LEGACY, LEGACY_LINES, LINES, TELLING_LINES, open_line
 from tape import Tape
 from wires import ScriptedChannel, answer, modern_server, wait_lost
 
 import trio_mcp
 from trio_mcp import Client, ConnectionLost, Context, Limits, Progress, RequestError, Server, open_client
-
-LEGACY = "2025-11-25"
-MODERN = "2026-07-28"
-ERAS = pytest.mark.parametrize("revision", [LEGACY, MODERN])
 
 
 class Watcher:
@@ -66,19 +64,19 @@ async def call_sleep(client: Client, seconds: float = math.inf, name: str = "it"
 @pytest.mark.spec("basic/utilities/cancellation", "Behavior Requirements")
 @pytest.mark.spec("basic/patterns/cancellation", "Behavior Requirements")
 @pytest.mark.spec("basic/patterns/cancellation", "Timeouts")
-@ERAS
+@LINES
 @pytest.mark.parametrize("way", ["deadline", "cancel", "exception", "leaving"])
 async def test_a_call_given_up_says_goodbye_exactly_once(
-    way: str, revision: str, autojump_clock: trio.testing.MockClock
+    way: str, binding: str, revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     """Promise 1: by deadline, cancel(), an exception in the caller or leaving, it is cancelled once, and after."""
     watcher = Watcher()
-    tape = Tape()
 
     async def fail(_: Progress) -> None:
         raise ArithmeticError("the caller's own")
 
-    async with trio.open_nursery() as nursery, open_client(watcher.server, revision=revision, on_frame=tape) as c:
+    async with trio.open_nursery() as nursery, open_line(watcher.server, binding, revision) as line:
+        c = line.client
         if way == "deadline":
             with trio.move_on_after(5) as scope:
                 await call_sleep(c)
@@ -95,9 +93,9 @@ async def test_a_call_given_up_says_goodbye_exactly_once(
         else:
             nursery.start_soon(_expect_closed, lambda: call_sleep(c))
             await trio.testing.wait_all_tasks_blocked()
-    (id,) = tape.requests("tools/call")
-    assert tape.goodbyes() == {id: 1}
-    tape.check_endings()
+    (id,) = line.tape.requests("tools/call")
+    assert line.goodbyes() == {id: 1}
+    line.check_endings()
     assert way == "exception" or watcher.cancelled == ["it"]
 
 
@@ -111,12 +109,14 @@ async def _expect_closed(call: Callable[[], Any]) -> None:
         await call()
 
 
-@pytest.mark.spec("basic/patterns/cancellation", "Cancellation Flow", revisions="2026-07-28")
-async def test_the_goodbye_says_why(autojump_clock: trio.testing.MockClock) -> None:
+@pytest.mark.spec("basic/utilities/cancellation", "Cancellation Flow")
+@pytest.mark.spec("basic/patterns/cancellation", "Cancellation Flow")
+@TELLING_LINES
+async def test_the_goodbye_says_why(binding: str, revision: str, autojump_clock: trio.testing.MockClock) -> None:
     """2026-07-28, basic/patterns/cancellation: an optional reason that may be logged or displayed."""
     watcher = Watcher()
-    tape = Tape()
-    async with open_client(watcher.server, on_frame=tape) as client:
+    async with open_line(watcher.server, binding, revision) as line:
+        client, tape = line.client, line.tape
         with trio.move_on_after(1):
             await call_sleep(client)
         with trio.CancelScope() as scope:
@@ -132,18 +132,19 @@ async def test_the_goodbye_says_why(autojump_clock: trio.testing.MockClock) -> N
 # 2. Nothing for nothing.
 
 
+@TELLING_LINES
 async def test_the_goodbye_does_not_say_what_went_wrong_in_another_task(
-    autojump_clock: trio.testing.MockClock,
+    binding: str, revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     """Trio explains a cancellation by the exception behind it, and what that says is nobody else's business."""
     watcher = Watcher()
-    tape = Tape()
 
     async def fail() -> None:
         await trio.sleep(1)
         raise ValueError("the password is swordfish")
 
-    async with open_client(watcher.server, on_frame=tape) as client:
+    async with open_line(watcher.server, binding, revision) as line:
+        client, tape = line.client, line.tape
         with pytest.RaisesGroup(ValueError):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(call_sleep, client)
@@ -199,6 +200,25 @@ async def test_a_call_that_is_answered_already_is_not_cancelled(autojump_clock: 
         assert scope.cancelled_caught
     assert tape.answers()[2] == 1
     assert tape.goodbyes() == {}
+
+
+@LINES
+async def test_a_call_that_is_done_at_the_server_is_not_cancelled(
+    binding: str, revision: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Promise 2: only the caller's own callback is still at work when the deadline passes."""
+    watcher = Watcher()
+    async with open_line(watcher.server, binding, revision) as line:
+
+        async def dawdle(_: Progress) -> None:
+            await trio.sleep(60)
+
+        with trio.move_on_after(1) as scope:
+            await line.client.call_tool("count", {"to": 1, "every": 0}, on_progress=dawdle)
+        assert scope.cancelled_caught
+        await line.client.ping()
+    assert not line.goodbyes()
+    assert line.tape.answers()[line.tape.requests("tools/call")[0]] == 1
 
 
 @pytest.mark.spec("basic/utilities/cancellation", "Behavior Requirements", revisions="2025-11-25")
@@ -261,13 +281,12 @@ async def test_leaving_waits_for_a_stuck_peer_no_longer_than_the_goodbye_timeout
 @pytest.mark.spec("basic/patterns/cancellation", "Behavior Requirements")
 @pytest.mark.spec("basic/utilities/progress", "Implementation Notes")
 @pytest.mark.spec("basic/patterns/progress", "Implementation Notes")
-@ERAS
+@LINES
 async def test_a_cancelled_handler_says_nothing_more(
-    revision: str, autojump_clock: trio.testing.MockClock
+    binding: str, revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     """Promise 4: its cleanup runs, and whatever it tries to send from there, nothing goes out for the request."""
     server = Server("last words")
-    tape = Tape()
     cleanup: list[object] = []
 
     @server.tool
@@ -284,7 +303,8 @@ async def test_a_cancelled_handler_says_nothing_more(
                 except trio_mcp.LocalProtocolError as error:
                     cleanup.append(type(error))
 
-    async with open_client(server, revision=revision, on_frame=tape, roots=[]) as client:
+    async with open_line(server, binding, revision, roots=[]) as line:
+        client, tape = line.client, line.tape
         await client.set_log_level("debug")
         with trio.move_on_after(2):
             await client.call_tool("talk", on_progress=print)
@@ -293,16 +313,20 @@ async def test_a_cancelled_handler_says_nothing_more(
         await client.ping()
         assert len(tape.received) == received_before + 1
     assert cleanup == [trio_mcp.LocalProtocolError]
-    tape.check_endings()
+    line.check_endings()
     last = tape.requests("tools/call")[-1]
     assert tape.answers()[last] == 0
     assert not [m for m in tape.received if m.get("method", "").startswith("notifications/")]
 
 
-async def test_cancelling_one_call_leaves_its_neighbours_alone(autojump_clock: trio.testing.MockClock) -> None:
+@LINES
+async def test_cancelling_one_call_leaves_its_neighbours_alone(
+    binding: str, revision: str, autojump_clock: trio.testing.MockClock
+) -> None:
     """Promise 4: exactly that handler's scope."""
     watcher = Watcher()
-    async with open_client(watcher.server) as client, trio.open_nursery() as nursery:
+    async with open_line(watcher.server, binding, revision) as line, trio.open_nursery() as nursery:
+        client = line.client
         nursery.start_soon(call_sleep, client, 10, "neighbour")
         with trio.move_on_after(1):
             await call_sleep(client, 10, "given up")
@@ -311,8 +335,9 @@ async def test_cancelling_one_call_leaves_its_neighbours_alone(autojump_clock: t
     assert watcher.finished == ["neighbour"]
 
 
+@LINES
 async def test_a_handler_that_swallows_its_cancellation_is_not_answered_either(
-    autojump_clock: trio.testing.MockClock,
+    binding: str, revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     """Promise 4: the client was told that nothing more comes."""
     server = Server("stubborn")
@@ -324,20 +349,21 @@ async def test_a_handler_that_swallows_its_cancellation_is_not_answered_either(
         except trio.Cancelled:  # noqa: ASYNC103 - that is the point
             return "here is your answer all the same"  # noqa: ASYNC104
 
-    tape = Tape()
-    async with open_client(server, on_frame=tape) as client:
+    async with open_line(server, binding, revision) as line:
         with trio.move_on_after(1):
-            await client.call_tool("stubborn")
+            await line.client.call_tool("stubborn")
         await trio.sleep(1)
-    (id,) = tape.requests("tools/call")
-    assert tape.answers()[id] == 0
+    (id,) = line.tape.requests("tools/call")
+    assert line.tape.answers()[id] == 0
+    assert line.goodbyes() == {id: 1}
 
 
 # 5. Nesting holds.
 
 
+@LEGACY_LINES
 async def test_cancelling_a_call_cancels_the_question_its_handler_asked(
-    autojump_clock: trio.testing.MockClock,
+    binding: str, revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     """Promise 5: the client gives up a call, the server gives up its question, the client's handler dies."""
     server = Server("asks back")
@@ -354,11 +380,10 @@ async def test_cancelling_a_call_cancels_the_question_its_handler_asked(
         finally:
             client_handler.append("cancelled")
 
-    tape = Tape()
-    handlers = {"roots/list": roots}
-    async with open_client(server, revision=LEGACY, on_frame=tape, request_handlers=handlers) as client:
+    async with open_line(server, binding, revision, request_handlers={"roots/list": roots}) as line:
+        tape = line.tape
         with trio.move_on_after(2):
-            await client.call_tool("ask")
+            await line.client.call_tool("ask")
         await trio.testing.wait_all_tasks_blocked()
     assert client_handler == ["cancelled"]
     (question,) = [m["id"] for m in tape.received if m.get("method") == "roots/list"]
@@ -367,7 +392,10 @@ async def test_cancelling_a_call_cancels_the_question_its_handler_asked(
     assert not [m for m in tape.sent if "method" not in m and m["id"] == question], "nothing for a dead question"
 
 
-async def test_deadlines_shrink_inward(autojump_clock: trio.testing.MockClock) -> None:
+@LEGACY_LINES
+async def test_deadlines_shrink_inward(
+    binding: str, revision: str, autojump_clock: trio.testing.MockClock
+) -> None:
     """Promise 5: the handler learns the caller's deadline, and so does whoever the handler asks."""
     server = Server("deadlines")
     seen: dict[str, float] = {}
@@ -384,9 +412,8 @@ async def test_deadlines_shrink_inward(autojump_clock: trio.testing.MockClock) -
         seen["asked"] = trio.current_effective_deadline()
         return {"roots": []}
 
-    tape = Tape()
-    handlers = {"roots/list": roots}
-    async with open_client(server, revision=LEGACY, on_frame=tape, request_handlers=handlers) as client:
+    async with open_line(server, binding, revision, request_handlers={"roots/list": roots}) as line:
+        client, tape = line.client, line.tape
         await trio.sleep(100)
         with trio.fail_after(7.5):
             await client.call_tool("ask")
@@ -400,18 +427,22 @@ async def test_deadlines_shrink_inward(autojump_clock: trio.testing.MockClock) -
     assert told == [7500]
 
 
-async def test_the_handler_has_exactly_its_callers_deadline(autojump_clock: trio.testing.MockClock) -> None:
+@LINES
+async def test_the_handler_has_exactly_its_callers_deadline(
+    binding: str, revision: str, autojump_clock: trio.testing.MockClock
+) -> None:
     """Promise 5: in memory there is no latency, so the two deadlines are one."""
     watcher = Watcher()
-    async with open_client(watcher.server) as client:
+    async with open_line(watcher.server, binding, revision) as line:
         await trio.sleep(10)
         with trio.move_on_after(4):
-            await call_sleep(client)
+            await call_sleep(line.client)
     assert watcher.contexts["it"].deadline == 14
 
 
+@LINES
 async def test_a_callee_whose_time_is_over_waits_for_the_cancellation_before_it_says_so(
-    autojump_clock: trio.testing.MockClock,
+    binding: str, revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     """Promises 1 and 7: the answer would cross the cancellation; but a caller that sends none is not left waiting."""
     server = Server("late", limits=Limits(goodbye_timeout=2))
@@ -424,9 +455,9 @@ async def test_a_callee_whose_time_is_over_waits_for_the_cancellation_before_it_
         finally:
             events.append(f"finally at {trio.current_time():g}")
 
-    async with open_client(server) as client:
+    async with open_line(server, binding, revision) as line:
         with pytest.raises(RequestError) as caught:
-            await client.call_tool("sleep", meta={"trio-mcp/timeoutMs": 3000})
+            await line.client.call_tool("sleep", meta={"trio-mcp/timeoutMs": 3000})
         assert caught.value.code == -31001
         assert events == ["finally at 3"]
         assert trio.current_time() == 5
@@ -474,14 +505,18 @@ async def test_connecting_to_a_silent_peer_fails_by_itself(autojump_clock: trio.
 # 8. Nothing is left.
 
 
+@LINES
 @pytest.mark.parametrize("way", ["quietly", "exception", "cancelled", "with calls in flight", "closed twice"])
-async def test_nothing_is_left_after_the_block(way: str, autojump_clock: trio.testing.MockClock) -> None:
-    """Promise 8: no task, no pending id; and what the body raises comes out as itself."""
+async def test_nothing_is_left_after_the_block(
+    way: str, binding: str, revision: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Promise 8: no task, no pending id, no session; and what the body raises comes out as itself."""
     watcher = Watcher()
     tasks = trio.lowlevel.current_statistics().tasks_living
 
     async def body(nursery: trio.Nursery) -> None:
-        async with open_client(watcher.server) as client:
+        async with open_line(watcher.server, binding, revision) as line:
+            client = line.client
             assert trio.lowlevel.current_statistics().tasks_living > tasks
             if way == "exception":
                 raise LookupError("the body's own")
@@ -510,7 +545,10 @@ async def test_nothing_is_left_after_the_block(way: str, autojump_clock: trio.te
     assert trio.lowlevel.current_statistics().tasks_living == tasks
 
 
-async def test_a_group_of_the_bodys_own_nursery_stays_the_bodys(autojump_clock: trio.testing.MockClock) -> None:
+@LINES
+async def test_a_group_of_the_bodys_own_nursery_stays_the_bodys(
+    binding: str, revision: str, autojump_clock: trio.testing.MockClock
+) -> None:
     """Promise 8: only the group our own nursery makes is taken away."""
     watcher = Watcher()
 
@@ -518,15 +556,16 @@ async def test_a_group_of_the_bodys_own_nursery_stays_the_bodys(autojump_clock: 
         raise KeyError("inner")
 
     with pytest.RaisesGroup(KeyError):
-        async with open_client(watcher.server), trio.open_nursery() as nursery:
+        async with open_line(watcher.server, binding, revision), trio.open_nursery() as nursery:
             nursery.start_soon(fail)
 
 
 # 9. In order.
 
 
+@LINES
 async def test_progress_callbacks_run_one_at_a_time_and_before_the_call_returns(
-    autojump_clock: trio.testing.MockClock,
+    binding: str, revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     """Promise 9: two calls on one connection, slow callbacks, no overlap, nothing missing when they return."""
     watcher = Watcher()
@@ -545,12 +584,15 @@ async def test_progress_callbacks_run_one_at_a_time_and_before_the_call_returns(
         await client.call_tool("count", {"to": 10, "every": 0.1}, on_progress=on_progress)
         assert seen[name] == list(range(1, 11))
 
-    async with open_client(watcher.server) as client, trio.open_nursery() as nursery:
-        nursery.start_soon(call, client, "a")
-        nursery.start_soon(call, client, "b")
+    async with open_line(watcher.server, binding, revision) as line, trio.open_nursery() as nursery:
+        nursery.start_soon(call, line.client, "a")
+        nursery.start_soon(call, line.client, "b")
 
 
-async def test_notifications_of_all_kinds_come_in_wire_order(autojump_clock: trio.testing.MockClock) -> None:
+@LINES
+async def test_notifications_of_all_kinds_come_in_wire_order(
+    binding: str, revision: str, autojump_clock: trio.testing.MockClock
+) -> None:
     """Promise 9: log messages, progress and unknown ones share one order."""
     server = Server("orderly")
 
@@ -568,7 +610,8 @@ async def test_notifications_of_all_kinds_come_in_wire_order(autojump_clock: tri
         await trio.sleep(0.01)
         seen.append(("log", message.data))
 
-    async with open_client(server, on_log=on_log) as client:
+    async with open_line(server, binding, revision, on_log=on_log) as line:
+        client = line.client
         await client.set_log_level("info")
         await client.call_tool("chat", on_progress=lambda p: seen.append(("progress", p.progress)))
         assert seen == expected[: len(seen)]
@@ -577,10 +620,12 @@ async def test_notifications_of_all_kinds_come_in_wire_order(autojump_clock: tri
     assert seen == expected
 
 
-@pytest.mark.spec("basic/patterns/progress", "Progress Flow", revisions="2026-07-28")
-@pytest.mark.spec("basic/patterns/progress", "Implementation Notes", revisions="2026-07-28")
+@pytest.mark.spec("basic/utilities/progress", "Progress Flow")
+@pytest.mark.spec("basic/patterns/progress", "Progress Flow")
+@pytest.mark.spec("basic/patterns/progress", "Implementation Notes")
+@LINES
 async def test_progress_sent_only_ever_grows_and_stops_with_the_answer(
-    autojump_clock: trio.testing.MockClock,
+    binding: str, revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     """Promise 9, and 2026-07-28, basic/patterns/progress: must increase; must stop after completion."""
     server = Server("erratic")
@@ -593,8 +638,8 @@ async def test_progress_sent_only_ever_grows_and_stops_with_the_answer(
             await ctx.report_progress(value)
         return "done"
 
-    tape = Tape()
-    async with open_client(server, on_frame=tape) as client:
+    async with open_line(server, binding, revision) as line:
+        client, tape = line.client, line.tape
         await client.call_tool("erratic", on_progress=lambda _: None)
         await kept[0].report_progress(11)
         await client.ping()
@@ -605,11 +650,15 @@ async def test_progress_sent_only_ever_grows_and_stops_with_the_answer(
 # fail_after_silence
 
 
-@pytest.mark.spec("basic/patterns/cancellation", "Timeouts", revisions="2026-07-28")
-async def test_progress_keeps_a_call_alive_and_silence_ends_it(autojump_clock: trio.testing.MockClock) -> None:
+@pytest.mark.spec("basic/patterns/cancellation", "Timeouts")
+@LINES
+async def test_progress_keeps_a_call_alive_and_silence_ends_it(
+    binding: str, revision: str, autojump_clock: trio.testing.MockClock
+) -> None:
     """2026-07-28, basic/patterns/cancellation, "Timeouts": reset by progress, with a maximum all the same."""
     watcher = Watcher()
-    async with open_client(watcher.server) as client:
+    async with open_line(watcher.server, binding, revision) as line:
+        client = line.client
         with trio_mcp.fail_after_silence(2, at_most=100):
             await client.call_tool("count", {"to": 20, "every": 1.5})
         assert trio.current_time() == 30
@@ -627,14 +676,14 @@ async def test_progress_keeps_a_call_alive_and_silence_ends_it(autojump_clock: t
         ):
             await client.call_tool("count", {"to": 100, "every": 1})
         assert trio.current_time() == 42
-    assert watcher.server is not None
 
 
-async def test_silence_scopes_nest(autojump_clock: trio.testing.MockClock) -> None:
+@LINES
+async def test_silence_scopes_nest(binding: str, revision: str, autojump_clock: trio.testing.MockClock) -> None:
     """Progress is heard by every scope around the call, and the callee is told the latest end, not the idle time."""
     watcher = Watcher()
-    tape = Tape()
-    async with open_client(watcher.server, on_frame=tape) as client:
+    async with open_line(watcher.server, binding, revision) as line:
+        client, tape = line.client, line.tape
         with trio_mcp.fail_after_silence(3, at_most=60), trio_mcp.fail_after_silence(2, at_most=40) as inner:
             await client.call_tool("count", {"to": 10, "every": 1.5})
             assert inner.deadline == trio.current_time() + 2

@@ -7,20 +7,21 @@ import os
 import random
 from typing import Any
 
-import pytest
 import trio
 import trio.testing
+from lines import LINES, open_line
 from tape import Tape
 
-from trio_mcp import Context, Limits, Server, StreamChannel, open_client
+from trio_mcp import Context, HttpServerSettings, Limits, Server, StreamChannel, open_client
 from trio_mcp._core._lines import LineReader
 
 
-@pytest.mark.parametrize("revision", ["2024-11-05", "2026-07-28"])
+@LINES
 async def test_three_hundred_calls_each_cancelled_at_its_own_moment(
-    revision: str, autojump_clock: trio.testing.MockClock
+    binding: str, revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     """Promise 1: 300 requests and exactly one ending each on the wire; nothing runs; the session still works."""
+    settings = HttpServerSettings(max_requests_per_principal=1_000)
     server = Server("crowd", limits=Limits(max_inbound_requests=300))
     running: set[int] = set()
 
@@ -35,9 +36,9 @@ async def test_three_hundred_calls_each_cancelled_at_its_own_moment(
         finally:
             running.remove(number)
 
-    tape = Tape()
     rng = random.Random(300)
-    async with open_client(server, revision=revision, on_frame=tape) as client:
+    async with open_line(server, binding, revision, settings) as line:
+        client, tape = line.client, line.tape
 
         async def call(number: int, seconds: float) -> None:
             with trio.move_on_after(seconds) as scope:
@@ -53,9 +54,9 @@ async def test_three_hundred_calls_each_cancelled_at_its_own_moment(
         assert not running
         calls = tape.requests("tools/call")
         assert len(calls) == 300
-        assert tape.goodbyes() == dict.fromkeys(calls, 1)
+        assert line.goodbyes() == dict.fromkeys(calls, 1)
         assert not any(tape.answers()[id] for id in calls)
-        tape.check_endings()
+        line.check_endings()
         await client.ping()
 
 

@@ -36,6 +36,7 @@ def headers(*fields: tuple[str, str]) -> Headers:
 # Values. 2026-07-28, basic/transports/streamable-http, "Value Encoding".
 
 
+@pytest.mark.spec("basic/transports/streamable-http", "Value Encoding", revisions="2026-07-28")
 @pytest.mark.parametrize(
     ("value", "encoded"),
     [
@@ -80,6 +81,7 @@ def test_half_a_surrogate_pair_is_written_as_in_the_body() -> None:
     assert decode_header_value(encode_header_value("a\ud800")) == "a\ufffd"
 
 
+@pytest.mark.spec("basic/transports/streamable-http", "Value Encoding", revisions="2026-07-28")
 @pytest.mark.parametrize(
     "value",
     [
@@ -201,6 +203,7 @@ GOOD: Final = {
 }
 
 
+@pytest.mark.spec("basic/transports/streamable-http", "Case Sensitivity", revisions="2026-07-28")
 @pytest.mark.parametrize(
     ("field", "value"),
     [
@@ -230,6 +233,11 @@ def test_a_missing_field_is_a_mismatch(missing: str) -> None:
     assert caught.value.code == HEADER_MISMATCH
 
 
+@pytest.mark.spec(
+    "basic/transports/streamable-http", "Server Behavior for Custom Headers", revisions="2026-07-28"
+)
+@pytest.mark.spec("basic/transports/streamable-http", "Server Validation", revisions="2026-07-28")
+@pytest.mark.spec("basic/transports/streamable-http", "Case Sensitivity", revisions="2026-07-28")
 @pytest.mark.parametrize(
     ("field", "value"),
     [
@@ -266,6 +274,9 @@ def test_a_field_that_is_there_twice_is_a_mismatch(field: str) -> None:
     assert caught.value.code == HEADER_MISMATCH
 
 
+@pytest.mark.spec(
+    "basic/transports/streamable-http", "Server Behavior for Custom Headers", revisions="2026-07-28"
+)
 @pytest.mark.parametrize("arguments", [{}, {"region": None}])
 def test_a_header_without_a_value_in_the_body_is_a_mismatch(arguments: dict[str, Any]) -> None:
     """What routes by it would have been told something nobody said."""
@@ -309,6 +320,7 @@ def test_others_send_and_accept_what_we_check() -> None:
 # The marks. "Schema Extension".
 
 
+@pytest.mark.spec("basic/transports/streamable-http", "Schema Extension", revisions="2026-07-28")
 def test_marks_are_found_along_properties() -> None:
     """At any depth, in the order of the document."""
     schema = {
@@ -350,6 +362,8 @@ def test_what_is_not_a_mark_is_not_taken_for_one(schema: dict[str, Any]) -> None
     assert header_marks(schema) == ()
 
 
+@pytest.mark.spec("basic/transports/streamable-http", "Schema Extension", revisions="2026-07-28")
+@pytest.mark.spec("basic/transports/streamable-http", "Client Behavior", revisions="2026-07-28")
 @pytest.mark.parametrize(
     "schema",
     [

@@ -16,6 +16,7 @@ from http_script import ReceivedRequest, ServerConnection, serve_http_script
 
 from trio_mcp import ConnectionLost, LocalProtocolError, RemoteProtocolError
 from trio_mcp._http._client import HttpClient, open_http_client, request_following
+from trio_mcp._http._connection import HttpConnection
 from trio_mcp._http._request import HttpRequest
 from trio_mcp._http._settings import HttpSettings
 from trio_mcp._http._target import HttpTarget, parse_target
@@ -82,6 +83,45 @@ async def deaf_target() -> AsyncGenerator[HttpTarget]:
 
 
 # What goes out and what comes back.
+
+
+class CountingStream(trio.abc.Stream):
+    """Takes everything, and answers that it is fine."""
+
+    def __init__(self) -> None:
+        self.taken = 0
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        self.taken += len(data)
+        await trio.lowlevel.checkpoint()
+
+    async def wait_send_all_might_not_block(self) -> None:
+        raise NotImplementedError
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes:
+        await trio.lowlevel.checkpoint()
+        return b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+
+    async def aclose(self) -> None:
+        await trio.lowlevel.checkpoint()
+
+
+@pytest.mark.parametrize("size", [0, 1, 60_000, 70_000, MIB])
+async def test_a_request_counts_as_sent_before_the_server_can_have_it(size: int) -> None:
+    """Whoever gives it up must not take it for unsent, however late the task comes to run that has sent it."""
+    stream = CountingStream()
+    connection = HttpConnection(stream, "it", max_head_bytes=10_000)
+    taken: list[int] = []
+    await connection.start(
+        HttpRequest(
+            method="POST",
+            target=parse_target("http://localhost/"),
+            body=bytes(size),
+            on_sent=lambda: taken.append(stream.taken),
+        )
+    )
+    assert stream.taken - 64 * 1024 <= taken[0] < stream.taken
+    assert len(taken) == 1
 
 
 async def test_a_request_arrives_as_it_was_asked() -> None:
@@ -532,7 +572,7 @@ async def test_hundreds_of_cancelled_requests_wedge_nothing() -> None:
 
     async def ask(n: int) -> None:
         nonlocal answered
-        with trio.move_on_after((n % 23) / 100):
+        with trio.move_on_after((n % 23) / 100 or math.inf):  # some get through on any machine
             assert await fetch(client, post(server.target, b"%d" % n)) == (200, b"%d" % n)
             answered += 1
 

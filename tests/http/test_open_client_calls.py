@@ -34,6 +34,21 @@ ALL = pytest.mark.parametrize("speaks", KINDS)
 
 
 @ALL
+async def test_who_looks_at_the_wire_sees_no_failure_of_it(
+    speaks: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """`on_frame`: each message "as it is on the wire"; that HTTP has failed is told by no message."""
+    server = HttpServer(speaks)
+    server.handlers["x/busy"] = lambda call: call.answer(b"busy", 503, "text/plain")
+    frames: list[tuple[str, bytes]] = []
+    async with open_client(server.parameters(), on_frame=lambda way, data: frames.append((way, data))) as client:
+        frames.clear()
+        with pytest.raises(HttpStatusError):
+            await client.request("x/busy")
+    assert [way for way, _ in frames] == ["sent"]
+
+
+@ALL
 async def test_an_http_error_comes_out_of_its_call_with_all_that_it_says(
     speaks: str, autojump_clock: trio.testing.MockClock
 ) -> None:

@@ -28,6 +28,12 @@ from trio_mcp import (
 ALL = pytest.mark.parametrize("speaks", KINDS)
 
 
+@pytest.mark.spec("basic/transports/streamable-http", "Backward Compatibility", revisions="2026-07-28")
+@pytest.mark.spec("basic/transports/streamable-http", "Earlier Streamable HTTP Revisions", revisions="2026-07-28")
+@pytest.mark.spec("basic/transports/streamable-http", "HTTP+SSE Transport (2024-11-05)", revisions="2026-07-28")
+@pytest.mark.spec(
+    "basic/transports", "Backwards Compatibility", revisions=("2025-03-26", "2025-06-18", "2025-11-25")
+)
 @ALL
 async def test_any_server_is_found_out_about(speaks: str, autojump_clock: trio.testing.MockClock) -> None:
     """2026-07-28, basic/transports/streamable-http, "Backward Compatibility", down to HTTP+SSE."""
@@ -312,3 +318,22 @@ async def test_one_application_can_be_shared(autojump_clock: trio.testing.MockCl
     assert life == ["started", "stopped"]
     with pytest.raises(TypeError, match="ASGI"):
         HttpServerParameters(URL, app="main:app")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize("speaks", [*KINDS[:-2], SSE])
+async def test_nothing_is_asked_before_the_end_of_the_handshake(
+    speaks: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """2024-11-05 to 2025-11-25, basic/lifecycle, "Initialization": servers refuse it; and POSTs overtake each other."""
+    server = HttpServer(speaks)
+    inner = server.script._handler
+
+    async def slow(call: HttpCall) -> None:
+        if call.rpc == "notifications/initialized":
+            await trio.sleep(1)
+        await inner(call)
+
+    server.script._handler = slow
+    async with open_client(server.parameters(), revision=server.revision) as client:
+        await client.request("x/echo")
+        assert trio.current_time() == 1

@@ -24,6 +24,7 @@ from trio_mcp import (
 SESSIONS = pytest.mark.parametrize("revision", LEGACY[1:])
 
 
+@pytest.mark.spec("basic/transports", "Session Management", revisions=("2025-03-26", "2025-06-18", "2025-11-25"))
 @SESSIONS
 async def test_a_lost_session_is_begun_anew_once_for_all(
     revision: str, autojump_clock: trio.testing.MockClock

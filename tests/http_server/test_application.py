@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import attrs
 import pytest
 import trio
 from http_raw import Raw, call_tool, open_raw
@@ -108,6 +109,23 @@ async def test_who_asks_is_found_out_before_anything_is_read() -> None:
         assert good.message["result"]["who"] == "ann"
 
 
+async def test_limits_count_whom_a_trusted_proxy_speaks_for() -> None:
+    """One client behind a proxy has its limits, and another its own; what a client itself writes is no way around."""
+
+    async def ask(raw: Raw, forwarded: str) -> int:
+        return (await raw.send(call_tool("add", a=1, b=1), {"X-Forwarded-For": forwarded})).status
+
+    settings = HttpServerSettings(max_request_rate=0.001, request_burst=1, trusted_proxies={"127.0.0.1"})
+    async with open_raw(make_server(), settings) as raw:
+        assert await ask(raw, "192.0.2.1") == 200
+        assert await ask(raw, "192.0.2.1") == 429
+        assert await ask(raw, "192.0.2.2, 192.0.2.1") == 429
+        assert await ask(raw, "192.0.2.2") == 200
+    async with open_raw(make_server(), attrs.evolve(settings, trusted_proxies=())) as raw:
+        assert await ask(raw, "192.0.2.1") == 200
+        assert await ask(raw, "192.0.2.2") == 429
+
+
 async def test_it_is_mounted_under_a_path() -> None:
     """With a host that cuts the path, and with one that does not; HTTP+SSE names its endpoint with it."""
     app = McpASGI(make_server(), HttpServerSettings(sse=True))
@@ -197,6 +215,8 @@ async def test_a_web_socket_is_closed() -> None:
         ({"allowed_hosts": ["http://x"]}, "allowed host"),
         ({"allowed_origins": ["example.com"]}, "allowed origin"),
         ({"sse": True, "sse_path": "/mcp"}, "sse_path"),
+        ({"trusted_proxies": ["proxy.example.com"]}, "trusted proxy"),
+        ({"proxy_headers": "x-real-ip"}, "proxy_headers"),
     ],
 )
 def test_settings_are_checked(options: dict[str, Any], named: str) -> None:
@@ -206,7 +226,13 @@ def test_settings_are_checked(options: dict[str, Any], named: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"max_sessions": True}, {"body_timeout": "1"}, {"allowed_hosts": "example.com"}]
+    "options",
+    [
+        {"max_sessions": True},
+        {"body_timeout": "1"},
+        {"allowed_hosts": "example.com"},
+        {"trusted_proxies": "127.0.0.1"},
+    ],
 )
 def test_settings_have_types(options: dict[str, Any]) -> None:
     """A string of hosts would be a set of letters."""

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
 import trio
+from http_wire import DEFAULTS
 
 from trio_mcp import Context, Revision, Server, open_client, serve_http
 
 MODERN = Revision.V2026_07_28
 
 
+@pytest.mark.usefixtures("host")
 @pytest.mark.parametrize("revision", [MODERN, Revision.V2025_11_25])
 async def test_a_handler_that_asked_outlives_the_response_that_asked(revision: Revision) -> None:
     """That its POST is answered and its connection closed does not cancel what is parked."""
@@ -36,7 +39,7 @@ async def test_a_handler_that_asked_outlives_the_response_that_asked(revision: R
 
     with trio.fail_after(20):
         async with trio.open_nursery() as nursery:
-            [url, *_] = await nursery.start(serve_http, server, "127.0.0.1", 0)
+            [url, *_] = await nursery.start(partial(serve_http, server, "127.0.0.1", 0, **DEFAULTS))
             async with open_client(url, on_elicit=answer, revision=revision) as client:
                 assert await client.call_tool("add", {"a": 1, "b": 2}, returns=int) == 3
             nursery.cancel_scope.cancel()

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import signal
 import ssl
 import subprocess
@@ -16,7 +18,7 @@ import pytest
 import trio
 import trustme
 from http_raw import Events, call_tool, modern
-from http_wire import Wire, serving
+from http_wire import Wire, request_for, serving
 from raw import initialize
 
 from trio_mcp import (
@@ -32,7 +34,7 @@ from trio_mcp import (
 )
 from trio_mcp._bindings._streamable_http_client import open_streamable_http
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [pytest.mark.timeout(60), pytest.mark.usefixtures("host")]
 
 
 def make_server(log: list[str] | None = None, **options: Any) -> Server[Any]:
@@ -80,6 +82,11 @@ async def until(condition: Any) -> None:
             await trio.sleep(0.01)
 
 
+@pytest.mark.spec("basic/transports", "Backwards Compatibility")
+@pytest.mark.spec("basic/transports/streamable-http", "Backward Compatibility")
+@pytest.mark.spec("basic/transports/streamable-http", "Earlier Streamable HTTP Revisions")
+@pytest.mark.spec("basic/transports/streamable-http", "HTTP+SSE Transport (2024-11-05)")
+@pytest.mark.spec("basic/transports/index", "Backward Compatibility")
 @pytest.mark.parametrize("revision", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"])
 async def test_clients_of_every_revision_use_one_endpoint(revision: str) -> None:
     """The era and the revision are told apart request by request; the oldest has a transport of its own."""
@@ -97,6 +104,7 @@ async def test_clients_of_every_revision_use_one_endpoint(revision: str) -> None
                 assert [getattr(block, "text", None) for block in result.content] == ["3"]
 
 
+@pytest.mark.spec("basic/transports/streamable-http", "Security & Endpoint", revisions="2026-07-28")
 @pytest.mark.parametrize(
     ("headers", "status", "named"),
     [
@@ -124,6 +132,27 @@ async def test_who_is_let_in(
     assert named in body.decode()
     if status in (421, 403):
         assert named in caplog.text
+
+
+@pytest.mark.spec("basic/transports", "Security Warning")
+@pytest.mark.parametrize("revision", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"])
+async def test_pages_of_strangers_begin_no_session(revision: str) -> None:
+    """Neither by their own name nor by one that they have made to point here (DNS rebinding)."""
+    body = json.dumps(initialize(revision)).encode()
+    with trio.fail_after(20):
+        async with serving(make_server(), HttpServerSettings(sse=True)) as served:
+            for headers, status in (
+                ({"Origin": "http://evil.example.com"}, 403),
+                ({"Host": "evil.example.com"}, 421),
+            ):
+                async with served.wire() as wire:
+                    request = wire.head(len(body), headers) + body
+                    if revision == "2024-11-05":
+                        request = wire.head(0, headers, "GET").replace(b"GET /mcp", b"GET /sse")
+                    await wire.stream.send_all(request)
+                    refused, said = await wire.answer()
+                assert refused == status
+                assert b"allowed_" in said
 
 
 @pytest.mark.parametrize("declared", [True, False])
@@ -167,6 +196,7 @@ async def test_a_body_that_stops_short_costs_only_itself() -> None:
             assert (await served.raw.send(call_tool("add", a=1, b=1))).status == 200
 
 
+@pytest.mark.spec("basic/transports/streamable-http", "Cancellation", revisions="2026-07-28")
 @pytest.mark.parametrize("text", ["", "hello"])
 async def test_a_disconnect_cancels_the_handler(text: str) -> None:
     """ "Cancellation", as JSON and as a stream, over a real connection."""
@@ -243,24 +273,90 @@ async def test_odd_clients_cost_only_themselves(junk: bytes) -> None:
             assert (await served.raw.send(call_tool("add", a=1, b=1))).status == 200
 
 
+@pytest.mark.parametrize("use", ["unused", "half a head", "one request", "a session's stream"])
+async def test_a_connection_ends_when_its_client_goes(use: str) -> None:
+    """And not `idle_timeout` later: looking whether a port is open must not cost a place."""
+    with trio.fail_after(20):
+        async with serving(make_server()) as served:
+            began = await served.raw.send(initialize("2025-11-25"))
+            session = {"Mcp-Session-Id": began.headers["mcp-session-id"]}
+            files = _open_files()
+            for _ in range(3):
+                async with served.wire() as wire:
+                    if use == "half a head":
+                        await wire.stream.send_all(b"POST /mcp HT")
+                    elif use == "one request":
+                        await wire.stream.send_all(wire.request(call_tool("add", a=1, b=1)))
+                        assert (await wire.answer())[0] == 200
+                    elif use == "a session's stream":
+                        await wire.stream.send_all(wire.head(0, session, "GET"))
+                        assert b"200" in await wire.stream.receive_some()
+            await until(lambda: _open_files() == files)
+
+
+def _open_files() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
 async def test_connections_are_bounded() -> None:
-    """Further ones wait to be accepted, and are when there is room."""
+    """Further ones wait to be accepted while all are at work, and are when there is room."""
+    log: list[str] = []
     with trio.fail_after(20):
         async with (
-            serving(make_server(), HttpServerSettings(max_connections=2)) as served,
+            serving(make_server(log), HttpServerSettings(max_connections=2)) as served,
             served.wire() as first,
             served.wire() as second,
-            served.wire() as third,
         ):
             for wire in (first, second):
-                await wire.stream.send_all(wire.request(call_tool("add", a=1, b=1)))
-                assert (await wire.answer())[0] == 200
-            await third.stream.send_all(third.request(call_tool("add", a=1, b=1)))
-            with trio.move_on_after(0.3) as scope:
-                await third.answer()
-            assert scope.cancelled_caught
-            await first.stream.aclose()
-            assert b"200" in await third.stream.receive_some()
+                await wire.stream.send_all(wire.request(call_tool("hang")))
+            await until(lambda: len(log) == 2)
+            async with served.wire() as third:
+                await third.stream.send_all(third.request(call_tool("add", a=1, b=1)))
+                with trio.move_on_after(0.5) as scope:
+                    await third.stream.receive_some()
+                assert scope.cancelled_caught
+                await first.stream.aclose()
+                assert b"200" in await third.stream.receive_some()
+
+
+async def test_who_rests_gives_way(caplog: pytest.LogCaptureFixture) -> None:
+    """To others of its address, which gets only so many places; the longest first. The log says so once."""
+    log: list[str] = []
+    settings = HttpServerSettings(max_connections_per_address=3)
+    with trio.fail_after(20):
+        async with (
+            serving(make_server(log), settings) as served,
+            served.wire() as silent,
+            served.wire() as working,
+            served.wire() as kept,
+        ):
+            await working.stream.send_all(working.request(call_tool("hang")))
+            await until(lambda: log == ["began"])
+            for _ in range(2):
+                await kept.stream.send_all(kept.request(call_tool("add", a=1, b=1)))
+                assert (await kept.answer())[0] == 200
+            async with served.wire() as fourth:
+                await fourth.stream.send_all(fourth.request(call_tool("hang")))
+                assert await silent.wait_closed() == b""
+                async with served.wire() as fifth:
+                    await fifth.stream.send_all(fifth.request(call_tool("hang")))
+                    assert await kept.wait_closed() == b""
+                    await until(lambda: log == ["began"] * 3)
+                    async with served.wire() as sixth:
+                        assert await sixth.wait_closed() == b""
+    assert log == ["began"] * 3 + ["ended"] * 3
+    assert caplog.text.count("max_connections_per_address") == 1
+
+
+async def test_who_has_gone_takes_no_place() -> None:
+    """At once, and not when the connection would have been idle for too long."""
+    with trio.fail_after(20):
+        async with serving(make_server(), HttpServerSettings(max_connections=2)) as served:
+            for sent in (b"", b"POST /mcp HT", request_for(call_tool("add", a=1, b=1))):
+                for _ in range(5):
+                    async with served.wire() as wire:
+                        await wire.stream.send_all(sent)
+            assert (await served.raw.send(call_tool("add", a=1, b=1))).status == 200
 
 
 async def test_a_shutdown_answers_what_came() -> None:

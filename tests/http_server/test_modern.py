@@ -12,6 +12,8 @@ from raw import META
 
 from trio_mcp import Context, Field, HttpServerSettings, Limits, RequestError, Server
 
+pytestmark = pytest.mark.usefixtures("under")
+
 VERSION = "io.modelcontextprotocol/protocolVersion"
 
 
@@ -72,6 +74,7 @@ def make_server(log: list[str] | None = None, **options: Any) -> Server[Any]:
     return server
 
 
+@pytest.mark.spec("basic/transports/streamable-http", "Receiving Messages", revisions="2026-07-28")
 async def test_an_answer_is_json_and_a_stream_only_after_something_else() -> None:
     """basic/transports/streamable-http, "Sending Messages" 6 and "Receiving Messages"."""
     async with open_raw(make_server()) as raw:
@@ -128,6 +131,7 @@ async def test_errors_have_their_status_and_the_id(message: dict[str, Any], stat
         }
 
 
+@pytest.mark.spec("basic/transports/streamable-http", "Request Metadata", revisions="2026-07-28")
 @pytest.mark.parametrize(
     "meta",
     [None, {}, {VERSION: MODERN}, {"io.modelcontextprotocol/clientCapabilities": {}}],
@@ -143,6 +147,7 @@ async def test_a_request_without_its_metadata_is_refused(meta: dict[str, Any] | 
     assert (answer.status, answer.error["code"], answer.message["id"]) == (*expected, 7)
 
 
+@pytest.mark.spec("basic/transports/streamable-http", "Protocol Version Header", revisions="2026-07-28")
 async def test_a_version_in_the_header_alone_decides_the_era() -> None:
     """An unknown one is refused as such, whatever else is missing."""
     message = {"jsonrpc": "2.0", "id": 7, "method": "tools/list"}
@@ -152,6 +157,9 @@ async def test_a_version_in_the_header_alone_decides_the_era() -> None:
     assert answer.error["data"]["requested"] == "2099-01-01"
 
 
+@pytest.mark.spec("basic/transports/streamable-http", "Server Validation", revisions="2026-07-28")
+@pytest.mark.spec("basic/transports/streamable-http", "Standard Request Headers", revisions="2026-07-28")
+@pytest.mark.spec("basic/transports/streamable-http", "Protocol Version Header", revisions="2026-07-28")
 @pytest.mark.parametrize(
     ("headers", "is_right"),
     [
@@ -219,6 +227,7 @@ async def test_notifications_are_accepted_and_handled() -> None:
     assert seen == [1, 2, 3]
 
 
+@pytest.mark.spec("basic/transports/streamable-http", "Cancellation", revisions="2026-07-28")
 @pytest.mark.parametrize("streams", [True, False])
 async def test_a_client_that_goes_cancels_its_handler(*, streams: bool) -> None:
     """basic/transports/streamable-http, "Cancellation"; in the JSON form as well."""

@@ -16,6 +16,8 @@ from raw import initialize
 from trio_mcp import Context, HttpServerSettings, Limits, MemoryEventStore, Server, StoredEvent
 from trio_mcp._http._response import HttpResponse
 
+pytestmark = pytest.mark.usefixtures("under")
+
 SESSION_REVISIONS = ("2025-03-26", "2025-06-18", "2025-11-25")
 ELICITING: dict[str, Any] = {"elicitation": {}, "sampling": {}}
 
@@ -115,6 +117,8 @@ async def begin(
     return session
 
 
+@pytest.mark.spec("basic/transports", "Session Management")
+@pytest.mark.spec("basic/transports", "Sequence Diagram")
 @pytest.mark.parametrize("revision", SESSION_REVISIONS)
 async def test_a_session_from_its_beginning_to_its_end(revision: str) -> None:
     """2025-11-25, basic/transports, "Session Management"."""
@@ -140,6 +144,9 @@ async def test_a_session_from_its_beginning_to_its_end(revision: str) -> None:
         assert (await other.send(call("add", a=1, b=2))).status == 200
 
 
+@pytest.mark.spec("basic/transports", "Session Management")
+@pytest.mark.spec("basic/transports", "Protocol Version Header")
+@pytest.mark.parametrize("revision", SESSION_REVISIONS)
 @pytest.mark.parametrize(
     ("headers", "status"),
     [
@@ -151,10 +158,12 @@ async def test_a_session_from_its_beginning_to_its_end(revision: str) -> None:
         ({"MCP-Protocol-Version": "2025-06-18"}, 200),
     ],
 )
-async def test_what_belongs_to_no_session_is_refused(headers: dict[str, str | None], status: int) -> None:
+async def test_what_belongs_to_no_session_is_refused(
+    headers: dict[str, str | None], status: int, revision: str
+) -> None:
     """ "Session Management" 2 and 3, "Protocol Version Header"."""
     async with open_raw(make_server()) as raw:
-        session = await begin(raw)
+        session = await begin(raw, revision)
         assert (await session.send(call("add", a=1, b=2), **headers)).status == status
 
 
@@ -208,6 +217,7 @@ async def test_an_idle_session_ends(autojump_clock: object) -> None:
         assert (await session.send(call("add", a=1, b=2))).status == 404
 
 
+@pytest.mark.spec("basic/transports", "Multiple Connections")
 @pytest.mark.parametrize("revision", SESSION_REVISIONS)
 async def test_what_belongs_to_a_request_goes_to_its_stream(revision: str, autojump_clock: object) -> None:
     """ "Sending Messages" 6 and "Multiple Connections": even with equal ids in two sessions at once."""
@@ -542,6 +552,7 @@ async def test_json_only_answers_of_sessions(autojump_clock: object) -> None:
 # HTTP+SSE.
 
 
+@pytest.mark.spec("basic/transports", "HTTP with SSE", revisions="2024-11-05")
 async def test_the_transport_of_2024(autojump_clock: object) -> None:
     """2024-11-05, basic/transports, "HTTP with SSE": a stream that names its endpoint, and POSTs that get 202."""
     log: list[str] = []

@@ -7,14 +7,16 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 
+import attrs
 import pytest
 import trio
+from http_recorder import open_http_recorder
 from recordings import Recorder, Recording, open_recorder
 from their_servers import TheirServer
 from typing_extensions import Unpack
 
 import trio_mcp
-from trio_mcp import Client, ClientOptions, Limits, StdioServerParameters
+from trio_mcp import Client, ClientOptions, Limits, StdioServerParameters, Target
 from trio_mcp.types import CallToolResult, TextContent
 
 HANGS: Final = 60
@@ -31,8 +33,13 @@ LEAVING: Final = 2 * LIMITS.terminate_timeout + LIMITS.goodbye_timeout + 2
 
 
 def every(servers: Sequence[TheirServer]) -> pytest.MarkDecorator:
-    """Run a test with each of these servers."""
-    return pytest.mark.parametrize("server", servers, ids=[server.id for server in servers])
+    """Run a test with each of these servers; those that listen run for all tests of a module."""
+    return pytest.mark.parametrize("server", servers, ids=[server.id for server in servers], indirect=True)
+
+
+def each_started(servers: Sequence[TheirServer]) -> pytest.MarkDecorator:
+    """Run a test with each of these servers, each started for that test alone."""
+    return pytest.mark.parametrize("everything", servers, ids=[server.id for server in servers])
 
 
 def has_children() -> bool:
@@ -58,22 +65,38 @@ async def connected(
 ) -> AsyncGenerator[tuple[Client, list[Recording]]]:
     """Connect to a server and record what is said.
 
-    On leaving, what every test is about is checked: leaving does not take long, no process is left, and all that
-    our client has written is what the official schema of the revision in use says it must be. The recordings, one
-    for each process that was started, are complete when the block is left.
+    On leaving, what every test is about is checked: leaving does not take long, no process is left of those that
+    the client has started, and all that it has written is what the official schema of the revision in use says it
+    must be. The recordings, one for each process that the client has started, or the only one of a server that
+    listens, are complete when the block is left.
     """
     options.setdefault("limits", LIMITS if server.answers_probe else IMPATIENT)
     options.setdefault("revision", None if server.answers_probe else server.agreed)
     with trio.fail_after(HANGS):
-        async with open_recorder() as recorder:
-            async with trio_mcp.open_client(target(server, recorder), **options) as client:
-                yield client, recorder.recordings
+        async with recorded(server) as (place, recordings):
+            async with trio_mcp.open_client(place, **options) as client:
+                yield client, recordings
                 leaving = trio.current_time()
             assert trio.current_time() - leaving < LEAVING
-            assert not has_children()
-    wires = [recording.check("client") for recording in recorder.recordings]
+            assert server.transport != "stdio" or not has_children()
+    wires = [recording.check("client") for recording in recordings]
     assert wires[-1].revision == client.revision
     assert all(wire.checked_messages for wire in wires)
+
+
+@asynccontextmanager
+async def recorded(server: TheirServer) -> AsyncGenerator[tuple[Target, list[Recording]]]:
+    """Record what is said to a server, which is started if it listens and nobody has started it."""
+    if server.transport == "stdio":
+        async with open_recorder() as recorder:
+            yield target(server, recorder), recorder.recordings
+    elif server.url is not None:
+        async with open_http_recorder(server.url) as http_recorder:
+            yield http_recorder.url, [http_recorder.recording]
+    else:
+        with server.open_listener() as listener:
+            async with recorded(attrs.evolve(server, url=listener.url(server.transport))) as found:
+                yield found
 
 
 def text_of(result: CallToolResult) -> str:

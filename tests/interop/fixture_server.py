@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import subprocess
 from pathlib import Path
 
 import attrs
 import trio
+from running import run
 
 from trio_mcp import Context, Server, ToolError
 
@@ -115,5 +115,4 @@ async def log(words: list[str], ctx: Context) -> str:
 
 
 if __name__ == "__main__":
-    logging.basicConfig()  # to standard error
-    server.run()
+    run(server)

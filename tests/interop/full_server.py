@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 import attrs
 import trio
+from running import run
 
 from trio_mcp import (
     Audio,
@@ -376,5 +376,4 @@ async def change_lists() -> None:
 
 
 if __name__ == "__main__":
-    logging.basicConfig()  # to standard error
-    server.run()
+    run(server)

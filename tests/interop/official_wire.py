@@ -126,6 +126,10 @@ class OfficialWire:
 
     def _take_answer(self, writer: Side, message: dict[str, Any]) -> None:
         asker: Side = "server" if writer == "client" else "client"
+        if "error" in message and (asker, message.get("id")) not in self._questions:
+            # Over HTTP, what was not let in is refused without its id, and by some with an id of their own.
+            assert writer != self._checked or message.get("id") is None
+            return
         method, revision = self._questions[asker, message.get("id")]
         if method == "initialize" and "result" in message:
             revision = self.revision = Revision(message["result"]["protocolVersion"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -19,11 +19,38 @@ RECORDER: Final = Path(__file__).with_name("recorder.py")
 
 @final
 @attrs.define
-class Recording:
-    """The life of one server process.
+class HttpExchange:
+    """A request and its response.
 
     Attributes:
-        lines: Who wrote which line, in order.
+        method: The method.
+        path: What was asked for.
+        asked: The header fields of the request, by their names in small letters.
+        messages: The messages in its body.
+        status: The status of the response; `None` if there was none.
+        answered: The header fields of the response.
+        event_ids: The ids of the events in the response, if it is a stream of such.
+        is_complete: Whether the response came to its end.
+    """
+
+    method: str
+    path: str
+    asked: Mapping[str, str]
+    messages: list[dict[str, Any]] = attrs.field(factory=list[dict[str, Any]])
+    status: int | None = None
+    answered: Mapping[str, str] = attrs.field(factory=dict[str, str])
+    event_ids: list[str] = attrs.field(factory=list[str])
+    is_complete: bool = False
+
+
+@final
+@attrs.define
+class Recording:
+    """The life of one server process, or what was said to one that listens.
+
+    Attributes:
+        lines: Who wrote which line, in order; over HTTP, a line for each message.
+        exchanges: What carried the messages over HTTP.
         signals: The signals it was sent.
         input_ended_at: When its input was closed, in seconds.
         exited_at: When it was gone.
@@ -31,6 +58,7 @@ class Recording:
     """
 
     lines: list[tuple[Side, bytes]] = attrs.field(factory=list[tuple[Side, bytes]])
+    exchanges: list[HttpExchange] = attrs.field(factory=list[HttpExchange])
     signals: list[str] = attrs.field(factory=list[str])
     input_ended_at: float | None = None
     exited_at: float | None = None

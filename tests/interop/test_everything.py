@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import pytest
 import trio
-from connecting import connected, text_of
-from their_servers import EVERYTHING_2025, EVERYTHING_2026
+from connecting import connected, each_started, every, text_of
+from their_servers import EVERY_EVERYTHING_2025, EVERY_EVERYTHING_2026, TheirServer
 
 from trio_mcp import (
     Client,
@@ -96,7 +96,8 @@ async def research(client: Client, outcome: list[Mapping[str, Any]]) -> None:
     outcome.append(await client.request("tasks/result", {"taskId": began["task"]["taskId"]}))
 
 
-async def test_every_tool_of_2026() -> None:
+@every(EVERY_EVERYTHING_2026)
+async def test_every_tool_of_2026(server: TheirServer) -> None:
     """2025-11-25, server/tools, client/sampling, client/elicitation, client/roots: with all its tools can ask."""
     results: dict[str, CallToolResult] = {}
     progress: list[Progress] = []
@@ -104,7 +105,7 @@ async def test_every_tool_of_2026() -> None:
     send_log, receive_log = trio.open_memory_channel[LoggingMessageNotificationParams](100)
     async with (
         connected(
-            EVERYTHING_2026,
+            server,
             on_sample=sample,
             on_elicit=elicit,
             elicit_modes=("form", "url"),
@@ -167,9 +168,10 @@ async def test_every_tool_of_2026() -> None:
     assert "python (comedy)" in researched[0]["content"][0]["text"]
 
 
-async def test_every_resource_of_2026() -> None:
+@every(EVERY_EVERYTHING_2026)
+async def test_every_resource_of_2026(server: TheirServer) -> None:
     """2025-11-25, server/resources: static, by template, text and binary, added while connected, and updated."""
-    async with connected(EVERYTHING_2026) as (client, _):
+    async with connected(server) as (client, _):
         resources = [resource async for resource in client.list_resources()]
         assert "architecture.md" in [resource.name for resource in resources]
         for resource in resources:
@@ -204,9 +206,10 @@ async def test_every_resource_of_2026() -> None:
             assert await anext(events) == ResourceUpdated(TEXT_URI)
 
 
-async def test_every_prompt_of_2026() -> None:
+@every(EVERY_EVERYTHING_2026)
+async def test_every_prompt_of_2026(server: TheirServer) -> None:
     """2025-11-25, server/prompts, server/utilities/completion: with arguments, resources and what they may be."""
-    async with connected(EVERYTHING_2026) as (client, _):
+    async with connected(server) as (client, _):
         prompts = {prompt.name: prompt async for prompt in client.list_prompts()}
         assert set(prompts) == {"simple-prompt", "args-prompt", "completable-prompt", "resource-prompt"}
         assert said((await client.get_prompt("simple-prompt")).messages) == [
@@ -238,9 +241,10 @@ async def test_every_prompt_of_2026() -> None:
             await client.get_prompt("resource-prompt", {"resourceType": "Text", "resourceId": "none"})
 
 
-async def test_tools_of_2026_come_with_what_the_client_can_do() -> None:
+@every(EVERY_EVERYTHING_2026)
+async def test_tools_of_2026_come_with_what_the_client_can_do(server: TheirServer) -> None:
     """2025-11-25, basic/lifecycle, "Capability Negotiation": what cannot be asked is not offered."""
-    async with connected(EVERYTHING_2026) as (client, _):
+    async with connected(server) as (client, _):
         async with client.listen(tools_list_changed=True) as events:
             assert client.server_capabilities is not None
             names = {tool.name async for tool in client.list_tools()}
@@ -251,7 +255,8 @@ async def test_tools_of_2026_come_with_what_the_client_can_do() -> None:
         assert names == CALLS.keys() - asking - {"get-roots-list"}
 
 
-async def test_a_url_that_must_be_visited_first_is_told_as_an_error() -> None:
+@every(EVERY_EVERYTHING_2026)
+async def test_a_url_that_must_be_visited_first_is_told_as_an_error(server: TheirServer) -> None:
     """2025-11-25, client/elicitation, "URL Elicitation Required Error": and then the same call goes through."""
     asked: list[ElicitRequestParams] = []
 
@@ -260,7 +265,7 @@ async def test_a_url_that_must_be_visited_first_is_told_as_an_error() -> None:
         return "accept"
 
     arguments = {"url": "https://example.com/pay", "errorPath": True}
-    async with connected(EVERYTHING_2026, on_elicit=accept, elicit_modes=("url",)) as (client, _):
+    async with connected(server, on_elicit=accept, elicit_modes=("url",)) as (client, _):
         with pytest.raises(RequestError) as caught:
             await client.call_tool("trigger-url-elicitation", arguments)
         assert caught.value.code == -32042
@@ -273,9 +278,10 @@ async def test_a_url_that_must_be_visited_first_is_told_as_an_error() -> None:
     ]
 
 
-async def test_all_of_2025() -> None:
+@each_started(EVERY_EVERYTHING_2025)
+async def test_all_of_2025(everything: TheirServer) -> None:
     """2024-11-05: a hundred resources in pages, prompts, completion, and a question that comes with a subscription."""
-    async with connected(EVERYTHING_2025, on_sample=sample) as (client, recordings):
+    async with connected(everything, on_sample=sample) as (client, recordings):
         assert [tool.name async for tool in client.list_tools()] == [
             "echo",
             "add",

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, final
 
 import attrs
 import trio
 from environments import NodeEnvironment, PythonEnvironment, node
+from http_recorder import open_http_recorder
+from listening import Transport, open_listener
 from recordings import Recording, open_recorder
 
 from trio_mcp import Revision
@@ -29,6 +32,7 @@ class TheirClient:
         environment: Where the implementation is installed.
         program: The program in ``clients``.
         agreed: The revision it and a server that speaks all of them agree on.
+        transport: How it reaches a server.
         mode: How it is told to find a revision, if it can be told.
         shows_progress: Whether its SDK shows progress and can give up a call.
         has_structured: Whether its SDK shows structured output.
@@ -38,6 +42,7 @@ class TheirClient:
     environment: PythonEnvironment | NodeEnvironment
     program: str
     agreed: Revision
+    transport: Transport = "stdio"
     mode: str | None = None
     shows_progress: bool = True
     has_structured: bool = True
@@ -46,7 +51,8 @@ class TheirClient:
     @property
     def id(self) -> str:
         """What to call it in the name of a test."""
-        return "-".join(filter(None, (self.environment.name, self.program, self.mode)))
+        reached = None if self.transport == "stdio" else self.transport
+        return "-".join(filter(None, (self.environment.name, self.program, self.mode, reached)))
 
     @property
     def command(self) -> tuple[str, ...]:
@@ -63,6 +69,17 @@ class TheirClient:
         return str(self.environment.python), program, *mode
 
 
+def every_way(clients: Sequence[TheirClient]) -> Sequence[TheirClient]:
+    """Return clients of servers over stdio, and as they are over the transports for HTTP they have."""
+    ways: list[TheirClient] = []
+    for client in clients:
+        if client.agreed > Revision.V2024_11_05:
+            ways.append(attrs.evolve(client, transport="streamable-http"))
+        if not client.agreed.is_modern:
+            ways.append(attrs.evolve(client, transport="sse"))
+    return (*clients, *ways)
+
+
 @final
 @attrs.frozen
 class Session:
@@ -71,7 +88,8 @@ class Session:
     Attributes:
         client: The client.
         findings: What it reported, by name.
-        recordings: The life of each server process it started; some start one only to find out what it speaks.
+        recordings: The life of each server process it started, as some start one only to find out what it speaks;
+            or that of the only one, which listened.
     """
 
     client: TheirClient
@@ -80,15 +98,27 @@ class Session:
 
 
 async def run(client: TheirClient, server: Path, marker: Path) -> Session:
-    """Run a client with one of our servers, and wait until it and every server it has started are gone."""
+    """Run a client with one of our servers, and wait until it and every server are gone."""
     with trio.fail_after(HANGS):
-        async with open_recorder() as recorder:
-            command = recorder.command(sys.executable, server)
-            done = await trio.run_process(
-                [*client.command, str(marker), *command],
-                cwd=client.environment.directory,
-                capture_stdout=True,
-                stderr=subprocess.DEVNULL,
-            )
-    findings = {line["finding"]: line["value"] for line in map(json.loads, done.stdout.splitlines())}
-    return Session(client, findings, recorder.recordings)
+        if client.transport == "stdio":
+            async with open_recorder() as recorder:
+                findings = await _run(client, str(marker), *recorder.command(sys.executable, server))
+            return Session(client, findings, recorder.recordings)
+        with open_listener((sys.executable, server, client.transport)) as listener:
+            async with open_http_recorder(listener.url(client.transport)) as http_recorder:
+                findings = await _run(client, str(marker), http_recorder.url)
+            recording = http_recorder.recording
+            recording.exit_status = listener.end()
+            recording.signals.append("SIGTERM")
+        return Session(client, findings, [recording])
+
+
+async def _run(client: TheirClient, *arguments: str) -> dict[str, Any]:
+    """Run a client, and return what it found."""
+    done = await trio.run_process(
+        [*client.command, *arguments],
+        cwd=client.environment.directory,
+        capture_stdout=True,
+        stderr=subprocess.DEVNULL,
+    )
+    return {line["finding"]: line["value"] for line in map(json.loads, done.stdout.splitlines())}

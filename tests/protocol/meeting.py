@@ -13,26 +13,41 @@ import os
 import queue
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar, cast, final
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar, cast, final
 
 import outcome
 import pytest
 import trio
+from http_process import HttpProcess
+from http_tap import HttpLog, Seen, open_http_tap, tap_application
 from servers.everything import server
 from tape import Tape
 from typing_extensions import Unpack
 
-from trio_mcp import Client, ClientOptions, RequestError, Revision, StdioServerParameters, open_client
+from trio_mcp import (
+    Client,
+    ClientOptions,
+    HttpServerParameters,
+    HttpServerSettings,
+    McpASGI,
+    RequestError,
+    Revision,
+    StdioServerParameters,
+    open_asgi_client,
+    open_client,
+)
 from trio_mcp.types import CallToolResult, Root, TextContent
 
 __all__ = [
     "ALL",
+    "BINDINGS",
     "FORMS",
     "LEGACY",
     "MODERN",
+    "MODES",
     "TOOLS",
     "URLS",
     "Host",
@@ -53,7 +68,19 @@ URLS = (Revision.V2025_11_25, MODERN)
 TOOLS = URLS
 """The revisions that have tools in sampling."""
 
+BINDINGS = ("memory", "stdio", "http", "asgi", "json", "stateless")
+"""How client and server are connected: ``http`` is a server process and real sockets, the rest below it is HTTP without
+sockets. In 2024-11-05 all of HTTP is HTTP+SSE."""
+MODES: Final[Mapping[str, Sequence[Revision]]] = {"json": ALL[1:], "stateless": LEGACY[1:]}
+"""Ways of serving HTTP that do not give everything, and the revisions that have them."""
+
 SCRIPT = Path(__file__).parent / "servers" / "everything.py"
+SETTINGS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "asgi": {},
+    "json": {"json_only": True},
+    "stateless": {"stateless": True},
+}
+"""What is served over HTTP in this process, by binding."""
 ENOUGH = 30
 """Seconds in which any test is over, on a machine that is busy with other things."""
 
@@ -141,15 +168,18 @@ class Meeting:
         client: The client.
         host: What its handlers do.
         tape: What went over the wire, as the client saw it: all of it.
+        log: What went over HTTP: all of it.
     """
 
-    def __init__(self, revision: Revision, binding: str) -> None:
+    def __init__(self, revision: Revision, binding: str, hosts: Hosts) -> None:
         self.revision = revision
         self.binding = binding
+        self._hosts = hosts
         self.tape = Tape()
+        self.log = HttpLog()
         self.host = Host(self.tape)
         self.client: Client
-        self._begin = 0
+        self._begin = self._log_begin = 0
         self._reports: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._live, name=f"meeting of {revision} over {binding}")
 
@@ -175,32 +205,46 @@ class Meeting:
         self._reports.put(outcome.capture(trio.run, self._connected))
 
     async def _connected(self) -> None:
-        async with self.another(**self.host.options()) as self.client:
+        async with self._reachable() as self._target, self.another(**self.host.options()) as self.client:
             end = trio.Event()
             self._reports.put((trio.lowlevel.current_trio_token(), end))
             await end.wait()
 
-    def another(self, **options: Unpack[ClientOptions]) -> AbstractAsyncContextManager[Client]:
-        """Return another client of the same revision and binding, with options of its own."""
+    @asynccontextmanager
+    async def another(self, **options: Unpack[ClientOptions]) -> AsyncGenerator[Client]:
+        """Open another client of the same revision and binding, with options of its own."""
         options["revision"] = self.revision
-        return open_client(self._target(), **options)
+        if self.is_http and self.revision == "2024-11-05":
+            options["era"] = "sse"
+        async with open_client(self._target, **options) as client:
+            yield client
 
-    def _target(self) -> Any:
+    @asynccontextmanager
+    async def _reachable(self) -> AsyncGenerator[Any]:
+        """Make the server reachable, and say how it is reached."""
+        path = "/sse" if self.revision == "2024-11-05" else "/mcp"
         if self.binding == "memory":
-            return server
-        coverage = {name: value for name, value in os.environ.items() if name.startswith("COVERAGE")}
-        return StdioServerParameters(sys.executable, [str(SCRIPT)], env=coverage, stderr=lambda _: None)
+            yield server
+        elif self.binding == "stdio":
+            coverage = {name: value for name, value in os.environ.items() if name.startswith("COVERAGE")}
+            yield StdioServerParameters(sys.executable, [str(SCRIPT)], env=coverage, stderr=lambda _: None)
+        elif self.binding == "http":
+            async with open_http_tap(self._hosts.http_server().port, self.log) as port:
+                yield f"http://127.0.0.1:{port}{path}"
+        else:
+            settings = HttpServerSettings(sse=True, **SETTINGS[self.binding])
+            async with open_asgi_client(tap_application(McpASGI(server, settings), self.log)) as app:
+                yield HttpServerParameters(f"http://localhost{path}", app=app)
 
     def run(self, test: Callable[[], Awaitable[None]]) -> None:
         """Run a test where the client lives."""
         self.host.reset()
-        self._begin = len(self.tape.frames)
         trio.from_thread.run(self._bounded, test, trio_token=self._token)
 
     async def _bounded(self, test: Callable[[], Awaitable[None]]) -> None:
         with trio.fail_after(ENOUGH):
             await self.client.call_tool("notes")  # what other tests have left there
-            self._begin = len(self.tape.frames)
+            self._begin, self._log_begin = len(self.tape.frames), len(self.log.seen)
             await test()
 
     # What went over the wire during this test.
@@ -214,6 +258,11 @@ class Meeting:
     def received(self) -> list[dict[str, Any]]:
         """What the client has received."""
         return [message for way, message in self.tape.frames[self._begin :] if way == "received"]
+
+    @property
+    def seen(self) -> list[Seen]:
+        """What has gone over HTTP."""
+        return self.log.seen[self._log_begin :]
 
     def requests(self, method: str) -> list[dict[str, Any]]:
         """Return the client's requests of a method."""
@@ -276,6 +325,21 @@ class Meeting:
         brought = [m["params"].get("inputResponses", {}) for m in self.sent if "params" in m]
         return [answers[key] for answers in brought for key in answers if key in keys]
 
+    def goodbyes(self) -> list[Any]:
+        """Return the ids of the client's requests that it has given up, by whatever its binding uses.
+
+        Over HTTP those are what came over the wire, and not what the client thinks it has sent.
+        """
+        if self.is_http and self.is_modern:
+            return [one.message["id"] for one in self.seen if one.end == "left"]
+        said = [one.message for one in self.seen if one.message is not None] if self.is_http else self.sent
+        return [m["params"]["requestId"] for m in said if m.get("method") == "notifications/cancelled"]
+
+    @property
+    def is_http(self) -> bool:
+        """Whether HTTP is spoken."""
+        return self.binding not in {"memory", "stdio"}
+
     @property
     def is_modern(self) -> bool:
         """Whether there is no handshake and the server cannot ask by itself."""
@@ -335,12 +399,19 @@ class Hosts:
 
     def __init__(self) -> None:
         self._open: dict[tuple[Revision, str], Meeting] = {}
+        self._http: HttpProcess | None = None
+
+    def http_server(self) -> HttpProcess:
+        """Return the server process that serves all revisions over HTTP."""
+        if self._http is None:
+            self._http = HttpProcess(SCRIPT)
+        return self._http
 
     def meeting(self, revision: Revision, binding: str) -> Meeting:
         """Return the meeting of a revision and a binding."""
         meeting = self._open.get((revision, binding))
         if meeting is None:
-            meeting = Meeting(revision, binding)
+            meeting = Meeting(revision, binding, self)
             meeting.open()
             self._open[revision, binding] = meeting
         return meeting
@@ -354,6 +425,9 @@ class Hosts:
         """End all meetings."""
         for meeting in list(self._open.values()):
             self.end(meeting)
+        if self._http is not None:
+            self._http.terminate()
+            assert self._http.wait() == 0
 
 
 def meet(

@@ -21,14 +21,13 @@ async def still_works(meeting: Meeting) -> None:
     assert text_of(await meeting.client.call_tool("echo", {"text": "still here"})) == "still here"
 
 
-def goodbyes(meeting: Meeting) -> list[Any]:
-    """Return the ids of the client's requests that it has given up."""
-    return [m["params"]["requestId"] for m in meeting.sent if m.get("method") == CANCELLED]
-
-
+@pytest.mark.spec("basic/transports/index", "Cancellation")
+@pytest.mark.spec("basic/transports/stdio", "Cancellation")
+@pytest.mark.spec("basic/transports/streamable-http", "Cancellation")
 @shows(PAGES, "Cancellation Flow")
 @shows(PAGES, "Behavior Requirements")
 @pytest.mark.spec(PAGES[1], "Transport-Specific Cancellation")
+@pytest.mark.needs("reports")
 @meet
 async def test_a_request_that_is_given_up_ends_and_is_not_answered(meeting: Meeting) -> None:
     """The handler tries to say more while it is being cancelled; nothing of it comes."""
@@ -39,10 +38,12 @@ async def test_a_request_that_is_given_up_ends_and_is_not_answered(meeting: Meet
     assert scope.cancelled_caught
     request = meeting.request("tools/call")
     assert f"{name} was cancelled" in await meeting.noted(f"{name} was cancelled")
-    (goodbye,) = [m for m in meeting.sent if m.get("method") == CANCELLED]
-    assert goodbye["params"]["requestId"] == request["id"]
-    assert isinstance(goodbye["params"].get("reason", ""), str)
-    assert "id" not in goodbye
+    assert meeting.goodbyes() == [request["id"]]
+    told = [m for m in meeting.sent if m.get("method") == CANCELLED]
+    assert len(told) == (0 if meeting.is_http and meeting.is_modern else 1)
+    for goodbye in told:
+        assert isinstance(goodbye["params"].get("reason", ""), str)
+        assert "id" not in goodbye
     await still_works(meeting)
     assert not [m for m in meeting.received if m.get("id") == request["id"]]
     assert [one["progress"] for one in meeting.notes("notifications/progress")] == [1]
@@ -54,12 +55,20 @@ async def test_a_request_that_is_given_up_ends_and_is_not_answered(meeting: Meet
 @meet
 async def test_a_deadline_gives_up_as_well(meeting: Meeting) -> None:
     name = f"late in {meeting.revision}"
-    with trio.move_on_after(0.05) as scope:
-        await meeting.client.call_tool("wait", {"name": name})
+    scope = trio.CancelScope()
+
+    async def call() -> None:
+        with scope:
+            await meeting.client.call_tool("wait", {"name": name})
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(call)
+        await meeting.noted(f"{name} began")
+        scope.deadline = trio.current_time() + 0.01
     assert scope.cancelled_caught
-    (request,) = meeting.requests("tools/call")
+    (request,) = [m for m in meeting.requests("tools/call") if m["params"]["name"] == "wait"]
     await meeting.noted(f"{name} was cancelled")
-    assert goodbyes(meeting) == [request["id"]]
+    assert meeting.goodbyes() == [request["id"]]
 
 
 @shows(PAGES, "Behavior Requirements")
@@ -84,7 +93,7 @@ async def test_one_request_is_given_up_and_its_neighbour_goes_on(meeting: Meetin
         assert f"{names[1]} was cancelled" not in notes
         scopes[1].cancel()
         await meeting.noted(f"{names[1]} was cancelled")
-    assert len(goodbyes(meeting)) == 2
+    assert len(meeting.goodbyes()) == 2
 
 
 @shows(PAGES, "Error Handling")
@@ -114,6 +123,7 @@ async def test_a_goodbye_to_nothing_is_ignored(meeting: Meeting, params: Any) ->
 
 
 @shows(PAGES, "Implementation Notes")
+@pytest.mark.needs("reports")
 @meet
 async def test_both_sides_log_why(meeting: Meeting, caplog: pytest.LogCaptureFixture) -> None:
     """The log of a server process is its own."""
@@ -195,6 +205,7 @@ class Deep:
 @pytest.mark.spec("client/sampling", "User Interaction Model")
 @pytest.mark.spec("client/elicitation", "User Interaction Model")
 @pytest.mark.spec("basic/patterns/mrtr", "Basic Workflow")
+@pytest.mark.needs("questions")
 @meet
 async def test_a_tool_asks_the_model_that_calls_a_tool_that_asks_the_user(meeting: Meeting) -> None:
     """Where there is no elicitation, the inner tool asks for roots instead."""
@@ -203,13 +214,14 @@ async def test_a_tool_asks_the_model_that_calls_a_tool_that_asks_the_user(meetin
     asked = "elicitation/create" if meeting.revision in FORMS else "roots/list"
     assert len(meeting.questions("sampling/createMessage")) == 1
     assert len(meeting.questions(asked)) == 1
-    assert not goodbyes(meeting)
+    assert not meeting.goodbyes()
     assert not meeting.notes(CANCELLED)
 
 
 @shows(PAGES, "Behavior Requirements")
 @shows(PAGES, "Cancellation Flow")
 @pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.needs("questions", "reports")
 @meet
 async def test_cancelling_the_outermost_call_cancels_everything_inside(meeting: Meeting, level: str) -> None:
     """In the legacy era each question is given up by who asked it, the server's too. In the modern era nothing but
@@ -236,10 +248,10 @@ async def test_cancelling_the_outermost_call_cancels_everything_inside(meeting: 
     calls = [m["id"] for m in meeting.requests("tools/call") if m["params"]["name"] in {"wait", "outer", "inner"}]
     if meeting.is_modern:
         answered = {m["id"] for m in meeting.received if "id" in m}
-        assert goodbyes(meeting) == [id for id in calls if id not in answered]
+        assert meeting.goodbyes() == [id for id in calls if id not in answered]
         assert not meeting.notes(CANCELLED)
     else:
-        assert sorted(goodbyes(meeting)) == sorted(calls)
+        assert sorted(meeting.goodbyes()) == sorted(calls)
         asked = [m["id"] for m in meeting.received if "method" in m and "id" in m]
         assert sorted(one["requestId"] for one in meeting.notes(CANCELLED)) == sorted(asked)
         assert len(asked) == {"tool": 0, "model": 1, "inner tool": 1, "user": 2}[level]
@@ -248,6 +260,7 @@ async def test_cancelling_the_outermost_call_cancels_everything_inside(meeting: 
 
 @shows(PAGES, "Behavior Requirements")
 @pytest.mark.parametrize("level", ["inner tool", "user"])
+@pytest.mark.needs("questions", "reports")
 @meet
 async def test_cancelling_an_inner_call_leaves_the_outer_ones_alone(meeting: Meeting, level: str) -> None:
     deep = Deep(meeting, level)
@@ -265,7 +278,7 @@ async def test_cancelling_an_inner_call_leaves_the_outer_ones_alone(meeting: Mee
         await trio.sleep(0.001)
     calls = [m["id"] for m in meeting.requests("tools/call") if m["params"]["name"] in {"wait", "inner"}]
     if meeting.is_modern and level == "user":
-        assert not goodbyes(meeting)
+        assert not meeting.goodbyes()
     else:
-        assert goodbyes(meeting) == calls
+        assert meeting.goodbyes() == calls
     await still_works(meeting)

@@ -8,20 +8,25 @@ from contextlib import asynccontextmanager
 from typing import Any, Final
 
 import attrs
+from http_hosted import open_hosted
 from raw import META
 
 from trio_mcp import HttpServerSettings, McpASGI, Server
 from trio_mcp._codec._json import is_object
 from trio_mcp._core._headers import HeaderField
+from trio_mcp._core._http_settings import HttpHost
 from trio_mcp._core._sse import SseEvent, SseReader
 from trio_mcp._http._asgi import AsgiClient, open_asgi_client
 from trio_mcp._http._request import HttpRequest
 from trio_mcp._http._response import HttpResponse, HttpTransport
 from trio_mcp._http._target import HttpTarget, parse_target
 
-__all__ = ["MODERN", "Answer", "Raw", "call_tool", "modern", "open_raw"]
+__all__ = ["HOSTED", "MODERN", "Answer", "Raw", "call_tool", "modern", "open_raw"]
 
 MODERN: Final = "2026-07-28"
+HOSTED: Final[list[HttpHost]] = []
+"""Which host `open_raw` serves under; none for an application."""
+
 VERSION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
 
 
@@ -133,10 +138,14 @@ class Raw:
 async def open_raw(
     server: Server[Any], settings: HttpServerSettings | None = None, **options: Any
 ) -> AsyncGenerator[Raw]:
-    """Serve in this process, and talk to it without sockets."""
-    app = McpASGI(server, settings, **options)
-    async with open_asgi_client(app) as transport:
-        yield Raw(transport, parse_target("http://localhost:8000/mcp"))
+    """Serve in this process, and talk to it without sockets: to an application, or to what `HOSTED` says."""
+    target = parse_target("http://localhost:8000/mcp")
+    if HOSTED:
+        async with open_hosted(server, settings, HOSTED[0], **options) as hosted:
+            yield Raw(hosted, target)
+    else:
+        async with open_asgi_client(McpASGI(server, settings, **options)) as transport:
+            yield Raw(transport, target)
 
 
 class Events:

@@ -6,7 +6,7 @@ import json
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import attrs
 import h11
@@ -18,7 +18,10 @@ from trio_mcp._http._client import open_http_client
 from trio_mcp._http._settings import HttpSettings
 from trio_mcp._http._target import parse_target
 
-__all__ = ["Served", "Wire", "serving"]
+__all__ = ["DEFAULTS", "Served", "Wire", "head_for", "request_for", "serving"]
+
+DEFAULTS: Final[dict[str, Any]] = {}
+"""Options of `serve_http` that a test has not given: which host it is about."""
 
 
 @attrs.frozen
@@ -65,7 +68,13 @@ async def serving(
 
     async def serve(*, task_status: trio.TaskStatus[tuple[str, ...]]) -> None:
         await serve_http(
-            server, host, 0, settings=settings, shutdown=shutdown, task_status=task_status, **options
+            server,
+            host,
+            0,
+            settings=settings,
+            shutdown=shutdown,
+            task_status=task_status,
+            **{**DEFAULTS, **options},
         )
         ended.set()
 
@@ -79,6 +88,29 @@ async def serving(
         assert not scope.cancelled_caught, "the server does not end"
 
 
+def head_for(length: int, headers: Mapping[str, str] | None = None, method: str = "POST") -> bytes:
+    """Return the head of a request with a body of so many bytes."""
+    fields = {
+        "Host": "localhost",
+        "Accept": "application/json, text/event-stream",
+        "Content-Type": "application/json",
+        "Content-Length": str(length),
+        **(headers or {}),
+    }
+    lines = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
+    return f"{method} /mcp HTTP/1.1\r\n{lines}\r\n".encode("latin-1")
+
+
+def request_for(message: Any, headers: Mapping[str, str] | None = None) -> bytes:
+    """Return a whole request of the modern era."""
+    body = json.dumps(message).encode()
+    params = message.get("params", {})
+    mine = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": message["method"]}
+    if "name" in params:
+        mine["Mcp-Name"] = params["name"]
+    return head_for(len(body), {**mine, **(headers or {})}) + body
+
+
 class Wire:
     """A connection, and what comes over it."""
 
@@ -88,24 +120,11 @@ class Wire:
 
     def head(self, length: int, headers: Mapping[str, str] | None = None, method: str = "POST") -> bytes:
         """Return the head of a request with a body of so many bytes."""
-        fields = {
-            "Host": "localhost",
-            "Accept": "application/json, text/event-stream",
-            "Content-Type": "application/json",
-            "Content-Length": str(length),
-            **(headers or {}),
-        }
-        lines = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
-        return f"{method} /mcp HTTP/1.1\r\n{lines}\r\n".encode("latin-1")
+        return head_for(length, headers, method)
 
     def request(self, message: Any, headers: Mapping[str, str] | None = None) -> bytes:
         """Return a whole request."""
-        body = json.dumps(message).encode()
-        params = message.get("params", {})
-        mine = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": message["method"]}
-        if "name" in params:
-            mine["Mcp-Name"] = params["name"]
-        return self.head(len(body), {**mine, **(headers or {})}) + body
+        return request_for(message, headers)
 
     async def answer(self) -> tuple[int, bytes]:
         """Return status and body of the next answer."""

@@ -148,7 +148,7 @@ class HttpEndpoint:
         if is_event_stream(response):
             await self.take_events(response, exchange, reader)
             return
-        body = await response.read(self._max_message_bytes)
+        body = await response.read(self._max_message_bytes, "max_message_bytes")
         if not body.strip():
             raise RemoteProtocolError(
                 f"{self._description} answered a request with HTTP status {response.status} and no message"

@@ -63,7 +63,7 @@ class HttpExchange:
         return read_id(self.params.get("requestId"))
 
     def mark_sent(self) -> None:
-        """The last byte is on its way."""
+        """Its last bytes are about to go."""
         self.is_sent = True
 
 

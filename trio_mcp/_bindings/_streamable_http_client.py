@@ -104,13 +104,12 @@ class StreamableHttpChannel(Channel):
                 continue
             self._untold += 1
             if exchange.method == "notifications/initialized":
-                session = self._session
+                ready = trio.Event() if self._session is None else self._session.listening
                 nursery.start_soon(
-                    self._begin_session, exchange, session, name=f"listening to {self._description}"
+                    self._begin_session, exchange, self._session, ready, name=f"listening to {self._description}"
                 )
-                if session is not None:
-                    with trio.move_on_after(self._parameters.stream_timeout):
-                        await session.listening.wait()
+                with trio.move_on_after(self._parameters.stream_timeout):
+                    await ready.wait()
             elif exchange.gives_up is not None:
                 nursery.start_soon(self._tell_given_up, exchange, name="cancelling a request")
             elif exchange.method is not None:
@@ -264,13 +263,18 @@ class StreamableHttpChannel(Channel):
 
     # What nobody answers.
 
-    async def _begin_session(self, exchange: HttpExchange, session: HttpSession | None) -> None:
+    async def _begin_session(
+        self, exchange: HttpExchange, session: HttpSession | None, ready: trio.Event
+    ) -> None:
         """End the handshake, and listen on the stream on which the server speaks unasked.
 
-        The first call waits for it, because the server may ask something during that call, on that stream.
+        The first call waits for both: servers refuse what comes before the end of the handshake, and may ask
+        something during that call, on that stream.
         """
         await self._tell(exchange)
-        if session is not None:
+        if session is None:
+            ready.set()
+        else:
             await session.listen()
 
     def _put_notification(self, exchange: HttpExchange) -> None:

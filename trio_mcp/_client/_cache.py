@@ -46,8 +46,8 @@ class ResponseCache:
 
     Hand one to several clients of the same program and they share what servers call ``public``. What is
     ``private`` is shared by clients that are given the same ``cache_partition`` only. Results are kept apart by
-    what the server says it is, by revision and by the client's capabilities. A change that one of the clients
-    hears of is one for all.
+    server (its URL, how its process is started, or the object it is, and what it says it is), by revision and by
+    the client's capabilities. A change that one of the clients hears of is one for all.
 
     Args:
         max_entries: How many results are kept; the least recently used go first.
@@ -123,14 +123,21 @@ class ClientCache:
     Args:
         cache: Where; `None` to keep nothing.
         partition: Whom the private results belong to. Nobody but this client, if it is `None`.
+        server: What makes the server the same as another client's.
         capabilities: What the client says it can do, as JSON. A server may answer accordingly.
         max_ttl: For how many seconds anything is fresh at most.
     """
 
     def __init__(
-        self, cache: ResponseCache | None, partition: str | None, capabilities: bytes, max_ttl: float
+        self,
+        cache: ResponseCache | None,
+        partition: str | None,
+        server: Hashable,
+        capabilities: bytes,
+        max_ttl: float,
     ) -> None:
         self._cache = cache
+        self._server = server
         self._partition: Final[Hashable] = object() if partition is None else partition
         self._capabilities = capabilities
         self._max_ttl = max_ttl
@@ -139,8 +146,8 @@ class ClientCache:
         """Return what is to be handed to `find` and `keep`; nothing, if the result must not be kept."""
         if self._cache is None or not connection.revision.is_modern:
             return None
-        said = connection.server_info
-        server = None if said is None else (said.name, said.version)
+        said = connection.server_info  # what is at a URL may be replaced
+        server = self._server, None if said is None else (said.name, said.version)
         key = cache_key((server, connection.revision, self._capabilities), method, connection.write(params))
         return None if key is None else Pending(key, self._cache.store().stamp(method))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Hashable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Protocol, TypeAlias, final, runtime_checkable
 
@@ -18,7 +18,7 @@ from .._core._restart import RestartPolicy
 from .._groups import sole_error
 from .._limits import Limits
 
-__all__ = ["Connector", "ServesChannels", "Target", "connector_for", "connector_for_http_sse"]
+__all__ = ["Connector", "ServesChannels", "Target", "connector_for", "connector_for_http_sse", "identity_of"]
 
 
 @runtime_checkable
@@ -163,6 +163,35 @@ def connector_for(target: Target) -> Connector:
         "a client is opened on a URL, HttpServerParameters, StdioServerParameters, a Server or a Channel, "
         f"not on {type(target).__name__}"
     )
+
+
+def identity_of(target: object) -> Hashable:
+    """Return what makes two targets the same server, so that what one says can be taken for what the other says.
+
+    A server at a URL is that URL, a process what it is started with. A server in this process is itself, and so
+    is what is at the other end of a channel.
+    """
+    if isinstance(target, str):
+        target = HttpServerParameters(target)
+    if isinstance(target, HttpServerParameters):
+        return target.url, _Itself(target.app)
+    if isinstance(target, StdioServerParameters):
+        return target
+    return _Itself(target) if isinstance(target, (Channel, ServesChannels)) else None
+
+
+@final
+@attrs.frozen(eq=False)
+class _Itself:
+    """An object that need not be hashable; kept, so that no other gets its id."""
+
+    it: object
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Itself) and self.it is other.it
+
+    def __hash__(self) -> int:
+        return id(self.it)
 
 
 def connector_for_http_sse(target: Target) -> Connector:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Final, final
 
 from .._codec import _json
@@ -25,6 +26,7 @@ class ClientMemory:
         partition: Whom the private ones belong to.
         capabilities: What the client says it can do.
         limits: How much is remembered.
+        server: Which server it is, as far as its client knows; see `identity_of`.
 
     Attributes:
         cache: The results.
@@ -37,9 +39,10 @@ class ClientMemory:
         partition: str | None,
         capabilities: ClientCapabilities,
         limits: Limits,
+        server: Hashable = None,
     ) -> None:
         said = _json.encode(to_wire(capabilities, LATEST))
-        self.cache: Final = ClientCache(cache, partition, said, limits.cache_timeout)
+        self.cache: Final = ClientCache(cache, partition, server, said, limits.cache_timeout)
         self.outputs: Final = OutputChecks(limits.max_known_tools, limits.max_schema_bytes)
 
     def forget(self, change: Change | None) -> None:

@@ -21,7 +21,7 @@ from ._cache import ResponseCache
 from ._call_options import refuse_unknown
 from ._client import Client
 from ._connection import ClientIdentity
-from ._connectors import Target, connector_for, connector_for_http_sse
+from ._connectors import Target, connector_for, connector_for_http_sse, identity_of
 from ._dispatch import NoticeHandlers, OnLog, OnNotification, ServerMessages
 from ._elicitation import DEFAULT_ELICIT_MODES, ElicitMode, OnElicit, OnElicitationComplete
 from ._extension import ClientExtension, Extensions
@@ -230,6 +230,7 @@ def _make_client(target: Target, options: ClientOptions) -> tuple[ConnectionKeep
         options.get("cache_partition"),
         identity.capabilities,
         limits,
+        identity_of(target),
     )
     callbacks = Callbacks(
         tools=options.get("on_tools_list_changed"),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Final, final
 
@@ -41,7 +42,6 @@ _DEFAULT_PORTS: Final[Mapping[str, str]] = MappingProxyType({"http": "80", "http
 _AUTHORITY: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\[\]:/?#@\s]+)(?::([0-9]{1,5}|\*))?")
 
 
-@final
 @final
 class HttpRefused(Exception):
     """A request that is answered with an HTTP error and goes no further.
@@ -184,6 +184,9 @@ def check_content_type(headers: Headers) -> None:
             raise HttpRefused(415, f"Content-Type must be JSON in UTF-8, and is {_shown(content_type or '')}")
 
 
+MAX_KEPT: Final = 256
+"""The longest `Accept` of which is kept what it means, in characters."""
+
 _QUALITY: Final = re.compile(r"(?:0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?)")
 
 
@@ -191,6 +194,11 @@ def accepts(accept: str | None, media_type: str) -> bool:
     """Whether `Accept` lets an answer be of a media type (RFC 9110, 12.5.1). Without it, everything goes."""
     if accept is None:
         return True
+    return (_accepts if len(accept) <= MAX_KEPT else _accepts.__wrapped__)(accept, media_type)
+
+
+@lru_cache(maxsize=256)  # each client sends its own every time
+def _accepts(accept: str, media_type: str) -> bool:
     kind = media_type.partition("/")[0]
     ranges = {media_type: 3, f"{kind}/*": 2, "*/*": 1}
     best = 0

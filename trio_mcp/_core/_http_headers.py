@@ -221,6 +221,8 @@ def check_request_headers(
 
 
 def _single(headers: Headers, name: str) -> str | None:
+    if not headers.has_repeats:
+        return headers.get(name)
     values = headers.get_all(name)
     if len(values) > 1:
         raise _mismatch(f"{name} is there {len(values)} times")

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any, final
+from typing import Any, Literal, TypeAlias, final, get_args
 
 import attrs
 
 from .._limits import KIB, MIB, _size
+from ._forwarding import ProxyHeaders, ProxyRules
 from ._http_admission import LOCAL_HOSTS, LOCAL_ORIGINS, HostRules
 
-__all__ = ["HttpServerSettings"]
+__all__ = ["HttpHost", "HttpServerSettings"]
+
+HttpHost: TypeAlias = Literal["hypercorn", "lean"]
+"""What reads and writes HTTP for an endpoint; see `serve_http`."""
 
 
 def _check_positive(_instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
@@ -36,10 +40,14 @@ def _path(default: str) -> str:
     return path
 
 
-def _names(names: Iterable[str] | None) -> frozenset[str] | None:
+def _several(names: Iterable[str]) -> frozenset[str]:
     if isinstance(names, str):
-        raise TypeError(f"allowed hosts and origins come as several, not as {names!r}")
-    return None if names is None else frozenset(names)
+        raise TypeError(f"hosts, origins and proxies come as several, not as {names!r}")
+    return frozenset(names)
+
+
+def _names(names: Iterable[str] | None) -> frozenset[str] | None:
+    return None if names is None else _several(names)
 
 
 @final
@@ -57,6 +65,11 @@ class HttpServerSettings:
             server that others reach by a name needs that name here. Others get 421.
         allowed_origins: The values of `Origin` that are let in: ``https://example.com``, or
             ``http://localhost:*`` for any port; `None` for all. Others get 403.
+        trusted_proxies: Who is believed when it says for whom it sends a request: addresses (``10.0.0.7``),
+            networks (``10.0.0.0/8``), and ``unix`` for whatever connects to a Unix socket. The address and the
+            scheme of a request are then those that the last proxy that is not listed here would have seen.
+        proxy_headers: Where proxies say it: in ``X-Forwarded-For`` and ``X-Forwarded-Proto``, or in ``Forwarded``
+            (RFC 7239). The other is not looked at: who sends a request may have written it.
         cors: Whether web pages of the allowed origins may read what is answered (the Fetch standard's CORS).
         json_only: Whether requests are answered by one JSON object each and never by a stream. What a handler
             reports meanwhile then goes nowhere in the modern era, and to the session's own stream in the legacy
@@ -71,7 +84,10 @@ class HttpServerSettings:
         body_timeout: How long a body may take to arrive; 408 beyond.
         send_timeout: How long a client may read nothing of what is written to it before its connection is cut.
         idle_timeout: How long a connection is kept without a request, and how long a head may take to arrive.
-        max_connections: Connections at once; further ones wait to be accepted.
+        max_connections: Connections at once. Further ones take the place of the one that rests longest, without a
+            request; where none does, they wait to be accepted.
+        max_connections_per_address: The same, of one address that is no trusted proxy's. Further ones take the
+            place of the one of theirs that rests longest; where none does, they are closed.
         keep_alive_interval: How long a stream is silent before a comment shows that it lives, and how long a
             request may take before its answer becomes a stream.
         max_requests: Requests that are served at once, of all clients; 503 beyond.
@@ -87,6 +103,10 @@ class HttpServerSettings:
     path: str = _path("/mcp")
     allowed_hosts: frozenset[str] | None = attrs.field(default=LOCAL_HOSTS, converter=_names)
     allowed_origins: frozenset[str] | None = attrs.field(default=LOCAL_ORIGINS, converter=_names)
+    trusted_proxies: frozenset[str] = attrs.field(default=frozenset[str](), converter=_several)
+    proxy_headers: ProxyHeaders = attrs.field(
+        default="x-forwarded", validator=attrs.validators.in_(get_args(ProxyHeaders))
+    )
     cors: bool = False
     json_only: bool = False
     stateless: bool = False
@@ -99,6 +119,7 @@ class HttpServerSettings:
     send_timeout: float = _positive(30.0)
     idle_timeout: float = _positive(75.0)
     max_connections: int = _size(1_000)
+    max_connections_per_address: int = _size(500)
     keep_alive_interval: float = _positive(15.0)
     max_requests: int = _size(1_000)
     max_requests_per_principal: int = _size(200)
@@ -110,6 +131,7 @@ class HttpServerSettings:
 
     def __attrs_post_init__(self) -> None:
         self.host_rules()  # what cannot be read is refused here, and not at the first request
+        self.proxy_rules()
         paths = (self.path, self.sse_path, self.messages_path) if self.sse else (self.path,)
         if len(set(paths)) < len(paths):
             raise ValueError("path, sse_path and messages_path must differ")
@@ -117,3 +139,7 @@ class HttpServerSettings:
     def host_rules(self) -> HostRules:
         """Return who is let in."""
         return HostRules(allowed_hosts=self.allowed_hosts, allowed_origins=self.allowed_origins)
+
+    def proxy_rules(self) -> ProxyRules:
+        """Return which proxies are believed."""
+        return ProxyRules(self.trusted_proxies, self.proxy_headers)

@@ -49,10 +49,10 @@ class LineReader:
 
     def __init__(self, max_line: int) -> None:
         self._max_line = max_line
-        # What may still turn out to be a byte order mark, and the whole of it may be; `None` once that is known.
+        # What may still turn out to be a byte order mark, and the whole of it may; `None` once that is known.
         self._mark: bytes | None = b""
         # Of the line that has no end yet: its bytes, or only its ends once it is too long, and its size. Large
-        # pieces are kept as they came and joined once; small ones are gathered, or one of one byte would weigh
+        # pieces are kept as they came and joined once; small ones are gathered, for a piece of one byte weighs
         # forty.
         self._pieces: list[bytes] = []
         self._gathered = bytearray()

@@ -5,7 +5,6 @@ No I/O, no Trio, no clock: how long an overflow is waited out is the peer's busi
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Hashable
 from typing import Generic, TypeVar, final
 
@@ -28,7 +27,7 @@ class NoticeQueue(Generic[_T]):
 
     def __init__(self, max_length: int) -> None:
         self._max_length = max_length
-        self._notices: deque[tuple[Hashable | None, _T]] = deque()
+        self._notices: list[tuple[Hashable | None, _T]] = []
 
     def __len__(self) -> int:
         return len(self._notices)
@@ -53,7 +52,7 @@ class NoticeQueue(Generic[_T]):
         Raises:
             IndexError: There is none.
         """
-        return self._notices.popleft()[1]
+        return self._notices.pop(0)[1]
 
     def drop(self) -> _T:
         """Take out the notice that is missed least, to make room.

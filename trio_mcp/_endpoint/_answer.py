@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, final
 
@@ -22,6 +23,8 @@ from ._call import HttpCall
 
 __all__ = ["KEEP_ALIVE", "PostAnswer"]
 
+_log: Final = logging.getLogger("trio_mcp.http")
+
 KEEP_ALIVE: Final = encode_sse_comment()
 
 
@@ -34,7 +37,7 @@ class PostAnswer:
 
     Args:
         call: The POST.
-        nursery: Where the task runs.
+        nursery: Where that task runs.
         limits: How much may lie ready, and how large a message may be.
         middleware: What notifications pass.
         keep_alive: How long a stream is silent before it shows that it lives, in seconds.
@@ -58,23 +61,43 @@ class PostAnswer:
         self._keep_alive = keep_alive
         self._may_stream = may_stream
         self._outbox: Outbox | None = None
+        self._writing: trio.CancelScope | None = None
+        self._is_ending = False
 
     def stream(self) -> None:
         """Make a stream of it, unless it is one, or must be none. Never waits."""
         if self._outbox is None and self._may_stream:
             self._outbox = Outbox(self._limits.max_outbox_bytes)
-            self._nursery.start_soon(self._write, self._outbox, name=f"streaming to {self._call.client}")
+            self._writing = trio.CancelScope()
+            self._nursery.start_soon(
+                self._write, self._outbox, self._writing, name=f"streaming to {self._call.client}"
+            )
 
-    async def _write(self, outbox: Outbox) -> None:
+    async def _write(self, outbox: Outbox, scope: trio.CancelScope) -> None:
+        try:
+            with scope:
+                await self._write_events(outbox)
+        except Exception:
+            # The boundary of one answer: the nursery is that of all of them.
+            _log.exception("a stream to %s failed", self._call.client)
+        finally:
+            outbox.close()
+
+    async def _write_events(self, outbox: Outbox) -> None:
         call = self._call
         await call.start_stream()
         if not outbox.size:
             await call.send(KEEP_ALIVE)  # some proxies send the head on only when something follows it
         while True:
-            entries: list[OutboxEntry] = []
+            entries: Sequence[OutboxEntry] = ()
             with trio.move_on_after(self._keep_alive):
                 entries = await outbox.take()
-            await call.send(b"".join([encode_sse_event(e.message.data) for e in entries]) or KEEP_ALIVE)
+            data = b"".join([encode_sse_event(entry.message.data) for entry in entries]) or KEEP_ALIVE
+            if self._is_ending and not outbox.size:
+                call.on_answer()
+                await call.finish(data)
+                return
+            await call.send(data)
 
     async def finish(self, reply: Reply) -> None:
         """Send what the request is answered with, and wait until the wire has it."""
@@ -84,10 +107,15 @@ class PostAnswer:
             status = 200 if code is None else status_of_error(code, modern=True)
             await self._call.respond(status, reply.data)
         else:
-            self._call.on_answer()
+            self._is_ending = True
             self._outbox.put(OutboxEntry(Outgoing(reply.data)))
             await self._outbox.wait_empty()
-            await self._call.finish()
+
+    def close(self) -> None:
+        """Nothing more is sent. Without `finish`, what was begun stays torn."""
+        self._may_stream = False
+        if self._writing is not None:
+            self._writing.cancel(reason="the request is over")
 
     # What an exchange asks.
 

@@ -12,7 +12,6 @@ import trio
 
 from .._core._headers import HeaderField, Headers
 from .._core._http_admission import EVENT_STREAM, JSON
-from .._groups import sole_error
 
 __all__ = ["Authenticate", "HttpCall", "HttpOrigin", "connected"]
 
@@ -36,13 +35,16 @@ class HttpCall(abc.ABC):
         path: Where it goes, decoded, without what the host is mounted under.
         query: What follows the question mark, as it came.
         headers: Its header fields.
-        client: The address it came from; `None` where there are no addresses.
-        scheme: ``http`` or ``https``.
+        client: The address it came from; `None` where there are no addresses. Hosts give that of the connection,
+            and the endpoint replaces it by what a trusted proxy says.
+        scheme: ``http`` or ``https``; the same holds for it.
         root: What the host is mounted under, without a slash at the end.
         principal: Who sent it, once that is known.
         answer_headers: What every answer to it says beside its own header fields.
         is_started: Whether an answer has begun.
+        is_gone: Whether the other side is gone, or wants no answer any more.
         on_answer: Called before the last of the answer is sent, at least once: nothing is being done any more.
+        on_gone: Called when the other side goes. Must not wait.
     """
 
     def __init__(
@@ -60,13 +62,15 @@ class HttpCall(abc.ABC):
         self.path: Final = path
         self.query: Final = query
         self.headers: Final = headers
-        self.client: Final = client
-        self.scheme: Final = scheme
+        self.client = client
+        self.scheme = scheme
         self.root: Final = root
         self.principal: str | None = None
         self.answer_headers: list[HeaderField] = []
         self.is_started: bool = False
+        self.is_gone: bool = False
         self.on_answer: Callable[[], object] = _nothing
+        self.on_gone: Callable[[], object] = _nothing
 
     @abc.abstractmethod
     async def read_body(self) -> bytes:
@@ -77,12 +81,8 @@ class HttpCall(abc.ABC):
         """
 
     @abc.abstractmethod
-    async def wait_disconnected(self) -> None:
-        """Wait until the other side is gone, or wants no answer any more."""
-
-    @abc.abstractmethod
     async def send_head(self, status: int, headers: Sequence[HeaderField]) -> None:
-        """Begin the answer."""
+        """Begin the answer. The host may send this only together with what follows, which comes at once."""
 
     @abc.abstractmethod
     async def send(self, data: bytes) -> None:
@@ -92,13 +92,30 @@ class HttpCall(abc.ABC):
         """
 
     @abc.abstractmethod
-    async def finish(self) -> None:
-        """The answer is complete."""
+    async def finish(self, data: bytes = b"") -> None:
+        """Send the last part of the body, if there is one, and end the answer."""
+
+    @property
+    def closing(self) -> tuple[HeaderField, ...]:
+        """What an answer says after which the connection ends; nothing where hosts cannot end it."""
+        return ()
 
     @property
     def key(self) -> str:
         """Whose limits count: the principal's, or the address's where nobody authenticates."""
         return self.client or "" if self.principal is None else f"principal {self.principal}"
+
+    @final
+    def gone(self) -> None:
+        """The other side is gone. For the host to call, as often as it likes."""
+        if not self.is_gone:
+            self.is_gone = True
+            self.on_gone()
+
+    async def send_whole(self, status: int, headers: Sequence[HeaderField], body: bytes) -> None:
+        """Send a whole answer. For hosts that can do so in one go."""
+        await self.send_head(status, headers)
+        await self.finish(body)
 
     @final
     async def start(self, status: int, headers: Sequence[HeaderField]) -> None:
@@ -122,10 +139,8 @@ class HttpCall(abc.ABC):
             fields.append((b"content-type", content_type.encode("ascii")))
         if status != 204:
             fields.append((b"content-length", b"%d" % len(body)))
-        await self.start(status, fields)
-        if body:
-            await self.send(body)
-        await self.finish()
+        self.is_started = True
+        await self.send_whole(status, fields + self.answer_headers, body)
 
 
 Authenticate: TypeAlias = Callable[[HttpCall], Awaitable[str | None]]
@@ -142,31 +157,13 @@ class HttpOrigin:
 
 
 @asynccontextmanager
-async def connected(call: HttpCall, on_gone: Callable[[], object] | None = None) -> AsyncGenerator[trio.Nursery]:
-    """Run the body while the other side is there; when it goes, the body is cancelled.
-
-    Yields the nursery around it. An exception of the body comes out as itself.
-
-    Args:
-        call: The request.
-        on_gone: Called first when the other side goes.
-    """
-    error: BaseException | None = None
-    try:
-        async with trio.open_nursery() as nursery:
-
-            async def watch() -> None:
-                await call.wait_disconnected()
-                if on_gone is not None:
-                    on_gone()
-                nursery.cancel_scope.cancel(reason="the client has gone")
-
-            nursery.start_soon(watch, name=f"watching {call.method} {call.path}")
-            yield nursery
-            nursery.cancel_scope.cancel(reason="the request is answered")
-    except BaseExceptionGroup as group:
-        error = sole_error(group)
-        if error is None:
-            raise
-    if error is not None:
-        raise error  # outside the handler, so that its context stays its own
+async def connected(call: HttpCall) -> AsyncGenerator[None]:
+    """Run the body while the other side is there; when it goes, the body is cancelled."""
+    with trio.CancelScope() as scope:  # noqa: ASYNC100 - what it is for is the body
+        call.on_gone = lambda: scope.cancel(reason="the client has gone")
+        if call.is_gone:
+            call.on_gone()
+        try:
+            yield
+        finally:
+            call.on_gone = _nothing

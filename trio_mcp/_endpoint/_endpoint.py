@@ -9,7 +9,8 @@ Each request is looked at by itself, so that clients of every revision use one e
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Mapping
+import math
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final, final
 
@@ -31,6 +32,7 @@ from ._event_store import EventStore, MemoryEventStore
 from ._legacy import LegacySessions
 from ._load import Load
 from ._modern import ModernRequests, names_era
+from ._posted import Posted
 
 __all__ = ["Endpoint", "EndpointStatistics", "open_endpoint"]
 
@@ -38,6 +40,9 @@ _log: Final = logging.getLogger("trio_mcp.http")
 
 MAX_BATCH: Final = 1_000
 """Messages in one batch."""
+
+_PARTING: Final = frozenset({403, 421, 429, 503})
+"""The statuses after which a connection ends."""
 
 _OURS: Final = f"{LAST_EVENT_ID}, {METHOD}, {NAME}, {PROTOCOL_VERSION}, {SESSION_ID}"
 _ALLOWED_HEADERS: Final = f"Accept, Authorization, Content-Type, {_OURS}".encode("ascii")
@@ -80,6 +85,14 @@ class Endpoint:
         self._load = load
         self._authenticate = authenticate
         self._hosts = settings.host_rules()
+        self._forms = (JSON,) if settings.json_only else (JSON, EVENT_STREAM)
+        self._routes: dict[str, dict[str, Callable[[HttpCall], Awaitable[None]]]] = {
+            settings.path.rstrip("/") or "/": {"POST": self._post, "GET": legacy.get, "DELETE": legacy.delete}
+        }
+        if settings.sse and legacy.is_served:
+            self._routes[settings.sse_path] = {"GET": legacy.stream_as_2024}
+            self._routes[settings.messages_path] = {"POST": self._post_as_2024}
+        self._proxies = settings.proxy_rules()
         self._active = 0
         self._idle = trio.lowlevel.ParkingLot()
 
@@ -104,7 +117,7 @@ class Endpoint:
                 await call.respond(500, encode_error(None, RequestError(INTERNAL_ERROR, "internal error")))
         finally:
             self._active -= 1
-            if not self._active:
+            if self._idle and not self._active:
                 self._idle.unpark_all()
 
     async def _refuse(self, call: HttpCall, refused: HttpRefused) -> None:
@@ -112,14 +125,17 @@ class Endpoint:
         level = logging.WARNING if refused.status in (403, 421) else logging.INFO
         _log.log(level, "refused %s %.100s of %s: %s", call.method, call.path, call.client, refused)
         if not call.is_started:
-            await call.respond(refused.status, encode_error(None, refused.error), refused.headers)
+            # Who asks too much, or what they must not, need not ask more over this connection.
+            closing = call.closing if refused.status in _PARTING else ()
+            await call.respond(refused.status, encode_error(None, refused.error), [*refused.headers, *closing])
 
     async def _admit(self, call: HttpCall) -> None:
         """Check who is asking and for what, and go on."""
         settings = self._settings
-        size = sum(len(name) + len(value) for name, value in call.headers)
+        size = call.headers.size
         if size > settings.max_head_bytes:
             raise HttpRefused(431, f"header fields of {size} bytes; max_head_bytes is {settings.max_head_bytes}")
+        call.client, call.scheme = self._proxies.sender(call.client, call.scheme, call.headers)
         self._hosts.check(call.headers)
         origin = call.headers.get("origin")
         if settings.cors and origin is not None:
@@ -131,21 +147,10 @@ class Endpoint:
         await self._route(call)
 
     async def _route(self, call: HttpCall) -> None:
-        settings, path = self._settings, call.path.rstrip("/") or "/"
-        routes: dict[str, dict[str, Any]] = {
-            settings.path.rstrip("/") or "/": {
-                "POST": self._post,
-                "GET": self._legacy.get,
-                "DELETE": self._legacy.delete,
-            }
-        }
-        if settings.sse and self._legacy.is_served:
-            routes[settings.sse_path] = {"GET": self._legacy.stream_as_2024}
-            routes[settings.messages_path] = {"POST": self._post_as_2024}
-        methods = routes.get(path)
+        methods = self._routes.get(call.path.rstrip("/") or "/")
         if methods is None:
             raise HttpRefused(404, f"there is nothing at {call.path[:100]!r}")
-        if call.method == "OPTIONS" and settings.cors:
+        if call.method == "OPTIONS" and self._settings.cors:
             await self._preflight(call, ", ".join(methods).encode("ascii"))
         elif (answer := methods.get(call.method)) is None:
             raise HttpRefused(
@@ -173,7 +178,7 @@ class Endpoint:
 
     async def _post(self, call: HttpCall) -> None:
         check_content_type(call.headers)
-        check_accept(call.headers, *((JSON,) if self._settings.json_only else (JSON, EVENT_STREAM)))
+        check_accept(call.headers, *self._forms)
         with self._load.request(call.key) as call.on_answer:
             body = await call.read_body()
             value = self._decoded(body)
@@ -188,7 +193,7 @@ class Endpoint:
             if self._is_modern(call, message):
                 await self._post_modern(call, message)
             else:
-                await self._legacy.post(call, body, [message])
+                await self._legacy.post(call, Posted(body, value, [message]))
 
     @staticmethod
     def _decoded(body: bytes) -> Any:
@@ -219,11 +224,11 @@ class Endpoint:
 
     async def _post_modern(self, call: HttpCall, message: Message) -> None:
         if isinstance(message, Request):
-            version = call.headers.get(PROTOCOL_VERSION)
-            if not names_era(message.params) and version is not None and not self._speaks(version):
-                await self._modern.refuse(call, message, self._unsupported(version))
-            else:
+            version = None if names_era(message.params) else call.headers.get(PROTOCOL_VERSION)
+            if version is None or self._speaks(version):
                 await self._modern.request(call, message)
+            else:
+                await self._modern.refuse(call, message, self._unsupported(version))
         elif isinstance(message, Notification):
             await self._modern.notification(call, message)
         else:
@@ -255,14 +260,13 @@ class Endpoint:
                 messages.append(parse_message(value))
             except InvalidMessage as error:
                 raise HttpRefused(400, f"invalid request: in a batch, {error.reason}") from error
-        await self._legacy.post(call, body, messages, is_batch=True)
+        await self._legacy.post(call, Posted(body, values, messages))
 
     async def _post_as_2024(self, call: HttpCall) -> None:
         check_content_type(call.headers)
         with self._load.request(call.key) as call.on_answer:
             body = await call.read_body()
-            self._decoded(body)
-            await self._legacy.post_as_2024(call, body)
+            await self._legacy.post_as_2024(call, Posted(body, self._decoded(body), ()))
 
     # How it ends.
 
@@ -306,7 +310,9 @@ async def open_endpoint(
         try:
             async with trio.open_nursery() as nursery:
                 load = Load(settings, server.limits)
-                modern = ModernRequests(server, service, settings, load)
+                modern = ModernRequests(server, service, nursery, settings, load)
+                if settings.keep_alive_interval < math.inf:
+                    nursery.start_soon(modern.show_life)
                 legacy = LegacySessions(server, service, nursery, settings, store)
                 try:
                     yield Endpoint(server, settings, modern, legacy, load, authenticate)

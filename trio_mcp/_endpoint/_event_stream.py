@@ -9,7 +9,6 @@ the store is, and nothing comes twice.
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final, final
 
@@ -61,7 +60,7 @@ class EventStream:
         self._keep_alive = keep_alive
         self._retry_ms = retry_ms
         self._event_type = event_type
-        self._queue: deque[StoredEvent] = deque()
+        self._queue: list[StoredEvent] = []
         self._queued_bytes = 0
         self._last = 0
         self._stored: float = 0 if store is not None else math.inf
@@ -125,8 +124,11 @@ class EventStream:
         had = self._stored
         if self._connection is not None or not self._is_kept or self._store is None:
             had = min(had, self._position)
-        while self._queue and self._queue[0][0] <= had:
-            self._queued_bytes -= len(self._queue.popleft()[1])
+        count = 0
+        while count < len(self._queue) and self._queue[count][0] <= had:
+            self._queued_bytes -= len(self._queue[count][1])
+            count += 1
+        del self._queue[:count]
         self._changed.unpark_all()
 
     # What the requests of the client ask.

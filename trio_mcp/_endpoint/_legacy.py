@@ -6,13 +6,11 @@ Spec: 2025-11-25, basic/transports, "Session Management"; 2024-11-05, basic/tran
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
 from typing import Any, Final, final
 from urllib.parse import parse_qs
 
 import trio
 
-from .._codec._jsonrpc import Message, Request
 from .._core._http_admission import EVENT_STREAM, HttpRefused, check_accept
 from .._core._http_headers import PROTOCOL_VERSION, SESSION_ID
 from .._core._http_settings import HttpServerSettings
@@ -25,6 +23,7 @@ from .._server._service import Service
 from .._server._shutdown import Shutdown
 from ._call import HttpCall
 from ._event_store import EventStore
+from ._posted import Posted
 from ._session import LegacySession, session_ended
 
 __all__ = ["LegacySessions"]
@@ -74,31 +73,28 @@ class LegacySessions:
 
     # Streamable HTTP.
 
-    async def post(
-        self, call: HttpCall, body: bytes, messages: Sequence[Message], *, is_batch: bool = False
-    ) -> None:
+    async def post(self, call: HttpCall, posted: Posted) -> None:
         """Answer a POST.
 
         Raises:
             HttpRefused: It belongs to no session, or cannot begin one.
         """
         revision = self._check_version(call)
-        begins = not is_batch and isinstance(messages[0], Request) and messages[0].method == "initialize"
         if self._settings.stateless:
-            self._check_batch(is_batch, revision)
-            await self._serve_alone(call, body, messages, None if begins else revision)
+            self._check_batch(posted, revision)
+            await self._serve_alone(call, posted, None if posted.begins else revision)
         elif SESSION_ID in call.headers:
             session = self._find(call)
-            self._check_batch(is_batch, session.revision)
-            await session.post(call, body, messages)
-        elif begins:
-            await self._begin(call, body, messages)
+            self._check_batch(posted, session.revision)
+            await session.post(call, posted)
+        elif posted.begins:
+            await self._begin(call, posted)
         else:
             raise HttpRefused(400, f"{SESSION_ID} is missing; sessions begin with initialize")
 
     @staticmethod
-    def _check_batch(is_batch: bool, revision: Revision | None) -> None:  # noqa: FBT001 - checked here alone
-        if is_batch and revision is not BATCH_REVISION:
+    def _check_batch(posted: Posted, revision: Revision | None) -> None:
+        if posted.is_batch and revision is not BATCH_REVISION:
             raise HttpRefused(400, "invalid request: the revision in use has no batches")
 
     def _check_version(self, call: HttpCall) -> Revision:
@@ -116,7 +112,7 @@ class LegacySessions:
             raise session_ended()  # nobody learns whether others have sessions
         return session
 
-    async def _open(self, call: HttpCall, *, event_type: str | None = None) -> LegacySession:
+    def _open(self, call: HttpCall, *, event_type: str | None = None) -> LegacySession:
         if len(self._sessions) >= self._settings.max_sessions:
             problem = f"there are {len(self._sessions)} sessions already (max_sessions)"
             raise HttpRefused(503, problem, [(b"retry-after", b"60")], code=SERVER_BUSY)
@@ -131,40 +127,36 @@ class LegacySessions:
             event_type=event_type,
         )
         self._sessions[session.id] = session
-        await self._nursery.start(self._run, session, name=f"session {session.id[:8]}…")
+        self._nursery.start_soon(self._run, session, name=f"session {session.id[:8]}…")
         return session
 
-    async def _run(
-        self, session: LegacySession, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
-    ) -> None:
+    async def _run(self, session: LegacySession) -> None:
         try:
-            await session.serve_session(self._service, self._shutdown, task_status=task_status)
+            await session.serve_session(self._service, self._shutdown)
         finally:
             del self._sessions[session.id]
             self._ended.unpark_all()
 
-    async def _begin(self, call: HttpCall, body: bytes, messages: Sequence[Message]) -> None:
-        session = await self._open(call)
+    async def _begin(self, call: HttpCall, posted: Posted) -> None:
+        session = self._open(call)
         try:
-            await session.post(call, body, messages, [(SESSION_ID.encode("ascii"), session.id.encode("ascii"))])
+            await session.post(call, posted, [(SESSION_ID.encode("ascii"), session.id.encode("ascii"))])
         except BaseException:
             session.end("its client has gone before it began")
             raise
         if session.has_failed:
             session.end("its handshake was refused")
 
-    async def _serve_alone(
-        self, call: HttpCall, body: bytes, messages: Sequence[Message], revision: Revision | None
-    ) -> None:
+    async def _serve_alone(self, call: HttpCall, posted: Posted, revision: Revision | None) -> None:
         """Serve a POST by a session that lasts for it alone."""
         assumed = None if revision is None else Agreement(revision, {}, None, DEFAULT_LOG_LEVEL)
         session = LegacySession("", self._server, self._settings, call.principal, None, assumed=assumed)
         error: BaseException | None = None
         try:
             async with trio.open_nursery() as nursery:
-                await nursery.start(session.serve_session, self._service, self._shutdown)
+                nursery.start_soon(session.serve_session, self._service, self._shutdown)
                 try:
-                    await session.post(call, body, messages)
+                    await session.post(call, posted)
                 finally:
                     session.end("its POST is answered")
         except BaseExceptionGroup as group:
@@ -213,11 +205,11 @@ class LegacySessions:
             HttpRefused: There cannot be one.
         """
         check_accept(call.headers, EVENT_STREAM)
-        session = await self._open(call, event_type="message")
+        session = self._open(call, event_type="message")
         url = f"{call.root}{self._settings.messages_path}?session_id={session.id}"
         await session.listen_as_2024(call, url)
 
-    async def post_as_2024(self, call: HttpCall, body: bytes) -> None:
+    async def post_as_2024(self, call: HttpCall, posted: Posted) -> None:
         """Take a POST that belongs to a session of HTTP+SSE.
 
         Raises:
@@ -227,7 +219,7 @@ class LegacySessions:
         session = self._sessions.get(ids[0]) if len(ids) == 1 else None
         if session is None or session.has_ended or session.principal != call.principal or not session.is_of_2024:
             raise session_ended()
-        await session.take_as_2024(call, body)
+        await session.take_as_2024(call, posted)
 
     # How it ends.
 

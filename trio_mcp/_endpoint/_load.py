@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
-from typing import final
+from typing import Self, final
 
 import trio
 
@@ -16,7 +16,31 @@ from .._core._rate import RateTable
 from .._errors import SERVER_BUSY
 from .._limits import Limits
 
-__all__ = ["Load"]
+__all__ = ["Load", "Place"]
+
+
+@final
+class Place:
+    """What a request takes while it is being served. A context that gives it back; calling it does so earlier."""
+
+    __slots__ = ("_client", "_is_taken", "_load")
+
+    def __init__(self, load: Load, client: str) -> None:
+        self._load = load
+        self._client = client
+        self._is_taken = True
+
+    def __call__(self) -> None:
+        """Give it back."""
+        if self._is_taken:
+            self._is_taken = False
+            self._load.release(self._client)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self()
 
 
 @final
@@ -31,6 +55,7 @@ class Load:
     def __init__(self, settings: HttpServerSettings, limits: Limits) -> None:
         self._settings = settings
         self._limits = limits
+        self._is_rated = settings.max_request_rate < math.inf
         self._rates = RateTable(settings.max_request_rate, settings.request_burst)
         self._running: Counter[str] = Counter()
         self._standing: Counter[str] = Counter()
@@ -46,15 +71,14 @@ class Load:
         """How many places the requests that stand open take."""
         return self._standing.total()
 
-    @contextmanager
-    def request(self, client: str) -> Generator[Callable[[], None]]:
-        """Count one request while the body runs, or until it calls what is yielded.
+    def request(self, client: str) -> Place:
+        """Count one request until its place is given back.
 
         Raises:
             HttpRefused: There are too many already.
         """
         settings = self._settings
-        wait = self._rates.take(client, trio.current_time())
+        wait = self._rates.take(client, trio.current_time()) if self._is_rated else 0
         if wait:
             raise _busy(
                 429, f"more than {settings.max_request_rate:g} requests per second (max_request_rate)", wait
@@ -67,19 +91,12 @@ class Load:
             raise _busy(503, f"{self._all} requests are being served (max_requests)", 1)
         self._running[client] += 1
         self._all += 1
-        is_counted = True
+        return Place(self, client)
 
-        def release() -> None:
-            nonlocal is_counted
-            if is_counted:
-                is_counted = False
-                self._all -= 1
-                _release(self._running, client, 1)
-
-        try:
-            yield release
-        finally:
-            release()
+    def release(self, client: str) -> None:
+        """A request of this client is over."""
+        self._all -= 1
+        _release(self._running, client, 1)
 
     @contextmanager
     def standing_request(self, client: str, places: int) -> Generator[None]:

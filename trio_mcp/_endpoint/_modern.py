@@ -34,7 +34,7 @@ from .._server._server import Server
 from .._server._service import Service
 from .._server._session import ServerSession
 from ._answer import PostAnswer
-from ._call import HttpCall, HttpOrigin, connected
+from ._call import HttpCall, HttpOrigin
 from ._load import Load
 
 __all__ = ["ModernRequests", "names_era"]
@@ -55,21 +55,31 @@ class ModernRequests:
     Args:
         server: The server.
         service: The run of it.
+        nursery: Where streams are written.
         settings: How answers are sent.
         load: Counts what is served.
     """
 
     def __init__(
-        self, server: Server[Any], service: Service[Any], settings: HttpServerSettings, load: Load
+        self,
+        server: Server[Any],
+        service: Service[Any],
+        nursery: trio.Nursery,
+        settings: HttpServerSettings,
+        load: Load,
     ) -> None:
         self._server = server
         self._service = service
+        self._nursery = nursery
         self._settings = settings
         self._load = load
         # Nothing of it belongs to a client: a modern request brings everything along.
         session: Dispatcher = ServerSession(server, service, service.background)
         self._dispatcher = InterposedDispatcher(session, server.middleware) if server.middleware else session
         self._exchanges: dict[Exchange, None] = {}
+        self._silent: dict[Exchange, PostAnswer] = {}  # in the order in which they began
+        self._has_begun = trio.lowlevel.ParkingLot()
+        self._known = frozenset(revision for revision in server.revisions if revision.is_modern)
         self._notifications = 0
         self._refusal: RequestError | None = None
         self._done = trio.lowlevel.ParkingLot()
@@ -114,12 +124,11 @@ class ModernRequests:
         """
         params = request.params or {}
         version = version_of(params)
-        known = {revision for revision in self._server.revisions if revision.is_modern}
-        if version is None or version in known or call.headers.get(PROTOCOL_VERSION) != version:
+        if version is None or version in self._known or call.headers.get(PROTOCOL_VERSION) != version:
             check_request_headers(
                 call.headers, request.method, params, self._server.marks_of(request.method, params)
             )
-        if not names_era(params):
+        if version is None and not names_era(params):
             rule = METHODS.get(request.method)
             if rule is not None and not rule.allows(Side.CLIENT, max(Revision)):
                 raise RequestError(METHOD_NOT_FOUND, f"{max(Revision)} has no method {request.method}")
@@ -130,42 +139,53 @@ class ModernRequests:
         settings = self._settings
         wants_stream = accepts(call.headers.get("accept"), EVENT_STREAM)
         may_stream = standing is not None or (wants_stream and not settings.json_only)
+        answer = PostAnswer(
+            call,
+            self._nursery,
+            self._server.limits,
+            self._server.middleware,
+            keep_alive=settings.keep_alive_interval,
+            may_stream=may_stream,
+        )
+        exchange = Exchange(request, HttpOrigin(call.principal), trio.current_time(), answer)
+        if standing is not None:
+            exchange.on_drain = standing.on_drain
+            if self._refusal is not None:
+                standing.on_drain()
+        exchange.start_clock()
+        call.on_gone = lambda: exchange.give_up("the client closed the response")
+        if call.is_gone:
+            call.on_gone()
+        self._exchanges[exchange] = None
+        if may_stream:
+            self._silent[exchange] = answer
+            if self._has_begun:
+                self._has_begun.unpark_all()
+        try:
+            reply = await reply_to(exchange, handler, self._server.limits)
+            if reply is not None:
+                await answer.finish(reply)
+        finally:
+            exchange.silenced = True
+            answer.close()
+            self._silent.pop(exchange, None)
+            del self._exchanges[exchange]
+            if self._done and not self._exchanges:
+                self._done.unpark_all()
 
-        def given_up() -> None:
-            exchange.give_up("the client closed the response")
+    async def show_life(self) -> None:
+        """Whoever waits long, and every proxy on the way, is shown that there is something to wait for.
 
-        async with connected(call, given_up) as nursery:
-            answer = PostAnswer(
-                call,
-                nursery,
-                self._server.limits,
-                self._server.middleware,
-                keep_alive=settings.keep_alive_interval,
-                may_stream=may_stream,
-            )
-            exchange = Exchange(request, HttpOrigin(call.principal), trio.current_time(), answer)
-            if standing is not None:
-                exchange.on_drain = standing.on_drain
-                if self._refusal is not None:
-                    standing.on_drain()
-            exchange.start_clock()
-            self._exchanges[exchange] = None
-            try:
-                if may_stream and settings.keep_alive_interval < float("inf"):
-                    nursery.start_soon(self._show_life, answer)
-                reply = await reply_to(exchange, handler, self._server.limits)
-                if reply is not None:
-                    await answer.finish(reply)
-            finally:
-                exchange.silenced = True
-                del self._exchanges[exchange]
-                if not self._exchanges:
-                    self._done.unpark_all()
-
-    async def _show_life(self, answer: PostAnswer) -> None:
-        """Whoever waits long, and every proxy on the way, is shown that there is something to wait for."""
-        await trio.sleep(self._settings.keep_alive_interval)
-        answer.stream()
+        One task does it for all requests, and runs as long as there may be some.
+        """
+        interval = self._settings.keep_alive_interval
+        while True:
+            while not self._silent:
+                await self._has_begun.park()
+            since = next(iter(self._silent)).received_at
+            await trio.sleep_until(since + interval)
+            while (oldest := next(iter(self._silent), None)) is not None and oldest.received_at <= since:
+                self._silent.pop(oldest).stream()
 
     async def notification(self, call: HttpCall, message: Notification) -> None:
         """Accept a notification. Whether its sender waits for its handler is up to the sender.

@@ -14,10 +14,10 @@ from typing import Any, Final, final
 
 import trio
 
-from .._channel import Incoming
+from .._channel import Origin
 from .._codec import _json
 from .._codec._json import is_object
-from .._codec._jsonrpc import Message, Notification, Request, RequestId, read_id
+from .._codec._jsonrpc import RequestId
 from .._core._headers import HeaderField
 from .._core._http_admission import EVENT_STREAM, HttpRefused, accepts
 from .._core._http_headers import LAST_EVENT_ID, SESSION_ID
@@ -25,13 +25,16 @@ from .._core._http_settings import HttpServerSettings
 from .._core._lifecycle import Agreement
 from .._core._sse import encode_sse_event
 from .._revisions import Revision
+from .._server._background import Background
 from .._server._server import Server
 from .._server._service import Service
 from .._server._shutdown import Shutdown
 from ._call import HttpCall, HttpOrigin, connected
 from ._event_store import EventStore
 from ._event_stream import EventStream
+from ._posted import Posted
 from ._session_channel import PostOrigin, SessionChannel
+from ._storing import Storing
 
 __all__ = ["LegacySession", "session_ended"]
 
@@ -81,6 +84,7 @@ class LegacySession:
         self._assumed = assumed
         self._event_type = event_type
         self.revision: Revision | None = None if assumed is None else assumed.revision
+        self._storing = None if store is None else Storing(store, id, self._forget_ended)
         self._standalone = self._new_stream(STANDALONE)
         self._channel = SessionChannel(f"HTTP session {id[:8]}…", self._standalone)
         self._streams: dict[int, EventStream] = {STANDALONE: self._standalone}
@@ -88,9 +92,7 @@ class LegacySession:
         self._posts = 0
         self._visits = 0
         self._scope = trio.CancelScope()
-        self._unstored: dict[EventStream, None] = {}
-        self._nursery: trio.Nursery | None = None
-        self._is_storing = False
+        self._background: Background | None = None
         self._has_ended = False
 
     def _new_stream(self, number: int) -> EventStream:
@@ -108,40 +110,35 @@ class LegacySession:
 
     # How long it lasts.
 
-    async def serve_session(
-        self,
-        service: Service[Any],
-        shutdown: Shutdown,
-        *,
-        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
-    ) -> None:
+    async def serve_session(self, service: Service[Any], shutdown: Shutdown) -> None:
         """Serve it until it is ended, or idle for too long, or `shutdown` says so."""
         try:
-            with self._scope:
-                async with trio.open_nursery() as self._nursery:
-                    await self._server.serve_one(
-                        service, self._channel, shutdown, assumed=self._assumed, task_status=task_status
-                    )
-                    self._nursery.cancel_scope.cancel(reason="the session has ended")
+            async with trio.open_nursery() as nursery:
+                self._begin(nursery.cancel_scope)
+                self._background = Background(nursery, f"the session with {self._channel.description}")
+                await self._server.serve_beside(
+                    self._background, service, self._channel, shutdown, assumed=self._assumed
+                )
+                nursery.cancel_scope.cancel(reason="the session has ended")
         except Exception:
             # The boundary of one session: whatever fails in it costs nobody else theirs.
             _log.exception("%s failed", self._channel.description)
         finally:
             self._has_ended = True
-            self._nursery = None
+            self._background = None
             for stream in (*self._streams.values(), *(stream for stream, _ in self._asking.values())):
                 stream.end()
             with trio.CancelScope(shield=True):  # both only tidy up
                 await self._channel.aclose()
-                await self._forget()
+                if self._storing is not None:
+                    await self._storing.forget(self._server.limits.goodbye_timeout)
 
-    async def _forget(self) -> None:
-        if self._store is not None:
-            try:
-                with trio.move_on_after(self._server.limits.goodbye_timeout):
-                    await self._store.forget(self.id)
-            except Exception:
-                _log.exception("the event store failed; it may keep events of a session that has ended")
+    def _begin(self, scope: trio.CancelScope) -> None:
+        """From here on it can be ended, or too long idle; what it was told before holds."""
+        scope.deadline = self._scope.deadline
+        if self._scope.cancel_called:
+            scope.cancel(reason="the session ended before it began")
+        self._scope = scope
 
     def end(self, reason: str) -> None:
         """End it: cancel what it serves. Never waits."""
@@ -166,36 +163,35 @@ class LegacySession:
 
     # POSTs.
 
-    async def post(
-        self, call: HttpCall, body: bytes, messages: Sequence[Message], headers: Sequence[HeaderField] = ()
-    ) -> None:
+    async def post(self, call: HttpCall, posted: Posted, headers: Sequence[HeaderField] = ()) -> None:
         """Take what a POST brings, and answer it.
 
         Args:
             call: The POST.
-            body: Its body.
-            messages: What is in it.
+            posted: What is in it.
             headers: What the answer says beside its own header fields, if it is a good one.
 
         Raises:
             HttpRefused: The session has ended.
         """
-        requests = [message for message in messages if isinstance(message, Request)]
         with self.visited():
             try:
-                if not requests:
-                    await self._take(call, body, messages)
-                    await call.respond(202)
+                if posted.requests:
+                    await self._answer(call, posted, headers)
                 else:
-                    await self._answer(call, body, messages, requests, headers)
+                    await self._take(call, posted)
+                    await call.respond(202)
             except (trio.BrokenResourceError, trio.ClosedResourceError):
                 raise session_ended() from None
 
-    async def _take(self, call: HttpCall, body: bytes, messages: Sequence[Message]) -> None:
-        cancelled = _cancelled_in(messages)
-        after = (lambda: self._gave_up(cancelled)) if cancelled else None
+    async def _take(self, call: HttpCall, posted: Posted) -> None:
         async with connected(call):
-            await self._channel.put(Incoming(body, HttpOrigin(call.principal)), after)
+            await self._put(posted, HttpOrigin(call.principal))
+
+    async def _put(self, posted: Posted, origin: Origin) -> None:
+        cancelled = posted.cancelled
+        after = (lambda: self._gave_up(cancelled)) if cancelled else None
+        await self._channel.put(posted.incoming(origin), after)
 
     def _gave_up(self, ids: Sequence[RequestId]) -> None:
         """Requests that were given up are never answered, unless they already are."""
@@ -207,19 +203,12 @@ class LegacySession:
                     stream.end()
                     self._forget_ended(stream)
 
-    async def _answer(
-        self,
-        call: HttpCall,
-        body: bytes,
-        messages: Sequence[Message],
-        requests: Sequence[Request],
-        headers: Sequence[HeaderField],
-    ) -> None:
+    async def _answer(self, call: HttpCall, posted: Posted, headers: Sequence[HeaderField]) -> None:
         self._posts += 1
         stream = self._new_stream(self._posts)
-        wants_stream = accepts(call.headers.get("accept"), EVENT_STREAM) and requests[0].method != "initialize"
+        wants_stream = accepts(call.headers.get("accept"), EVENT_STREAM) and not posted.begins
         may_stream = wants_stream and not self._settings.json_only
-        open_ids = {request.id for request in requests}
+        open_ids = {request.id for request in posted.requests}
         # An id that is in use stays with the POST that had it first; the peer refuses the second.
         mine = [id for id in open_ids if self._asking.setdefault(id, (stream, open_ids))[0] is stream]
 
@@ -238,9 +227,7 @@ class LegacySession:
         is_taken = has_begun = False
         try:
             async with connected(call):
-                cancelled = _cancelled_in(messages)
-                after = (lambda: self._gave_up(cancelled)) if cancelled else None
-                await self._channel.put(Incoming(body, origin), after)
+                await self._put(posted, origin)
                 is_taken = True
                 with trio.move_on_after(self._settings.keep_alive_interval if may_stream else math.inf):
                     await stream.wait_something()
@@ -251,7 +238,7 @@ class LegacySession:
                     await stream.deliver(call, 0, prime=self.can_prime)
                     await call.finish()
                 else:
-                    await self._answer_whole(call, stream, requests, headers)
+                    await self._answer_whole(call, stream, posted, headers)
         finally:
             if not is_taken:
                 answered()
@@ -260,13 +247,13 @@ class LegacySession:
             self._forget_ended(stream)
 
     async def _answer_whole(
-        self, call: HttpCall, stream: EventStream, requests: Sequence[Request], headers: Sequence[HeaderField]
+        self, call: HttpCall, stream: EventStream, posted: Posted, headers: Sequence[HeaderField]
     ) -> None:
         """Answer with one JSON object."""
         while (message := stream.sole_message()) is None and not stream.is_ended:
             await stream.wait_changed()
         if message is not None:
-            if requests[0].method == "initialize":
+            if posted.begins:
                 self.revision = _revision_in(message)
             await call.respond(200, message, () if self.has_failed else headers)
         elif self._has_ended:
@@ -344,52 +331,18 @@ class LegacySession:
         """Whether it is a session of HTTP+SSE."""
         return self._event_type is not None
 
-    async def take_as_2024(self, call: HttpCall, body: bytes) -> None:
+    async def take_as_2024(self, call: HttpCall, posted: Posted) -> None:
         """Take a message that was posted to a session of HTTP+SSE; it is answered on the session's stream."""
         try:
             async with connected(call):
-                await self._channel.put(Incoming(body, HttpOrigin(call.principal)))
+                await self._channel.put(posted.incoming(HttpOrigin(call.principal)))
                 await call.respond(202, b"Accepted", content_type="text/plain")
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             raise session_ended() from None
 
-    # Storing.
-
     def _store_soon(self, stream: EventStream) -> None:
-        if self._nursery is None:
-            return
-        self._unstored[stream] = None
-        if not self._is_storing:
-            self._is_storing = True
-            self._nursery.start_soon(self._store_events, name=f"storing events of {self._channel.description}")
-
-    async def _store_events(self) -> None:
-        """Store what is to be stored, and end. What fails is lost for clients that come back, and that is all."""
-        assert self._store is not None
-        try:
-            while self._unstored:
-                stream = next(iter(self._unstored))
-                del self._unstored[stream]
-                if not (events := stream.unstored()):
-                    continue
-                try:
-                    await self._store.append(self.id, stream.number, events)
-                except Exception:
-                    _log.exception("the event store failed; events of %s are lost", self._channel.description)
-                stream.mark_stored(events[-1][0])
-                self._forget_ended(stream)
-        finally:
-            self._is_storing = False
-
-
-def _cancelled_in(messages: Sequence[Message]) -> list[RequestId]:
-    """Return the ids of the requests that are given up."""
-    ids = [
-        read_id((message.params or {}).get("requestId"))
-        for message in messages
-        if isinstance(message, Notification) and message.method == "notifications/cancelled"
-    ]
-    return [id for id in ids if id is not None]
+        if self._storing is not None and self._background is not None:
+            self._storing.soon(stream, self._background)
 
 
 def _revision_in(answer: bytes) -> Revision | None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, final
 
+import attrs
 import trio
 
 from .._channel import Channel, Incoming, Origin, Outgoing, Received
-from .._errors import ConnectionLost
 from ._event_stream import EventStream
 
 __all__ = ["PostOrigin", "SessionChannel"]
@@ -48,6 +48,18 @@ class PostOrigin:
 
 
 @final
+@attrs.define(eq=False)
+class _Arrival:
+    message: Incoming
+    after: Callable[[], object] | None
+    is_taken: bool = False
+
+
+def _nothing() -> None:
+    pass
+
+
+@final
 class SessionChannel(Channel):
     """Takes what POSTs bring, and sorts what is said into the streams it belongs to. Waits for no client.
 
@@ -59,8 +71,11 @@ class SessionChannel(Channel):
     def __init__(self, description: str, standalone: EventStream) -> None:
         self._description = description
         self._standalone = standalone
-        self._put, self._taken = trio.open_memory_channel[tuple[Incoming, Callable[[], object] | None]](0)
+        self._arrivals: list[_Arrival] = []
         self._after: Callable[[], object] | None = None
+        self._taken = trio.lowlevel.ParkingLot()
+        self._wake: Callable[[], object] = _nothing
+        self._is_closed = False
 
     @property
     def description(self) -> str:
@@ -77,21 +92,48 @@ class SessionChannel(Channel):
         Raises:
             trio.BrokenResourceError: The session has ended.
         """
-        await self._put.send((message, after))
+        arrival = _Arrival(message, after)
+        self._arrivals.append(arrival)
+        self._wake()
+        try:
+            while not arrival.is_taken:
+                if self._is_closed:
+                    raise trio.BrokenResourceError("the session has ended")
+                await self._taken.park()
+        finally:
+            if not arrival.is_taken:
+                self._arrivals.remove(arrival)
 
-    async def receive(self) -> Sequence[Received]:
-        """Wait for the next message; see `Channel.receive`."""
+    def rests(self, wake: Callable[[], object]) -> bool:
+        """Nobody waits here while nothing comes; see `Channel.rests`."""
+        self._wake = wake
+        return True
+
+    def may_rest(self) -> bool:
+        """Whether nothing waits to be taken; see `Channel.may_rest`."""
         after, self._after = self._after, None
         if after is not None:
             after()
-        try:
-            message, self._after = await self._taken.receive()
-        except trio.ClosedResourceError:
-            raise ConnectionLost("the session has ended") from None
-        return (message,)
+        return not self._arrivals
+
+    async def receive(self) -> Sequence[Received]:
+        """Return the next message, or nothing if whoever brought it has gone; see `Channel.receive`."""
+        await trio.lowlevel.checkpoint()
+        if not self._arrivals:
+            return ()
+        arrival = self._arrivals.pop(0)
+        arrival.is_taken = True
+        self._after = arrival.after
+        self._taken.unpark_all()
+        return (arrival.message,)
 
     async def send(self, messages: Sequence[Outgoing]) -> None:
         """Sort messages into their streams. No checkpoint comes before that."""
+        self.send_nowait(messages)
+        await trio.lowlevel.checkpoint()
+
+    def send_nowait(self, messages: Sequence[Outgoing]) -> bool:
+        """Sort messages into their streams; see `Channel.send_nowait`."""
         for message in messages:
             origin = message.origin
             if not isinstance(origin, PostOrigin):
@@ -102,7 +144,7 @@ class SessionChannel(Channel):
                 origin.answered()
             else:
                 origin.spoken.put(message.data)
-        await trio.lowlevel.checkpoint()
+        return True
 
     def has_room(self, origin: Origin | None) -> bool:
         """Whether more may be said on a stream."""
@@ -117,5 +159,6 @@ class SessionChannel(Channel):
 
     async def aclose(self) -> None:
         """End it: what POSTs bring from now on is refused."""
-        self._taken.close()
+        self._is_closed = True
+        self._taken.unpark_all()
         await trio.lowlevel.checkpoint()

@@ -15,33 +15,31 @@ from urllib.parse import unquote_to_bytes
 import trio
 
 from .._core._headers import HeaderField, Headers
-from .._core._http_admission import HttpRefused
 from .._core._http_settings import HttpServerSettings
 from .._endpoint._call import Authenticate, HttpCall
 from .._endpoint._endpoint import Endpoint, open_endpoint
 from .._endpoint._event_store import EventStore
 from .._groups import sole_error
 from .._server._server import Server
+from ._body import RequestBody
 
-__all__ = ["AsgiApp", "AsgiScope", "McpASGI", "serve_asgi_request"]
+__all__ = ["AsgiCall", "AsgiScope", "McpASGI"]
 
 _log: Final = logging.getLogger("trio_mcp.http")
 
 AsgiScope: TypeAlias = MutableMapping[str, Any]
-AsgiReceive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
-AsgiSend: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-AsgiApp: TypeAlias = Callable[[AsgiScope, AsgiReceive, AsgiSend], Awaitable[None]]
+AsgiMessage: TypeAlias = MutableMapping[str, Any]
+AsgiReceive: TypeAlias = Callable[[], Awaitable[AsgiMessage]]
+AsgiSend: TypeAlias = Callable[[AsgiMessage], Awaitable[None]]
 
 _CLOSE: Final = (b"connection", b"close")
 
 
 @final
-class _AsgiCall(HttpCall):
+class AsgiCall(HttpCall):
     """One request of an ASGI server."""
 
-    def __init__(
-        self, scope: AsgiScope, receive: AsgiReceive, send: AsgiSend, settings: HttpServerSettings
-    ) -> None:
+    def __init__(self, scope: AsgiScope, send: AsgiSend, settings: HttpServerSettings) -> None:
         client = scope.get("client")
         root = str(scope.get("root_path") or "").rstrip("/")
         super().__init__(
@@ -53,76 +51,49 @@ class _AsgiCall(HttpCall):
             scheme=str(scope.get("scheme", "http")),
             root=root,
         )
-        self._receive = receive
         self._send = send
-        self._limit = settings.max_body_bytes
-        self._timeout = settings.body_timeout
         self._is_one_one = scope.get("http_version") in ("1.0", "1.1")
-        self._body: list[bytes] = []
-        self._size = 0
-        self._is_complete = False
-        self._is_gone = False
-        self._is_finished = False
-        self._changed = trio.lowlevel.ParkingLot()
+        self._body = RequestBody(settings, self.closing)
 
-    async def pump(self) -> None:
-        """Receive until the other side is gone. Keeps of the body what may be kept."""
-        while not self._is_gone:
-            message = await self._receive()
-            if message["type"] == "http.disconnect":
-                self._is_gone = True
-            elif message["type"] == "http.request":
-                data = bytes(message.get("body", b""))
-                self._size += len(data)
-                if self._size <= self._limit:
-                    self._body.append(data)
-                else:
-                    self._body.clear()
-                self._is_complete = not message.get("more_body", False)
-            self._changed.unpark_all()
+    def take(self, message: AsgiMessage) -> None:
+        """Take what the server says of the request."""
+        if message["type"] == "http.disconnect":
+            self._body.end()
+            self.gone()
+        elif message["type"] == "http.request":
+            is_complete = not message.get("more_body", False)
+            self._body.feed(bytes(message.get("body", b"")), is_complete=is_complete)
+
+    async def pump(self, receive: AsgiReceive) -> None:
+        """Receive until the other side is gone."""
+        while not self.is_gone:
+            self.take(await receive())
 
     async def read_body(self) -> bytes:
         length = self.headers.get("content-length")
-        if length is not None and length.isdigit() and int(length[:20]) > self._limit:
-            raise self._too_large(f"{length[:20]} bytes")
-        with trio.move_on_after(self._timeout) as deadline:
-            while not (self._is_complete or self._is_gone) and self._size <= self._limit:
-                await self._changed.park()
-        if self._size > self._limit:
-            raise self._too_large(f"more than {self._limit} bytes")
-        if self._is_complete:
-            body = b"".join(self._body)
-            self._body.clear()
-            return body
-        if deadline.cancelled_caught:
-            problem = f"the body did not arrive within {self._timeout:g} seconds (body_timeout)"
-            raise HttpRefused(408, problem, self._closing)
-        raise HttpRefused(400, "the client went away before its request was complete", self._closing)
-
-    def _too_large(self, what: str) -> HttpRefused:
-        return HttpRefused(413, f"a body of {what}; max_body_bytes is {self._limit}", self._closing)
+        if length is not None and length.isascii() and length.isdigit():
+            self._body.check_length(int(length[:20]))
+        return await self._body.read()
 
     @property
-    def _closing(self) -> tuple[HeaderField, ...]:
-        """What the rest of a body that nobody reads costs: the connection."""
+    def closing(self) -> tuple[HeaderField, ...]:
         return (_CLOSE,) if self._is_one_one else ()
 
-    async def wait_disconnected(self) -> None:
-        while not self._is_gone:
-            await self._changed.park()
-
     async def send_head(self, status: int, headers: Sequence[HeaderField]) -> None:
-        await self._send({"type": "http.response.start", "status": status, "headers": list(headers)})
+        await self._send_unless_gone({"type": "http.response.start", "status": status, "headers": list(headers)})
 
     async def send(self, data: bytes) -> None:
-        if self._is_gone:
+        await self._send_unless_gone({"type": "http.response.body", "body": data, "more_body": True})
+
+    async def finish(self, data: bytes = b"") -> None:
+        await self._send_unless_gone({"type": "http.response.body", "body": data, "more_body": False})
+
+    async def _send_unless_gone(self, message: AsgiMessage) -> None:
+        """Send a part of the answer. Once nobody reads it no part is sent any more, not even its end."""
+        if self.is_gone:
             await trio.lowlevel.checkpoint()
         else:
-            await self._send({"type": "http.response.body", "body": data, "more_body": True})
-
-    async def finish(self) -> None:
-        self._is_finished = True
-        await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+            await self._send(message)
 
 
 def _path_of(scope: AsgiScope, root: str) -> str:
@@ -134,25 +105,6 @@ def _path_of(scope: AsgiScope, root: str) -> str:
     if root and (path == root or path.startswith(f"{root}/")):
         path = path[len(root) :]
     return path or "/"
-
-
-async def serve_asgi_request(
-    endpoint: Endpoint, settings: HttpServerSettings, scope: AsgiScope, receive: AsgiReceive, send: AsgiSend
-) -> None:
-    """Answer one request of an ASGI server."""
-    call = _AsgiCall(scope, receive, send, settings)
-    error: BaseException | None = None
-    try:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(call.pump, name=f"receiving {call.method} {call.path}")
-            await endpoint.handle(call)
-            nursery.cancel_scope.cancel(reason="the request is answered")
-    except BaseExceptionGroup as group:
-        error = sole_error(group)
-        if error is None:
-            raise
-    if error is not None:
-        raise error
 
 
 @final
@@ -217,12 +169,27 @@ class McpASGI:
                 raise RuntimeError(
                     "McpASGI does not run: its host has no lifespan; enter McpASGI.running() there"
                 )
-            await serve_asgi_request(self._endpoint, self._settings, scope, receive, send)
+            await self._serve(self._endpoint, AsgiCall(scope, send, self._settings), receive)
         elif kind == "websocket":
             await receive()
             await send({"type": "websocket.close", "code": 1000})
         else:
             raise NotImplementedError(f"ASGI {kind} is not served")
+
+    @staticmethod
+    async def _serve(endpoint: Endpoint, call: AsgiCall, receive: AsgiReceive) -> None:
+        error: BaseException | None = None
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(call.pump, receive, name=f"receiving {call.method} {call.path}")
+                await endpoint.handle(call)
+                nursery.cancel_scope.cancel(reason="the request is answered")
+        except BaseExceptionGroup as group:
+            error = sole_error(group)
+            if error is None:
+                raise
+        if error is not None:
+            raise error
 
     async def _lifespan(self, receive: AsgiReceive, send: AsgiSend) -> None:
         await receive()

@@ -1,7 +1,9 @@
-"""Hypercorn under our own accept loop. The only module that knows Hypercorn; it is imported when a server starts.
+"""Hypercorn as what reads and writes HTTP on a connection. The only module that knows Hypercorn.
 
-Hypercorn's own `serve` lets one odd client end the whole server, and one that does not read hold up its end. So
-connections are accepted, guarded, bounded and ended here, and Hypercorn only reads and writes HTTP on each.
+Hypercorn's own `serve` lets one odd client end the whole server, one that does not read hold up its end, and
+every request start and stop a timer. So its HTTP/1.1 is given in another way what it asks of a server:
+connections are bounded and ended by `_connections`; a request is one task, and what comes for it is handed over
+without a channel; head and body go out together. It is imported when a server starts.
 """
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportMissingTypeStubs=false
@@ -9,109 +11,169 @@ connections are accepted, guarded, bounded and ended here, and Hypercorn only re
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable, Callable
 from typing import Any, Final, final
 
+import h11
 import trio
 from hypercorn.config import Config
-from hypercorn.protocol import ProtocolWrapper
-from hypercorn.protocol.h11 import H11Protocol
-from hypercorn.trio.tcp_server import TCPServer
+from hypercorn.events import Closed, Event, RawData, Updated
+from hypercorn.protocol.events import Request
+from hypercorn.protocol.h11 import STREAM_ID, H11Protocol
+from hypercorn.protocol.http_stream import HTTPStream
 from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import ConnectionState, LifespanState
-from hypercorn.utils import wrap_app
 
 from .._core._http_settings import HttpServerSettings
-from ._asgi import AsgiApp
-from ._guarded import GuardedStream, WireStream
+from .._endpoint._endpoint import Endpoint
+from ._asgi import AsgiCall
+from ._connections import Connection, OpenConnection
+from ._places import Places
+from ._wires import Wire
 
-__all__ = ["HypercornConnections"]
+__all__ = ["hypercorn_connections"]
 
 _log: Final = logging.getLogger("trio_mcp.http")
 
-MAX_BODY_QUEUE: Final = 10
-"""Pieces of a body that Hypercorn reads ahead."""
 
-
-async def _no_other_protocol(event: object) -> None:
-    """Stay with HTTP/1.1: a client cannot talk its way into HTTP/2 without TLS."""
+def hypercorn_connections(endpoint: Endpoint, settings: HttpServerSettings) -> OpenConnection:
+    """Return what makes connections on which Hypercorn speaks."""
+    config = Config()
+    config.keep_alive_max_requests = 1_000_000_000
+    config.h11_max_incomplete_size = settings.max_head_bytes
+    config.include_server_header = False
+    config.accesslog = None
+    config.errorlog = _log
+    return lambda wire, places: _HypercornConnection(wire, places, settings, endpoint, config)
 
 
 @final
-class _Connection(TCPServer):
+class _Protocol(H11Protocol):
+    """HTTP/1.1 on one connection, which no client can talk into HTTP/2 or a WebSocket."""
+
+    _held = b""
+
+    async def _check_protocol(self, event: h11.Request) -> None:
+        """Stay with HTTP/1.1."""
+
+    async def _create_stream(self, request: h11.Request) -> None:
+        """Begin a request: always one that is answered by HTTP."""
+        self.stream = HTTPStream(
+            self.app,
+            self.config,
+            self.context,
+            self.task_group,
+            self.ssl,
+            self.client,
+            self.server,
+            self.stream_send,
+            STREAM_ID,
+        )
+        await self.stream.handle(
+            Request(
+                stream_id=STREAM_ID,
+                headers=list(request.headers),
+                http_version=request.http_version.decode("ascii"),
+                method=request.method.decode("ascii").upper(),
+                raw_path=request.target,
+                state=self.connection_state,
+            )
+        )
+
+    async def _send_h11_event(self, event: Any) -> None:
+        """Send what an event makes of bytes: a head with what follows it, and nothing if it makes none."""
+        try:
+            data = self._held + (self.connection.send(event) or b"")
+        except h11.LocalProtocolError:
+            if self.connection.their_state != h11.ERROR:
+                raise
+            return
+        self._held = data if isinstance(event, h11.Response) else b""
+        if data and not self._held:
+            await self.send(RawData(data=data))
+
+
+@final
+class _HypercornConnection(Connection):
     """One connection."""
 
-    def _protocol_of(self) -> ProtocolWrapper:
-        return self._wrapper
-
-    def _take_protocol(self, wrapper: ProtocolWrapper) -> None:
-        if isinstance(wrapper.protocol, H11Protocol):
-            wrapper.protocol._check_protocol = _no_other_protocol  # type: ignore[method-assign]  # noqa: SLF001
-        self._wrapper = wrapper
-
-    protocol = property(_protocol_of, _take_protocol)  # pyright: ignore[reportAssignmentType] - Hypercorn sets it
-
-
-@final
-class HypercornConnections:
-    """Serves connections, one by one and apart from each other.
-
-    Args:
-        app: The ASGI application.
-        settings: How long what may take.
-    """
-
-    def __init__(self, app: AsgiApp, settings: HttpServerSettings) -> None:
-        config = Config()
-        config.alpn_protocols = ["http/1.1"]
-        config.keep_alive_timeout = settings.idle_timeout
-        config.keep_alive_max_requests = 1_000_000_000
-        config.max_app_queue_size = MAX_BODY_QUEUE
-        config.h11_max_incomplete_size = settings.max_head_bytes
-        config.ssl_handshake_timeout = settings.body_timeout
-        config.include_server_header = False
-        config.accesslog = None
-        config.errorlog = _log
-        self._config = config
+    def __init__(
+        self,
+        wire: Wire,
+        places: Places[Wire],
+        settings: HttpServerSettings,
+        endpoint: Endpoint,
+        config: Config,
+    ) -> None:
+        super().__init__(wire, places)
         self._settings = settings
-        framework: Any = app
-        self._app = wrap_app(framework, 0, "asgi")
+        self._endpoint = endpoint
         self._context = WorkerContext(None)
-        self._streams: set[WireStream] = set()
-        self._changed = trio.lowlevel.ParkingLot()
+        self._lingers = False
+        framework: Any = None  # never called: `spawn_app` knows what to do
+        tasks: Any = self
+        client = None if wire.client is None else (wire.client, 0)
+        self._protocol = _Protocol(
+            framework,
+            config,
+            self._context,
+            tasks,
+            ConnectionState(LifespanState({})),
+            wire.scheme == "https",
+            client,
+            None,
+            self._send,
+        )
 
-    def __len__(self) -> int:
-        return len(self._streams)
+    async def _read(self) -> None:
+        while data := await self.wire.receive():
+            await self._protocol.handle(RawData(data))
 
-    async def wait_place(self) -> None:
-        """Wait until there may be one more connection."""
-        while len(self._streams) >= self._settings.max_connections:
-            await self._changed.park()
+    async def _end(self) -> None:
+        await self._protocol.handle(Closed())
+        if self._lingers:
+            await self.wire.linger()
 
-    def enter(self, stream: WireStream) -> None:
-        """Count a connection that is about to be served."""
-        self._streams.add(stream)
+    async def _send(self, event: Event) -> None:
+        """Do what Hypercorn wants done with the connection."""
+        if isinstance(event, RawData):
+            try:
+                await self.wire.send(event.data)
+            except trio.BrokenResourceError:
+                self.stop_reading("the client is gone")
+                await self._protocol.handle(Closed())
+        elif isinstance(event, Closed):
+            # What it has not read of a request would make its system throw the answer away.
+            self._lingers = self._protocol.connection.their_state not in (h11.DONE, h11.MUST_CLOSE, h11.CLOSED)
+            self.stop_reading("the connection cannot be used again")
+            await self._protocol.handle(Closed())
+        elif isinstance(event, Updated):
+            if event.idle:
+                self.rest(sent_ahead=bool(self._protocol.connection.trailing_data[0]))
+            else:
+                self.work()
 
-    async def serve(self, stream: WireStream) -> None:
-        """Serve one connection until it ends. Whatever happens on it costs nobody else theirs."""
-        guarded: Any = GuardedStream(stream, self._settings.send_timeout)
+    async def spawn_app(
+        self,
+        app: object,
+        config: object,
+        scope: Any,
+        send: Callable[[Any], Awaitable[None]],
+    ) -> Callable[[Any], Awaitable[None]]:
+        """Start what answers a request, and return what takes the rest of it. Hypercorn calls both."""
+        del app, config
+        call = AsgiCall(scope, send, self._settings)
+        self._nursery.start_soon(self._serve, call, send, name="an HTTP request")
+
+        async def take(message: Any) -> None:  # noqa: ASYNC124 - Hypercorn awaits it
+            call.take(message)
+
+        return take
+
+    async def _serve(self, call: AsgiCall, send: Callable[[Any], Awaitable[None]]) -> None:
         try:
-            await _Connection(self._app, self._config, self._context, ConnectionState(LifespanState({})), guarded)
+            await self._endpoint.handle(call)
         except Exception:
-            # The boundary of one connection.
-            _log.exception("a connection failed")
-        finally:
-            self._streams.discard(stream)
-            self._changed.unpark_all()
-            await trio.aclose_forcefully(stream)
-
-    async def finish(self) -> None:
-        """Close what is idle, and let the rest finish what was begun."""
-        await self._context.terminated.set()
-        while self._streams:
-            await self._changed.park()
-
-    async def abort(self) -> None:
-        """Cut every connection: a write that nobody reads ignores being cancelled."""
-        for stream in tuple(self._streams):
-            await trio.aclose_forcefully(stream)
-        await trio.lowlevel.checkpoint()
+            # The boundary of one request.
+            _log.exception("%s %s failed", call.method, call.path)
+        await send(None)

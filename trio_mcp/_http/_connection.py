@@ -130,11 +130,15 @@ class HttpConnection:
         return b"".join([part for part in parts if part])
 
     async def _send(self, data: bytes, request: HttpRequest) -> None:
+        last = memoryview(data)[-SENT_AT_ONCE:]
         try:
-            await self._stream.send_all(data)
-            self._sent_all = True
+            if len(data) > len(last):
+                await self._stream.send_all(memoryview(data)[: -len(last)])
+            # Before and not after: until this task runs again, the server may have had it all for long.
             if request.on_sent is not None:
                 request.on_sent()
+            await self._stream.send_all(last)
+            self._sent_all = True
         except trio.BrokenResourceError:
             pass  # the server may have said why before it hung up: reading tells
 

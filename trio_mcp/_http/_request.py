@@ -23,7 +23,7 @@ class HttpRequest:
         target: Where it goes.
         headers: What it says of itself, beside `Host`, `Content-Length` and what the connection needs.
         body: What it carries.
-        on_sent: Called once its last byte is on its way, so that the server may have all of it.
+        on_sent: Called before its last bytes go, since from then on the server may have all of it.
     """
 
     method: str

@@ -52,8 +52,12 @@ class HttpResponse:
         """
         return await self._source.receive_some()
 
-    async def read(self, max_bytes: int) -> bytes:
+    async def read(self, max_bytes: int, limit: str = "max_bytes") -> bytes:
         """Wait for the whole body.
+
+        Args:
+            max_bytes: The largest body that is wanted.
+            limit: What sets that, for the error.
 
         Raises:
             RemoteProtocolError: It is larger than `max_bytes`.
@@ -68,7 +72,9 @@ class HttpResponse:
                     break
             else:
                 return bytes(body)
-        raise RemoteProtocolError(f"{self.request.target.origin} answered with more than {max_bytes} bytes")
+        raise RemoteProtocolError(
+            f"{self.request.target.origin} answered with more than {max_bytes} bytes ({limit})"
+        )
 
     async def read_excerpt(self, max_bytes: int) -> bytes:
         """Wait for the beginning of the body, or all of it. The rest is not wanted.

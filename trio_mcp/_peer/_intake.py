@@ -18,6 +18,7 @@ from typing import Any, Final, TypeAlias, final
 import attrs
 import trio
 
+from .._absent import ABSENT
 from .._channel import Channel, Incoming, Origin, Outgoing, Received, TooLarge
 from .._codec import _json
 from .._codec._jsonrpc import (
@@ -124,6 +125,10 @@ class Intake:
         self._received_at = trio.current_time()
         self._received.extend(received)
 
+    def may_rest(self) -> bool:
+        """Return whether nobody need wait in `receive`; see `Channel.may_rest`."""
+        return self._channel.may_rest()
+
     @property
     def must_wait(self) -> bool:
         """Whether `wait` is to be called before anything more is taken."""
@@ -172,7 +177,7 @@ class Intake:
 
     def _take(self, message: Incoming, scope: trio.CancelScope | None) -> Ready | None:
         try:
-            value = _json.decode(message.data)
+            value = _json.decode(message.data) if message.value is ABSENT else message.value
         except (ValueError, RecursionError) as error:
             if self._show is not None:
                 self._show(message.data)
@@ -182,7 +187,7 @@ class Intake:
             self._is_held_up = True
             self._received.appendleft(message)
             return None
-        if self._show is not None:
+        if self._show is not None and message.failure is None:  # a failure was on no wire
             self._show(message.data)
         if message.failure is not None:
             self._take_failure(value, message.failure)
@@ -234,7 +239,7 @@ class Intake:
         return None
 
     def _must_follow(self, value: dict[str, Any]) -> bool:
-        """Whether notifications before a message keep it back: there are too many, or it is a request."""
+        """Whether notifications that came before a message keep it back: too many of them, or it is a request."""
         if "id" in value:
             return self._notices.is_waking and "method" in value
         return value.get("method") != "notifications/cancelled" and self._notices.must_wait

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any, Final, TypeGuard, final
 
 import attrs
@@ -51,6 +51,7 @@ class Notices:
         calls: Knows which call a progress token belongs to.
         dispatcher: Handles everything but progress.
         limits: How long the queue may be, and how long it may hold up reading.
+        wake: Called when something is offered, if the task ends when it has emptied the queue.
 
     Attributes:
         dropped: How many notifications had to make room so far.
@@ -58,12 +59,19 @@ class Notices:
             two are begun in order.
     """
 
-    def __init__(self, calls: Calls, dispatcher: Dispatcher, limits: Limits) -> None:
+    def __init__(
+        self,
+        calls: Calls,
+        dispatcher: Dispatcher,
+        limits: Limits,
+        wake: Callable[[], bool] | None = None,
+    ) -> None:
         self._calls = calls
         self._dispatcher = dispatcher
         self._limits = limits
         self._queue: NoticeQueue[_CallProgress | _Other] = NoticeQueue(limits.max_notifications)
-        self._something = trio.lowlevel.ParkingLot()
+        self._something = trio.lowlevel.ParkingLot() if wake is None else None
+        self._wake = wake
         self._room = trio.lowlevel.ParkingLot()
         self._lagging = False
         self.is_waking = False
@@ -125,16 +133,23 @@ class Notices:
             if isinstance(dropped, _CallProgress):
                 dropped.call.forget_one()
         self._queue.push(key, notice)
-        if self._something:
-            self._something.unpark()
+        if self._wake_up():
             self.is_waking = True
 
+    def _wake_up(self) -> bool:
+        """Let the task that delivers look what there is. Returns whether it has not begun to."""
+        if self._wake is not None:
+            return self._wake()
+        return self._something is not None and bool(self._something.unpark())
+
     async def deliver(self) -> None:
-        """Run for ever: hand each notification on and wait until it is handled."""
+        """Hand each notification on and wait until it is handled: for ever, or until there is none left."""
         while True:
             self.is_waking = False
             match self._queue.first:
                 case None:
+                    if self._something is None:
+                        return
                     await self._something.park()
                 case _CallProgress(call=call):
                     await call.hand_over(self._pop_progress_of(call))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections.abc import Callable
 from itertools import islice
 from typing import Final, final
 
@@ -50,6 +50,7 @@ class Outbox:
 
     Args:
         max_bytes: How much may lie here before senders wait. One message of any size fits when that is free.
+        wake: Called when something is put, if the writer may be gone.
 
     Attributes:
         is_held: Whether the writer is not to be woken by what is put, because somebody is about to write it who
@@ -58,9 +59,9 @@ class Outbox:
             read.
     """
 
-    def __init__(self, max_bytes: int) -> None:
+    def __init__(self, max_bytes: int, wake: Callable[[], object] | None = None) -> None:
         self._max_bytes = max_bytes
-        self._entries: deque[OutboxEntry] = deque()
+        self._entries: list[OutboxEntry] = []
         self._bytes = 0
         self._urgent_bytes = 0
         self._being_written = False
@@ -70,8 +71,12 @@ class Outbox:
         self.is_overfull = False
         self._room = trio.lowlevel.ParkingLot()
         self._urgent_room = trio.lowlevel.ParkingLot()
-        self._something = trio.lowlevel.ParkingLot()
         self._nothing = trio.lowlevel.ParkingLot()
+        self._something: trio.lowlevel.ParkingLot | None = None
+        if wake is None:
+            self._something = trio.lowlevel.ParkingLot()
+            wake = self._something.unpark
+        self._wake = wake
 
     @property
     def size(self) -> int:
@@ -116,8 +121,7 @@ class Outbox:
 
     def wake_writer(self) -> None:
         """Let the writer look what there is."""
-        if self._something:
-            self._something.unpark()
+        self._wake()
 
     def release(self) -> None:
         """Whoever has held it will not write after all: the writer does."""
@@ -152,7 +156,7 @@ class Outbox:
         return False
 
     def first(self) -> list[OutboxEntry]:
-        """Return as much as goes to the transport at once, which stays; nothing while something is written."""
+        """Return as much as goes to the transport at once, which stays; nothing during another write."""
         entries = self._entries
         if not entries or self._being_written:
             return []
@@ -169,8 +173,9 @@ class Outbox:
     def remove_first(self, count: int, *, has_rest: bool) -> None:
         """The transport has taken so many entries; the rest of the last one perhaps not yet."""
         entries = self._entries
-        for _ in range(count):
-            self._uncount(entries.popleft())
+        for entry in islice(entries, count):
+            self._uncount(entry)
+        del entries[:count]
         self._being_written = self._has_rest = has_rest
         if has_rest:
             self.wake_writer()
@@ -186,14 +191,23 @@ class Outbox:
             self._being_written = False
         self._after_leaving()
         while not (self._has_rest or self._entries):
+            assert self._something is not None, "a writer that is woken finds something"
             await self._something.park()
         taken = self.first()
-        for _ in taken:
-            self._uncount(self._entries.popleft())
+        for entry in taken:
+            self._uncount(entry)
+        del self._entries[: len(taken)]
         self._being_written = True
         self._has_rest = False
         self._after_leaving()
         return taken
+
+    def may_rest(self) -> bool:
+        """Say that what was taken is on the wire, and return whether nothing is left to take."""
+        if not self._has_rest:
+            self._being_written = False
+        self._after_leaving()
+        return not (self._has_rest or self._entries)
 
     async def wait_empty(self) -> None:
         """Wait until everything is on the wire. Does not checkpoint if it is."""

@@ -5,9 +5,10 @@
          <── the writer, if it does not  <── the outbox <── calls, notifications, answers, cancellations
 
 Who owns what: `open_peer` owns the nursery. The writer and the notification task are shielded and end with
-`aclose`, so that a body that is being cancelled can still say goodbye. Workers and exchanges are not shielded; if
-they are cancelled, a shielded task goes on reading. Callers wait in their own tasks and own nothing here but an
-entry in a table.
+`aclose`, so that a body that is being cancelled can still say goodbye. Workers and exchanges are not shielded;
+if they are cancelled, a shielded task goes on reading. At a channel that can wake them (`Channel.may_rest`) all
+of these are there only while there is something to do. Callers wait in their own tasks and own nothing here but
+their entry in a table.
 
 Knows no tools, no resources, no eras and no transports.
 """
@@ -25,7 +26,7 @@ import trio
 from .._channel import Channel, Origin, Outgoing
 from .._codec._jsonrpc import Encoded, Notification, RequestId, encode_notification
 from .._errors import SERVER_BUSY, ConnectionLost, LocalProtocolError, RequestError
-from .._groups import shield_started, sole_error
+from .._groups import sole_error
 from .._limits import Limits
 from ._calls import Calls
 from ._dispatcher import Dispatcher
@@ -36,6 +37,7 @@ from ._interposed import InterposedDispatcher, interpose, interpose_batch, notif
 from ._middleware import Message, Middleware
 from ._notices import Notices
 from ._outbox import Outbox, OutboxEntry
+from ._servants import Servants
 from ._workers import Workers
 
 __all__ = ["OnFailure", "OnFrame", "OnNotice", "Peer", "PeerStatistics", "open_peer"]
@@ -89,10 +91,12 @@ class Peer:
         self._middleware = middleware
         self._limits = limits
         self._on_frame = on_frame
-        self._outbox = Outbox(limits.max_outbox_bytes)
+        self._servants = Servants(nursery, channel.description)
+        self._rests = channel.rests(self._wake_reader)
+        self._outbox = Outbox(limits.max_outbox_bytes, self._wake_writer if self._rests else None)
         changed = trio.lowlevel.ParkingLot()
         self._calls = Calls(channel, self._outbox, self._put, limits, changed)
-        self._notices = Notices(self._calls, dispatcher, limits)
+        self._notices = Notices(self._calls, dispatcher, limits, self._wake_notices if self._rests else None)
         self._exchanges = Exchanges(
             nursery, dispatcher, self, self._outbox, self._put, self._calls, limits, changed
         )
@@ -116,17 +120,18 @@ class Peer:
             self._outbox,
             limits,
             name=f"serving {channel.description}",
+            keeps_idle=not self._rests,
             flush=self._flush,
             on_end=self._end_reading,
-            on_cancelled=self._read_on,
+            on_cancelled=self._wake_reader,
         )
-        self._service = trio.CancelScope()
-        self._servants: trio.Nursery | None = None
-        self._input_ended = trio.Event()
+        # Set when no message will come any more, or its owner does not wait.
+        self.input_ended: trio.Event = trio.Event()
         self._end: ConnectionLost | None = None  # why nothing comes any more
         self._lost: ConnectionLost | None = None  # why nothing goes any more either
         self._closing = False
-        self._closed = trio.Event()
+        self._closed: trio.Event | None = None  # for those who close while somebody closes
+        self._is_closed = False
 
     # What the floor above says.
 
@@ -311,7 +316,7 @@ class Peer:
 
     async def wait_input_ended(self) -> None:
         """Wait until no message will come any more."""
-        await self._input_ended.wait()
+        await self.input_ended.wait()
 
     @property
     def end(self) -> ConnectionLost | None:
@@ -331,16 +336,23 @@ class Peer:
 
     # The tasks of the connection.
 
-    async def _run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Write and deliver notifications until `aclose`."""
-        with self._service:
-            async with trio.open_nursery() as nursery:
-                self._servants = nursery
-                nursery.start_soon(self._write, name=f"writing to {self._channel.description}")
-                nursery.start_soon(self._notices.deliver, name=f"notifications of {self._channel.description}")
-                self._workers.start()
-                task_status.started()
-                shield_started(self._service)
+    def _begin(self) -> None:
+        """Start them, unless they are started when there is something to do."""
+        self._wake_reader()
+        if not self._rests:
+            self._wake_writer()
+            self._wake_notices()
+
+    def _wake_reader(self) -> None:
+        """Let somebody read. What is left of workers that were cancelled may still have something to hear."""
+        if not self._workers.wake():
+            self._servants.wake(self._read, "reading from")
+
+    def _wake_writer(self) -> None:
+        self._servants.wake(self._write, "writing to")
+
+    def _wake_notices(self) -> bool:
+        return self._servants.wake(self._notices.deliver, "notifications of")
 
     def _flush(self) -> None:
         """Write what is ready, as far as the wire takes it now; the writer does the rest."""
@@ -360,7 +372,7 @@ class Peer:
 
     async def _write(self) -> None:
         try:
-            while True:
+            while not (self._rests and self._outbox.may_rest()):
                 taken = await self._outbox.take()
                 self._mark_written(taken)
                 await self._channel.send([entry.message for entry in taken])
@@ -374,11 +386,6 @@ class Peer:
             if self._on_frame is not None:
                 self._show("sent", entry.message.data)
 
-    def _read_on(self) -> None:
-        """The workers were cancelled, and what is left of them may still have something to say and to hear."""
-        if self._servants is not None and self._service.shield and not self._closing:
-            self._servants.start_soon(self._read, name=f"reading from {self._channel.description}")
-
     async def _read(self) -> None:
         try:
             while True:
@@ -387,6 +394,8 @@ class Peer:
                     self._exchanges.start(ready)
                 elif self._intake.must_wait:
                     await self._intake.wait()
+                elif self._intake.may_rest():
+                    return
                 else:
                     await self._intake.receive()
         except (trio.EndOfChannel, ConnectionLost, trio.ClosedResourceError, trio.BrokenResourceError) as error:
@@ -426,7 +435,7 @@ class Peer:
         if self._end is None and not self._closing:
             self._end = why
             self._calls.fail_all(why.renewed)
-        self._input_ended.set()
+        self.input_ended.set()
 
     def _lose(self, why: ConnectionLost) -> None:
         """The connection is gone in both directions."""
@@ -462,9 +471,11 @@ class Peer:
     def _let_go(self) -> None:
         self._outbox.close()
         self._workers.end()
-        self._service.cancel(reason="the connection was closed")
-        self._input_ended.set()
-        self._closed.set()
+        self._servants.end("the connection was closed")
+        self.input_ended.set()
+        self._is_closed = True
+        if self._closed is not None:
+            self._closed.set()
 
     async def aclose(self) -> None:
         """Say goodbye and let go of the connection; the channel itself is its owner's to close.
@@ -481,7 +492,11 @@ class Peer:
             with trio.move_on_after(self._limits.goodbye_timeout, shield=True):
                 await self._outbox.wait_empty()
             self._let_go()
-        await self._closed.wait()
+        if self._is_closed:
+            await trio.lowlevel.checkpoint()
+        else:
+            self._closed = self._closed or trio.Event()
+            await self._closed.wait()
 
 
 @asynccontextmanager
@@ -514,7 +529,7 @@ async def open_peer(
     try:
         async with trio.open_nursery() as nursery:
             peer = Peer(channel, dispatcher, nursery, limits, on_frame, middleware, on_notice, on_failure)
-            await nursery.start(peer._run)  # noqa: SLF001 - the peer's owner
+            peer._begin()  # noqa: SLF001 - the peer's owner
             try:
                 yield peer
             finally:

@@ -1,7 +1,7 @@
 """A coroutine that runs in the task of another one, and tells when it has to wait for the first time.
 
-Most requests are served without waiting for anything. Whoever has read one can serve it on the spot, and only if
-it turns out to wait has somebody else to go on with the reading. Nothing here knows of requests.
+Most requests are served without waiting for anything. Whoever has read one can serve it on the spot, and only
+if it turns out to wait has somebody else to go on with the reading. Nothing here knows of requests.
 """
 
 from __future__ import annotations

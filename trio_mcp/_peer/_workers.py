@@ -1,18 +1,19 @@
 """The tasks that read one connection and serve what they read.
 
 One of them leads: it reads, takes what has come, and serves the requests in it one after another, on the spot.
-Most are served without waiting for anything, and then no other task takes part, nor any turn of the event loop. A
-request that has to wait keeps the task that has begun it, and another one leads from then on: one that is idle,
-or a new one.
+Most are served without waiting for anything, and then no other task takes part, nor any turn of the event loop.
+A request that has to wait keeps the task that has begun it, and another one leads from then on: one that has
+nothing to do, or a new one.
 
-Each task has one cancel scope for all that it serves, until that is cancelled. Cancelled from outside, the tasks
-end like whatever they serve; who goes on reading then is their owner's business.
+Each task has one cancel scope for all that it serves, until that is cancelled. Cancelled from outside, the
+tasks end like whatever they serve; who goes on reading then is their owner's business.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextvars import copy_context
 from typing import Final, final
 
 import attrs
@@ -29,7 +30,7 @@ from ._steps import Steps
 __all__ = ["Workers"]
 
 MAX_IDLE: Final = 8
-"""How many tasks with nothing to do are kept until they are needed. Waking one costs less than starting one."""
+"""How many tasks with nothing to do are kept until they are needed: waking one costs less than starting one."""
 
 SERVED_AT_ONCE: Final = 64
 """After how many requests that were served on the spot others get a turn."""
@@ -62,6 +63,7 @@ class Workers:
         outbox: Where their answers go.
         limits: How large an answer may be.
         name: What they are called.
+        keeps_idle: Whether tasks with nothing to do are kept for when they are needed.
         flush: Writes what lies in the outbox, and lets its writer go on.
         on_end: Called with why nothing comes any more.
         on_cancelled: Called when none of them will read any more, because they were cancelled from outside.
@@ -76,6 +78,7 @@ class Workers:
         limits: Limits,
         *,
         name: str,
+        keeps_idle: bool,
         flush: Callable[[], None],
         on_end: Callable[[Exception], None],
         on_cancelled: Callable[[], None],
@@ -89,15 +92,23 @@ class Workers:
         self._flush = flush
         self._on_end = on_end
         self._on_cancelled = on_cancelled
+        self._max_idle = MAX_IDLE if keeps_idle else 0
+        self._variables = copy_context()
         self._is_led = False
         self._has_ended = False
         self._reading: trio.CancelScope | None = None  # of the task that waits for messages
         self._idle: list[trio.lowlevel.Task] = []
         self._served = 0
 
-    def start(self) -> None:
-        """Begin to read."""
-        self._nursery.start_soon(self._work, name=self._name)
+    def wake(self) -> bool:
+        """Let one of them read. Returns whether one will: not if they were cancelled or ended. Never waits."""
+        if not (self._is_led or self._has_ended):
+            self._start()
+        return not self._has_ended
+
+    def _start(self) -> None:
+        # Whatever wakes them, they run with the context variables of whoever has opened the connection.
+        self._variables.run(lambda: self._nursery.start_soon(self._work, name=self._name))
 
     def end(self) -> None:
         """Read no more. What is being served goes on. Never waits."""
@@ -175,7 +186,7 @@ class Workers:
     async def _lead(self) -> bool:
         """Wait until nobody else leads, and lead. Returns whether there is anything left to do for this task."""
         while self._is_led and not self._has_ended:
-            if len(self._idle) == MAX_IDLE:
+            if len(self._idle) == self._max_idle:
                 return False
             task = trio.lowlevel.current_task()
 
@@ -195,7 +206,7 @@ class Workers:
         if self._idle:
             trio.lowlevel.reschedule(self._idle.pop())
         else:
-            self.start()
+            self._start()
 
     def _next(self, scope: trio.CancelScope) -> Ready | None:
         """Return the next request that has come already, if others need no turn before it. Only for who leads."""
@@ -214,6 +225,9 @@ class Workers:
                 await trio.lowlevel.checkpoint()
             elif self._intake.must_wait:
                 await self._intake.wait()
+            elif self._intake.may_rest():
+                self._is_led = False
+                return False
             else:
                 await self._intake.receive()
         except trio.Cancelled:

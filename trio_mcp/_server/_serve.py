@@ -11,7 +11,7 @@ import trio
 
 from .._bindings._stdio_server import open_stdio_channel
 from .._channel import Channel
-from .._core._http_settings import HttpServerSettings
+from .._core._http_settings import HttpHost, HttpServerSettings
 from .._limits import Limits
 from .._peer._peer import OnFrame, Peer
 from ._shutdown import Shutdown
@@ -33,7 +33,9 @@ INTERRUPTED: Final = 128 + signal.SIGINT
 class RunsHttp(Protocol):
     """Runs a program that serves HTTP."""
 
-    def __call__(self, server: Any, *, host: str, port: int, settings: HttpServerSettings | None) -> None:
+    def __call__(
+        self, server: Any, *, host: str, port: int, http: HttpHost, settings: HttpServerSettings | None
+    ) -> None:
         """Run until a signal ends it."""
         ...
 
@@ -46,10 +48,10 @@ def register_http(runner: RunsHttp) -> None:
     _http_runners[:] = [runner]
 
 
-def run_http(server: Any, *, host: str, port: int, settings: HttpServerSettings | None) -> None:
+def run_http(server: Any, *, host: str, port: int, http: HttpHost, settings: HttpServerSettings | None) -> None:
     """Run a program that serves HTTP and obeys signals; see `Server.run`."""
     (runner,) = _http_runners
-    runner(server, host=host, port=port, settings=settings)
+    runner(server, host=host, port=port, http=http, settings=settings)
 
 
 class Servable(Protocol):
@@ -78,7 +80,7 @@ async def serve_until_end(peer: Peer, shutdown: Shutdown) -> None:
     A second reason to end leaves no time for that: a client that has closed its input and then asks the process
     to terminate will kill it next, and cleanup must have run by then.
     """
-    await _first(peer.wait_input_ended, shutdown.wait_drain)
+    await shutdown.wait_drain_or(peer.input_ended)
     await _first(peer.drain, shutdown.wait_drain if peer.end is not None else shutdown.wait_abort)
     if shutdown.is_aborting:
         peer.abort()
@@ -137,7 +139,13 @@ class Serves(Protocol):
 
 
 def run_until_signal(serve: Serves) -> None:
-    """Run a program that serves, until it has nothing to serve any more or a signal ends it.
+    """Run a program that serves: ``run_until_signal(partial(serve_http, server, unix_path="mcp.sock"))``.
+
+    It ends when it has nothing to serve any more, or by a signal: SIGTERM lets handlers finish within
+    `Limits.drain_timeout`, a second one or SIGINT cancels them at once. `Server.run` is this for the usual cases.
+
+    Args:
+        serve: Serves until the `Shutdown` says when to end.
 
     Raises:
         SystemExit: With status 130 after SIGINT.

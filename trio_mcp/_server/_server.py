@@ -13,7 +13,7 @@ from typing_extensions import TypeVar
 
 from .._channel import Channel
 from .._core._header_marks import HeaderMark
-from .._core._http_settings import HttpServerSettings
+from .._core._http_settings import HttpHost, HttpServerSettings
 from .._core._lifecycle import Agreement
 from .._core._sealing import Sealer
 from .._limits import Limits
@@ -29,7 +29,7 @@ from ..types import (
     ToolsCapability,
 )
 from ._application import MethodHandler
-from ._background import open_background
+from ._background import Background, open_background
 from ._caching import CacheHint
 from ._changes import ChangeHub, ListKind
 from ._completion import Completer
@@ -374,17 +374,32 @@ class Server(ToolOffers, PromptOffers, ResourceOffers, Generic[StateT]):
         channel: Channel,
         shutdown: Shutdown,
         *,
-        assumed: Agreement | None = None,
         on_frame: OnFrame | None = None,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
         """Serve one client of a running server, until it goes or `shutdown` says so."""
         async with open_background(f"the session with {channel.description}") as background:
-            session = ServerSession(self, service, background, assumed)
-            opening = open_peer(channel, session, self._limits, on_frame=on_frame, middleware=self._middleware)
-            async with session.subscriptions.connected(opening) as peer:
-                task_status.started()
-                await serve_until_end(peer, shutdown)
+            await self.serve_beside(
+                background, service, channel, shutdown, on_frame=on_frame, task_status=task_status
+            )
+
+    async def serve_beside(
+        self,
+        background: Background,
+        service: Service[StateT | None],
+        channel: Channel,
+        shutdown: Shutdown,
+        *,
+        assumed: Agreement | None = None,
+        on_frame: OnFrame | None = None,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Serve one client of a running server, whose background tasks somebody else owns."""
+        session = ServerSession(self, service, background, assumed)
+        opening = open_peer(channel, session, self._limits, on_frame=on_frame, middleware=self._middleware)
+        async with session.subscriptions.connected(opening) as peer:
+            task_status.started()
+            await serve_until_end(peer, shutdown)
 
     def run(
         self,
@@ -392,6 +407,7 @@ class Server(ToolOffers, PromptOffers, ResourceOffers, Generic[StateT]):
         *,
         host: str = "127.0.0.1",
         port: int = 8000,
+        http: HttpHost = "hypercorn",
         settings: HttpServerSettings | None = None,
     ) -> None:
         """Run a program that is this server, until its client goes or a signal ends it.
@@ -406,6 +422,7 @@ class Server(ToolOffers, PromptOffers, ResourceOffers, Generic[StateT]):
             host: The address to listen on, for HTTP. Only this machine can reach the default; others need to be
                 let in by `HttpServerSettings.allowed_hosts` as well.
             port: The port, for HTTP.
+            http: What reads and writes HTTP: ``"hypercorn"``, or the faster ``"lean"``; see `serve_http`.
             settings: What is served over HTTP, and to whom.
 
         Raises:
@@ -418,6 +435,6 @@ class Server(ToolOffers, PromptOffers, ResourceOffers, Generic[StateT]):
         elif transport in ("streamable-http", "sse"):
             if transport == "sse":
                 settings = attrs.evolve(settings or HttpServerSettings(), sse=True)
-            run_http(self, host=host, port=port, settings=settings)
+            run_http(self, host=host, port=port, http=http, settings=settings)
         else:
             raise ValueError(f"transport must be 'stdio', 'streamable-http' or 'sse', not {transport!r}")

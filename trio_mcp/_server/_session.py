@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Hashable
 from typing import Any, Final, Literal, final
 
 import trio
@@ -58,14 +58,8 @@ class ServerSession:
         self._lifecycle = ServerLifecycle(application.revisions, assumed)
         self._answering = Answering(application, service.parking, self)
         self.subscriptions = Subscriptions(
-            application.changes, application.capabilities, application.limits, self._answering.written
+            application.changes, application.capabilities, application.limits, background, self._answering.written
         )
-        self._on_the_spot: Final[Mapping[str, Callable[[Request, Agreement], Mapping[str, Any]]]] = {
-            "initialize": self._initialize,
-            "ping": _pong,
-            "server/discover": self._discover,
-            "logging/setLevel": self._set_log_level,
-        }
 
     @property
     def accepts_batches(self) -> bool:
@@ -94,9 +88,9 @@ class ServerSession:
         """Decide who serves a request; see `Dispatcher.route`."""
         del origin
         agreement = self._lifecycle.agree(request)
-        answer_now = self._on_the_spot.get(request.method)
-        if answer_now is not None:
-            return answer_now(request, agreement)
+        answer = self._answer_on_the_spot(request, agreement)
+        if answer is not None:
+            return answer
         handler = self._application.handler_for(request.method)
         if handler is not None:
             return self._answering.by(handler, agreement)
@@ -131,7 +125,21 @@ class ServerSession:
 
     # What is answered on the spot.
 
-    def _initialize(self, request: Request, _: Agreement) -> Mapping[str, Any]:
+    def _answer_on_the_spot(self, request: Request, agreement: Agreement) -> Answer | None:
+        match request.method:
+            case "initialize":
+                return self._initialize(request)
+            case "ping":
+                return {}
+            case "server/discover":
+                return self._discover(agreement)
+            case "logging/setLevel":
+                self._set_log_level(request)
+                return {}
+            case _:
+                return None
+
+    def _initialize(self, request: Request) -> Answer:
         read_params(request.params or {}, types.InitializeRequestParams)
         revision = self._lifecycle.initialize(request).revision
         application = self._application
@@ -145,7 +153,7 @@ class ServerSession:
         )
         return to_wire(result, revision)
 
-    def _discover(self, _: Request, agreement: Agreement) -> Mapping[str, Any]:
+    def _discover(self, agreement: Agreement) -> Answer:
         hint = self._application.cache_hint("server/discover")
         result = types.DiscoverResult(
             ttl_ms=hint.ttl_ms,
@@ -156,10 +164,5 @@ class ServerSession:
         )
         return self._answering.plain(result, agreement.revision)
 
-    def _set_log_level(self, request: Request, _: Agreement) -> Mapping[str, Any]:
+    def _set_log_level(self, request: Request) -> None:
         self._lifecycle.set_log_level(read_params(request.params or {}, types.SetLevelRequestParams).level)
-        return {}
-
-
-def _pong(_: Request, __: Agreement) -> Mapping[str, Any]:
-    return {}

@@ -19,6 +19,7 @@ class Shutdown:
     def __init__(self) -> None:
         self._draining = trio.Event()
         self._aborting = trio.Event()
+        self._ended_by_drain: set[trio.Event] = set()
 
     @property
     def is_draining(self) -> bool:
@@ -33,10 +34,12 @@ class Shutdown:
     def drain(self) -> None:
         """Take no new requests, let handlers finish within `Limits.drain_timeout`, cancel the rest, end."""
         self._draining.set()
+        for event in self._ended_by_drain:
+            event.set()
 
     def abort(self) -> None:
         """Cancel every handler now, run its cleanup, end. No answer is sent any more."""
-        self._draining.set()
+        self.drain()
         self._aborting.set()
 
     async def wait_drain(self) -> None:
@@ -46,3 +49,16 @@ class Shutdown:
     async def wait_abort(self) -> None:
         """Wait until serving is to end at once."""
         await self._aborting.wait()
+
+    async def wait_drain_or(self, event: trio.Event) -> None:
+        """Wait until serving is to end, or an event is set; it is set in either case.
+
+        A server with many clients waits here for each of them, with nothing but the event.
+        """
+        if self.is_draining:
+            event.set()
+        self._ended_by_drain.add(event)
+        try:
+            await event.wait()
+        finally:
+            self._ended_by_drain.discard(event)

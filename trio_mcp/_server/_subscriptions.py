@@ -27,11 +27,11 @@ from .._errors import (
     LocalProtocolError,
     RequestError,
 )
-from .._groups import sole_error
 from .._limits import Limits
 from .._peer._exchange import Answer, Exchange, Standing
 from .._peer._peer import Peer
 from .._revisions import SUBSCRIPTION_ID_KEY, Revision
+from ._background import Background
 from ._changes import LIST_CHANGES, Change, ChangeHub, Receiver, resource_change
 from ._params import read_params
 
@@ -50,6 +50,7 @@ class Subscriptions:
         hub: Says what changes.
         capabilities: Returns what the server can do, as it stands.
         limits: How many subscriptions there may be.
+        background: Where changes are told, for as long as the connection.
         written: Writes a result for a revision.
     """
 
@@ -58,9 +59,11 @@ class Subscriptions:
         hub: ChangeHub,
         capabilities: Callable[[], types.ServerCapabilities],
         limits: Limits,
+        background: Background,
         written: Callable[[object, Revision], Answer],
     ) -> None:
         self._hub = hub
+        self._background = background
         self._capabilities = capabilities
         self._limits = limits
         self._written = written
@@ -68,7 +71,7 @@ class Subscriptions:
         self._uris: dict[str, int] = {}
         self._uri_bytes = 0
         self._receiver: Receiver | None = None
-        self._start: Callable[[], None] | None = None
+        self._peer: Peer | None = None
         self._is_telling = False
 
     # What the connection says.
@@ -82,26 +85,15 @@ class Subscriptions:
         Args:
             opening: Opens the connection.
         """
-        error: BaseException | None = None
         # There is a receiver before the first message is read, so that no change falls between the two.
         with self._hub.receiver(self._wake) as self._receiver:
             async with opening as peer:
+                self._peer = peer
+                self._wake()
                 try:
-                    async with trio.open_nursery() as nursery:
-                        # Changes are noted by whatever task makes them, whose context variables are its own.
-                        self._start = lambda: Variables().run(nursery.start_soon, self._tell, peer)
-                        self._wake()
-                        try:
-                            yield peer
-                        finally:
-                            self._start = None
-                            nursery.cancel_scope.cancel()
-                except BaseExceptionGroup as group:
-                    error = sole_error(group)
-                    if error is None:
-                        raise
-                if error is not None:
-                    raise error  # outside the handler, so that its context stays its own
+                    yield peer
+                finally:
+                    self._peer = None
 
     def declared(self, capabilities: types.ServerCapabilities) -> None:
         """The handshake has declared this to the client; what was not declared is not sent."""
@@ -165,9 +157,10 @@ class Subscriptions:
 
     def _wake(self) -> None:
         """There is something to say; start saying it, unless that has begun or the connection has not."""
-        if self._start is not None and not self._is_telling:
+        if self._peer is not None and not self._is_telling:
             self._is_telling = True
-            self._start()
+            # Changes are noted by whatever task makes them, whose context variables are its own.
+            Variables().run(self._background.start_soon, self._tell, self._peer)
 
     async def _tell(self, peer: Peer) -> None:
         """Say what is to be said, as fast as the client takes it."""

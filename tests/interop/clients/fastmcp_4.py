@@ -1,7 +1,7 @@
-"""A client on FastMCP 4: ``fastmcp_4.py MODE MARKER COMMAND…``; says what it found, a line of JSON each."""
+"""A client on FastMCP 4: ``fastmcp_4.py MODE MARKER URL|COMMAND…``; says what it found, a line of JSON each."""
 
 # It runs in another environment, on a package that is not installed in this one.
-# ruff: noqa: ANN001, ANN003, ANN201, ANN202
+# ruff: noqa: ANN001, ANN002, ANN003, ANN201, ANN202
 # mypy: ignore-errors
 # pyright: basic, reportMissingImports=false
 
@@ -11,10 +11,11 @@ import sys
 from pathlib import Path
 
 from fastmcp import Client
-from fastmcp.client.transports import StdioTransport
+from fastmcp.client.transports import SSETransport, StdioTransport, StreamableHttpTransport
 from mcp import MCPError
 
 BIG = "x" * 3_000_000
+LARGEST_EVENT = 1024 * 1024  # what the SDK reads of HTTP+SSE at once; there is no option for more
 
 logged = []
 both_logged = asyncio.Event()
@@ -24,8 +25,21 @@ def found(name, value):
     print(json.dumps({"finding": name, "value": value}), flush=True)
 
 
-def has_ended(marker):
-    return Path(marker).exists()
+async def has_ended(marker, target):
+    # Over HTTP the goodbye travels beside the call that came after it.
+    for _ in range(500 if target.startswith("http:") else 1):
+        if Path(marker).exists():
+            return True
+        await asyncio.sleep(0.01)
+    return False
+
+
+def reach(target, *args):
+    if target.endswith("/sse"):
+        return SSETransport(target)
+    if target.startswith("http:"):
+        return StreamableHttpTransport(target)
+    return StdioTransport(target, list(args), keep_alive=False)
 
 
 async def on_log(message):
@@ -40,9 +54,8 @@ async def main():
         text = "".join(block.text for block in result.content)
         found(finding, {"error": result.is_error, "text": text, "structured": result.structured_content})
 
-    mode, marker, command, *args = sys.argv[1:]
-    transport = StdioTransport(command, args, keep_alive=False)
-    async with Client(transport, mode=mode, log_handler=on_log) as client:
+    mode, marker, *server = sys.argv[1:]
+    async with Client(reach(*server), mode=mode, log_handler=on_log) as client:
         name = client.server_info.name if client.server_info else None
         found("agreed", {"revision": client.protocol_version, "server": name})
         found("tools", [tool.name for tool in await client.list_tools()])
@@ -54,7 +67,8 @@ async def main():
         await call("fail", "fail")
         await call("wrong", "add", a="one", b=2)
         await call("noisy", "noisy")
-        found("big", (await client.call_tool("echo", {"text": BIG})).content[0].text == BIG)
+        big = BIG[: LARGEST_EVENT // 2] if server[0].endswith("/sse") else BIG
+        found("big", (await client.call_tool("echo", {"text": big})).content[0].text == big)
         sums = {}
 
         async def add(number):
@@ -92,8 +106,16 @@ async def main():
         given_up.cancel()
         await asyncio.gather(given_up, return_exceptions=True)
         await call("after", "add", a=20, b=22)
-        found("cancelled", has_ended(marker))
+        found("cancelled", await has_ended(marker, server[0]))
     found("closed", value=True)
+    if server[0].endswith("/sse"):
+        try:
+            async with Client(reach(*server), mode=mode) as client:
+                await client.call_tool("echo", {"text": BIG})
+        except Exception as error:
+            while inner := getattr(error, "exceptions", None):
+                error = inner[0]
+            found("too_big", str(error))
 
 
 asyncio.run(main())

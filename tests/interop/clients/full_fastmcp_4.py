@@ -1,10 +1,10 @@
-"""All of a server's features with FastMCP 4: ``full_fastmcp_4.py MODE MARKER COMMAND…``; see full_script.py.
+"""All of a server's features with FastMCP 4: ``full_fastmcp_4.py MODE MARKER URL|COMMAND…``; see full_script.py.
 
 The mode is the SDK's beneath it: how it finds a revision.
 """
 
 # It runs in another environment, on a package that is not installed in this one.
-# ruff: noqa: ANN001, ANN201, ANN202, ANN204
+# ruff: noqa: ANN001, ANN002, ANN201, ANN202, ANN204
 # mypy: ignore-errors
 # pyright: basic, reportMissingImports=false
 
@@ -14,12 +14,20 @@ import sys
 import mcp_types as types
 from fastmcp import Client
 from fastmcp.client.elicitation import ElicitResult
-from fastmcp.client.transports import StdioTransport
+from fastmcp.client.transports import SSETransport, StdioTransport, StreamableHttpTransport
 from full_script import User, found, run
 
 
 def plain(model):
     return model.model_dump(by_alias=True, mode="json", exclude_none=True)
+
+
+def reach(target, *args):
+    if target.endswith("/sse"):
+        return SSETransport(target)
+    if target.startswith("http:"):
+        return StreamableHttpTransport(target)
+    return StdioTransport(target, list(args), keep_alive=False)
 
 
 class Adapter:
@@ -74,7 +82,7 @@ class Adapter:
 
 
 async def main():
-    mode, marker, command, *args = sys.argv[1:]
+    mode, marker, *server = sys.argv[1:]
     user = User()
 
     async def on_sample(messages, params, context):
@@ -97,7 +105,7 @@ async def main():
             user.notified(message.method, plain(message).get("params"))
 
     async with Client(
-        StdioTransport(command, args, keep_alive=False),
+        reach(*server),
         mode=mode,
         sampling_handler=on_sample,
         sampling_capabilities=types.SamplingCapability(tools={}),

@@ -1,10 +1,10 @@
-"""All of a server's features with the Python SDK 1.0: ``full_python_1_0.py MARKER COMMAND…``; see full_script.py.
+"""All of a server's features with the Python SDK 1.0: ``full_python_1_0.py MARKER URL|COMMAND…``; see full_script.py.
 
 That release has no callbacks: its user reads what the server says and asks, and answers.
 """
 
 # It runs in another environment, on a package that is not installed in this one.
-# ruff: noqa: ANN001, ANN201, ANN202, ANN204
+# ruff: noqa: ANN001, ANN002, ANN201, ANN202, ANN204
 # mypy: ignore-errors
 # pyright: basic, reportMissingImports=false
 
@@ -14,11 +14,18 @@ import anyio
 from full_script import User, found, run
 from mcp import types
 from mcp.client.session import ClientSession
+from mcp.client.sse import sse_client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 
 def plain(model):
     return model.model_dump(by_alias=True, mode="json", exclude_none=True)
+
+
+def reach(target, *args):
+    if target.startswith("http:"):
+        return sse_client(target)
+    return stdio_client(StdioServerParameters(command=target, args=args))
 
 
 async def listen(session, user):
@@ -91,10 +98,10 @@ class Adapter:
 
 
 async def main():
-    marker, command, *args = sys.argv[1:]
+    marker, *server = sys.argv[1:]
     user = User()
     async with (
-        stdio_client(StdioServerParameters(command=command, args=args)) as streams,
+        reach(*server) as streams,
         ClientSession(*streams) as session,
         anyio.create_task_group() as tasks,
     ):

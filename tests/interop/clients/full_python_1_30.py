@@ -1,7 +1,7 @@
-"""All of a server's features with the Python SDK 1.30: ``full_python_1_30.py MARKER COMMAND…``; see full_script.py."""
+"""All of a server's features with the Python SDK 1.30: ``full_python_1_30.py MARKER URL|COMMAND…``; see full_script.py."""
 
 # It runs in another environment, on a package that is not installed in this one.
-# ruff: noqa: ANN001, ANN201, ANN202, ANN204
+# ruff: noqa: ANN001, ANN002, ANN201, ANN202, ANN204
 # mypy: ignore-errors
 # pyright: basic, reportMissingImports=false
 
@@ -10,6 +10,8 @@ import sys
 import anyio
 from full_script import User, found, run
 from mcp import ClientSession, StdioServerParameters, stdio_client, types
+from mcp.client.sse import sse_client
+from mcp.client.streamable_http import streamable_http_client
 
 
 def plain(model):
@@ -18,6 +20,14 @@ def plain(model):
 
 def page(cursor):
     return types.PaginatedRequestParams(cursor=cursor)
+
+
+def reach(target, *args):
+    if target.endswith("/sse"):
+        return sse_client(target)
+    if target.startswith("http:"):
+        return streamable_http_client(target)
+    return stdio_client(StdioServerParameters(command=target, args=args))
 
 
 class Adapter:
@@ -73,7 +83,7 @@ class Adapter:
 
 
 async def main():
-    marker, command, *args = sys.argv[1:]
+    marker, *server = sys.argv[1:]
     user = User()
 
     async def on_sample(_, params):
@@ -95,9 +105,9 @@ async def main():
             user.notified(message.root.method, plain(message).get("params"))
 
     async with (
-        stdio_client(StdioServerParameters(command=command, args=args)) as streams,
+        reach(*server) as streams,
         ClientSession(
-            *streams,
+            *streams[:2],
             sampling_callback=on_sample,
             sampling_capabilities=types.SamplingCapability(tools=types.SamplingToolsCapability()),
             elicitation_callback=on_elicit,

@@ -1,10 +1,10 @@
-"""All of a server's features with the Python SDK 2.3: ``full_python_2_3.py MODE MARKER COMMAND…``; see full_script.py.
+"""All of a server's features with the Python SDK 2.3: ``full_python_2_3.py MODE MARKER URL|COMMAND…``; see full_script.py.
 
 The mode is the SDK's: how it finds a revision.
 """
 
 # It runs in another environment, on a package that is not installed in this one.
-# ruff: noqa: ANN001, ANN201, ANN202, ANN204
+# ruff: noqa: ANN001, ANN002, ANN201, ANN202, ANN204
 # mypy: ignore-errors
 # pyright: basic, reportMissingImports=false
 
@@ -16,6 +16,7 @@ import anyio
 import mcp_types as types
 from full_script import User, found, run
 from mcp import Client
+from mcp.client.sse import sse_client
 from mcp.client.stdio import StdioServerParameters
 
 EVENTS = {
@@ -28,6 +29,14 @@ EVENTS = {
 
 def plain(model):
     return model.model_dump(by_alias=True, mode="json", exclude_none=True)
+
+
+def reach(target, *args):
+    if target.endswith("/sse"):
+        return sse_client(target)
+    if target.startswith("http:"):
+        return target  # as its users write it
+    return StdioServerParameters(command=target, args=args)
 
 
 class Adapter:
@@ -100,7 +109,7 @@ class Adapter:
 
 
 async def main():
-    mode, marker, command, *args = sys.argv[1:]
+    mode, marker, *server = sys.argv[1:]
     user = User()
 
     async def on_sample(_, params):
@@ -123,7 +132,7 @@ async def main():
             user.notified(message.method, plain(message).get("params"))
 
     async with Client(
-        StdioServerParameters(command=command, args=args),
+        reach(*server),
         mode=mode,
         sampling_callback=on_sample,
         sampling_capabilities=types.SamplingCapability(tools={}),

@@ -1,4 +1,4 @@
-// All of a server's features with the TypeScript SDK, version 1: `full_typescript_1.mjs MARKER COMMAND…`; see
+// All of a server's features with the TypeScript SDK, version 1: `full_typescript_1.mjs MARKER URL|COMMAND…`; see
 // full_script.mjs. It is started in the directory where the version under test is installed.
 
 import { createRequire } from "node:module";
@@ -7,10 +7,22 @@ import { found, run, User } from "./full_script.mjs";
 
 const sdk = createRequire(`${process.cwd()}/`);
 const { Client } = sdk("@modelcontextprotocol/sdk/client/index.js");
-const { StdioClientTransport } = sdk("@modelcontextprotocol/sdk/client/stdio.js");
 const types = sdk("@modelcontextprotocol/sdk/types.js");
 
-const [marker, command, ...args] = process.argv.slice(2);
+function reach(target, ...args) {
+  if (target.endsWith("/sse")) {
+    const { SSEClientTransport } = sdk("@modelcontextprotocol/sdk/client/sse.js");
+    return new SSEClientTransport(new URL(target));
+  }
+  if (target.startsWith("http:")) {
+    const { StreamableHTTPClientTransport } = sdk("@modelcontextprotocol/sdk/client/streamableHttp.js");
+    return new StreamableHTTPClientTransport(new URL(target));
+  }
+  const { StdioClientTransport } = sdk("@modelcontextprotocol/sdk/client/stdio.js");
+  return new StdioClientTransport({ command: target, args });
+}
+
+const [marker, ...server] = process.argv.slice(2);
 const user = new User();
 const hasElicitation = types.ElicitRequestSchema !== undefined;
 const capabilities = {
@@ -19,7 +31,7 @@ const capabilities = {
   ...(hasElicitation && { elicitation: { form: {}, url: {} } }),
 };
 const client = new Client({ name: "typescript 1", version: "1" }, { capabilities });
-const transport = new StdioClientTransport({ command, args });
+const transport = reach(...server);
 
 client.setRequestHandler(types.CreateMessageRequestSchema, ({ params }) => user.sample(params));
 client.setRequestHandler(types.ListRootsRequestSchema, () => user.listRoots());

@@ -1,4 +1,4 @@
-// All of a server's features with the TypeScript SDK, version 2: `full_typescript_2.mjs MODE MARKER COMMAND…`; see
+// All of a server's features with the TypeScript SDK, version 2: `full_typescript_2.mjs MODE MARKER URL|COMMAND…`; see
 // full_script.mjs. It is started in the directory where the version under test is installed.
 
 import { createRequire } from "node:module";
@@ -6,10 +6,16 @@ import { createRequire } from "node:module";
 import { found, run, User } from "./full_script.mjs";
 
 const sdk = createRequire(`${process.cwd()}/`);
-const { Client } = sdk("@modelcontextprotocol/client");
+const { Client, SSEClientTransport, StreamableHTTPClientTransport } = sdk("@modelcontextprotocol/client");
 const { StdioClientTransport } = sdk("@modelcontextprotocol/client/stdio");
 
-const [mode, marker, command, ...args] = process.argv.slice(2);
+function reach(target, ...args) {
+  if (target.endsWith("/sse")) return new SSEClientTransport(new URL(target));
+  if (target.startsWith("http:")) return new StreamableHTTPClientTransport(new URL(target));
+  return new StdioClientTransport({ command: target, args });
+}
+
+const [mode, marker, ...server] = process.argv.slice(2);
 const versionNegotiation = { mode: mode === "auto" || mode === "legacy" ? mode : { pin: mode } };
 const capabilities = { roots: { listChanged: true }, sampling: { tools: {} }, elicitation: { form: {}, url: {} } };
 const client = new Client({ name: "typescript 2", version: "1" }, { versionNegotiation, capabilities });
@@ -29,7 +35,7 @@ for (const method of [
   client.setNotificationHandler(method, ({ params }) => user.notified(method, params));
 }
 
-await client.connect(new StdioClientTransport({ command, args }));
+await client.connect(reach(...server));
 let more = {};
 const callTool = (name, given, options) => client.callTool({ name, arguments: given, ...more }, options);
 const setLogLevel = async (level) => {

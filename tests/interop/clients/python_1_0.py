@@ -1,10 +1,10 @@
-"""A client on the Python SDK 1.0: ``python_1_0.py MARKER COMMAND…``; says what it found, a line of JSON each.
+"""A client on the Python SDK 1.0: ``python_1_0.py MARKER URL|COMMAND…``; says what it found, a line of JSON each.
 
 That release knows neither progress callbacks nor a way to cancel, and its user reads the notifications.
 """
 
 # It runs in another environment, on a package that is not installed in this one.
-# ruff: noqa: ANN001, ANN003, ANN201, ANN202
+# ruff: noqa: ANN001, ANN002, ANN003, ANN201, ANN202
 # mypy: ignore-errors
 # pyright: basic, reportMissingImports=false
 
@@ -14,6 +14,7 @@ import sys
 import anyio
 from mcp import types
 from mcp.client.session import ClientSession
+from mcp.client.sse import sse_client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 BIG = "x" * 3_000_000
@@ -24,6 +25,12 @@ both_logged = anyio.Event()
 
 def found(name, value):
     print(json.dumps({"finding": name, "value": value}), flush=True)
+
+
+def reach(target, *args):
+    if target.startswith("http:"):
+        return sse_client(target)
+    return stdio_client(StdioServerParameters(command=target, args=args))
 
 
 async def read_notifications(session):
@@ -44,9 +51,9 @@ async def main():
         result = await call_tool(name, **arguments)
         found(finding, {"error": result.isError, "text": "".join(block.text for block in result.content)})
 
-    command, *args = sys.argv[2:]
+    server = sys.argv[2:]
     async with (
-        stdio_client(StdioServerParameters(command=command, args=args)) as streams,
+        reach(*server) as streams,
         ClientSession(*streams) as session,
         anyio.create_task_group() as tasks,
     ):

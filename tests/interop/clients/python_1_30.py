@@ -1,7 +1,7 @@
-"""A client on the Python SDK 1.30: ``python_1_30.py MARKER COMMAND…``; says what it found, a line of JSON each."""
+"""A client on the Python SDK 1.30: ``python_1_30.py MARKER URL|COMMAND…``; says what it found, a line of JSON each."""
 
 # It runs in another environment, on a package that is not installed in this one.
-# ruff: noqa: ANN001, ANN003, ANN201, ANN202
+# ruff: noqa: ANN001, ANN002, ANN003, ANN201, ANN202
 # mypy: ignore-errors
 # pyright: basic, reportMissingImports=false
 
@@ -11,6 +11,8 @@ from pathlib import Path
 
 import anyio
 from mcp import ClientSession, McpError, StdioServerParameters, stdio_client, types
+from mcp.client.sse import sse_client
+from mcp.client.streamable_http import streamable_http_client
 
 BIG = "x" * 3_000_000
 
@@ -23,8 +25,21 @@ def found(name, value):
     print(json.dumps({"finding": name, "value": value}), flush=True)
 
 
-def has_ended(marker):
-    return Path(marker).exists()
+async def has_ended(marker, target):
+    # Over HTTP the goodbye travels beside the call that came after it.
+    for _ in range(500 if target.startswith("http:") else 1):
+        if Path(marker).exists():
+            return True
+        await anyio.sleep(0.01)
+    return False
+
+
+def reach(target, *args):
+    if target.endswith("/sse"):
+        return sse_client(target)
+    if target.startswith("http:"):
+        return streamable_http_client(target)
+    return stdio_client(StdioServerParameters(command=target, args=args))
 
 
 async def on_log(params):
@@ -57,10 +72,10 @@ async def main():
             )
             tasks.cancel_scope.cancel()
 
-    marker, command, *args = sys.argv[1:]
+    marker, *server = sys.argv[1:]
     async with (
-        stdio_client(StdioServerParameters(command=command, args=args)) as streams,
-        ClientSession(*streams, logging_callback=on_log) as session,
+        reach(*server) as streams,
+        ClientSession(*streams[:2], logging_callback=on_log) as session,
     ):
         agreed = await session.initialize()
         found("agreed", {"revision": agreed.protocolVersion, "server": agreed.serverInfo.name})
@@ -105,7 +120,7 @@ async def main():
         found("logged", logged)
         await cancel_a_call(marker)
         await call("after", "add", a=20, b=22)
-        found("cancelled", has_ended(marker))
+        found("cancelled", await has_ended(marker, server[0]))
     found("closed", value=True)
 
 

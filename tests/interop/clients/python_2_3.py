@@ -1,10 +1,10 @@
-"""A client on the Python SDK 2.3: ``python_2_3.py MODE MARKER COMMAND…``; says what it found, a line of JSON each.
+"""A client on the Python SDK 2.3: ``python_2_3.py MODE MARKER URL|COMMAND…``; says what it found, a line of JSON each.
 
 The mode is the SDK's: how it finds a revision.
 """
 
 # It runs in another environment, on a package that is not installed in this one.
-# ruff: noqa: ANN001, ANN003, ANN201, ANN202
+# ruff: noqa: ANN001, ANN002, ANN003, ANN201, ANN202
 # mypy: ignore-errors
 # pyright: basic, reportMissingImports=false
 
@@ -14,9 +14,11 @@ from pathlib import Path
 
 import anyio
 from mcp import Client, MCPError
+from mcp.client.sse import sse_client
 from mcp.client.stdio import StdioServerParameters
 
 BIG = "x" * 3_000_000
+LARGEST_EVENT = 1024 * 1024  # what the SDK reads of HTTP+SSE at once; there is no option for more
 
 logged = []
 both_logged = anyio.Event()
@@ -26,8 +28,21 @@ def found(name, value):
     print(json.dumps({"finding": name, "value": value}), flush=True)
 
 
-def has_ended(marker):
-    return Path(marker).exists()
+async def has_ended(marker, target):
+    # Over HTTP the goodbye travels beside the call that came after it.
+    for _ in range(500 if target.startswith("http:") else 1):
+        if Path(marker).exists():
+            return True
+        await anyio.sleep(0.01)
+    return False
+
+
+def reach(target, *args):
+    if target.endswith("/sse"):
+        return sse_client(target)
+    if target.startswith("http:"):
+        return target  # as its users write it
+    return StdioServerParameters(command=target, args=args)
 
 
 async def on_log(params):
@@ -42,9 +57,8 @@ async def main():
         text = "".join(block.text for block in result.content)
         found(finding, {"error": result.is_error, "text": text, "structured": result.structured_content})
 
-    mode, marker, command, *args = sys.argv[1:]
-    server = StdioServerParameters(command=command, args=args)
-    async with Client(server, mode=mode, logging_callback=on_log, log_level="info") as client:
+    mode, marker, *server = sys.argv[1:]
+    async with Client(reach(*server), mode=mode, logging_callback=on_log, log_level="info") as client:
         name = client.server_info.name if client.server_info else None
         found("agreed", {"revision": client.protocol_version, "server": name})
         listed = await client.list_tools()
@@ -57,7 +71,8 @@ async def main():
         await call("fail", "fail")
         await call("wrong", "add", a="one", b=2)
         await call("noisy", "noisy")
-        found("big", (await client.call_tool("echo", {"text": BIG})).content[0].text == BIG)
+        big = BIG[: LARGEST_EVENT // 2] if server[0].endswith("/sse") else BIG
+        found("big", (await client.call_tool("echo", {"text": big})).content[0].text == big)
         sums = {}
 
         async def add(number):
@@ -92,8 +107,16 @@ async def main():
 
             await client.call_tool("block", {"marker": marker}, progress_callback=give_up)
         await call("after", "add", a=20, b=22)
-        found("cancelled", has_ended(marker))
+        found("cancelled", await has_ended(marker, server[0]))
     found("closed", value=True)
+    if server[0].endswith("/sse"):
+        try:
+            async with Client(reach(*server), mode=mode) as client:
+                await client.call_tool("echo", {"text": BIG})
+        except Exception as error:
+            while inner := getattr(error, "exceptions", None):
+                error = inner[0]
+            found("too_big", str(error))
 
 
 anyio.run(main)

@@ -1,4 +1,4 @@
-// A client on the TypeScript SDK, version 1: `typescript_1.mjs MARKER COMMAND…`; says what it found, a line of JSON
+// A client on the TypeScript SDK, version 1: `typescript_1.mjs MARKER URL|COMMAND…`; says what it found, a line of JSON
 // each. It is started in the directory where the version under test is installed.
 
 import { existsSync } from "node:fs";
@@ -6,13 +6,25 @@ import { createRequire } from "node:module";
 
 const sdk = createRequire(`${process.cwd()}/`);
 const { Client } = sdk("@modelcontextprotocol/sdk/client/index.js");
-const { StdioClientTransport } = sdk("@modelcontextprotocol/sdk/client/stdio.js");
 const types = sdk("@modelcontextprotocol/sdk/types.js");
 
+function reach(target, ...args) {
+  if (target.endsWith("/sse")) {
+    const { SSEClientTransport } = sdk("@modelcontextprotocol/sdk/client/sse.js");
+    return new SSEClientTransport(new URL(target));
+  }
+  if (target.startsWith("http:")) {
+    const { StreamableHTTPClientTransport } = sdk("@modelcontextprotocol/sdk/client/streamableHttp.js");
+    return new StreamableHTTPClientTransport(new URL(target));
+  }
+  const { StdioClientTransport } = sdk("@modelcontextprotocol/sdk/client/stdio.js");
+  return new StdioClientTransport({ command: target, args });
+}
+
 const found = (finding, value) => console.log(JSON.stringify({ finding, value }));
-const [marker, command, ...args] = process.argv.slice(2);
+const [marker, ...server] = process.argv.slice(2);
 const client = new Client({ name: "typescript 1", version: "1" }, { capabilities: {} });
-const transport = new StdioClientTransport({ command, args });
+const transport = reach(...server);
 
 let revision;
 const logged = [];
@@ -77,6 +89,10 @@ const abort = new AbortController();
 const options = { signal: abort.signal, onprogress: () => abort.abort("enough") };
 await client.callTool({ name: "block", arguments: { marker } }, undefined, options).catch(() => {});
 await call("after", "add", { a: 20, b: 22 });
+// Over HTTP the goodbye travels beside the call that came after it.
+for (let turn = 0; server[0].startsWith("http:") && turn < 500 && !existsSync(marker); turn++) {
+  await new Promise((resolve) => { setTimeout(resolve, 10); });
+}
 found("cancelled", existsSync(marker));
 await client.close();
 found("closed", true);

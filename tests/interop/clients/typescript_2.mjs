@@ -1,15 +1,21 @@
-// A client on the TypeScript SDK, version 2: `typescript_2.mjs MODE MARKER COMMAND…`; says what it found, a line of
+// A client on the TypeScript SDK, version 2: `typescript_2.mjs MODE MARKER URL|COMMAND…`; says what it found, a line of
 // JSON each. It is started in the directory where the version under test is installed.
 
 import { existsSync } from "node:fs";
 import { createRequire } from "node:module";
 
 const sdk = createRequire(`${process.cwd()}/`);
-const { Client } = sdk("@modelcontextprotocol/client");
+const { Client, SSEClientTransport, StreamableHTTPClientTransport } = sdk("@modelcontextprotocol/client");
 const { StdioClientTransport } = sdk("@modelcontextprotocol/client/stdio");
 
+function reach(target, ...args) {
+  if (target.endsWith("/sse")) return new SSEClientTransport(new URL(target));
+  if (target.startsWith("http:")) return new StreamableHTTPClientTransport(new URL(target));
+  return new StdioClientTransport({ command: target, args });
+}
+
 const found = (finding, value) => console.log(JSON.stringify({ finding, value }));
-const [mode, marker, command, ...args] = process.argv.slice(2);
+const [mode, marker, ...server] = process.argv.slice(2);
 const versionNegotiation = { mode: mode === "auto" || mode === "legacy" ? mode : { pin: mode } };
 const client = new Client({ name: "typescript 2", version: "1" }, { versionNegotiation });
 
@@ -27,7 +33,7 @@ async function call(finding, name, given, more) {
   found(finding, { error: result.isError ?? false, text, structured: result.structuredContent ?? null });
 }
 
-await client.connect(new StdioClientTransport({ command, args }));
+await client.connect(reach(...server));
 found("agreed", { revision: client.getNegotiatedProtocolVersion(), server: client.getServerVersion()?.name });
 found("tools", (await client.listTools()).tools.map((tool) => tool.name));
 await call("add", "add", { a: 1, b: 2 });
@@ -67,6 +73,10 @@ const abort = new AbortController();
 const options = { signal: abort.signal, onprogress: () => abort.abort("enough") };
 await client.callTool({ name: "block", arguments: { marker } }, options).catch(() => {});
 await call("after", "add", { a: 20, b: 22 });
+// Over HTTP the goodbye travels beside the call that came after it.
+for (let turn = 0; server[0].startsWith("http:") && turn < 500 && !existsSync(marker); turn++) {
+  await new Promise((resolve) => { setTimeout(resolve, 10); });
+}
 found("cancelled", existsSync(marker));
 await client.close();
 found("closed", true);

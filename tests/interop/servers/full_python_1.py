@@ -7,6 +7,7 @@
 
 import base64
 
+from hosting import run_fastmcp
 from mcp.server.fastmcp import Context, FastMCP
 from mcp.server.fastmcp.prompts.base import AssistantMessage, UserMessage
 from mcp.types import (
@@ -126,4 +127,4 @@ async def complete(ref, argument, context):
     return Completion(values=[f"{argument.value} by {author}"], hasMore=True)
 
 
-server.run("stdio")
+run_fastmcp(server)

@@ -8,6 +8,7 @@
 import base64
 from typing import Annotated, Literal
 
+from hosting import run_mcpserver
 from mcp.server.elicitation import AcceptedElicitation, ElicitationResult
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.prompts.base import AssistantMessage, UserMessage
@@ -167,4 +168,4 @@ async def complete(ref, argument, context):
     return Completion(values=[f"{argument.value} by {author}"], has_more=True)
 
 
-server.run("stdio")
+run_mcpserver(server)

@@ -3,9 +3,10 @@
 
 import { createRequire } from "node:module";
 
+import { host, notify } from "./hosting_2.mjs";
+
 const sdk = createRequire(`${process.cwd()}/`);
 const { McpServer, ResourceTemplate, completable, inputRequired } = sdk("@modelcontextprotocol/server");
-const { serveStdio } = sdk("@modelcontextprotocol/server/stdio");
 const { z } = sdk("zod");
 
 const PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
@@ -67,6 +68,10 @@ function makeServer() {
     server.sendToolListChanged();
     server.sendPromptListChanged();
     server.sendResourceListChanged();
+    notify?.resourceUpdated("notes://today");
+    notify?.toolsChanged();
+    notify?.promptsChanged();
+    notify?.resourcesChanged();
     return text("changed");
   });
 
@@ -97,4 +102,4 @@ function makeServer() {
   return server;
 }
 
-serveStdio(makeServer);
+host(makeServer);

@@ -9,6 +9,7 @@ import inspect
 import sys
 
 import anyio
+from hosting import run_fastmcp
 from mcp.server.fastmcp import Context, FastMCP, Image
 from pydantic import BaseModel
 
@@ -69,4 +70,4 @@ if HAS_STRUCTURED:
 
 
 print("ready to serve", file=sys.stderr, flush=True)
-server.run("stdio")
+run_fastmcp(server)

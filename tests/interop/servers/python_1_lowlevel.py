@@ -7,12 +7,13 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 
 import anyio
+from hosting import run_lowlevel
 from mcp import types
 from mcp.server import Server
-from mcp.server.stdio import stdio_server
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 PAGE_SIZE = 3
@@ -45,11 +46,24 @@ def text(said, **extra):
     return types.CallToolResult(content=[types.TextContent(type="text", text=said)], **extra)
 
 
+def related(notify):
+    """Say to which request a notification belongs, over HTTP, where the version can."""
+    if "related_request_id" in inspect.signature(notify).parameters:
+        return {"related_request_id": server.request_context.request_id}
+    return {}
+
+
 async def report(progress, total):
     context = server.request_context
     token = getattr(context.meta, "progressToken", None)
     if token is not None:
-        await context.session.send_progress_notification(token, progress, total)
+        notify = context.session.send_progress_notification
+        await notify(token, progress, total, **related(notify))
+
+
+async def log(words):
+    notify = server.request_context.session.send_log_message
+    await notify("info", words, logger="count", **related(notify))
 
 
 async def call(name, arguments):
@@ -62,7 +76,7 @@ async def call(name, arguments):
         return text("it failed, as it should", isError=True)
     if name == "count":
         for step in range(1, arguments["to"] + 1):
-            await server.request_context.session.send_log_message("info", f"step {step}", logger="count")
+            await log(f"step {step}")
             await report(step, arguments["to"])
         return text(f"counted to {arguments['to']}")
     if name == "block":
@@ -100,10 +114,5 @@ async def set_logging_level(level):
     pass
 
 
-async def main():
-    print("ready to serve", file=sys.stderr, flush=True)
-    async with stdio_server() as (read_stream, write_stream):
-        await server.run(read_stream, write_stream, server.create_initialization_options())
-
-
-anyio.run(main)
+print("ready to serve", file=sys.stderr, flush=True)
+run_lowlevel(server)

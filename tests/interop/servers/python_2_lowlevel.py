@@ -9,8 +9,8 @@ import sys
 
 import anyio
 import mcp_types as types
+from hosting import run_lowlevel
 from mcp.server.lowlevel import Server
-from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -80,16 +80,11 @@ async def set_level(context, params):
     return types.EmptyResult()
 
 
-async def main():
-    server = Server(
-        "python low-level",
-        on_list_tools=list_tools,
-        on_call_tool=call_tool,
-        on_set_logging_level=set_level,
-    )
-    print("ready to serve", file=sys.stderr, flush=True)
-    async with stdio_server() as (read_stream, write_stream):
-        await server.run(read_stream, write_stream, server.create_initialization_options())
-
-
-anyio.run(main)
+server = Server(
+    "python low-level",
+    on_list_tools=list_tools,
+    on_call_tool=call_tool,
+    on_set_logging_level=set_level,
+)
+print("ready to serve", file=sys.stderr, flush=True)
+run_lowlevel(server)

@@ -8,6 +8,7 @@ import base64
 import sys
 
 import anyio
+from hosting import run_mcpserver
 from mcp.server.mcpserver import Context, Image, MCPServer
 from pydantic import BaseModel
 
@@ -65,4 +66,4 @@ def measure() -> Measured:
 
 
 print("ready to serve", file=sys.stderr, flush=True)
-server.run("stdio")
+run_mcpserver(server)

@@ -3,15 +3,15 @@
 
 import { createRequire } from "node:module";
 
+import { host } from "./hosting_1.mjs";
+
 const sdk = createRequire(`${process.cwd()}/`);
 const { Server } = sdk("@modelcontextprotocol/sdk/server/index.js");
-const { StdioServerTransport } = sdk("@modelcontextprotocol/sdk/server/stdio.js");
 const types = sdk("@modelcontextprotocol/sdk/types.js");
 
 const PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 const PAGE_SIZE = 3;
 
-const server = new Server({ name: "typescript low-level", version: "1" }, { capabilities: { tools: {}, logging: {} } });
 let markEnded;
 const aBlockEnded = new Promise((resolve) => { markEnded = resolve; });
 
@@ -36,49 +36,54 @@ if (hasStructured) {
 
 const text = (said, extra) => ({ content: [{ type: "text", text: said }], ...extra });
 
-server.setRequestHandler(types.ListToolsRequestSchema, async (request) => {
-  const start = Number(request.params?.cursor ?? 0);
-  const after = start + PAGE_SIZE;
-  return { tools: TOOLS.slice(start, after), ...(after < TOOLS.length && { nextCursor: String(after) }) };
-});
+function makeServer() {
+  const server = new Server({ name: "typescript low-level", version: "1" }, { capabilities: { tools: {}, logging: {} } });
+  server.setRequestHandler(types.ListToolsRequestSchema, async (request) => {
+    const start = Number(request.params?.cursor ?? 0);
+    const after = start + PAGE_SIZE;
+    return { tools: TOOLS.slice(start, after), ...(after < TOOLS.length && { nextCursor: String(after) }) };
+  });
 
-server.setRequestHandler(types.CallToolRequestSchema, async ({ params }, { signal }) => {
-  const args = params.arguments ?? {};
-  const report = async (progress, total) => {
-    const progressToken = params._meta?.progressToken;
-    if (progressToken !== undefined) {
-      await server.notification({ method: "notifications/progress", params: { progressToken, progress, total } });
-    }
-  };
-  switch (params.name) {
-    case "add":
-      return text(String(args.a + args.b));
-    case "picture":
-      return { content: [{ type: "text", text: "Look:" }, { type: "image", data: PNG, mimeType: "image/png" }] };
-    case "fail":
-      return text("it failed, as it should", { isError: true });
-    case "count":
-      for (let step = 1; step <= args.to; step++) {
-        await server.sendLoggingMessage({ level: "info", logger: "count", data: `step ${step}` });
-        await report(step, args.to);
+  server.setRequestHandler(types.CallToolRequestSchema, async ({ params }, { signal, sendNotification }) => {
+    const args = params.arguments ?? {};
+    const report = async (progress, total) => {
+      const progressToken = params._meta?.progressToken;
+      if (progressToken !== undefined) {
+        const notify = sendNotification ?? ((notification) => server.notification(notification)); // of old
+        await notify({ method: "notifications/progress", params: { progressToken, progress, total } });
       }
-      return text(`counted to ${args.to}`);
-    case "block":
-      await report(1);
-      await new Promise((resolve) => { signal.addEventListener("abort", resolve); });
-      markEnded();
-      throw new Error("cancelled");
-    case "ended":
-      await aBlockEnded;
-      return text("a block ended");
-    case "measure":
-      if (hasStructured) return text('{"celsius": 21.5}', { structuredContent: { celsius: 21.5 } });
-  }
-  throw new types.McpError(types.ErrorCode.InvalidParams, `Unknown tool: ${params.name}`);
-});
+    };
+    switch (params.name) {
+      case "add":
+        return text(String(args.a + args.b));
+      case "picture":
+        return { content: [{ type: "text", text: "Look:" }, { type: "image", data: PNG, mimeType: "image/png" }] };
+      case "fail":
+        return text("it failed, as it should", { isError: true });
+      case "count":
+        for (let step = 1; step <= args.to; step++) {
+          await server.sendLoggingMessage({ level: "info", logger: "count", data: `step ${step}` });
+          await report(step, args.to);
+        }
+        return text(`counted to ${args.to}`);
+      case "block":
+        await report(1);
+        await new Promise((resolve) => { signal.addEventListener("abort", resolve); });
+        markEnded();
+        throw new Error("cancelled");
+      case "ended":
+        await aBlockEnded;
+        return text("a block ended");
+      case "measure":
+        if (hasStructured) return text('{"celsius": 21.5}', { structuredContent: { celsius: 21.5 } });
+    }
+    throw new types.McpError(types.ErrorCode.InvalidParams, `Unknown tool: ${params.name}`);
+  });
 
-// Newer versions do this by themselves.
-server.setRequestHandler(types.SetLevelRequestSchema, async () => ({}));
+  // Newer versions do this by themselves.
+  server.setRequestHandler(types.SetLevelRequestSchema, async () => ({}));
+  return server;
+}
 
 console.error("ready to serve");
-await server.connect(new StdioServerTransport());
+await host(makeServer);

@@ -3,14 +3,14 @@
 
 import { createRequire } from "node:module";
 
+import { host } from "./hosting_1.mjs";
+
 const sdk = createRequire(`${process.cwd()}/`);
 const { McpServer } = sdk("@modelcontextprotocol/sdk/server/mcp.js");
-const { StdioServerTransport } = sdk("@modelcontextprotocol/sdk/server/stdio.js");
 const { z } = sdk("zod");
 
 const PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 
-const server = new McpServer({ name: "typescript high-level", version: "1" }, { capabilities: { logging: {} } });
 let markEnded;
 const aBlockEnded = new Promise((resolve) => { markEnded = resolve; });
 
@@ -22,34 +22,38 @@ const report = async (extra, progress, total) => {
   }
 };
 
-server.tool("add", { a: z.number(), b: z.number() }, async ({ a, b }) => text(String(a + b)));
-server.tool("picture", async () => ({
-  content: [{ type: "text", text: "Look:" }, { type: "image", data: PNG, mimeType: "image/png" }],
-}));
-server.tool("fail", async () => {
-  throw new Error("it failed, as it should");
-});
-server.tool("count", { to: z.number() }, async ({ to }, extra) => {
-  for (let step = 1; step <= to; step++) {
-    await server.server.sendLoggingMessage({ level: "info", logger: "count", data: `step ${step}` });
-    await report(extra, step, to);
-  }
-  return text(`counted to ${to}`);
-});
-server.tool("block", async (extra) => {
-  await report(extra, 1);
-  await new Promise((resolve) => { extra.signal.addEventListener("abort", resolve); });
-  markEnded();
-  throw new Error("cancelled");
-});
-server.tool("ended", async () => {
-  await aBlockEnded;
-  return text("a block ended");
-});
-server.registerTool?.("measure", { outputSchema: { celsius: z.number() } }, async () => ({
-  ...text('{"celsius": 21.5}'),
-  structuredContent: { celsius: 21.5 },
-}));
+function makeServer() {
+  const server = new McpServer({ name: "typescript high-level", version: "1" }, { capabilities: { logging: {} } });
+  server.tool("add", { a: z.number(), b: z.number() }, async ({ a, b }) => text(String(a + b)));
+  server.tool("picture", async () => ({
+    content: [{ type: "text", text: "Look:" }, { type: "image", data: PNG, mimeType: "image/png" }],
+  }));
+  server.tool("fail", async () => {
+    throw new Error("it failed, as it should");
+  });
+  server.tool("count", { to: z.number() }, async ({ to }, extra) => {
+    for (let step = 1; step <= to; step++) {
+      await server.server.sendLoggingMessage({ level: "info", logger: "count", data: `step ${step}` });
+      await report(extra, step, to);
+    }
+    return text(`counted to ${to}`);
+  });
+  server.tool("block", async (extra) => {
+    await report(extra, 1);
+    await new Promise((resolve) => { extra.signal.addEventListener("abort", resolve); });
+    markEnded();
+    throw new Error("cancelled");
+  });
+  server.tool("ended", async () => {
+    await aBlockEnded;
+    return text("a block ended");
+  });
+  server.registerTool?.("measure", { outputSchema: { celsius: z.number() } }, async () => ({
+    ...text('{"celsius": 21.5}'),
+    structuredContent: { celsius: 21.5 },
+  }));
+  return server;
+}
 
 console.error("ready to serve");
-await server.connect(new StdioServerTransport());
+await host(makeServer);

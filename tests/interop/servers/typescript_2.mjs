@@ -3,9 +3,10 @@
 
 import { createRequire } from "node:module";
 
+import { host } from "./hosting_2.mjs";
+
 const sdk = createRequire(`${process.cwd()}/`);
 const { McpServer } = sdk("@modelcontextprotocol/server");
-const { serveStdio } = sdk("@modelcontextprotocol/server/stdio");
 const { z } = sdk("zod");
 
 const PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
@@ -56,4 +57,4 @@ function makeServer() {
 }
 
 console.error("ready to serve");
-serveStdio(makeServer);
+host(makeServer);

@@ -1,0 +1,5 @@
+"""``python -m benchmarks``."""
+
+from .command_line import main
+
+main()

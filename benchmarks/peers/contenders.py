@@ -1,0 +1,171 @@
+"""All contenders: ours, the others, and the floors. A new one is one entry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from benchmarks.peers.contender import LEGACY, Contender, Kind
+from benchmarks.peers.environments import FASTMCP, PYTHON_1, PYTHON_2, TYPESCRIPT_1, TYPESCRIPT_2
+
+__all__ = ["CONTENDERS", "find_contenders"]
+
+OURS: Final = Contender(
+    name="ours",
+    title="trio_mcp",
+    kind=Kind.OURS,
+    package="trio-mcp",
+    module="trio_mcp",
+    server=("servers/ours.py",),
+    bindings={
+        "stdio": "stdio",
+        "tcp": "tcp",
+        "unix": "unix",
+        "http": "hypercorn",
+        "sse": "sse",
+        "memory": "memory",
+    },
+    client="clients/ours.py",
+    codec=("codecs/ours.py",),
+)
+LEAN: Final = Contender(
+    name="ours@lean",
+    title="trio_mcp, lean host",
+    kind=Kind.OURS,
+    package="trio-mcp",
+    server=("servers/ours.py",),
+    bindings={"http": "lean", "sse": "lean-sse"},
+)
+PEERS: Final = (
+    Contender(
+        name="python-2",
+        title="Python SDK 2",
+        environment=PYTHON_2,
+        package="mcp",
+        module="mcp",
+        server=("servers/python_2.py",),
+        bindings={"stdio": "stdio", "http": "uvicorn", "sse": "sse", "memory": "memory"},
+        client="clients/python_2.py",
+        codec=("codecs/python_2.py",),
+        revisions=frozenset({"2025-11-25", "2026-07-28"}),
+    ),
+    Contender(
+        name="python-2@hypercorn",
+        title="Python SDK 2 on Hypercorn",
+        environment=PYTHON_2,
+        package="mcp",
+        server=("servers/python_2.py",),
+        bindings={"http": "hypercorn"},
+        only=frozenset({"echo-1", "echo-64", "sse-64", "tools-50", "progress", "cancel-1"}),
+    ),
+    Contender(
+        name="python-1",
+        title="Python SDK 1",
+        environment=PYTHON_1,
+        package="mcp",
+        module="mcp",
+        server=("servers/python_1.py",),
+        bindings={"stdio": "stdio", "http": "uvicorn", "sse": "sse", "memory": "memory"},
+        eras=LEGACY,
+        client="clients/python_1.py",
+        codec=("codecs/python_1.py",),
+        revisions=frozenset({"2025-11-25"}),
+    ),
+    Contender(
+        name="fastmcp",
+        title="FastMCP 4",
+        environment=FASTMCP,
+        package="fastmcp",
+        module="fastmcp",
+        server=("servers/fastmcp_4.py",),
+        bindings={"stdio": "stdio", "http": "uvicorn"},
+        lacks={
+            "sample": "handlers cannot ask the model",
+            "ask-modern": "handlers cannot ask in the modern era",
+            "listen": "nobody can subscribe",
+            "idle-modern": "nobody can subscribe",
+        },
+    ),
+    Contender(
+        name="typescript-2",
+        title="TypeScript SDK 2",
+        environment=TYPESCRIPT_2,
+        package="@modelcontextprotocol/server",
+        server=("servers/typescript_2.mjs",),
+        bindings={"stdio": "stdio", "http": "node"},
+    ),
+    Contender(
+        name="typescript-1",
+        title="TypeScript SDK 1",
+        environment=TYPESCRIPT_1,
+        package="@modelcontextprotocol/sdk",
+        server=("servers/typescript_1.mjs",),
+        bindings={"stdio": "stdio", "http": "node", "sse": "sse"},
+        eras=LEGACY,
+    ),
+)
+BEYOND_FLOORS: Final[tuple[str, ...]] = ("ask", "sample", "cancel", "listen", "connect", "idle")
+NO_PROTOCOL: Final[Mapping[str, str]] = dict.fromkeys(BEYOND_FLOORS, "it answers, and no more")
+FLOORS: Final = (
+    Contender(
+        name="floor-json",
+        title="floor: lines, JSON",
+        kind=Kind.FLOOR,
+        package="trio",
+        module="trio",
+        server=("floors/lines.py", "json"),
+        bindings={"stdio": "stdio", "tcp": "tcp", "unix": "unix"},
+        lacks=NO_PROTOCOL,
+    ),
+    Contender(
+        name="floor-cattrs",
+        title="floor: lines, JSON, cattrs",
+        kind=Kind.FLOOR,
+        package="trio",
+        server=("floors/lines.py", "structured"),
+        bindings={"stdio": "stdio", "tcp": "tcp", "unix": "unix"},
+        lacks=NO_PROTOCOL,
+    ),
+    *(
+        Contender(
+            name=f"floor-{host}",
+            title=f"floor: POST on {host}",
+            kind=Kind.FLOOR,
+            package=host,
+            server=("floors/posts.py",),
+            bindings={"http": host},
+            lacks=NO_PROTOCOL,
+        )
+        for host in ("hypercorn", "h11", "httptools")
+    ),
+    Contender(
+        name="floor-msgspec",
+        title="floor: msgspec, plain objects",
+        kind=Kind.FLOOR,
+        package="msgspec",
+        codec=("floors/json_alone.py", "msgspec"),
+    ),
+    Contender(
+        name="floor-json-stdlib",
+        title="floor: json, plain objects",
+        kind=Kind.FLOOR,
+        package="msgspec",
+        codec=("floors/json_alone.py", "json"),
+        revisions=frozenset({"2026-07-28"}),
+    ),
+)
+CONTENDERS: Final[tuple[Contender, ...]] = (OURS, LEAN, *PEERS, *FLOORS)
+
+
+def find_contenders(names: Iterable[str]) -> tuple[Contender, ...]:
+    """Return those with these names, and ours; all if no name is given.
+
+    Raises:
+        ValueError: There is none of such a name.
+    """
+    wanted = set(names)
+    unknown = wanted - {contender.name for contender in CONTENDERS}
+    if unknown:
+        known = ", ".join(contender.name for contender in CONTENDERS)
+        raise ValueError(f"there is no {', '.join(sorted(unknown))}; there are {known}")
+    return tuple(one for one in CONTENDERS if not wanted or one.name in wanted or one.kind is Kind.OURS)

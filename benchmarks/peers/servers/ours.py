@@ -1,0 +1,182 @@
+"""What is measured of this library: ``python ours.py stdio|tcp|unix|hypercorn|lean|sse|lean-sse``."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import time
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+import trio
+
+from trio_mcp import Context, HttpServerSettings, Limits, Server, StreamChannel, serve_http
+
+server = Server("ours", limits=Limits(max_subscriptions=4_000))
+ended_at: dict[str, int] = {}
+
+
+@server.tool
+async def echo(text: str) -> str:
+    """Say it again."""
+    return text
+
+
+@server.tool
+async def report(text: str, ctx: Context) -> str:
+    """Say it again, and report progress once."""
+    await ctx.report_progress(1, 1)
+    return text
+
+
+@server.tool
+async def flood(count: int, ctx: Context) -> str:
+    """Report progress so many times."""
+    for step in range(1, count + 1):
+        await ctx.report_progress(step, count)
+    return "done"
+
+
+@server.tool
+async def shout(count: int, ctx: Context) -> str:
+    """Send so many log messages."""
+    for _ in range(count):
+        await ctx.info("a message")
+    return "done"
+
+
+@server.tool
+async def blob(size: int) -> str:
+    """Return so much text."""
+    return "x" * size
+
+
+@server.tool
+async def swallow(text: str) -> str:
+    """Return how long a text is."""
+    return str(len(text))
+
+
+@server.tool
+async def ask(ctx: Context) -> str:
+    """Ask the user."""
+    return (await ctx.elicit("What is your name?", str)).value
+
+
+@server.tool
+async def sample(ctx: Context) -> str:
+    """Ask the model."""
+    return (await ctx.sample("Say something.", max_tokens=10)).text
+
+
+@server.tool
+async def hold(key: str, ctx: Context) -> str:
+    """Wait for ever, and note when that ends."""
+    try:
+        await ctx.report_progress(1)
+        await trio.sleep_forever()
+    finally:
+        ended_at[key] = time.monotonic_ns()
+
+
+@server.tool
+async def ended() -> str:
+    """Tell when those that waited ended."""
+    said = json.dumps(ended_at)
+    ended_at.clear()
+    return said
+
+
+@server.tool
+async def touch() -> str:
+    """Say that a resource has changed."""
+    await server.resource_updated("bench://watched")
+    return "done"
+
+
+def add_filler(number: int) -> None:
+    """Add one of the tools that make the list long."""
+
+    async def filler(name: str, count: int, ratio: float, tags: list[str], dry_run: bool = False) -> str:  # noqa: FBT001, FBT002
+        """Do nothing, at some length.
+
+        Args:
+            name: What it is done to.
+            count: How often.
+            ratio: How much of it.
+            tags: What to call it.
+            dry_run: Whether to do even less.
+        """
+        return f"{name} {count} {ratio} {tags} {dry_run}"
+
+    server.tool(name=f"filler_{number}")(filler)
+
+
+for filler_number in range(39):
+    add_filler(filler_number)
+
+
+@server.resource("bench://text/{size}")
+async def text_of(size: int) -> str:
+    """A text of this size."""
+    return "x" * size
+
+
+@server.resource("bench://binary/{size}")
+async def binary_of(size: int) -> bytes:
+    """Bytes of this size."""
+    return b"\0" * size
+
+
+@server.resource("bench://watched")
+async def watched() -> str:
+    """What changes."""
+    return "as it was"
+
+
+@server.prompt
+async def greet(name: str) -> str:
+    """Greet somebody."""
+    return f"Hello, {name}!"
+
+
+async def serve_stream(stream: trio.abc.HalfCloseableStream) -> None:
+    """Serve the client at the other end of a socket."""
+    await server.serve_channel(StreamChannel(stream, stream))
+
+
+async def main(binding: str) -> None:
+    """Serve, and say where."""
+    async with trio.open_nursery() as nursery:
+        if binding == "tcp":
+            (listener,) = await nursery.start(partial(trio.serve_tcp, serve_stream, 0, host="127.0.0.1"))
+            print("tcp://{}:{}".format(*listener.socket.getsockname()), flush=True)
+        elif binding == "unix":
+            path = Path(tempfile.mkdtemp()) / "socket"
+            socket = trio.socket.socket(trio.socket.AF_UNIX, trio.socket.SOCK_STREAM)
+            await socket.bind(str(path))
+            socket.listen()
+            print(f"unix://{path}", flush=True)
+            await trio.serve_listeners(serve_stream, [trio.SocketListener(socket)])
+        else:
+            host, _, kind = binding.partition("-")
+            is_sse = "sse" in (host, kind)
+            settings = HttpServerSettings(
+                max_connections=2_000,
+                max_connections_per_address=2_000,
+                max_requests=3_000,
+                max_requests_per_principal=3_000,
+                sse=is_sse,
+            )
+            http: Literal["lean", "hypercorn"] = "lean" if host == "lean" else "hypercorn"
+            urls = await nursery.start(partial(serve_http, server, port=0, http=http, settings=settings))
+            print(urls[0].replace("/mcp", "/sse") if is_sse else urls[0], flush=True)
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "stdio":
+        server.run()
+    else:
+        trio.run(main, sys.argv[1])

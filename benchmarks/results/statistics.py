@@ -1,0 +1,75 @@
+"""Medians, and how far figures spread. No figure is left out, and none is averaged."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from typing import Self, final
+
+import attrs
+
+__all__ = ["Ratio", "Spread"]
+
+
+@final
+@attrs.frozen(kw_only=True)
+class Spread:
+    """The figures of several rounds.
+
+    Attributes:
+        median: Half of them are above, half below.
+        low: A quarter of them is below.
+        high: A quarter of them is above.
+        count: How many there were.
+    """
+
+    median: float
+    low: float
+    high: float
+    count: int
+
+    @classmethod
+    def of(cls, figures: Sequence[float]) -> Self:
+        """Describe figures.
+
+        Raises:
+            ValueError: There is none.
+        """
+        if not figures:
+            raise ValueError("nothing was measured")
+        if len(figures) == 1:
+            return cls(median=figures[0], low=figures[0], high=figures[0], count=1)
+        low, median, high = statistics.quantiles(figures, n=4, method="inclusive")
+        return cls(median=median, low=low, high=high, count=len(figures))
+
+    @property
+    def relative(self) -> float:
+        """How far the middle half of the figures reaches, as a part of the median."""
+        return (self.high - self.low) / self.median if self.median else math.inf
+
+
+@final
+@attrs.frozen(kw_only=True)
+class Ratio:
+    """How many times as good one is as another.
+
+    The first round is compared with the first, and so on: what disturbed a round disturbed both.
+    """
+
+    spread: Spread
+
+    @classmethod
+    def of(cls, ours: Sequence[float], theirs: Sequence[float]) -> Self:
+        """Compare the figures of the same rounds.
+
+        Raises:
+            ValueError: They have no round in common.
+        """
+        pairs = [a / b for a, b in zip(ours, theirs, strict=False) if b]
+        return cls(spread=Spread.of(pairs))
+
+    @property
+    def median(self) -> float:
+        """The ratio in the middle."""
+        return self.spread.median

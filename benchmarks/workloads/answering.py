@@ -1,0 +1,95 @@
+"""Servers that ask back, are told to stop, and tell of changes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from benchmarks.workloads.workload import Workload
+
+__all__ = ["ASKS", "CANCELS", "FANOUTS", "SESSIONS"]
+
+ASKS: Final = (
+    Workload(
+        name="ask",
+        is_minor=True,
+        title="calls that ask the user, 16 in flight",
+        kind="asks",
+        options={"tool": "ask", "in_flight": 16},
+        feature="ask",
+    ),
+    Workload(
+        name="sample",
+        is_minor=True,
+        title="calls that ask the model, 16 in flight",
+        kind="asks",
+        options={"tool": "sample", "in_flight": 16},
+        feature="sample",
+    ),
+)
+CANCELS: Final = tuple(
+    Workload(
+        name=f"cancel-{in_flight}",
+        title=f"given up until the handler's finally, {in_flight} at once",
+        unit="ms",
+        more_is_better=False,
+        kind="cancel",
+        options={"in_flight": in_flight},
+        is_minor=in_flight > 1,
+        feature="cancel",
+    )
+    for in_flight in (1, 64)
+)
+FANOUTS: Final = (
+    Workload(
+        name="listen-1",
+        is_minor=True,
+        title="a change told to 1 listener",
+        unit="notifications/s",
+        kind="listen",
+        options={"listeners": 1},
+        feature="listen",
+    ),
+    Workload(
+        name="listen-100",
+        is_minor=True,
+        title="a change told to 100 listeners",
+        unit="notifications/s",
+        kind="listen",
+        options={"listeners": 100},
+        transports=("http",),
+        feature="listen",
+    ),
+    Workload(
+        name="listen-1000",
+        is_minor=True,
+        title="a change told to 1,000 listeners",
+        unit="notifications/s",
+        kind="listen",
+        options={"listeners": 1_000},
+        transports=("http",),
+        eras=("modern",),
+        feature="listen",
+    ),
+)
+SESSIONS: Final = (
+    Workload(
+        name="connect",
+        is_minor=True,
+        title="connect, agree, leave; one after the other",
+        unit="connections/s",
+        kind="connect",
+        transports=("http", "tcp", "unix"),
+        feature="connect",
+    ),
+    Workload(
+        name="idle",
+        is_minor=True,
+        title="memory of an idle session (legacy) or listener (modern)",
+        unit="KiB",
+        more_is_better=False,
+        kind="idle",
+        options={"sessions": 200},
+        transports=("http",),
+        feature="idle",
+    ),
+)

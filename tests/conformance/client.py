@@ -1,0 +1,152 @@
+"""The client that the official conformance suite runs: ``python client.py URL``.
+
+The suite says in the environment which scenario it plays, in which revision, and what the scenario needs to know.
+What the client does in each is the suite's to say; it is written as any user of the library would write it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, TypeAlias, final
+
+import attrs
+import trio
+
+from trio_mcp import Client, ClientOptions, Revision, open_client
+
+Context: TypeAlias = Mapping[str, Any]
+"""What the suite tells beside the URL."""
+
+Play: TypeAlias = Callable[[Client, Context], Awaitable[None]]
+
+
+@final
+@attrs.frozen
+class Scenario:
+    """What a client does, and what it is told before.
+
+    Attributes:
+        play: What it does once it is connected.
+        options: What it is told.
+        pins_revision: Whether it speaks only the revision of the run, or any of its era.
+    """
+
+    play: Play
+    options: ClientOptions = attrs.field(factory=ClientOptions)
+    pins_revision: bool = True
+
+
+async def list_tools(client: Client, _context: Context) -> None:
+    """Only list the tools."""
+    await client.list_tools()
+
+
+async def add_numbers(client: Client, _context: Context) -> None:
+    """Call a tool with numbers."""
+    await client.list_tools()
+    await client.call_tool("add_numbers", {"a": 5, "b": 3})
+
+
+async def be_asked_for_defaults(client: Client, _context: Context) -> None:
+    """Call a tool whose server asks the user."""
+    await client.list_tools()
+    await client.call_tool("test_client_elicitation_defaults", {})
+
+
+async def call_and_reconnect(client: Client, _context: Context) -> None:
+    """Call a tool whose server lets the connection go before it answers."""
+    await client.list_tools()
+    await client.call_tool("test_reconnection", {})
+
+
+async def send_requests(client: Client, _context: Context) -> None:
+    """Send requests of several kinds."""
+    await client.discover(fresh=True)
+    await client.list_tools()
+    await client.call_tool("any", {})
+
+
+async def send_every_header(client: Client, _context: Context) -> None:
+    """Send every request that a header field names something of."""
+    for tool in await client.list_tools():
+        await client.call_tool(tool.name, {})
+    for resource in await client.list_resources():
+        await client.read_resource(resource.uri)
+    for prompt in await client.list_prompts():
+        await client.get_prompt(prompt.name)
+
+
+async def call_what_is_told(client: Client, context: Context) -> None:
+    """Call the tools that the suite names, with its arguments, which header fields mirror."""
+    await client.list_tools()
+    for call in context["toolCalls"]:
+        await client.call_tool(call["name"], call["arguments"])
+
+
+async def call_what_is_offered(client: Client, _context: Context) -> None:
+    """Call every tool that is left of those the server lists."""
+    for tool in await client.list_tools():
+        await client.call_tool(tool.name, {"region": "us-west1"})
+
+
+async def be_asked_in_results(client: Client, _context: Context) -> None:
+    """Call tools whose server must know more before it answers."""
+    for name in ("echo_state", "unrelated", "no_state", "no_result_type"):
+        await client.call_tool(f"test_mrtr_{name}", {})
+
+
+async def give_a_schema_back(client: Client, _context: Context) -> None:
+    """Hand the server the schema of one of its tools, as it was received."""
+    schemas = {tool.name: tool.input_schema async for tool in client.list_tools()}
+    await client.call_tool("json_schema_echo", {"schema": schemas["json_schema_2020_12_tool"]})
+
+
+DECLARES_EVERYTHING: Final = ClientOptions(
+    on_sample=lambda _: "Paris", on_elicit=lambda _: "decline", roots=("file:///work",)
+)
+
+SCENARIOS: Final[Mapping[str, Scenario]] = {
+    "initialize": Scenario(list_tools),
+    "tools_call": Scenario(add_numbers),
+    # An empty form that is accepted: what is left empty gets its default.
+    "elicitation-sep1034-client-defaults": Scenario(
+        be_asked_for_defaults, ClientOptions(on_elicit=lambda _: "accept")
+    ),
+    # Its server speaks 2025-03-26, in the runs of other revisions too.
+    "sse-retry": Scenario(call_and_reconnect, pins_revision=False),
+    "request-metadata": Scenario(send_requests, DECLARES_EVERYTHING),
+    "http-standard-headers": Scenario(send_every_header),
+    "http-custom-headers": Scenario(call_what_is_told),
+    "http-invalid-tool-headers": Scenario(call_what_is_offered),
+    "sep-2322-client-request-state": Scenario(
+        be_asked_in_results, ClientOptions(on_elicit=lambda _: {"confirmed": True})
+    ),
+    "json-schema-ref-no-deref": Scenario(list_tools),
+    "json-schema-2020-12-preservation": Scenario(give_a_schema_back),
+}
+
+
+async def main(url: str) -> None:
+    """Play the scenario that the environment names.
+
+    Raises:
+        SystemExit: There is none of this name.
+    """
+    name = os.environ["MCP_CONFORMANCE_SCENARIO"]
+    scenario = SCENARIOS.get(name)
+    if scenario is None:
+        raise SystemExit(f"there is no scenario {name!r} here")
+    revision = Revision(os.environ["MCP_CONFORMANCE_PROTOCOL_VERSION"])
+    options = scenario.options.copy()
+    options["era"] = "modern" if revision.is_modern else "legacy"
+    if scenario.pins_revision:
+        options["revision"] = revision
+    async with open_client(url, **options) as client:
+        await scenario.play(client, json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT", "{}")))
+
+
+if __name__ == "__main__":
+    trio.run(main, sys.argv[1])

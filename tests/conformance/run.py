@@ -1,0 +1,118 @@
+"""Play every scenario of the official conformance suite, one at a time: ``python tests/conformance/run.py``.
+
+The score is printed, for each leg and in total, and compared with ``baseline.toml``; what passed before and does not
+now makes this fail.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+import time
+from collections.abc import Generator, Iterable, Sequence
+from fnmatch import fnmatch
+from itertools import groupby
+from pathlib import Path
+from typing import Final
+
+from baseline import Baseline, compare, read_baseline, renew, write_baseline
+from scoring import SIDES, Result, Run, Score
+from suite import ServerProblemError, list_runs, open_server, play_client, play_server
+
+BASELINE: Final = Path(__file__).with_name("baseline.toml")
+
+NOT_YET: Final = ("client/*/auth/*",)
+"""What we cannot pass yet, and so is not run: patterns of runs."""
+
+OUTPUT_LINES: Final = 30
+"""How much is shown of what both sides said in a run that did not pass."""
+
+
+def matches(run: Run, patterns: Iterable[str]) -> bool:
+    """Say whether one of the patterns means a run."""
+    return any(fnmatch(str(run), pattern) for pattern in patterns)
+
+
+def play(runs: Iterable[Run]) -> Generator[Result]:
+    """Play the runs one after another; each leg has a server of its own."""
+    for leg, of_leg in groupby(runs, key=lambda run: run.leg):
+        if leg.startswith("client"):
+            yield from map(play_client, of_leg)
+        else:
+            with open_server() as (url, log):
+                for run in of_leg:
+                    yield play_server(run, url, log)
+
+
+def show(result: Result, seconds: float) -> None:
+    """Print what has become of a run."""
+    passes = result.passes.total()
+    print(f"{'FAIL' if result.complaints else 'ok  '} {result.run}: {passes} passed, {seconds:.1f} s", flush=True)
+    for complaint in result.complaints:
+        print(f"     {complaint}")
+    if result.complaints:
+        for line in result.output.splitlines()[-OUTPUT_LINES:]:
+            print(f"     | {line}")
+    else:
+        for warning in result.warnings:
+            print(f"     {warning}")
+
+
+def summary(results: Sequence[Result], left_out: int) -> list[str]:
+    """Return the scores, as lines: of each leg, and in the last one of all."""
+    lines = [
+        f"{leg}: {score}, {score.checks} checks passed"
+        for leg, of_leg in groupby(results, key=lambda result: result.run.leg)
+        for score in [Score.of(of_leg)]
+    ]
+    totals = [f"{Score.of(each for each in results if each.run.side == side)} {side}" for side in SIDES]
+    later = f" ({left_out} runs are not tried yet: {', '.join(NOT_YET)})" if left_out else ""
+    return [*lines, f"conformance: {', '.join(totals)}{later}"]
+
+
+def verdict(baseline: Baseline, results: Sequence[Result]) -> bool:
+    """Print what has changed since the baseline was written, and return whether it is kept."""
+    comparison = compare(baseline, results)
+    for fall in comparison.falls:
+        print(f"the score has fallen: {fall}")
+    for rise in comparison.rises:
+        print(f"the score has risen: {rise}")
+    if comparison.rises:
+        print(f"Keep it there: python {shlex.join(sys.argv)} --update")
+    return not comparison.falls
+
+
+def main() -> int:
+    """Run what the command line names, and return the exit status.
+
+    Raises:
+        SystemExit: Our server did not begin or did not end.
+    """
+    parser = argparse.ArgumentParser(description="Play the scenarios of the official conformance suite.")
+    parser.add_argument("--update", action="store_true", help=f"write what passes to {BASELINE.name}")
+    parser.add_argument("pattern", nargs="*", help="only these runs, for example 'server/2025-*/tools-*'")
+    arguments = parser.parse_args()
+    patterns: list[str] = arguments.pattern or ["*"]
+    began = last = time.monotonic()
+    selected = [run for side in SIDES for run in list_runs(side) if matches(run, patterns)]
+    runs = [run for run in selected if not matches(run, NOT_YET)]
+    results: list[Result] = []
+    try:
+        for result in play(runs):
+            show(result, (now := time.monotonic()) - last)
+            last = now
+            results.append(result)
+    except ServerProblemError as error:
+        raise SystemExit(f"conformance: {error}") from error
+    print(*summary(results, len(selected) - len(runs)), f"in {time.monotonic() - began:.0f} s", sep="\n")
+    baseline = read_baseline(BASELINE.read_text())
+    of_selected = {run: checks for run, checks in baseline.items() if matches(run, patterns)}
+    if arguments.update:
+        BASELINE.write_text(write_baseline(renew(baseline, of_selected, results)))
+        return 0
+    return 0 if verdict(of_selected, results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,160 @@
+"""The official conformance suite: which scenarios it has, and playing one of them against our server or our client."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "interop"))
+
+from environments import CONFORMANCE, node
+from scoring import Result, Run, Side, Status, read_checks
+
+HERE: Final = Path(__file__).parent
+LISTED: Final = re.compile(r"  - (?P<scenario>\S+) \[(?P<revisions>[^]]+)]")
+EXTENSION: Final = "extension"
+"""What the suite says instead of revisions of scenarios that belong to an extension."""
+
+# Each bound is shorter than the next, so that whatever hangs is ended by what knows most about it.
+CLIENT_SECONDS: Final = 20
+PLAYING_SECONDS: Final = 30
+"""How long the suite lets a scenario take."""
+SUITE_SECONDS: Final = 60
+SERVER_SECONDS: Final = 15
+"""How long our server may take to begin, and to end."""
+
+
+class ServerProblemError(Exception):
+    """Our server did not begin, or did not end."""
+
+
+def _command(*arguments: str | Path) -> tuple[str | Path, ...]:
+    CONFORMANCE.require()
+    return (node(), CONFORMANCE.package("@modelcontextprotocol/conformance") / "dist" / "index.js", *arguments)
+
+
+def list_runs(side: Side) -> list[Run]:
+    """Ask the suite for every scenario of the protocol itself, once for each revision that it is meant for."""
+    listed = subprocess.run(_command("list", f"--{side}"), capture_output=True, text=True, check=True)
+    return read_list(side, listed.stdout)
+
+
+def read_list(side: Side, text: str) -> list[Run]:
+    """Read what the suite lists. What belongs to an extension is left out.
+
+    Raises:
+        ValueError: It is no list, or none that can be read.
+    """
+    runs: list[Run] = []
+    for line in text.splitlines():
+        if line.startswith("  "):
+            match = LISTED.fullmatch(line)
+            if match is None:
+                raise ValueError(f"the suite lists what cannot be read: {line!r}")
+            if match["revisions"] != EXTENSION:
+                runs += (Run(side, revision, match["scenario"]) for revision in match["revisions"].split(","))
+    if not runs:
+        raise ValueError(f"the suite lists no scenario for a {side}")
+    return sorted(runs)
+
+
+@contextmanager
+def open_server() -> Generator[tuple[str, Path]]:
+    """Run our server while the body runs.
+
+    Yields:
+        Its URL, and the file with what it says.
+
+    Raises:
+        ServerProblemError: It did not begin, or did not end when it was told to.
+    """
+    with tempfile.TemporaryDirectory() as directory:
+        log = Path(directory, "log.txt")
+        command = (sys.executable, HERE / "server.py", "--port", "0")
+        with log.open("w") as file, subprocess.Popen(command, stdout=file, stderr=file) as process:
+            try:
+                yield _wait_url(process, log), log
+                process.terminate()
+                status = process.wait(SERVER_SECONDS)
+            except subprocess.TimeoutExpired as error:
+                raise ServerProblemError(f"the server did not end within {SERVER_SECONDS} s") from error
+            finally:
+                process.kill()
+        if status != 0:
+            raise ServerProblemError(f"the server ended with status {status}:\n{log.read_text()}")
+
+
+def _wait_url(process: subprocess.Popen[bytes], log: Path) -> str:
+    deadline = time.monotonic() + SERVER_SECONDS
+    while time.monotonic() < deadline and process.poll() is None:
+        match = re.search(r"serving at http://\S+:(\d+)/mcp", log.read_text())
+        if match is not None:
+            # By this name, because the suite tries who else may be let in only where it sees a local one.
+            return f"http://localhost:{match[1]}/mcp"
+        time.sleep(0.02)
+    raise ServerProblemError(f"the server did not begin within {SERVER_SECONDS} s:\n{log.read_text()}")
+
+
+def play_server(run: Run, url: str, log: Path) -> Result:
+    """Play a scenario against our server."""
+    said = log.stat().st_size
+    result = _play(run, "--url", url)
+    with log.open() as file:
+        file.seek(said)
+        return Result(run, result.checks, result.problem, f"{result.output}{file.read()}")
+
+
+def play_client(run: Run) -> Result:
+    """Play a scenario against our client."""
+    command = (sys.executable, HERE / "bounded.py", CLIENT_SECONDS, sys.executable, HERE / "client.py")
+    return _play(run, "--command", shlex.join(map(str, command)))
+
+
+def _play(run: Run, *target: str) -> Result:
+    with tempfile.TemporaryDirectory() as directory:
+        command = _command(
+            *(run.side, *target, "--scenario", run.scenario, "--spec-version", run.revision),
+            *("--timeout", str(PLAYING_SECONDS * 1000), "--output-dir", directory),
+        )
+        try:
+            played = subprocess.run(
+                command,
+                capture_output=True,
+                text=True,
+                timeout=SUITE_SECONDS,
+                check=False,
+                stdin=subprocess.DEVNULL,
+            )
+        except subprocess.TimeoutExpired:
+            return Result(run, (), f"the suite did not end within {SUITE_SECONDS} s")
+        return read_result(run, played.returncode, Path(directory), played.stderr)
+
+
+def read_result(run: Run, status: int, directory: Path, output: str) -> Result:
+    """Find out what has become of a run.
+
+    Args:
+        run: The run.
+        status: The exit status of the suite.
+        directory: Where it has put what it found.
+        output: What it has said.
+    """
+    found = list(directory.rglob("checks.json"))
+    if len(found) != 1:
+        # A scenario that is not meant for the revision, or broke down, leaves nothing behind.
+        return Result(run, (), f"the suite wrote no checks, and ended with status {status}", output)
+    checks = read_checks(found[0].read_text())
+    said = "".join(file.read_text() for file in sorted(found[0].parent.glob("std*.txt")))
+    problem = None
+    if status != 0 and not any(check.status in {Status.FAILURE, Status.WARNING} for check in checks):
+        # What the suite says of the client is in the output, but not in the checks.
+        problem = f"the suite ended with status {status}, though no check failed: the client did not end well"
+    return Result(run, checks, problem, said)

@@ -1,0 +1,31 @@
+"""The witness over each binding; see `witness_lines`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from http_process import HttpProcess
+from witness_lines import SCRIPT, Diary, Witness
+
+
+@pytest.fixture(scope="session")
+def witness_at_a_port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[HttpProcess, Path]]:
+    """One server process for all clients over HTTP, and its diary."""
+    path = tmp_path_factory.mktemp("witness") / "diary"
+    settings = {"max_requests_per_principal": 1_000}
+    process = HttpProcess(SCRIPT, settings, {"DIARY": str(path)})
+    yield process, path
+    process.terminate()
+    assert process.wait() == 0
+    assert path.read_text().splitlines()[-1] == "lifespan ends"
+
+
+@pytest.fixture
+def witness(request: pytest.FixtureRequest, binding: str, revision: str, tmp_path: Path) -> Witness:
+    """The witness."""
+    if binding == "stdio":
+        return Witness(binding, revision, Diary(tmp_path / "diary"), None)
+    process, path = request.getfixturevalue("witness_at_a_port")
+    return Witness(binding, revision, Diary(path), process)

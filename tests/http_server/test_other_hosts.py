@@ -1,0 +1,139 @@
+"""The ASGI application on hosts that are not ours, unchanged: Hypercorn's Trio worker, and anycorn. Real sockets."""
+# Both hosts are partially typed.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportMissingTypeStubs=false
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+import anycorn
+import anycorn.config
+import hypercorn.config
+import hypercorn.trio
+import pytest
+import trio
+from http_raw import Events, Raw, call_tool
+from starlette.applications import Starlette
+from starlette.responses import PlainTextResponse
+from starlette.routing import Mount, Route
+
+from trio_mcp import Context, McpASGI, Server, open_client
+from trio_mcp._http._client import open_http_client
+from trio_mcp._http._target import parse_target
+
+pytestmark = pytest.mark.timeout(60)
+
+LOGGING = {"io.modelcontextprotocol/logLevel": "debug"}
+
+
+class Program:
+    """A server with a lifespan, and what happened to it."""
+
+    def __init__(self) -> None:
+        self.log: list[str] = []
+        self.go_on = trio.Event()
+        self.server: Server[None] = Server("app", lifespan=self._lifespan)
+
+        @self.server.tool
+        async def add(a: int, b: int) -> int:
+            return a + b
+
+        @self.server.tool
+        async def speak_and_wait(ctx: Context) -> str:
+            await ctx.log("info", "first")
+            await self.go_on.wait()
+            return "last"
+
+        @self.server.tool
+        async def hang(ctx: Context, text: str = "") -> str:
+            self.log.append("began")
+            try:
+                if text:
+                    await ctx.log("info", text)
+                await trio.sleep_forever()
+            finally:
+                self.log.append("ended")
+            raise AssertionError
+
+    @asynccontextmanager
+    async def _lifespan(self, server: Server[None]) -> AsyncGenerator[None]:
+        self.log.append("opened")
+        yield
+        self.log.append("closed")
+
+
+@asynccontextmanager
+async def hosted(host: str, app: Any) -> AsyncGenerator[str]:
+    """Host an application while the block runs, and let it end in good order; yield its URL."""
+    end = trio.Event()
+    config: Any = hypercorn.config.Config() if host == "hypercorn" else anycorn.config.Config()
+    serve: Any = hypercorn.trio.serve if host == "hypercorn" else anycorn.serve
+    config.bind = ["127.0.0.1:0"]
+    config.errorlog = logging.getLogger("host")
+    async with trio.open_nursery() as nursery:
+        (url,) = await nursery.start(partial(serve, app, config, shutdown_trigger=end.wait))
+        yield url
+        end.set()
+
+
+HOSTS = pytest.mark.parametrize("host", ["hypercorn", "anycorn"])
+
+
+@HOSTS
+@pytest.mark.parametrize("mounted", [False, True], ids=["alone", "mounted"])
+async def test_both_eras_on_another_host(host: str, *, mounted: bool) -> None:
+    """By itself with the lifespan protocol, and under a path of Starlette, beside another route."""
+    program = Program()
+    mcp = McpASGI(program.server)
+    app: Any = mcp
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncGenerator[None]:
+        async with mcp.running():
+            yield
+
+    async def page(request: Any) -> PlainTextResponse:
+        return PlainTextResponse("a page")
+
+    if mounted:
+        app = Starlette(routes=[Route("/", page), Mount("/tools", mcp)], lifespan=lifespan)
+    with trio.fail_after(40):
+        async with hosted(host, app) as base, open_http_client() as http:
+            url = f"{base}/tools/mcp" if mounted else f"{base}/mcp"
+            for era in ("modern", "legacy"):
+                async with open_client(url, era=era) as client:
+                    assert (await client.call_tool("add", {"a": 1, "b": 2})).text == "3"
+            raw = Raw(http, parse_target(url))
+            if mounted:
+                assert (await raw.send(None, method="GET", path="/")).body == b"a page"
+                assert (await raw.send(None, method="GET", path="/mcp")).status == 404
+            assert program.log == ["opened"]
+    assert program.log == ["opened", "closed"]
+
+
+@HOSTS
+async def test_streams_and_disconnects_on_another_host(host: str) -> None:
+    """What a handler says arrives before it ends; who goes cancels it, whether anything was said or not."""
+    program = Program()
+    with trio.fail_after(40):
+        async with hosted(host, McpASGI(program.server)) as base, open_http_client() as http:
+            raw = Raw(http, parse_target(f"{base}/mcp"))
+            async with raw.open(call_tool("speak_and_wait", _meta=LOGGING)) as response:
+                events = Events(response)
+                assert (await events.message())["params"]["data"] == "first"
+                program.go_on.set()
+                assert (await events.message())["result"]["content"][0]["text"] == "last"
+            for text in ("", "hello"):
+                program.log.clear()
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(raw.send, call_tool("hang", _meta=LOGGING, text=text))
+                    while program.log != ["began"]:
+                        await trio.sleep(0.01)
+                    nursery.cancel_scope.cancel()
+                while program.log != ["began", "ended"]:
+                    await trio.sleep(0.01)

@@ -1,0 +1,84 @@
+"""The bytes of a connection: whatever becomes of it, who reads and who writes is told in the same way."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import AsyncGenerator
+
+import pytest
+import trio
+
+from trio_mcp._hosts._wires import SocketWire
+
+pytestmark = pytest.mark.timeout(30)
+
+
+@pytest.fixture
+async def pair() -> AsyncGenerator[tuple[SocketWire, socket.socket]]:
+    """A wire, and the socket at its other end."""
+    near, far = socket.socketpair()
+    stream = trio.SocketStream(trio.socket.from_stdlib_socket(near))
+    wire = SocketWire(stream, 0.3)
+    yield wire, far
+    wire.cut()
+    far.close()
+
+
+async def test_one_that_is_cut_has_nothing_to_read_and_takes_nothing(
+    pair: tuple[SocketWire, socket.socket],
+) -> None:
+    """Before and after, by somebody else; and the next one works."""
+    wire, _ = pair
+    with trio.fail_after(10):
+        wire.cut()
+        for _ in range(3):
+            assert await wire.receive() == b""
+            with pytest.raises(trio.BrokenResourceError):
+                await wire.send(b"x" * 10_000_000)
+        await wire.send_eof()
+        wire.cut()
+
+
+@pytest.mark.parametrize("does", ["reads", "writes"])
+async def test_cutting_ends_a_wait(pair: tuple[SocketWire, socket.socket], does: str) -> None:
+    wire, _ = pair
+    with trio.fail_after(10):
+        async with trio.open_nursery() as nursery:
+
+            async def wait() -> None:
+                if does == "reads":
+                    assert await wire.receive() == b""
+                else:
+                    with pytest.raises(trio.BrokenResourceError):
+                        await wire.send(b"x" * 10_000_000)
+
+            nursery.start_soon(wait)
+            await trio.sleep(0.05)
+            wire.cut()
+
+
+async def test_who_does_not_read_is_cut_after_the_send_timeout(pair: tuple[SocketWire, socket.socket]) -> None:
+    wire, far = pair
+    with trio.fail_after(10):
+        began = trio.current_time()
+        with pytest.raises(trio.BrokenResourceError):
+            await wire.send(b"x" * 10_000_000)
+        assert trio.current_time() - began >= 0.3
+        assert await wire.receive() == b""
+    assert far.recv(1)
+
+
+async def test_much_arrives_whole(pair: tuple[SocketWire, socket.socket]) -> None:
+    wire, far = pair
+    data = bytes(range(256)) * 20_000
+    received = bytearray()
+
+    def read() -> None:
+        while len(received) < len(data):
+            received.extend(far.recv(65_536))
+
+    with trio.fail_after(20):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(trio.to_thread.run_sync, read)
+            await wire.send(data)
+    assert bytes(received) == data

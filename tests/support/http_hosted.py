@@ -1,0 +1,93 @@
+"""A server of the library under one of its hosts, in this process: bytes of HTTP, no sockets, any clock."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any, TypeAlias, final
+
+import attrs
+import trio
+import trio.testing
+
+from trio_mcp import HttpServerSettings, Server, open_endpoint
+from trio_mcp._core._http_settings import HttpHost
+from trio_mcp._hosts._connections import OpenConnection
+from trio_mcp._hosts._places import Places
+from trio_mcp._hosts._serve_http import _host
+from trio_mcp._hosts._wires import READ_BYTES, Wire
+from trio_mcp._http._connection import HttpConnection
+from trio_mcp._http._request import HttpRequest
+from trio_mcp._http._response import HttpResponse
+
+__all__ = ["open_hosted"]
+
+MemoryStream: TypeAlias = "trio.StapledStream[trio.abc.SendStream, trio.abc.ReceiveStream]"
+
+
+@final
+class MemoryWire(Wire):
+    """One end of a pair of streams that take nothing which the other side does not read."""
+
+    def __init__(self, stream: MemoryStream) -> None:
+        super().__init__("127.0.0.1", 30)
+        self._stream = stream
+
+    async def start(self) -> None:
+        await trio.lowlevel.checkpoint()
+
+    async def receive(self) -> bytes:
+        try:
+            return bytes(await self._stream.receive_some(READ_BYTES))
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            return b""
+
+    async def send(self, data: bytes) -> None:
+        try:
+            await self._stream.send_all(data)
+        except trio.ClosedResourceError as error:
+            raise trio.BrokenResourceError from error
+
+    async def send_eof(self) -> None:
+        await trio.aclose_forcefully(self._stream.send_stream)
+
+    def cut(self) -> None:
+        ends: list[Any] = [self._stream.send_stream, self._stream.receive_stream]
+        for end in ends:
+            end.close()
+
+
+@final
+class Hosted:
+    """Sends each request over a connection of its own."""
+
+    def __init__(self, open_connection: OpenConnection, nursery: trio.Nursery) -> None:
+        self._open_connection = open_connection
+        self._nursery = nursery
+
+    @asynccontextmanager
+    async def request(self, request: HttpRequest, *, urgent: bool = False) -> AsyncGenerator[HttpResponse]:
+        """Send a request; see `HttpTransport.request`."""
+        fields = [(name, value.strip(b" \t")) for name, value in request.headers]  # h11 sends no blanks
+        request = attrs.evolve(request, headers=fields)
+        near, far = trio.testing.lockstep_stream_pair()
+        places = Places[Wire](1_000, 1_000, lambda wire: wire.cut())
+        served = self._open_connection(MemoryWire(far), places)
+        self._nursery.start_soon(served.serve)  # noqa: ASYNC113 - as over a network
+        connection = HttpConnection(near, "a host in this process", max_head_bytes=1 << 20)
+        try:
+            yield await connection.start(request)
+        finally:
+            await connection.aclose()
+
+
+@asynccontextmanager
+async def open_hosted(
+    server: Server[Any], settings: HttpServerSettings | None, http: HttpHost, **options: Any
+) -> AsyncGenerator[Hosted]:
+    """Serve while the block runs, then drain, as `serve_http` does."""
+    settings = settings or HttpServerSettings()
+    async with open_endpoint(server, settings, **options) as endpoint, trio.open_nursery() as nursery:
+        yield Hosted(_host(http, endpoint, settings), nursery)
+        await endpoint.drain()
+        nursery.cancel_scope.cancel()

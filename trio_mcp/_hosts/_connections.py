@@ -1,0 +1,153 @@
+"""The connections of a host: how many there are, how long they may idle, and how they end. Knows no HTTP library.
+
+Whatever reads HTTP on a connection is a `Connection`; what one of them does costs no other anything.
+"""
+
+from __future__ import annotations
+
+import abc
+import logging
+from collections.abc import Callable
+from typing import Final, TypeAlias, final
+
+import trio
+
+from .._core._http_settings import HttpServerSettings
+from ._places import Places
+from ._wires import Wire
+
+__all__ = ["Connection", "Connections", "OpenConnection"]
+
+_log: Final = logging.getLogger("trio_mcp.http")
+
+
+class Connection(abc.ABC):
+    """One connection.
+
+    Args:
+        wire: Its bytes.
+        places: Told whether it rests.
+
+    Attributes:
+        wire: Its bytes.
+        is_draining: Whether no request is to follow the one that is being served.
+    """
+
+    def __init__(self, wire: Wire, places: Places[Wire]) -> None:
+        self.wire: Final = wire
+        self.is_draining: bool = False
+        self._places = places
+        self._reading = trio.CancelScope()
+
+    @final
+    async def serve(self) -> None:
+        """Serve it until it ends."""
+        try:
+            async with trio.open_nursery() as nursery:
+                self._nursery = nursery
+                with self._reading:
+                    await self._read()
+                await self._end()
+        finally:
+            self.wire.cut()
+
+    @abc.abstractmethod
+    async def _read(self) -> None:
+        """Read, and let requests be served in the nursery, until nothing comes or nothing is wanted any more."""
+
+    @abc.abstractmethod
+    async def _end(self) -> None:
+        """There is nothing more to read. The request that is being served, if there is one, is given up."""
+
+    @final
+    def rest(self, *, sent_ahead: bool) -> None:
+        """No request is being served from now on.
+
+        Args:
+            sent_ahead: Whether the next one has come already, or has begun to.
+        """
+        self._places.rest(self.wire)
+        if self.is_draining:
+            self.stop_reading("no more requests are served")
+        elif sent_ahead and self._places.must_give_way(self.wire):
+            self.stop_reading("others wait for a place")
+
+    @property
+    def has_stopped(self) -> bool:
+        """Whether nothing more is to be read."""
+        return self._reading.cancel_called
+
+    @final
+    def work(self) -> None:
+        """A request is being served from now on."""
+        self._places.work(self.wire)
+
+    @final
+    def stop_reading(self, reason: str) -> None:
+        """Read no further."""
+        self._reading.cancel(reason=reason)
+
+
+OpenConnection: TypeAlias = Callable[[Wire, Places[Wire]], Connection]
+
+
+@final
+class Connections:
+    """The connections there are.
+
+    Args:
+        open_connection: Makes one.
+        settings: How many there may be, and what each may cost.
+    """
+
+    def __init__(self, open_connection: OpenConnection, settings: HttpServerSettings) -> None:
+        self._open_connection = open_connection
+        self._idle_timeout = settings.idle_timeout
+        self._places = Places[Wire](
+            settings.max_connections, settings.max_connections_per_address, lambda wire: wire.cut()
+        )
+        self._proxies = settings.proxy_rules()
+        self._connections: set[Connection] = set()
+        self._is_draining = False
+
+    async def wait_place(self) -> None:
+        """Wait until there may be one more."""
+        await self._places.wait_place()
+
+    def enter(self, wire: Wire) -> bool:
+        """Count one that is about to be served, or say that it must not be."""
+        return self._places.enter(wire, None if self._proxies.trusts(wire.client) else wire.client)
+
+    async def serve(self, wire: Wire) -> None:
+        """Serve one until it ends. Whatever happens on it costs nobody else theirs."""
+        connection = self._open_connection(wire, self._places)
+        connection.is_draining = self._is_draining
+        self._connections.add(connection)
+        try:
+            await wire.start()
+            await connection.serve()
+        except trio.BrokenResourceError:
+            pass  # there was no agreement on TLS
+        except Exception:
+            # The boundary of one connection.
+            _log.exception("a connection failed")
+        finally:
+            self._connections.discard(connection)
+            self._places.leave(wire)
+            wire.cut()
+
+    async def end_idle(self) -> None:
+        """End what has rested for too long, for as long as this runs."""
+        await self._places.end_idle(self._idle_timeout)
+
+    async def finish(self) -> None:
+        """End what rests, and let the others finish what was begun."""
+        self._is_draining = True
+        for connection in self._connections:
+            connection.is_draining = True
+        self._places.cut_resting()
+        await self._places.wait_empty()
+
+    def abort(self) -> None:
+        """Cut every connection."""
+        self._places.cut_all()

@@ -1,0 +1,176 @@
+"""HTTP/1.1 by ourselves: one connection, its requests one after the other, straight to the endpoint.
+
+    the wire ──> the buffer ──> a head ──> a body, as far as it has come
+                                  └─────> a task for the request ──> the endpoint ──> the wire
+
+A task reads for as long as the connection lasts, so that it is known at once when the client goes. What comes
+behind a request that is being served waits, and is read when that is answered. A connection is used again only if
+the request and its answer were complete and regular.
+
+Spec: RFC 9110; RFC 9112.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final, final
+
+import trio
+
+from .._codec._jsonrpc import encode_error
+from .._core._http_admission import HttpRefused
+from .._core._http_settings import HttpServerSettings
+from .._endpoint._endpoint import Endpoint
+from ._connections import Connection, OpenConnection
+from ._heads import ReadFields, RequestHead, fastest_fields, read_head
+from ._lean_call import CLOSE, LeanCall, encode_head
+from ._places import Places
+from ._wires import Wire
+
+__all__ = ["LeanConnection", "lean_connections"]
+
+_log: Final = logging.getLogger("trio_mcp.http")
+
+READ_AHEAD: Final = 64 * 1024
+"""Bytes that are read behind a request while it is served. Behind more of them nobody sees its client go."""
+
+_END_OF_HEAD: Final = b"\r\n\r\n"
+
+
+def lean_connections(endpoint: Endpoint, settings: HttpServerSettings) -> OpenConnection:
+    """Return what makes connections on which we speak ourselves."""
+    read_fields = fastest_fields()
+    return lambda wire, places: LeanConnection(wire, places, settings, endpoint, read_fields)
+
+
+@final
+class LeanConnection(Connection):
+    """One connection.
+
+    Args:
+        wire: Its bytes.
+        places: Told whether it rests.
+        settings: What it may cost.
+        endpoint: Answers its requests.
+        read_fields: Reads the fields of heads.
+    """
+
+    def __init__(
+        self,
+        wire: Wire,
+        places: Places[Wire],
+        settings: HttpServerSettings,
+        endpoint: Endpoint,
+        read_fields: ReadFields,
+    ) -> None:
+        super().__init__(wire, places)
+        self._settings = settings
+        self._endpoint = endpoint
+        self._read_fields = read_fields
+        self._buffer = bytearray()
+        self._searched = 0  # bytes of it in which no head ends
+        self._call: LeanCall | None = None
+        self._room = trio.lowlevel.ParkingLot()
+        self._is_irregular = False
+
+    # Reading.
+
+    async def _read(self) -> None:
+        while True:
+            while len(self._buffer) > READ_AHEAD and self._call is not None and self._call.is_complete:
+                await self._room.park()
+            data = await self.wire.receive()
+            if not data:
+                return
+            self._take(data)
+
+    def _take(self, data: bytes) -> None:
+        """Take what has come. Never waits."""
+        if self._is_irregular:
+            return
+        call = self._call
+        if call is not None and not call.is_complete:
+            data = call.feed(data)
+        self._buffer += data
+        if call is None:
+            self._begin()
+
+    def _begin(self) -> None:
+        """Let the next request be served, if its head has come."""
+        buffer = self._buffer
+        try:
+            head = self._next_head()
+            if head is None:
+                return
+            self._call = call = LeanCall(self, head, self._settings)
+            if not call.is_complete:
+                end = len(buffer) if head.length is None else head.length
+                piece = bytes(buffer[:end])
+                del buffer[:end]
+                buffer += call.feed(piece)  # what is behind the last chunk comes back
+        except HttpRefused as refused:
+            self._is_irregular = True
+            self._nursery.start_soon(self._refuse, refused)
+        else:
+            self.work()
+            self._nursery.start_soon(self._serve, call, name="an HTTP request")
+
+    def _next_head(self) -> RequestHead | None:
+        buffer, limit = self._buffer, self._settings.max_head_bytes
+        end = buffer.find(_END_OF_HEAD, max(0, self._searched - len(_END_OF_HEAD)))
+        size = len(buffer) if end < 0 else end + len(_END_OF_HEAD)
+        if size > limit:
+            raise HttpRefused(431, f"a head of {size} bytes or more; max_head_bytes is {limit}")
+        if end < 0:
+            self._searched = size
+            if buffer and not 0x21 <= buffer[0] <= 0x7E:
+                raise HttpRefused(400, "this is not HTTP")
+            return None
+        self._searched = 0
+        data = bytes(buffer[:size])
+        del buffer[:size]
+        return read_head(data, self._read_fields)
+
+    async def _end(self) -> None:
+        if self._call is not None:
+            self._call.end()
+        elif self._is_irregular:
+            await self.wire.linger()
+
+    # Serving.
+
+    async def _serve(self, call: LeanCall) -> None:
+        try:
+            await self._endpoint.handle(call)
+        except Exception:
+            # The boundary of one request.
+            _log.exception("%s %s failed", call.method, call.path)
+        self._call = None
+        if call.is_gone:
+            return
+        self._is_irregular = not (call.is_complete and call.is_finished) or (call.is_last and bool(self._buffer))
+        if call.is_last or self._is_irregular:
+            self.stop_reading("the connection cannot be used again")
+            return
+        sent_ahead = bool(self._buffer)
+        self.rest(sent_ahead=sent_ahead)
+        if sent_ahead and not self.has_stopped:
+            self._begin()
+            self._room.unpark_all()
+
+    async def _refuse(self, refused: HttpRefused) -> None:
+        """Answer what is no request that could be served, and end the connection."""
+        _log.info("refused something from %s: %s", self.wire.client, refused)
+        body = encode_error(None, refused.error)
+        fields = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body)), CLOSE]
+        await self.send(encode_head(refused.status, fields) + body)
+        self.stop_reading("what came cannot be read")
+
+    async def send(self, data: bytes) -> None:
+        """Send something, if there is somebody to read it."""
+        try:
+            await self.wire.send(data)
+        except trio.BrokenResourceError:
+            if self._call is not None:
+                self._call.end()
+            self.stop_reading("the client is gone")

@@ -1,0 +1,194 @@
+"""One request that the lean host serves, and its answer as HTTP/1.1."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from email.utils import formatdate
+from http import HTTPStatus
+from typing import Final, Protocol, final
+from urllib.parse import unquote
+
+import trio
+
+from .._core._headers import HeaderField
+from .._core._http_chunks import ChunkedReader
+from .._core._http_settings import HttpServerSettings
+from .._endpoint._call import HttpCall
+from .._errors import LocalProtocolError
+from ._body import RequestBody
+from ._heads import RequestHead
+from ._wires import Wire
+
+__all__ = ["CLOSE", "LeanCall", "encode_head"]
+
+_STATUS_LINES: Final = {
+    status.value: b"HTTP/1.1 %d %b\r\n" % (status, status.phrase.encode("ascii")) for status in HTTPStatus
+}
+_CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+_LAST_CHUNK: Final = b"0\r\n\r\n"
+CLOSE: Final = (b"connection", b"close")
+_CHUNKED: Final = (b"transfer-encoding", b"chunked")
+
+
+class Carrier(Protocol):
+    """The connection, as a request sees it."""
+
+    @property
+    def wire(self) -> Wire:
+        """What the request came over."""
+        ...
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether no other request is to follow."""
+        ...
+
+    async def send(self, data: bytes) -> None:
+        """Send something, if there is somebody to read it."""
+        ...
+
+
+@final
+class LeanCall(HttpCall):
+    """One request.
+
+    Args:
+        connection: What it came over.
+        head: What it says.
+        settings: What its body may cost.
+
+    Attributes:
+        is_finished: Whether the answer is complete.
+        is_last: Whether no other request may follow.
+    """
+
+    def __init__(self, connection: Carrier, head: RequestHead, settings: HttpServerSettings) -> None:
+        path, _, query = head.target.partition(b"?")
+        super().__init__(
+            method=head.method,
+            path=_path_of(path),
+            headers=head.headers,
+            query=query.decode("ascii"),
+            client=connection.wire.client,
+            scheme=connection.wire.scheme,
+        )
+        self._connection = connection
+        self._head = head
+        self._body = RequestBody(settings)
+        self._chunks = ChunkedReader() if head.length is None else None
+        self._left = head.length or 0
+        self._body.is_complete = head.length == 0
+        self._waiting_head = b""
+        self._is_chunked = False
+        self.is_finished = False
+        self.is_last = not head.keeps_alive
+
+    # What the connection calls.
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all of the request has come."""
+        return self._body.is_complete
+
+    def feed(self, data: bytes) -> bytes:
+        """Take more of the body. Returns what is behind it."""
+        if self._body.has_failed:
+            return b""
+        if self._chunks is not None:
+            try:
+                piece = self._chunks.feed(data)
+            except ValueError as error:
+                self._body.fail(f"the body cannot be read: {error}")
+                return b""
+            self._body.feed(piece, is_complete=self._chunks.is_complete)
+            return self._chunks.rest
+        piece, rest = data[: self._left], data[self._left :]
+        self._left -= len(piece)
+        self._body.feed(piece, is_complete=not self._left)
+        return rest
+
+    def end(self) -> None:
+        """The client is gone."""
+        self._body.end()
+        self.gone()
+
+    # What the endpoint calls.
+
+    async def read_body(self) -> bytes:
+        self._body.check_length(self._head.length)
+        if self._head.expects_continue and not (self.is_complete or self._body.has_begun):
+            await self._connection.send(_CONTINUE)
+        return await self._body.read()
+
+    async def send_head(self, status: int, headers: Sequence[HeaderField]) -> None:
+        # It goes out with the first piece of the body, which follows at once.
+        self._waiting_head = self._head_of(status, [*headers, _CHUNKED] if self._head.is_one_one else headers)
+        self._is_chunked = self._head.is_one_one
+
+    @property
+    def closing(self) -> tuple[HeaderField, ...]:
+        return (CLOSE,)
+
+    def _head_of(self, status: int, headers: Sequence[HeaderField]) -> bytes:
+        says_so = CLOSE in headers
+        self.is_last = self.is_last or says_so or not self.is_complete or self._connection.is_draining
+        return encode_head(status, [*headers, CLOSE] if self.is_last and not says_so else headers)
+
+    async def send(self, data: bytes) -> None:
+        if not (self.is_gone or self.is_finished):
+            head, self._waiting_head = self._waiting_head, b""
+            if self._is_chunked and data:
+                data = b"%x\r\n%b\r\n" % (len(data), data)
+            await self._connection.send(head + data)
+        await trio.lowlevel.checkpoint()
+
+    async def finish(self, data: bytes = b"") -> None:
+        if self.is_gone or self.is_finished:
+            return
+        head, self._waiting_head = self._waiting_head, b""
+        self.is_finished = True
+        if self._is_chunked:
+            data = b"%x\r\n%b\r\n%b" % (len(data), data, _LAST_CHUNK) if data else _LAST_CHUNK
+        await self._connection.send(head + data)
+
+    async def send_whole(self, status: int, headers: Sequence[HeaderField], body: bytes) -> None:
+        head = self._head_of(status, headers)
+        self.is_finished = True
+        if not self.is_gone:
+            await self._connection.send(head if self.method == "HEAD" else head + body)
+
+
+def _path_of(path: bytes) -> str:
+    """Return the decoded path of a target, which proxies send with a scheme and a host."""
+    text = path.decode("ascii")
+    if text.startswith(("http://", "https://")):
+        text = "/" + text.partition("://")[2].partition("/")[2]
+    return unquote(text) if "%" in text else text
+
+
+def encode_head(status: int, headers: Sequence[HeaderField]) -> bytes:
+    """Return the head of an answer.
+
+    Raises:
+        LocalProtocolError: A field would end its line.
+    """
+    lines = [b"%b: %b\r\n" % field for field in headers]
+    fields = b"".join(lines)
+    if fields.count(b"\n") != len(lines) or fields.count(b"\r") != len(lines) or b"\0" in fields:
+        raise LocalProtocolError("a header field of an answer contains a line end or a NUL")
+    line = _STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status
+    return b"%b%b%b\r\n" % (line, _date(), fields)
+
+
+_dates: Final[dict[int, bytes]] = {}
+
+
+def _date() -> bytes:
+    """Return the field that says what time it is (RFC 9110, section 6.6.1)."""
+    now = int(time.time())
+    line = _dates.get(now)
+    if line is None:
+        _dates.clear()
+        line = _dates[now] = b"date: %b\r\n" % formatdate(now, usegmt=True).encode("ascii")
+    return line

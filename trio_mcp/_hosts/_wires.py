@@ -1,0 +1,220 @@
+"""The bytes of one connection, plain or over TLS. Gives up on who does not read. Knows nothing of HTTP.
+
+A plain socket is read and written here without Trio's own stream around it, which would cost a third of a small
+request: what the system takes at once is sent without waiting.
+"""
+
+from __future__ import annotations
+
+import abc
+import socket
+from contextlib import suppress
+from typing import Final, final
+
+import trio
+
+__all__ = ["SocketWire", "TlsWire", "Wire"]
+
+READ_BYTES: Final = 64 * 1024
+
+STEP: Final = 64 * 1024
+"""Bytes that are given `send_timeout` to be taken: what a slow reader must manage, not a whole answer."""
+
+LINGER_SECONDS: Final = 2.0
+"""How long a client may go on sending after the last answer. Closing at once, while something of it is unread,
+would make its system throw the answer away."""
+
+
+class Wire(abc.ABC):
+    """A connection. One task reads and one writes at a time.
+
+    Args:
+        client: The address of the other side; `None` where there are no addresses.
+        send_timeout: How long it may take to read some of what is sent, in seconds.
+
+    Attributes:
+        client: The address of the other side.
+        scheme: ``http`` or ``https``.
+    """
+
+    scheme: str = "http"
+
+    def __init__(self, client: str | None, send_timeout: float) -> None:
+        self.client = client
+        self._send_timeout = send_timeout
+
+    @abc.abstractmethod
+    async def start(self) -> None:
+        """Do what has to be done before the first byte.
+
+        Raises:
+            trio.BrokenResourceError: It cannot be done.
+        """
+
+    @abc.abstractmethod
+    async def receive(self) -> bytes:
+        """Return what comes next; nothing once nothing will come."""
+
+    @abc.abstractmethod
+    async def send(self, data: bytes) -> None:
+        """Send all of it. Does not checkpoint if it is taken at once. Cancelled, some of it may have been sent.
+
+        Raises:
+            trio.BrokenResourceError: The other side does not read, or is gone.
+        """
+
+    @abc.abstractmethod
+    async def send_eof(self) -> None:
+        """Say that nothing more will be sent. Fails silently."""
+
+    @abc.abstractmethod
+    def cut(self) -> None:
+        """Close it at once. Whoever waits for it finds it broken."""
+
+    @final
+    async def linger(self) -> None:
+        """Let the other side read what was sent last, before it is closed."""
+        await self.send_eof()
+        with trio.move_on_after(LINGER_SECONDS):
+            while await self.receive():
+                pass
+
+    def _too_slow(self) -> trio.BrokenResourceError:
+        self.cut()
+        return trio.BrokenResourceError(f"the other side has read nothing for {self._send_timeout:g} s")
+
+
+@final
+class SocketWire(Wire):
+    """A plain socket.
+
+    Args:
+        stream: The connection. Taken over.
+        send_timeout: As for `Wire`.
+    """
+
+    def __init__(self, stream: trio.SocketStream, send_timeout: float) -> None:
+        super().__init__(_address_of(stream), send_timeout)
+        self._socket = socket.socket(fileno=stream.socket.detach())
+        self._socket.setblocking(False)
+
+    async def start(self) -> None:
+        await trio.lowlevel.checkpoint()
+
+    async def receive(self) -> bytes:
+        if self._socket.fileno() < 0:
+            await trio.lowlevel.checkpoint()
+            return b""  # it was cut; to wait for a descriptor that there is not would confuse Trio
+        try:
+            # Trio must not be asked to wait for a socket that is closed already: it has no descriptor any more.
+            while self._socket.fileno() >= 0:
+                await trio.lowlevel.wait_readable(self._socket)
+                try:
+                    return self._socket.recv(READ_BYTES)
+                except BlockingIOError:
+                    pass
+        except (OSError, trio.ClosedResourceError):
+            return b""
+        await trio.lowlevel.checkpoint()
+        return b""
+
+    async def send(self, data: bytes) -> None:
+        sent = self._send_some(data)
+        if sent < len(data):
+            with memoryview(data) as view:
+                while sent < len(data):
+                    await self._wait_room()
+                    sent += self._send_some(view[sent : sent + STEP])
+
+    def _send_some(self, data: bytes | memoryview) -> int:
+        try:
+            return self._socket.send(data)
+        except BlockingIOError:
+            return 0
+        except OSError as error:
+            raise trio.BrokenResourceError("the other side is gone") from error
+
+    async def _wait_room(self) -> None:
+        if self._socket.fileno() < 0:
+            raise trio.BrokenResourceError("the connection was cut")
+        with trio.move_on_after(self._send_timeout) as scope:
+            try:
+                await trio.lowlevel.wait_writable(self._socket)
+            except (OSError, trio.ClosedResourceError) as error:
+                raise trio.BrokenResourceError("the connection was cut") from error
+        if scope.cancelled_caught:
+            raise self._too_slow()
+
+    async def send_eof(self) -> None:
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_WR)
+        await trio.lowlevel.checkpoint()
+
+    def cut(self) -> None:
+        if self._socket.fileno() >= 0:
+            trio.lowlevel.notify_closing(self._socket)
+            self._socket.close()
+
+
+@final
+class TlsWire(Wire):
+    """A connection over TLS.
+
+    Args:
+        stream: The connection.
+        send_timeout: As for `Wire`.
+        handshake_timeout: How long the handshake may take, in seconds.
+    """
+
+    scheme = "https"
+
+    def __init__(
+        self, stream: trio.SSLStream[trio.SocketStream], send_timeout: float, handshake_timeout: float
+    ) -> None:
+        super().__init__(_address_of(stream.transport_stream), send_timeout)
+        self._stream = stream
+        self._transport = stream.transport_stream
+        self._handshake_timeout = handshake_timeout
+
+    async def start(self) -> None:
+        with trio.move_on_after(self._handshake_timeout) as scope:
+            try:
+                await self._stream.do_handshake()
+            except trio.ClosedResourceError as error:
+                raise trio.BrokenResourceError("the connection was cut") from error
+        if scope.cancelled_caught:
+            raise trio.BrokenResourceError("the handshake of TLS took too long")
+
+    async def receive(self) -> bytes:
+        try:
+            return bytes(await self._stream.receive_some(READ_BYTES))
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            return b""
+
+    async def send(self, data: bytes) -> None:
+        with memoryview(data) as view:
+            for at in range(0, len(data), STEP):
+                with trio.move_on_after(self._send_timeout) as scope:
+                    try:
+                        await self._stream.send_all(view[at : at + STEP])
+                    except trio.ClosedResourceError as error:
+                        raise trio.BrokenResourceError("the connection was cut") from error
+                if scope.cancelled_caught:
+                    raise self._too_slow()
+
+    async def send_eof(self) -> None:
+        # Below TLS: its own goodbye waits for the other side's, and HTTP says by itself where an answer ends.
+        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+            await self._transport.send_eof()
+
+    def cut(self) -> None:
+        self._transport.socket.close()
+
+
+def _address_of(stream: trio.SocketStream) -> str | None:
+    """Return the other side's address, if it has one, and is still there to say it."""
+    try:
+        address: str | tuple[str, int] = stream.socket.getpeername()
+    except OSError:
+        return None
+    return None if isinstance(address, str) else address[0]  # a Unix socket has at most a path
