@@ -290,11 +290,11 @@ class LowLevelClient:
             answered = await self._rounds.ask(method, params, on_progress=callback, hand_back=hand_back)
             return await self._finished(method, answered)
 
-    async def _finished(self, method: str, answered: Answered) -> Answered:  # noqa: ASYNC910 - not public
+    async def _finished(self, method: str, answered: Answered) -> Answered:
         """Let an extension finish a result that is of a type of its own."""
         finish = self._settings.result_types.get(answered.result_type)
         if finish is None:
-            return answered
+            return answered  # noqa: ASYNC910 - the callers have waited for it
         result = dict(await finish(self, method, answered.params, answered.result))
         if result.get("resultType", "complete") != "complete":
             raise RemoteProtocolError(f"{method}: an extension made no complete result of {answered.result_type}")
