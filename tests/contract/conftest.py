@@ -10,9 +10,12 @@ from http_process import HttpProcess
 from witness_lines import SCRIPT, Diary, Witness
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def witness_at_a_port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[HttpProcess, Path]]:
-    """One server process for all clients over HTTP, and its diary."""
+    """One server process for all clients over HTTP of a module, and its diary.
+
+    It is gone with the module: tests elsewhere look for processes that are left.
+    """
     path = tmp_path_factory.mktemp("witness") / "diary"
     settings = {"max_requests_per_principal": 1_000}
     process = HttpProcess(SCRIPT, settings, {"DIARY": str(path)})

@@ -84,7 +84,7 @@ class Notices:
 
     async def wait_begun(self) -> None:
         """Wait until the handling of what was offered has begun."""
-        while self.is_waking:
+        while self.is_waking:  # noqa: ASYNC110 - a turn of the loop or two
             await trio.lowlevel.checkpoint()
 
     async def wait_room(self) -> None:

@@ -56,7 +56,7 @@ class Steps(Generic[_T]):
             except GeneratorExit:
                 run(coroutine.close)
                 raise
-            except BaseException as error:  # whatever it is, it is the coroutine's
+            except BaseException as error:  # whatever it is, it is the coroutine's  # noqa: ASYNC103
                 step: Any = (coroutine.throw, error)
             else:
                 step = (coroutine.send, answer)

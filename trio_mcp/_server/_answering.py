@@ -139,7 +139,7 @@ class Answering:
                 raise RequestError(INTERNAL_ERROR, problem)
             context.resume(None, *await answer_in_session(result, exchange, agreement))
             result = await handler(exchange.request.params or {}, context)
-        return result
+        return result  # noqa: ASYNC910 - not public
 
     def written(self, result: object, revision: Revision) -> Answer:
         """Write a result for the client's revision."""

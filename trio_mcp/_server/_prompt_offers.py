@@ -180,7 +180,7 @@ class PromptOffers:
             page, members = self._listing.page("prompts/list", params, entries.visible)
             return types.ListPromptsResult(prompts=[registered.prompt for registered in page], **members)
 
-        return self._listing.kept("prompts/list", params, context.revision, entries.changes, list_page)
+        return self._listing.kept("prompts/list", params, context.revision, entries.changes, list_page)  # noqa: ASYNC910 - not public
 
     async def _get_prompt(
         self, params: Mapping[str, Any], context: Context[Any]

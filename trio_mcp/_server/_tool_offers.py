@@ -181,14 +181,14 @@ class ToolOffers:
             return self._call_tool
         return self._list_tools if method == "tools/list" else None
 
-    async def _list_tools(self, params: Mapping[str, Any], context: Context[Any]) -> object:  # noqa: ASYNC910 - not public
+    async def _list_tools(self, params: Mapping[str, Any], context: Context[Any]) -> object:
         revision, entries = context.revision, self._tools.entries
 
         def list_page() -> types.ListToolsResult:
             page, members = self._listing.page("tools/list", params, entries.visible)
             return types.ListToolsResult(tools=[tool.seen_by(revision) for tool in page], **members)
 
-        return self._listing.kept("tools/list", params, revision, entries.changes, list_page)
+        return self._listing.kept("tools/list", params, revision, entries.changes, list_page)  # noqa: ASYNC910 - not public
 
     async def _call_tool(self, params: Mapping[str, Any], context: Context[Any]) -> object:
         name, arguments = params.get("name"), params.get("arguments")
