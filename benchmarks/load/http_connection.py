@@ -23,6 +23,7 @@ class HttpConnection:
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.socket.setblocking(False)
         self.out = b""
+        self.is_idle = True
         self.closes = False
         self.session: str | None = None
         self.endpoint: str | None = None
@@ -52,7 +53,11 @@ class HttpConnection:
         return not self.out
 
     def read(self, payload: bytes) -> tuple[list[Message], bool]:
-        """Read what has come; return the messages in it, and whether the response is complete."""
+        """Read what has come; return the messages in it, and whether the response is complete.
+
+        Raises:
+            LoadError: There is nothing more to come, and no status that says well done.
+        """
         try:
             data = self.socket.recv(CHUNK)
         except BlockingIOError:
@@ -60,7 +65,8 @@ class HttpConnection:
         except OSError as error:
             raise LoadError(f"the connection is broken: {error}") from error
         if not data:
-            raise LoadError("the server closed the connection in the middle of a response")
+            said = f" with status {self.status}" if self._has_head else ""
+            raise LoadError(f"the server closed the connection in the middle of a response{said}")
         if self._left > len(data) and not self._is_chunked:
             self._pieces.append(data)
             self._left -= len(data)

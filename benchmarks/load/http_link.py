@@ -33,6 +33,7 @@ class _Connections:
         self._by_fd: dict[int, int] = {}
         self._ready: list[int] = []
         self._idle_sides: list[int] = []
+        self._last_side = FIRST_SIDE
         self._poller = select.epoll()
 
     def have(self, lane: int) -> HttpConnection:
@@ -61,24 +62,30 @@ class _Connections:
 
     def post(self, lane: int, data: bytes) -> None:
         """Send with the next poll."""
-        self.have(lane).out += data
+        connection = self.have(lane)
+        connection.out += data
+        connection.is_idle = False
         self._ready.append(lane)
 
     def post_aside(self, data: bytes) -> None:
         """Send on a connection that nothing else is sent on, at once."""
-        lane = self._idle_sides.pop() if self._idle_sides else FIRST_SIDE + self._sides()
+        lane = self._idle_sides.pop() if self._idle_sides else self._new_side()
         self.post(lane, data)
         self.flush()
 
     def spare(self, count: int) -> None:
         """Have so many connections that nothing is sent on."""
         while len(self._idle_sides) < count:
-            lane = FIRST_SIDE + self._sides()
+            lane = self._new_side()
             self.have(lane)
             self._idle_sides.append(lane)
 
     def _sides(self) -> int:
         return sum(1 for lane in self._lanes if lane >= FIRST_SIDE)
+
+    def _new_side(self) -> int:
+        self._last_side += 1
+        return self._last_side
 
     def flush(self) -> None:
         """Write what can be written."""
@@ -99,12 +106,19 @@ class _Connections:
                 self._poller.modify(fd, select.EPOLLIN)
             if not events & ~select.EPOLLOUT:
                 continue
+            if connection.is_idle:
+                # Nothing was asked, so nothing can come but the end.
+                self.drop(lane)
+                if lane in self._idle_sides:
+                    self._idle_sides.remove(lane)
+                continue
             messages, is_done = connection.read(payload)
+            connection.is_idle = is_done
             if is_done and connection.status >= SERVER_ERRORS:
                 raise LoadError(f"status {connection.status} for what was posted")
             if is_done and connection.closes:
                 self.drop(lane)
-            if lane >= FIRST_SIDE and is_done:
+            elif lane >= FIRST_SIDE and is_done:
                 self._idle_sides.append(lane)
             received.append((lane, messages, is_done))
         return received

@@ -17,6 +17,7 @@ from .calls import Sample, measure_calls
 from .cancels import measure_cancels
 from .fanouts import measure_fanout
 from .floods import measure_flood
+from .http_link import HttpLink
 from .link import LoadError
 from .opening import Opened, open_server
 from .processes import measure_codec, measure_import, measure_start
@@ -52,6 +53,9 @@ def measure(opened: Opened | None, job: Mapping[str, Any]) -> Mapping[str, Any]:
         return described(ALONE[kind](job, options), 0.0)
     if opened is None:
         raise LoadError("nothing is open")
+    if isinstance(opened.link, HttpLink):
+        # Meanwhile others were measured, for so long perhaps that servers have closed what was idle.
+        opened.link.close_connections()
     if kind in LINKED and job["warm_up"]:
         LINKED[kind](opened.link, options, job["warm_up"])
     gc.collect()

@@ -66,6 +66,9 @@ def _figure(row: Mapping[str, Any], name: str) -> Text:
         if not row["more_is_better"]:
             ratio = 1 / ratio
         text.append(f"\nours is {number(ratio)}×", "green" if ratio >= 1 else "yellow")
+    left_over = sum(result["facts"].get("left_over", ()))
+    if left_over:
+        text.append(f"\n{left_over:,.0f} left over", "red")
     cpu = result["facts"].get("cpu_us")
     if cpu:
         text.append(f"\n{Spread.of(cpu).median:,.1f} µs CPU", "dim")

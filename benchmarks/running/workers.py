@@ -32,6 +32,7 @@ class Worker:
     def __init__(self, process: trio.Process, log: IO[bytes]) -> None:
         assert process.stdin is not None
         assert process.stdout is not None
+        self._process = process
         self._stdin = process.stdin
         self._stdout = process.stdout
         self._log = log
@@ -57,7 +58,8 @@ class Worker:
 
     def _last_words(self) -> str:
         self._log.seek(0)
-        return self._log.read()[-2_000:].decode(errors="replace").strip()
+        said = self._log.read()[-2_000:].decode(errors="replace").strip()
+        return said or f"status {self._process.poll()}, without a word"
 
     async def _read_line(self) -> bytes:
         searched = 0
