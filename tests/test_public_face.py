@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from unmeasured import unmeasured
 
 import trio_mcp
 from trio_mcp import types
@@ -26,6 +27,7 @@ def run_python(script: str) -> Any:
         capture_output=True,
         check=False,
         encoding="utf-8",
+        env=unmeasured(),
         timeout=60,
     )
     assert done.returncode == 0, done.stderr

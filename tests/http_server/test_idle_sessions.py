@@ -16,6 +16,7 @@ import trio
 import trio.testing
 from http_raw import Raw, open_raw
 from raw import initialize
+from unmeasured import unmeasured
 
 from trio_mcp import HttpServerParameters, HttpServerSettings, McpASGI, Server, open_client
 from trio_mcp._endpoint._session import LegacySession
@@ -79,7 +80,7 @@ async def _line(process: trio.Process) -> bytes:
 @asynccontextmanager
 async def running(idle_timeout: float) -> AsyncGenerator[Program]:
     command = [sys.executable, str(PROGRAM), str(idle_timeout)]
-    process = await trio.lowlevel.open_process(command, stdin=-1, stdout=-1)
+    process = await trio.lowlevel.open_process(command, stdin=-1, stdout=-1, env=unmeasured())
     try:
         url = (await _line(process)).decode().strip()
         async with open_http_client() as client:
