@@ -50,9 +50,10 @@ class Incoming:
     Attributes:
         data: Its bytes.
         origin: Where it came from, if the transport has more than one origin.
-        failure: Why the other side has not answered, where a transport can fail one request and go on. Then
-            `data` is an error answer that the transport has made for that request. If it is for none, its id is
-            null, and the failure concerns whoever uses the connection.
+        failure: Why a request has no result, where a transport can fail one and go on. Then `data` is an error
+            answer for that request: what the other side has said (a `RequestError`), or what the transport says
+            in its place (any other error, and `TRANSPORT_FAILED`). If it is for no request, its id is null, and
+            the failure concerns whoever uses the connection.
         value: The message, decoded, if the transport had to look into it.
     """
 

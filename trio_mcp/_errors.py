@@ -113,6 +113,8 @@ class RequestError(McpError):
         message: One sentence for people.
         data: Whatever the sender added, or `ABSENT`.
         question: In a handler, the method of its question that the client answered with this error; else `None`.
+        status: In a client, the HTTP status that the error came with; `None` if it did not come as an HTTP error.
+        retry_after: How many seconds the server asks to wait before the next request, if HTTP says so.
     """
 
     def __init__(self, code: int, message: str, data: object | Absent = ABSENT) -> None:
@@ -121,6 +123,8 @@ class RequestError(McpError):
         self.message = message
         self.data = data
         self.question: str | None = None
+        self.status: int | None = None
+        self.retry_after: float | None = None
 
     def __str__(self) -> str:
         extra = "" if self.data is ABSENT else f" {self.data!r}"
@@ -131,9 +135,7 @@ class HttpStatusError(RequestError):
     """The answer to a request was an HTTP error, and no error of the protocol was in it.
 
     Attributes:
-        status: The HTTP status.
         body: The beginning of what came with it.
-        retry_after: How many seconds the server asks to wait before the next request, if it does.
     """
 
     def __init__(self, status: int, message: str, *, body: str = "", retry_after: float | None = None) -> None:

@@ -435,6 +435,29 @@ async def test_draining_is_bounded(autojump_clock: trio.testing.MockClock) -> No
     assert channel.closed
 
 
+@pytest.mark.parametrize("seconds", [3, 60])
+async def test_what_was_notified_before_the_end_is_handled(
+    seconds: int, autojump_clock: trio.testing.MockClock
+) -> None:
+    """drain_timeout: notifications that were read when the input ended are no less than requests."""
+    server = Server("drain", limits=Limits(drain_timeout=4))
+    handled: list[object] = []
+
+    @server.notification_handler("notifications/example")
+    async def note(params: object, context: object) -> None:
+        await trio.sleep(seconds)
+        handled.append(params)
+
+    channel = ScriptedChannel()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(server.serve_channel, channel)
+        channel.say(call(1, "none"), {"jsonrpc": "2.0", "method": "notifications/example"})
+        channel.hang_up()
+    assert trio.current_time() == min(seconds, 4)
+    assert len(handled) == (seconds == 3)
+    assert channel.closed
+
+
 async def test_threads_are_bounded() -> None:
     """max_threads: plain functions beyond it wait."""
     server = Server("threads", limits=Limits(max_threads=2))

@@ -79,6 +79,28 @@ async def test_an_http_error_comes_out_of_its_call_with_all_that_it_says(
 
 
 @ALL
+async def test_an_error_of_the_protocol_says_what_http_said_of_it(
+    speaks: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """It is the server's own answer, so whoever looks at the wire sees it; when to come back is in the header."""
+    server = HttpServer(speaks)
+    frames: list[bytes] = []
+
+    async def busy(call: HttpCall) -> None:
+        error = {"code": -31002, "message": "too much", "data": [1]}
+        answer = {"jsonrpc": "2.0", "id": call.message["id"], "error": error}
+        await call.answer(_json.encode(answer), 503, "application/json", Retry_After="7")
+
+    server.handlers["x/busy"] = busy
+    async with open_client(server.parameters(), on_frame=lambda _, data: frames.append(data)) as client:
+        with pytest.raises(RequestError, match=r"^too much \[-31002\] \[1\]$") as caught:
+            await client.request("x/busy")
+    assert not isinstance(caught.value, HttpStatusError)
+    assert (caught.value.status, caught.value.retry_after) == (503, 7.0)
+    assert b"too much" in frames[-1]
+
+
+@ALL
 async def test_a_broken_post_costs_its_call(speaks: str, autojump_clock: trio.testing.MockClock) -> None:
     """The connection of one call is lost, and nothing else: `ConnectionLost`, and the client goes on."""
     server = HttpServer(speaks)

@@ -524,6 +524,27 @@ async def test_a_stateless_client_that_goes_cancels_its_handler(autojump_clock: 
     assert log == ["began", "ended"]
 
 
+@pytest.mark.parametrize("is_batch", [False, True])
+async def test_a_stateless_notification_that_was_accepted_is_handled(
+    is_batch: bool, autojump_clock: object
+) -> None:
+    """Its POST was answered before; a server that gives up what it has accepted has lost it."""
+    server = make_server()
+    handled = trio.Event()
+
+    @server.notification_handler("notifications/example")
+    async def note(params: object, context: object) -> None:
+        await trio.sleep(2)
+        handled.set()
+
+    async with open_raw(server, HttpServerSettings(stateless=True)) as raw:
+        one = {"jsonrpc": "2.0", "method": "notifications/example"}
+        answer = await raw.send([one, call("add", a=1, b=2)] if is_batch else one)
+        assert answer.status == (200 if is_batch else 202)
+        with trio.fail_after(3):
+            await handled.wait()
+
+
 async def test_a_stateless_call_is_answered_when_serving_ends(autojump_clock: object) -> None:
     """Within `drain_timeout`, and then with an error."""
     answers: list[Answer] = []

@@ -51,8 +51,10 @@ def is_event_stream(response: HttpResponse) -> bool:
 async def error_of(response: HttpResponse) -> RequestError:
     """Read an HTTP error: the error of the protocol in its body, or what the status and the body say."""
     body = await response.read_excerpt(ERROR_BYTES)
+    retry_after = parse_retry_after(response.headers.get("retry-after"), time.time())
     said = error_in(body)
     if said is not None:
+        said.status, said.retry_after = response.status, retry_after
         return said
     reason = f" {response.reason}" if response.reason else ""
     message = f"{response.request.target.origin} answered with HTTP status {response.status}{reason}"
@@ -62,7 +64,7 @@ async def error_of(response: HttpResponse) -> RequestError:
         response.status,
         message,
         body=body.decode("utf-8", "replace").strip()[:EXCERPT],
-        retry_after=parse_retry_after(response.headers.get("retry-after"), time.time()),
+        retry_after=retry_after,
     )
 
 

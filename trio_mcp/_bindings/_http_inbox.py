@@ -17,7 +17,6 @@ from .._core._sse import OversizedSseEvent, SseReceived
 from .._errors import (
     TRANSPORT_FAILED,
     ConnectionLost,
-    HttpStatusError,
     McpError,
     RemoteProtocolError,
     RequestError,
@@ -115,9 +114,7 @@ class HttpInbox:
         for id in exchange.message.request_ids:
             if id in exchange.unanswered:
                 said = error if isinstance(error, RequestError) else RequestError(TRANSPORT_FAILED, str(error))
-                # An error of the protocol is the server's own answer; everything else is the transport's.
-                ours = isinstance(error, HttpStatusError) or not isinstance(error, RequestError)
-                await self._put(Incoming(encode_error(id, said), exchange, error if ours else None))
+                await self._put(Incoming(encode_error(id, said), exchange, error))
                 self._settle(id)
 
     async def report(self, failure: McpError) -> None:

@@ -155,10 +155,15 @@ class LegacySessions:
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(session.serve_session, self._service, self._shutdown)
+                is_answered = False
                 try:
                     await session.post(call, posted)
+                    is_answered = True
                 finally:
-                    session.end("its POST is answered")
+                    if is_answered and len(posted.requests) < len(posted.messages):
+                        session.finish()  # notifications are accepted before they are handled
+                    else:
+                        session.end("its POST is answered")
         except BaseExceptionGroup as group:
             error = sole_error(group)
             if error is None:

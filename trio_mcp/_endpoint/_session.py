@@ -144,6 +144,10 @@ class LegacySession:
         """End it: cancel what it serves. Never waits."""
         self._scope.cancel(reason=reason)
 
+    def finish(self) -> None:
+        """Let it end in good order: nothing more will come. Never waits."""
+        self._channel.end_input()
+
     @property
     def has_ended(self) -> bool:
         """Whether nobody can use it any more."""

@@ -75,6 +75,7 @@ class SessionChannel(Channel):
         self._after: Callable[[], object] | None = None
         self._taken = trio.lowlevel.ParkingLot()
         self._wake: Callable[[], object] = _nothing
+        self._has_all = False
         self._is_closed = False
 
     @property
@@ -114,11 +115,22 @@ class SessionChannel(Channel):
         after, self._after = self._after, None
         if after is not None:
             after()
-        return not self._arrivals
+        return not self._arrivals and not self._has_all
+
+    def end_input(self) -> None:
+        """Say that no POST will bring anything more. Never waits."""
+        self._has_all = True
+        self._wake()
 
     async def receive(self) -> Sequence[Received]:
-        """Return the next message, or nothing if whoever brought it has gone; see `Channel.receive`."""
+        """Return the next message, or nothing if whoever brought it has gone; see `Channel.receive`.
+
+        Raises:
+            trio.EndOfChannel: There will be no more.
+        """
         await trio.lowlevel.checkpoint()
+        if not self._arrivals and self._has_all:
+            raise trio.EndOfChannel
         if not self._arrivals:
             return ()
         arrival = self._arrivals.pop(0)

@@ -35,7 +35,7 @@ from .._codec._jsonrpc import (
     parse_message,
     read_id,
 )
-from .._errors import PARSE_ERROR, McpError, RequestError
+from .._errors import PARSE_ERROR, TRANSPORT_FAILED, McpError, RequestError
 from .._limits import Limits
 from ._batch import BatchReply
 from ._calls import Calls
@@ -187,7 +187,7 @@ class Intake:
             self._is_held_up = True
             self._received.appendleft(message)
             return None
-        if self._show is not None and message.failure is None:  # a failure was on no wire
+        if self._show is not None and not _is_of_transport(message.failure):
             self._show(message.data)
         if message.failure is not None:
             self._take_failure(value, message.failure)
@@ -285,3 +285,8 @@ class Intake:
         _log.warning("%s sent what cannot be used: %s", self._channel.description, error.message)
         if self._dispatcher.answers_unreadable:
             self._outbox.put(OutboxEntry(Outgoing(encode_error(id, error), origin=origin), urgent=True))
+
+
+def _is_of_transport(failure: McpError | None) -> bool:
+    """Whether the transport has said this itself, so that it was on no wire."""
+    return failure is not None and not (isinstance(failure, RequestError) and failure.code != TRANSPORT_FAILED)

@@ -73,6 +73,8 @@ class Notices:
         self._something = trio.lowlevel.ParkingLot() if wake is None else None
         self._wake = wake
         self._room = trio.lowlevel.ParkingLot()
+        self._delivered = trio.lowlevel.ParkingLot()
+        self._is_delivering = False
         self._lagging = False
         self.is_waking = False
         self.dropped = 0
@@ -86,6 +88,12 @@ class Notices:
         """Wait until the handling of what was offered has begun."""
         while self.is_waking:  # noqa: ASYNC110 - a turn of the loop or two
             await trio.lowlevel.checkpoint()
+
+    async def wait_delivered(self) -> None:
+        """Wait until nothing is left, and what was handed on is handled."""
+        await trio.lowlevel.checkpoint()
+        while self._is_delivering or self._queue.first is not None:
+            await self._delivered.park()
 
     async def wait_room(self) -> None:
         """Wait until there is room, or until waiting for it has become unreasonable."""
@@ -146,8 +154,10 @@ class Notices:
         """Hand each notification on and wait until it is handled: for ever, or until there is none left."""
         while True:
             self.is_waking = False
+            self._is_delivering = self._queue.first is not None
             match self._queue.first:
                 case None:
+                    self._delivered.unpark_all()
                     if self._something is None:
                         return
                     await self._something.park()

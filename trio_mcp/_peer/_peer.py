@@ -451,11 +451,12 @@ class Peer:
         return trio.ClosedResourceError("this end of the connection was closed")
 
     async def drain(self) -> None:
-        """Refuse new requests, let those that came finish within `Limits.drain_timeout`, cancel the rest."""
+        """Refuse new requests, let what came finish within `Limits.drain_timeout`, cancel the rest."""
         self._exchanges.refuse_new(RequestError(SERVER_BUSY, "serving is about to end"))
         self._exchanges.end_standing()
         with trio.move_on_after(self._limits.drain_timeout):
             await self._exchanges.wait_done()
+            await self._notices.wait_delivered()
         self._exchanges.stop("serving ended")
         await self._exchanges.wait_done()
 
