@@ -18,6 +18,7 @@ import attrs
 import pytest
 import trio
 import trio.testing
+from children import has_children, overlook_children
 
 from trio_mcp._bindings._parameters import StdioServerParameters
 from trio_mcp._bindings._process import ServerProcess, open_process
@@ -68,21 +69,18 @@ async def wait_gone(pidfd: int) -> None:
         os.close(pidfd)
 
 
-def has_children() -> bool:
-    """Whether any child process is left, running or not reaped."""
-    try:
-        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-    except ChildProcessError:
-        return False
-    return True
-
-
 def open_descriptors() -> list[str]:
     return sorted(path.name for path in Path("/proc/self/fd").iterdir())
 
 
 def refuse_pidfds(_pid: int) -> int:
     raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+
+@pytest.fixture(autouse=True)
+def _children_of_others() -> None:
+    """Whatever other tests have left running for longer is theirs."""
+    overlook_children()
 
 
 @pytest.fixture(params=["pidfd", "thread"])

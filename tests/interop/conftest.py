@@ -6,6 +6,7 @@ from collections.abc import Generator
 
 import attrs
 import pytest
+from children import overlook_children
 from their_servers import TheirServer
 
 
@@ -17,6 +18,12 @@ def _no_proxies() -> Generator[None]:
             patch.delenv(name, raising=False)
             patch.delenv(name.upper(), raising=False)
         yield
+
+
+@pytest.fixture(autouse=True)
+def _children_of_others() -> None:
+    """What has been started for several tests, here or in another folder, is not one test's to end."""
+    overlook_children()
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
@@ -10,6 +9,7 @@ from typing import Final
 import attrs
 import pytest
 import trio
+from children import has_children
 from http_recorder import open_http_recorder
 from recordings import Recorder, Recording, open_recorder
 from their_servers import TheirServer
@@ -40,15 +40,6 @@ def every(servers: Sequence[TheirServer]) -> pytest.MarkDecorator:
 def each_started(servers: Sequence[TheirServer]) -> pytest.MarkDecorator:
     """Run a test with each of these servers, each started for that test alone."""
     return pytest.mark.parametrize("everything", servers, ids=[server.id for server in servers])
-
-
-def has_children() -> bool:
-    """Whether any child process is left, running or not reaped."""
-    try:
-        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-    except ChildProcessError:
-        return False
-    return True
 
 
 def target(

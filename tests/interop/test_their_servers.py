@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 import trio
-from connecting import HANGS, LIMITS, connected, each_started, every, has_children, recorded, target, text_of
+from children import has_children
+from connecting import HANGS, LIMITS, connected, each_started, every, recorded, target, text_of
 from official_wire import FOREIGN_METHOD
 from recordings import Recording
 from their_servers import (

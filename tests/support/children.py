@@ -1,0 +1,39 @@
+"""The child processes of the tests, as far as a test has started them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+_before: frozenset[int] = frozenset()
+
+
+def _children() -> frozenset[int]:
+    """Return the ids of our child processes, running or not reaped."""
+    ours = os.getpid()
+    if Path("/proc/self/stat").exists():
+        lines = []
+        for stat in Path("/proc").glob("[0-9]*/stat"):
+            try:
+                # The name of the program, in parentheses, may hold anything; the parent comes after the state.
+                lines.append(
+                    f"{stat.parent.name} {stat.read_text(errors='replace').rpartition(')')[2].split()[1]}"
+                )
+            except (FileNotFoundError, ProcessLookupError):
+                continue  # it has gone meanwhile
+    else:
+        with subprocess.Popen(["ps", "-axo", "pid=,ppid="], stdout=subprocess.PIPE, encoding="ascii") as ps:
+            lines = [line for line in ps.communicate()[0].splitlines() if int(line.split()[0]) != ps.pid]
+    return frozenset(pid for pid, parent in (map(int, line.split()) for line in lines) if parent == ours)
+
+
+def overlook_children() -> None:
+    """Let `has_children` look only at those that are started from now on."""
+    global _before
+    _before = _children()
+
+
+def has_children() -> bool:
+    """Whether any child process is left that a test has started, running or not reaped."""
+    return bool(_children() - _before)
