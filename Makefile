@@ -12,12 +12,15 @@ BORROW := import pathlib, sys, sysconfig; here = sysconfig.get_path("purelib"); 
 demo: .venv/run
 	$(BIN)/python examples/demo.py
 
-test: lint types interop nginx tests conformance
+test: .venv/dev
+	$(MAKE) --no-print-directory --jobs=2 lint types interop nginx
+	$(MAKE) --no-print-directory tests conformance
 
-# The tests of everything, with branch coverage; `interop` and `nginx` are what they need of others.
+# The tests of everything, with branch coverage; `interop` and `nginx` are what they need of others. A file's tests stay
+# together, for they share servers.
 tests: .venv/dev
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest
+	$(BIN)/coverage run -m pytest --numprocesses=auto --dist=loadfile
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --skip-covered
 

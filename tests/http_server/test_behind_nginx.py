@@ -120,15 +120,15 @@ class Behind:
 
 @asynccontextmanager
 async def behind_nginx(
-    folder: Path, upstream: str = "unix", change: Callable[[str], str] = str
+    folder: Path, upstream: str = "unix", change: Callable[[str], str] = str, **settings: Any
 ) -> AsyncGenerator[Behind]:
     """Serve behind nginx while the block runs, over a Unix socket or over TCP."""
     orders, shutdown = Orders(), Shutdown()
-    options: dict[str, Any] = {"settings": page_settings()}
+    options: dict[str, Any] = {"settings": attrs.evolve(page_settings(), **settings)}
     if upstream == "unix":
         options |= {"unix_path": folder / "mcp.sock", "unix_mode": 0o660}
     else:
-        options |= {"port": 0, "settings": attrs.evolve(page_settings(), trusted_proxies={"127.0.0.1"})}
+        options |= {"port": 0, "settings": attrs.evolve(options["settings"], trusted_proxies={"127.0.0.1"})}
     async with trio.open_nursery() as nursery:
         (direct,) = await nursery.start(
             partial(serve_http, orders.server, authenticate=orders.authenticate, shutdown=shutdown, **options)
@@ -180,6 +180,28 @@ async def test_every_revision_through_a_proxy(tmp_path: Path, upstream: str) -> 
                         assert (greeted.text, progress[-1]) == ("hello Ann", 3), revision
             statuses = {line.split()[1][0] for line in behind.nginx.log()}
             assert statuses <= {"2"}
+
+
+async def test_the_transport_of_2024_through_a_proxy(tmp_path: Path) -> None:
+    """HTTP+SSE: its two paths in the same location. Giving up and leaving are noticed."""
+
+    def change(text: str) -> str:
+        return replaced(text, {"location /mcp {": "location ~ ^/(mcp|sse|messages)$ {"})
+
+    with trio.fail_after(30):
+        async with behind_nginx(tmp_path, change=change, sse=True) as behind:
+            url = behind.nginx.url.replace("/mcp", "/sse")
+            http = HttpSettings(ssl_context=behind.nginx.context())
+            parameters = HttpServerParameters(url, transport="sse", http=http)
+            async with open_client(parameters, revision=Revision.V2024_11_05) as client:
+                assert (await client.call_tool("add", {"a": 1, "b": 2})).text == "3"
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(client.call_tool, "hang")
+                    await until(lambda: behind.orders.log == ["began"])
+                    nursery.cancel_scope.cancel()
+                await until(lambda: behind.orders.log == ["began", "ended"])
+                assert behind.orders.server.changes.receivers == 1
+            await until(lambda: behind.orders.server.changes.receivers == 0)
 
 
 @pytest.mark.parametrize("http", ["1.1", "2"])
