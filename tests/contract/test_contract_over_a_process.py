@@ -11,9 +11,10 @@ from typing import Any
 import attrs
 import pytest
 import trio
+from children import children
 from lines import LEGACY, MODERN
 from wires import wait_lost
-from witness_lines import ENOUGH, HTTP_LINES, Diary, Witness, children
+from witness_lines import ENOUGH, HTTP_LINES, Diary, Witness
 
 import trio_mcp
 from trio_mcp import ConnectionLost, Limits, Progress, StdioServerParameters, open_client
@@ -260,7 +261,7 @@ async def test_three_hundred_calls_each_cancelled_at_its_own_moment(witness: Wit
     async with witness.open(limits=Limits(goodbye_timeout=ENOUGH)) as client:  # all of it is to get through
 
         async def call(number: int) -> None:
-            with trio.move_on_after(0.5 + number % 17 / 20):
+            with trio.move_on_after(1.5 + number % 17 / 20):
                 await client.call_tool("sleep", {"seconds": 60, "name": str(number)})
 
         async with trio.open_nursery() as nursery:

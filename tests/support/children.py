@@ -9,8 +9,8 @@ from pathlib import Path
 _before: frozenset[int] = frozenset()
 
 
-def _children() -> frozenset[int]:
-    """Return the ids of our child processes, running or not reaped."""
+def children() -> frozenset[int]:
+    """Return the ids of this process's children, running or not reaped."""
     ours = os.getpid()
     if Path("/proc/self/stat").exists():
         lines = []
@@ -31,9 +31,9 @@ def _children() -> frozenset[int]:
 def overlook_children() -> None:
     """Let `has_children` look only at those that are started from now on."""
     global _before
-    _before = _children()
+    _before = children()
 
 
 def has_children() -> bool:
     """Whether any child process is left that a test has started, running or not reaped."""
-    return bool(_children() - _before)
+    return bool(children() - _before)

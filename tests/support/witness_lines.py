@@ -19,7 +19,7 @@ from typing_extensions import Unpack
 
 from trio_mcp import Client, ClientOptions, HttpServerParameters, StdioServerParameters, open_client
 
-__all__ = ["ENOUGH", "HTTP_LINES", "SCRIPT", "Diary", "Witness", "children"]
+__all__ = ["ENOUGH", "HTTP_LINES", "SCRIPT", "Diary", "Witness"]
 
 SCRIPT: Final = Path(__file__).parent.parent / "contract" / "servers" / "witness.py"
 HTTP_LINES: Final = (("http", LEGACY), ("http", MODERN), ("sse", "2024-11-05"))
@@ -112,11 +112,3 @@ class Witness:
         with trio.fail_after(ENOUGH):
             while self._process is not None and self._process.files() > self._process.files_at_start:
                 await trio.sleep(0.01)
-
-
-def children() -> set[int]:
-    """The processes this one has, zombies included."""
-    found: set[int] = set()
-    for task in Path("/proc/self/task").iterdir():
-        found |= {int(pid) for pid in (task / "children").read_text().split()}
-    return found
