@@ -13,7 +13,7 @@ demo: .venv/run
 	$(BIN)/python examples/demo.py
 
 test: .venv/dev
-	$(MAKE) --no-print-directory --jobs=2 lint types interop nginx
+	$(MAKE) --no-print-directory --jobs=3 lint types interop nginx
 	$(MAKE) --no-print-directory tests conformance
 
 # The tests of everything, with branch coverage; `interop` and `nginx` are what they need of others. A file's tests stay

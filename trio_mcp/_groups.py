@@ -3,10 +3,51 @@
 from __future__ import annotations
 
 import math
+from contextlib import AbstractAsyncContextManager
+from types import TracebackType
+from typing import final
 
 import trio
 
-__all__ = ["shield_started", "sole_error"]
+__all__ = ["open_hidden_nursery", "shield_started", "sole_error"]
+
+
+def open_hidden_nursery() -> AbstractAsyncContextManager[trio.Nursery]:
+    """Open a nursery that those outside know nothing of: the one error in it comes out as itself.
+
+    Several come out as the group that they are; see `sole_error`. Otherwise it is like Trio's own.
+    """
+    return _HiddenNursery()
+
+
+@final
+class _HiddenNursery:
+    def __init__(self) -> None:
+        self._manager = trio.open_nursery()
+
+    async def __aenter__(self) -> trio.Nursery:
+        return await self._manager.__aenter__()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool | None:
+        try:
+            return await self._manager.__aexit__(kind, error, traceback)  # noqa: ASYNC102 - as Trio does
+        except BaseExceptionGroup as group:
+            sole = sole_error(group)
+            if sole is None:
+                raise
+        if sole is error:
+            return False  # noqa: ASYNC910 - leaving Trio's was one
+        context = sole.__context__
+        try:
+            raise sole
+        finally:
+            sole.__context__ = context  # the group that it was taken from is none
+            del sole, error, traceback, context  # all of them may hold it, and its own traceback holds this frame
 
 
 def shield_started(scope: trio.CancelScope) -> None:

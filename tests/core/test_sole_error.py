@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
+import weakref
+
 import pytest
 import trio
 
-from trio_mcp._groups import sole_error
+from trio_mcp._groups import open_hidden_nursery, sole_error
 
 
 async def cancelled() -> trio.Cancelled:
@@ -61,3 +65,69 @@ def test_an_exit_that_was_asked_for_wins(error: BaseException) -> None:
     assert type(leaving) is type(error)
     assert leaving.args == error.args
     assert leaving.__cause__ is group
+
+
+async def test_the_error_of_a_body_goes_on_untouched() -> None:
+    """It is the very object, and nothing is said to have come before it."""
+    error = ValueError("body")
+    with pytest.raises(ValueError, match="body") as caught:
+        async with open_hidden_nursery() as nursery:
+            nursery.start_soon(trio.sleep_forever)
+            raise error
+    assert caught.value is error
+    assert (error.__context__, error.__cause__) == (None, None)
+
+
+async def test_the_error_of_a_task_keeps_its_own_context() -> None:
+    """Not the group, and not the cancellation that it has brought over the body."""
+
+    async def fail() -> None:
+        try:
+            raise KeyError("first")
+        except KeyError:
+            raise ValueError("second")  # noqa: B904 - its context is what is looked at
+
+    with pytest.raises(ValueError, match="second") as caught:
+        async with open_hidden_nursery() as nursery:
+            nursery.start_soon(fail)
+            await trio.sleep_forever()
+    assert isinstance(caught.value.__context__, KeyError)
+
+
+async def test_several_errors_come_out_as_their_group() -> None:
+    """None of them is dropped, and nothing is taken off."""
+
+    async def fail() -> None:
+        raise KeyError
+
+    with pytest.RaisesGroup(KeyError, ValueError):
+        async with open_hidden_nursery() as nursery:
+            nursery.start_soon(fail)
+            try:
+                await trio.sleep_forever()
+            finally:
+                raise ValueError
+
+
+async def test_a_hidden_nursery_leaves_no_cycle() -> None:
+    """What a failed call has held is let go at once, not when the collector comes by."""
+
+    class Held:
+        pass
+
+    held = Held()
+    gone = weakref.ref(held)
+
+    async def fail(held: object) -> None:
+        raise ValueError
+
+    gc.disable()
+    try:
+        with contextlib.suppress(ValueError):
+            async with open_hidden_nursery() as nursery:
+                nursery.start_soon(fail, held)
+                await trio.sleep_forever()
+        del held
+        assert gone() is None
+    finally:
+        gc.enable()

@@ -13,7 +13,7 @@ def children() -> frozenset[int]:
     """Return the ids of this process's children, running or not reaped."""
     ours = os.getpid()
     if Path("/proc/self/stat").exists():
-        lines = []
+        lines: list[str] = []
         for stat in Path("/proc").glob("[0-9]*/stat"):
             try:
                 # The name of the program, in parentheses, may hold anything; the parent comes after the state.

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, MutableMapping
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, MutableMapping
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Literal, final
 
 import attrs
@@ -16,9 +16,9 @@ import h11
 import trio
 
 from trio_mcp._codec._json import is_array
-from trio_mcp._groups import sole_error
+from trio_mcp._groups import open_hidden_nursery
 
-__all__ = ["HttpLog", "Seen", "open_http_tap", "tap_application", "ungrouped"]
+__all__ = ["HttpLog", "Seen", "open_http_tap", "tap_application"]
 
 _BROKEN = (trio.BrokenResourceError, trio.ClosedResourceError)
 _MAX_HEAD = 1 << 20
@@ -139,27 +139,12 @@ async def open_http_tap(port: int, log: HttpLog) -> AsyncGenerator[int]:
     async def handle(client: trio.SocketStream) -> None:
         await _Connection(client, log).run(port)
 
-    with ungrouped():
-        async with trio.open_nursery() as nursery:
-            await nursery.start(trio.serve_listeners, handle, listeners)
-            try:
-                yield listeners[0].socket.getsockname()[1]
-            finally:
-                nursery.cancel_scope.cancel()
-
-
-@contextmanager
-def ungrouped() -> Generator[None]:
-    """Let what a block raises out of a nursery of ours come out as itself."""
-    error: BaseException | None = None
-    try:
-        yield
-    except BaseExceptionGroup as group:
-        error = sole_error(group)
-        if error is None:
-            raise
-    if error is not None:
-        raise error
+    async with open_hidden_nursery() as nursery:
+        await nursery.start(trio.serve_listeners, handle, listeners)
+        try:
+            yield listeners[0].socket.getsockname()[1]
+        finally:
+            nursery.cancel_scope.cancel()
 
 
 @final

@@ -14,7 +14,7 @@ import attrs
 import pytest
 import trio
 import trio.testing
-from http_tap import HttpLog, tap_application, ungrouped
+from http_tap import HttpLog, tap_application
 from tape import Tape
 from typing_extensions import Unpack
 
@@ -31,6 +31,7 @@ from trio_mcp import (
     open_asgi_client,
     open_client,
 )
+from trio_mcp._groups import open_hidden_nursery
 
 __all__ = ["ALL_LINES", "LEGACY", "LEGACY_LINES", "LINES", "MODERN", "TELLING_LINES", "Line", "open_line"]
 
@@ -154,10 +155,9 @@ async def _running(app: AsgiApplication) -> AsyncGenerator[AsgiClient]:
                 task_status.started(shared)
                 await end.wait()
 
-    with ungrouped():
-        async with trio.open_nursery() as nursery:
-            shared: AsgiClient = await nursery.start(_run)
-            try:
-                yield shared
-            finally:
-                end.set()
+    async with open_hidden_nursery() as nursery:
+        shared: AsgiClient = await nursery.start(_run)
+        try:
+            yield shared
+        finally:
+            end.set()

@@ -22,7 +22,7 @@ import attrs
 import trio
 
 from .._errors import ConnectionLost
-from .._groups import sole_error
+from .._groups import open_hidden_nursery
 from .._limits import Limits
 from ._parameters import StdioServerParameters
 from ._stderr import StderrReader, open_sink
@@ -206,20 +206,12 @@ async def open_process(params: StdioServerParameters, limits: Limits) -> AsyncGe
         description = f"stdio server {params.command!r} (pid {tree.pid})"
         stderr = StderrReader(tree.stderr, sink, patience=limits.slow_consumer_timeout, source=description)
         process = ServerProcess(tree, stderr, description, limits.terminate_timeout)
-        error: BaseException | None = None
-        try:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(process._watch)  # noqa: SLF001  # this is its owner
-                try:
-                    yield process
-                finally:
-                    await process.aclose()
-        except BaseExceptionGroup as group:
-            error = sole_error(group)
-            if error is None:
-                raise
-        if error is not None:
-            raise error
+        async with open_hidden_nursery() as nursery:
+            nursery.start_soon(process._watch)  # noqa: SLF001  # this is its owner
+            try:
+                yield process
+            finally:
+                await process.aclose()
 
 
 async def _start(params: StdioServerParameters) -> ProcessTree:

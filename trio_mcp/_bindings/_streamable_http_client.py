@@ -28,7 +28,7 @@ from .._core._headers import HeaderField
 from .._core._http_headers import METHOD, PROTOCOL_VERSION, request_headers, version_of
 from .._core._marked_tools import MarkedTools
 from .._errors import METHOD_NOT_FOUND, MODERN_ERRORS, McpError, RemoteProtocolError, RequestError
-from .._groups import shield_started, sole_error
+from .._groups import open_hidden_nursery, shield_started
 from .._http._asgi import AsgiClient, open_asgi_client
 from .._http._client import open_http_client
 from .._http._response import HttpTransport
@@ -367,24 +367,16 @@ async def open_streamable_http(
     Raises:
         McpError: HTTP+SSE was asked for and the server does not speak it.
     """
-    error: BaseException | None = None
-    try:
-        async with AsyncExitStack() as stack:
-            if transport is None:
-                transport = await stack.enter_async_context(_open_transport(parameters))
-            nursery = await stack.enter_async_context(trio.open_nursery())
-            channel = StreamableHttpChannel(parameters, limits, transport)
-            await nursery.start(channel._run)  # noqa: SLF001 - its owner
-            try:
-                if parameters.transport == "sse":
-                    await channel._open_sse()  # noqa: SLF001 - its owner
-                yield channel
-            finally:
-                with trio.CancelScope(shield=True):  # bounded by itself
-                    await channel._leave()  # noqa: SLF001 - its owner
-    except BaseExceptionGroup as group:
-        error = sole_error(group)
-        if error is None:
-            raise
-    if error is not None:
-        raise error
+    async with AsyncExitStack() as stack:
+        if transport is None:
+            transport = await stack.enter_async_context(_open_transport(parameters))
+        nursery = await stack.enter_async_context(open_hidden_nursery())
+        channel = StreamableHttpChannel(parameters, limits, transport)
+        await nursery.start(channel._run)  # noqa: SLF001 - its owner
+        try:
+            if parameters.transport == "sse":
+                await channel._open_sse()  # noqa: SLF001 - its owner
+            yield channel
+        finally:
+            with trio.CancelScope(shield=True):  # bounded by itself
+                await channel._leave()  # noqa: SLF001 - its owner

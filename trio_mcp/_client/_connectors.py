@@ -15,7 +15,7 @@ from .._bindings._parameters import StdioServerParameters
 from .._bindings._stdio_client import open_stdio_server
 from .._channel import Channel
 from .._core._restart import RestartPolicy
-from .._groups import sole_error
+from .._groups import open_hidden_nursery
 from .._limits import Limits
 
 __all__ = ["Connector", "ServesChannels", "Target", "connector_for", "connector_for_http_sse", "identity_of"]
@@ -105,21 +105,13 @@ class _InProcessConnector:
     async def open(self, limits: Limits) -> AsyncGenerator[Channel]:
         del limits  # the server has its own
         ours, theirs = memory_channel_pair()
-        error: BaseException | None = None
-        try:
-            async with trio.open_nursery() as nursery:
-                await nursery.start(self._server.serve_channel, theirs)
-                try:
-                    yield ours
-                finally:
-                    with trio.CancelScope(shield=True):
-                        await ours.aclose()  # the server sees the end of its input, drains and returns
-        except BaseExceptionGroup as group:
-            error = sole_error(group)
-            if error is None:
-                raise
-        if error is not None:
-            raise error
+        async with open_hidden_nursery() as nursery:
+            await nursery.start(self._server.serve_channel, theirs)
+            try:
+                yield ours
+            finally:
+                with trio.CancelScope(shield=True):
+                    await ours.aclose()  # the server sees the end of its input, drains and returns
 
 
 @final

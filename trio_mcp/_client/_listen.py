@@ -19,7 +19,7 @@ import trio
 from .._core._changes import Change, Resynced, granted, ungranted
 from .._core._restart import Backoff
 from .._errors import ConnectionLost, McpError
-from .._groups import sole_error
+from .._groups import open_hidden_nursery
 from .._limits import Limits
 from ..types import ServerCapabilities, SubscriptionFilter
 from ._connection import Connection
@@ -78,23 +78,15 @@ async def open_events(
     """
     events = Events(max_events)
     listener = _Listener(keeper, wanted, events, limits)
-    error: BaseException | None = None
-    try:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(listener.run)
-            try:
-                with entering:
-                    await listener.wait_entered()
-                yield events
-            finally:
-                events.close()
-                nursery.cancel_scope.cancel(reason="the listener has left")
-    except BaseExceptionGroup as group:
-        error = sole_error(group)
-        if error is None:
-            raise
-    if error is not None:
-        raise error
+    async with open_hidden_nursery() as nursery:
+        nursery.start_soon(listener.run)
+        try:
+            with entering:
+                await listener.wait_entered()
+            yield events
+        finally:
+            events.close()
+            nursery.cancel_scope.cancel(reason="the listener has left")
 
 
 @final

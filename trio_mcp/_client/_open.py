@@ -10,7 +10,7 @@ from typing import Final, Literal, TypeAlias, TypedDict, get_args
 import trio
 from typing_extensions import Unpack
 
-from .._groups import shield_started, sole_error
+from .._groups import open_hidden_nursery, shield_started
 from .._limits import Limits
 from .._peer._middleware import Middleware
 from .._peer._peer import OnFrame
@@ -144,20 +144,12 @@ async def open_client(target: Target, **options: Unpack[ClientOptions]) -> Async
     basic/lifecycle and basic/transports.
     """
     keeper, client = _make_client(target, options)
-    error: BaseException | None = None
-    try:
-        async with trio.open_nursery() as nursery:
-            await nursery.start(_keep, keeper)
-            try:
-                yield client
-            finally:
-                await client.aclose()
-    except BaseExceptionGroup as group:
-        error = sole_error(group)
-        if error is None:
-            raise
-    if error is not None:
-        raise error
+    async with open_hidden_nursery() as nursery:
+        await nursery.start(_keep, keeper)
+        try:
+            yield client
+        finally:
+            await client.aclose()
 
 
 async def run_client(

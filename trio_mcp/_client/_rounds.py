@@ -16,7 +16,7 @@ import trio
 
 from .._codec._json import is_object
 from .._errors import URL_ELICITATION_REQUIRED, ConnectionLost, RemoteProtocolError, RequestError
-from .._groups import sole_error
+from .._groups import open_hidden_nursery
 from .._peer._exchange import OnProgress
 from .._revisions import INPUT_METHODS, Revision
 from ..types import RequestParams
@@ -185,17 +185,9 @@ class Rounds:
         async def answer_one(key: str, question: Question) -> None:
             answers[key] = await question()
 
-        error: BaseException | None = None
-        try:
-            async with trio.open_nursery() as nursery:
-                for key, question in questions.items():
-                    nursery.start_soon(answer_one, key, question, name=f"answering {key!r} for {method}")
-        except BaseExceptionGroup as group:
-            error = sole_error(group)
-            if error is None:
-                raise
-        if error is not None:
-            raise error
+        async with open_hidden_nursery() as nursery:
+            for key, question in questions.items():
+                nursery.start_soon(answer_one, key, question, name=f"answering {key!r} for {method}")
         await trio.lowlevel.checkpoint()  # there may have been nothing to answer
         return answers
 

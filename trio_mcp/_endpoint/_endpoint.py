@@ -24,7 +24,7 @@ from .._core._http_admission import EVENT_STREAM, JSON, HttpRefused, check_accep
 from .._core._http_headers import LAST_EVENT_ID, METHOD, NAME, PROTOCOL_VERSION, SESSION_ID
 from .._core._http_settings import HttpServerSettings
 from .._errors import INTERNAL_ERROR, PARSE_ERROR, UNSUPPORTED_PROTOCOL_VERSION, RequestError
-from .._groups import sole_error
+from .._groups import open_hidden_nursery
 from .._revisions import Revision
 from .._server._server import Server
 from ._call import Authenticate, HttpCall
@@ -305,22 +305,13 @@ async def open_endpoint(
     """
     settings = HttpServerSettings() if settings is None else settings
     store = MemoryEventStore() if event_store is None else event_store
-    error: BaseException | None = None
-    async with server.open_service() as service:
+    async with server.open_service() as service, open_hidden_nursery() as nursery:
+        load = Load(settings, server.limits)
+        modern = ModernRequests(server, service, nursery, settings, load)
+        if settings.keep_alive_interval < math.inf:
+            nursery.start_soon(modern.show_life)
+        legacy = LegacySessions(server, service, nursery, settings, store)
         try:
-            async with trio.open_nursery() as nursery:
-                load = Load(settings, server.limits)
-                modern = ModernRequests(server, service, nursery, settings, load)
-                if settings.keep_alive_interval < math.inf:
-                    nursery.start_soon(modern.show_life)
-                legacy = LegacySessions(server, service, nursery, settings, store)
-                try:
-                    yield Endpoint(server, settings, modern, legacy, load, authenticate)
-                finally:
-                    nursery.cancel_scope.cancel(reason="the endpoint was closed")
-        except BaseExceptionGroup as group:
-            error = sole_error(group)
-            if error is None:
-                raise
-        if error is not None:
-            raise error  # outside the handler, so that its context stays its own
+            yield Endpoint(server, settings, modern, legacy, load, authenticate)
+        finally:
+            nursery.cancel_scope.cancel(reason="the endpoint was closed")

@@ -16,7 +16,7 @@ from .._core._http_headers import PROTOCOL_VERSION, SESSION_ID
 from .._core._http_settings import HttpServerSettings
 from .._core._lifecycle import DEFAULT_LOG_LEVEL, Agreement
 from .._errors import SERVER_BUSY
-from .._groups import sole_error
+from .._groups import open_hidden_nursery
 from .._revisions import BATCH_REVISION, Revision
 from .._server._server import Server
 from .._server._service import Service
@@ -151,25 +151,17 @@ class LegacySessions:
         """Serve a POST by a session that lasts for it alone."""
         assumed = None if revision is None else Agreement(revision, {}, None, DEFAULT_LOG_LEVEL)
         session = LegacySession("", self._server, self._settings, call.principal, None, assumed=assumed)
-        error: BaseException | None = None
-        try:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(session.serve_session, self._service, self._shutdown)
-                is_answered = False
-                try:
-                    await session.post(call, posted)
-                    is_answered = True
-                finally:
-                    if is_answered and len(posted.requests) < len(posted.messages):
-                        session.finish()  # notifications are accepted before they are handled
-                    else:
-                        session.end("its POST is answered")
-        except BaseExceptionGroup as group:
-            error = sole_error(group)
-            if error is None:
-                raise
-        if error is not None:
-            raise error  # outside the handler, so that its context stays its own
+        async with open_hidden_nursery() as nursery:
+            nursery.start_soon(session.serve_session, self._service, self._shutdown)
+            is_answered = False
+            try:
+                await session.post(call, posted)
+                is_answered = True
+            finally:
+                if is_answered and len(posted.requests) < len(posted.messages):
+                    session.finish()  # notifications are accepted before they are handled
+                else:
+                    session.end("its POST is answered")
 
     async def get(self, call: HttpCall) -> None:
         """Answer a GET with a stream.

@@ -19,7 +19,7 @@ from .._core._http_settings import HttpServerSettings
 from .._endpoint._call import Authenticate, HttpCall
 from .._endpoint._endpoint import Endpoint, open_endpoint
 from .._endpoint._event_store import EventStore
-from .._groups import sole_error
+from .._groups import open_hidden_nursery
 from .._server._server import Server
 from ._body import RequestBody
 
@@ -178,18 +178,10 @@ class McpASGI:
 
     @staticmethod
     async def _serve(endpoint: Endpoint, call: AsgiCall, receive: AsgiReceive) -> None:
-        error: BaseException | None = None
-        try:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(call.pump, receive, name=f"receiving {call.method} {call.path}")
-                await endpoint.handle(call)
-                nursery.cancel_scope.cancel(reason="the request is answered")
-        except BaseExceptionGroup as group:
-            error = sole_error(group)
-            if error is None:
-                raise
-        if error is not None:
-            raise error
+        async with open_hidden_nursery() as nursery:
+            nursery.start_soon(call.pump, receive, name=f"receiving {call.method} {call.path}")
+            await endpoint.handle(call)
+            nursery.cancel_scope.cancel(reason="the request is answered")
 
     async def _lifespan(self, receive: AsgiReceive, send: AsgiSend) -> None:
         await receive()

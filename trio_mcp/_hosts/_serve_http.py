@@ -22,7 +22,7 @@ from .._core._http_settings import HttpHost, HttpServerSettings
 from .._endpoint._call import Authenticate
 from .._endpoint._endpoint import Endpoint, open_endpoint
 from .._endpoint._event_store import EventStore
-from .._groups import sole_error
+from .._groups import open_hidden_nursery
 from .._server._serve import run_until_signal
 from .._server._server import Server
 from .._server._shutdown import Shutdown
@@ -105,32 +105,24 @@ async def serve_http(
     ):
         connections = Connections(_host(http, endpoint, settings), settings)
         urls = tuple(_url_of(listener, ssl_context, settings.path) for listener in listeners)
-        error: BaseException | None = None
-        try:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(connections.end_idle)
-                try:
-                    async with trio.open_nursery() as accepting:
-                        for listener in listeners:
-                            accepting.start_soon(_accept, listener, connections, settings, ssl_context, nursery)
-                        _log.info("serving at %s", ", ".join(urls))
-                        task_status.started(urls)
-                        await shutdown.wait_drain()
-                        accepting.cancel_scope.cancel(reason="no more connections are accepted")
+        async with open_hidden_nursery() as nursery:
+            nursery.start_soon(connections.end_idle)
+            try:
+                async with trio.open_nursery() as accepting:
                     for listener in listeners:
-                        listener.socket.close()
-                    await _unless(shutdown.wait_abort, endpoint.drain)
-                    with trio.move_on_after(server.limits.goodbye_timeout):
-                        await _unless(shutdown.wait_abort, connections.finish)
-                finally:
-                    connections.abort()
-                    nursery.cancel_scope.cancel(reason="serving ended")
-        except BaseExceptionGroup as group:
-            error = sole_error(group)
-            if error is None:
-                raise
-        if error is not None:
-            raise error  # outside the handler, so that its context stays its own
+                        accepting.start_soon(_accept, listener, connections, settings, ssl_context, nursery)
+                    _log.info("serving at %s", ", ".join(urls))
+                    task_status.started(urls)
+                    await shutdown.wait_drain()
+                    accepting.cancel_scope.cancel(reason="no more connections are accepted")
+                for listener in listeners:
+                    listener.socket.close()
+                await _unless(shutdown.wait_abort, endpoint.drain)
+                with trio.move_on_after(server.limits.goodbye_timeout):
+                    await _unless(shutdown.wait_abort, connections.finish)
+            finally:
+                connections.abort()
+                nursery.cancel_scope.cancel(reason="serving ended")
 
 
 async def _unless(ending: Callable[[], Awaitable[None]], work: Callable[[], Awaitable[None]]) -> None:

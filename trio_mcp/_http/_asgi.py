@@ -16,7 +16,7 @@ import trio
 
 from .._core._headers import Headers
 from .._errors import ConnectionLost
-from .._groups import sole_error
+from .._groups import open_hidden_nursery
 from ._request import HttpRequest
 from ._response import HttpResponse
 
@@ -186,31 +186,23 @@ async def open_asgi_client(app: AsgiApplication) -> AsyncGenerator[AsgiClient]:
     Raises:
         RuntimeError: The application did not start.
     """
-    error: BaseException | None = None
-    try:
-        async with trio.open_nursery() as nursery:
-            lifespan = _Lifespan()
-            state: dict[str, Any] = {}
-            nursery.start_soon(lifespan.run, app, state, name="ASGI lifespan")
-            with trio.move_on_after(LIFESPAN_SECONDS):
-                await lifespan.started.wait()
-            if not lifespan.started.is_set():
-                raise RuntimeError(f"the ASGI application did not start within {LIFESPAN_SECONDS:g} s")
-            if lifespan.failure is not None:
-                raise RuntimeError(f"the ASGI application did not start: {lifespan.failure}")
-            try:
-                yield AsgiClient(app, nursery, state)
-            finally:
-                lifespan.stop.set()
-                with trio.move_on_after(LIFESPAN_SECONDS, shield=True):
-                    await lifespan.stopped.wait()
-                nursery.cancel_scope.cancel(reason="the ASGI client was left")
-    except BaseExceptionGroup as group:
-        error = sole_error(group)
-        if error is None:
-            raise
-    if error is not None:
-        raise error
+    async with open_hidden_nursery() as nursery:
+        lifespan = _Lifespan()
+        state: dict[str, Any] = {}
+        nursery.start_soon(lifespan.run, app, state, name="ASGI lifespan")
+        with trio.move_on_after(LIFESPAN_SECONDS):
+            await lifespan.started.wait()
+        if not lifespan.started.is_set():
+            raise RuntimeError(f"the ASGI application did not start within {LIFESPAN_SECONDS:g} s")
+        if lifespan.failure is not None:
+            raise RuntimeError(f"the ASGI application did not start: {lifespan.failure}")
+        try:
+            yield AsgiClient(app, nursery, state)
+        finally:
+            lifespan.stop.set()
+            with trio.move_on_after(LIFESPAN_SECONDS, shield=True):
+                await lifespan.stopped.wait()
+            nursery.cancel_scope.cancel(reason="the ASGI client was left")
 
 
 @final

@@ -16,7 +16,7 @@ from .._channel import Origin
 from .._codec import _json
 from .._codec._jsonrpc import Encoded, Notification, Request
 from .._errors import RequestError
-from .._groups import sole_error
+from .._groups import open_hidden_nursery
 from ._dispatcher import Dispatcher
 from ._exchange import Answer, Exchange, Handler, Standing
 from ._middleware import Message, Middleware, compose
@@ -90,21 +90,13 @@ async def interpose_batch(
             outcomes[index] = error
         come_in(index)
 
-    error: BaseException | None = None
-    try:
-        async with trio.open_nursery() as nursery:
-            for index, (method, params) in enumerate(requests):
-                nursery.start_soon(ask, index, method, params)
-            await all_in.wait()
-            if through:
-                answers.update(zip(through, await send_batch(list(through.values())), strict=True))
-            answered.set()
-    except BaseExceptionGroup as group:
-        error = sole_error(group)
-        if error is None:
-            raise
-    if error is not None:
-        raise error
+    async with open_hidden_nursery() as nursery:
+        for index, (method, params) in enumerate(requests):
+            nursery.start_soon(ask, index, method, params)
+        await all_in.wait()
+        if through:
+            answers.update(zip(through, await send_batch(list(through.values())), strict=True))
+        answered.set()
     return outcomes
 
 

@@ -26,7 +26,7 @@ import trio
 from .._channel import Channel, Origin, Outgoing
 from .._codec._jsonrpc import Encoded, Notification, RequestId, encode_notification
 from .._errors import SERVER_BUSY, ConnectionLost, LocalProtocolError, RequestError
-from .._groups import sole_error
+from .._groups import open_hidden_nursery
 from .._limits import Limits
 from ._calls import Calls
 from ._dispatcher import Dispatcher
@@ -526,18 +526,10 @@ async def open_peer(
         on_notice: Called with each notification as it is read. It must neither wait nor raise.
         on_failure: Called with failures that are no single request's. It must neither wait nor raise.
     """
-    error: BaseException | None = None
-    try:
-        async with trio.open_nursery() as nursery:
-            peer = Peer(channel, dispatcher, nursery, limits, on_frame, middleware, on_notice, on_failure)
-            peer._begin()  # noqa: SLF001 - the peer's owner
-            try:
-                yield peer
-            finally:
-                await peer.aclose()
-    except BaseExceptionGroup as group:
-        error = sole_error(group)
-        if error is None:
-            raise
-    if error is not None:
-        raise error  # outside the handler, so that its context stays its own
+    async with open_hidden_nursery() as nursery:
+        peer = Peer(channel, dispatcher, nursery, limits, on_frame, middleware, on_notice, on_failure)
+        peer._begin()  # noqa: SLF001 - the peer's owner
+        try:
+            yield peer
+        finally:
+            await peer.aclose()

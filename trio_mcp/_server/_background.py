@@ -9,7 +9,7 @@ from typing import Final, TypeVarTuple, final
 
 import trio
 
-from .._groups import sole_error
+from .._groups import open_hidden_nursery
 
 __all__ = ["Background", "open_background"]
 
@@ -58,16 +58,8 @@ async def open_background(owner: str) -> AsyncGenerator[Background]:
 
     An exception of the body comes out as itself.
     """
-    error: BaseException | None = None
-    try:
-        async with trio.open_nursery() as nursery:
-            try:
-                yield Background(nursery, owner)
-            finally:
-                nursery.cancel_scope.cancel(reason=f"{owner} has ended")
-    except BaseExceptionGroup as group:
-        error = sole_error(group)
-        if error is None:
-            raise
-    if error is not None:
-        raise error
+    async with open_hidden_nursery() as nursery:
+        try:
+            yield Background(nursery, owner)
+        finally:
+            nursery.cancel_scope.cancel(reason=f"{owner} has ended")

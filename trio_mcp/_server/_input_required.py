@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias, cast, final
 
 import attrs
-import trio
 
 from .. import types
 from .._absent import ABSENT, Absent
@@ -16,7 +15,7 @@ from .._codec._convert import from_wire, to_wire
 from .._codec._invalid import InvalidData
 from .._core._lifecycle import Agreement
 from .._errors import RemoteProtocolError
-from .._groups import sole_error
+from .._groups import open_hidden_nursery
 from .._peer._exchange import Exchange
 from ._asking import Abilities, read_said
 from ._requirements import require_for
@@ -143,17 +142,9 @@ async def answer_in_session(
         except InvalidData as error:
             raise RemoteProtocolError(f"{request.method}: {error}") from error
 
-    failure: BaseException | None = None
-    try:
-        async with trio.open_nursery() as nursery:
-            for key, question in required.requests.items():
-                request = input_request(question)
-                require_for(Abilities(agreement.revision, capabilities), request.params)
-                nursery.start_soon(ask, key, request)
-    except BaseExceptionGroup as group:
-        failure = sole_error(group)
-        if failure is None:
-            raise
-    if failure is not None:
-        raise failure
+    async with open_hidden_nursery() as nursery:
+        for key, question in required.requests.items():
+            request = input_request(question)
+            require_for(Abilities(agreement.revision, capabilities), request.params)
+            nursery.start_soon(ask, key, request)
     return answers, required.state
