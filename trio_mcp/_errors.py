@@ -143,9 +143,9 @@ class HttpStatusError(RequestError):
         if retry_after is not None:
             data["retryAfter"] = retry_after
         super().__init__(TRANSPORT_FAILED, message, data)
-        self.status = status
+        self.status: int | None = status
         self.body = body
-        self.retry_after = retry_after
+        self.retry_after: float | None = retry_after
 
     def __reduce__(self) -> tuple[object, ...]:
         # Exceptions are copied by their `args`, and those are what `RequestError` has made of ours.
