@@ -9,7 +9,7 @@ from typing import Final
 import attrs
 import pytest
 import trio
-from children import has_children
+from children import children
 from http_recorder import open_http_recorder
 from recordings import Recorder, Recording, open_recorder
 from their_servers import TheirServer
@@ -63,13 +63,14 @@ async def connected(
     """
     options.setdefault("limits", LIMITS if server.answers_probe else IMPATIENT)
     options.setdefault("revision", None if server.answers_probe else server.agreed)
+    before = children()
     with trio.fail_after(HANGS):
         async with recorded(server) as (place, recordings):
             async with trio_mcp.open_client(place, **options) as client:
                 yield client, recordings
                 leaving = trio.current_time()
             assert trio.current_time() - leaving < LEAVING
-            assert server.transport != "stdio" or not has_children()
+            assert server.transport != "stdio" or children() <= before
     wires = [recording.check("client") for recording in recordings]
     assert wires[-1].revision == client.revision
     assert all(wire.checked_messages for wire in wires)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -11,6 +10,7 @@ from typing import Final
 
 import pytest
 import trio
+from children import has_children
 from recordings import Recording, open_recorder
 from typing_extensions import Unpack
 
@@ -51,17 +51,12 @@ async def connected(
                 yield client, recorder.recordings
                 leaving = trio.current_time()
             assert trio.current_time() - leaving < LEAVING
-            assert_no_children()
+            assert not has_children()
 
 
 def direct(misbehaviour: str) -> StdioServerParameters:
     """Return what starts such a server, with nobody in between who might hide how it ends."""
     return StdioServerParameters(sys.executable, [str(PROGRAM), misbehaviour], stderr=lambda _: None)
-
-
-def assert_no_children() -> None:
-    with pytest.raises(ChildProcessError):
-        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
 
 
 async def echo(client: Client, text: str) -> str:
@@ -126,7 +121,7 @@ async def test_a_server_without_common_ground_is_refused_by_name(misbehaviour: s
     with trio.fail_after(HANGS), pytest.raises(RemoteProtocolError, match=named):
         async with trio_mcp.open_client(direct(misbehaviour), limits=PATIENT):
             pytest.fail("there is nothing to agree on")
-    assert_no_children()
+    assert not has_children()
 
 
 async def test_a_server_that_says_nothing_costs_the_connect_timeout() -> None:
@@ -137,7 +132,7 @@ async def test_a_server_that_says_nothing_costs_the_connect_timeout() -> None:
         async with trio_mcp.open_client(direct("says_nothing"), limits=limits):
             pytest.fail("nobody has said anything")
     assert 0.7 <= trio.current_time() - began < 0.7 + LEAVING
-    assert_no_children()
+    assert not has_children()
 
 
 # Later.
@@ -188,7 +183,7 @@ async def test_a_server_that_dies_says_how() -> None:
     assert caught.value.exit_status == caught_again.value.exit_status == 7
     assert caught.value.stderr == tuple(f"last words {line}" for line in range(30, 50))
     assert "status 7" in str(caught.value)
-    assert_no_children()
+    assert not has_children()
 
 
 async def test_a_server_that_is_killed_says_by_which_signal() -> None:
@@ -198,7 +193,7 @@ async def test_a_server_that_is_killed_says_by_which_signal() -> None:
             with pytest.raises(ConnectionLost, match="SIGKILL") as caught:
                 await echo(client, "hello")
     assert caught.value.exit_status == -9
-    assert_no_children()
+    assert not has_children()
 
 
 async def test_half_an_answer_is_none() -> None:
@@ -208,7 +203,7 @@ async def test_half_an_answer_is_none() -> None:
             with pytest.raises(ConnectionLost) as caught:
                 await echo(client, "hello")
     assert caught.value.exit_status == 0
-    assert_no_children()
+    assert not has_children()
 
 
 async def test_a_server_that_closes_its_output_is_lost_although_it_lives() -> None:
@@ -220,7 +215,7 @@ async def test_a_server_that_closes_its_output_is_lost_although_it_lives() -> No
             leaving = trio.current_time()
     assert caught.value.exit_status is None
     assert trio.current_time() - leaving < LEAVING
-    assert_no_children()
+    assert not has_children()
 
 
 async def test_a_deadline_covers_a_write_that_the_server_does_not_take() -> None:
@@ -234,7 +229,7 @@ async def test_a_deadline_covers_a_write_that_the_server_does_not_take() -> None
             assert trio.current_time() - scope.deadline < 1
             leaving = trio.current_time()
     assert trio.current_time() - leaving < LEAVING
-    assert_no_children()
+    assert not has_children()
 
 
 async def test_a_call_without_answer_ends_with_its_deadline() -> None:
