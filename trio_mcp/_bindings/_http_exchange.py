@@ -56,6 +56,11 @@ class HttpExchange:
         return bool(self.message.request_ids)
 
     @property
+    def takes_turns(self) -> bool:
+        """Whether what comes after it may have to wait: an answer, or the end of a handshake."""
+        return not self.is_request and self.method in (None, "notifications/initialized")
+
+    @property
     def gives_up(self) -> RequestId | None:
         """The request that it cancels, if it does that."""
         if self.method != "notifications/cancelled" or self.params is None:

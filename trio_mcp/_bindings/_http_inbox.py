@@ -90,7 +90,7 @@ class HttpInbox:
             asked = self.exchanges.get(answered[0])
             if asked is not None and asked.on_result is not None and asked.on_result(result):
                 data = _json.encode(value)
-        await self._put(Incoming(data, exchange))
+        await self._put(Incoming(data, exchange, value=value))
         for id in answered:
             self._settle(id)
 
@@ -132,7 +132,10 @@ class HttpInbox:
     async def _put(self, received: Received) -> None:
         # Nobody may read any more; then everybody who waited knows.
         with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
-            await self._send.send(received)
+            try:
+                self._send.send_nowait(received)  # saves a turn of the event loop where the reader waits
+            except trio.WouldBlock:
+                await self._send.send(received)
 
     def give_up(self, id: RequestId | None) -> HttpExchange | None:
         """Nobody waits for the answer to a request any more. Returns what it was sent with, if it is known."""

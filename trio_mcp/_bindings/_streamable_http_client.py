@@ -92,32 +92,54 @@ class StreamableHttpChannel(Channel):
         have not been accepted.
         """
         await trio.lowlevel.checkpoint_if_cancelled()
-        nursery = self._nursery
-        if nursery is None:
-            raise trio.ClosedResourceError(f"the channel to {self._description} is closed")
+        nursery = self._open_nursery()
         exchanges = [HttpExchange(message) for message in messages]
         for exchange in exchanges:
             self._inbox.expect(exchange)  # before anything waits: any of them may be given up from now on
         for exchange in exchanges:
-            if exchange.is_request:
-                nursery.start_soon(self._ask, exchange, name=f"asking {exchange.method}")
-                continue
-            self._untold += 1
-            if exchange.method == "notifications/initialized":
+            if not exchange.takes_turns:
+                self._begin(exchange, nursery)
+            elif exchange.method is not None:
+                self._untold += 1
                 ready = trio.Event() if self._session is None else self._session.listening
                 nursery.start_soon(
                     self._begin_session, exchange, self._session, ready, name=f"listening to {self._description}"
                 )
                 with trio.move_on_after(self._parameters.stream_timeout):
                     await ready.wait()
-            elif exchange.gives_up is not None:
-                nursery.start_soon(self._tell_given_up, exchange, name="cancelling a request")
-            elif exchange.method is not None:
-                self._put_notification(exchange)
             else:
+                self._untold += 1
                 await self._answering.acquire()
                 nursery.start_soon(self._answer, exchange, name="answering the server")
         await trio.lowlevel.cancel_shielded_checkpoint()
+
+    def send_nowait(self, messages: Sequence[Outgoing]) -> bool:
+        """Start a POST for each message, unless one of them may have to wait; see `Channel.send_nowait`."""
+        nursery = self._open_nursery()
+        exchanges = [HttpExchange(message) for message in messages]
+        if any(exchange.takes_turns for exchange in exchanges):
+            raise trio.WouldBlock
+        for exchange in exchanges:
+            self._inbox.expect(exchange)
+        for exchange in exchanges:
+            self._begin(exchange, nursery)
+        return True
+
+    def _open_nursery(self) -> trio.Nursery:
+        if self._nursery is None:
+            raise trio.ClosedResourceError(f"the channel to {self._description} is closed")
+        return self._nursery
+
+    def _begin(self, exchange: HttpExchange, nursery: trio.Nursery) -> None:
+        """Start the POST of what waits for nothing."""
+        if exchange.is_request:
+            nursery.start_soon(self._ask, exchange, name=f"asking {exchange.method}")
+            return
+        self._untold += 1
+        if exchange.gives_up is not None:
+            nursery.start_soon(self._tell_given_up, exchange, name="cancelling a request")
+        else:
+            self._put_notification(exchange)
 
     def give_up(self, request_id: RequestId, reason: str | None) -> Notification | None:
         """Close the response of a request, or return the notification that cancels it; see `Channel.give_up`.

@@ -55,6 +55,7 @@ class HttpConnection:
         self._through_proxy = through_proxy
         self._h11 = h11.Connection(h11.CLIENT, max_incomplete_event_size=max_head_bytes)
         self._sent_all = False
+        self._told_end = False
 
     @property
     def is_stale(self) -> bool:
@@ -78,6 +79,7 @@ class HttpConnection:
             return False  # a response to nothing
         self._h11.start_next_cycle()
         self._sent_all = False
+        self._told_end = False
         return True
 
     async def aclose(self) -> None:
@@ -168,8 +170,10 @@ class HttpConnection:
             event = await self._next_event()
             if isinstance(event, h11.Data) and event.data:
                 return bytes(event.data)
-        await trio.lowlevel.checkpoint()
-        return b""
+        if self._told_end:
+            await trio.lowlevel.checkpoint()
+        self._told_end = True
+        return b""  # noqa: ASYNC910 - who asks again waits, for the first time it saves a turn of the event loop
 
     async def _next_event(self) -> h11.Event:
         """Wait for what comes next; a connection that ends is an error."""

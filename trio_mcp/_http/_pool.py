@@ -70,10 +70,11 @@ class OriginPool:
     @asynccontextmanager
     async def request(self, request: HttpRequest, *, urgent: bool) -> AsyncGenerator[HttpResponse]:
         """Send a request over a connection of its own; see `HttpTransport.request`."""
-        if urgent:
-            await trio.lowlevel.checkpoint()
-        else:
-            await self._turns.acquire()
+        if not urgent:
+            try:
+                self._turns.acquire_nowait()  # saves a turn of the event loop; sending is a checkpoint
+            except trio.WouldBlock:
+                await self._turns.acquire()
         connection: HttpConnection | None = None
         self._in_use += 1
         try:
