@@ -253,6 +253,7 @@ async def test_a_broken_response_costs_one_request(wire: bytes, error: type[Exce
     async with limits_time(), serve_http_script(handler) as server, open_http_client(settings) as client:
         with pytest.raises(error, match=r"http://127\.0\.0\.1"):
             await fetch(client, post(server.target))
+        await server.wait_all_gone()  # nobody can know that the server is about to hang up
         assert await fetch(client, post(server.target)) == (200, b"ok")
         await server.wait_all_gone()
         (statistics,) = client.statistics().values()

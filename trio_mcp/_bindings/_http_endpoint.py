@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final, final
 
-import attrs
 import trio
 
 from .._core._headers import HeaderField
@@ -103,14 +102,8 @@ class HttpEndpoint:
         self, exchange: HttpExchange, headers: Sequence[HeaderField], *, urgent: bool = False
     ) -> AbstractAsyncContextManager[HttpResponse]:
         """Send a message; see `HttpTransport.request`."""
-        request = HttpRequest(
-            method="POST",
-            target=self.target,
-            headers=(*_POST_HEADERS, *headers),
-            body=exchange.message.data,
-            on_sent=exchange.mark_sent,
-        )
-        return self._request(request, urgent=urgent)
+        data, on_sent = exchange.message.data, exchange.mark_sent
+        return self._request("POST", (*_POST_HEADERS, *headers), data, on_sent, urgent=urgent)
 
     def get(
         self, headers: Sequence[HeaderField] = (), *, last_event_id: str = ""
@@ -119,17 +112,27 @@ class HttpEndpoint:
         fields = [*_GET_HEADERS, *headers]
         if last_event_id:
             fields.append((LAST_EVENT_ID.encode(), last_event_id.encode("utf-8")))
-        return self._request(HttpRequest(method="GET", target=self.target, headers=fields), urgent=True)
+        return self._request("GET", fields, urgent=True)
 
     def delete(self, headers: Sequence[HeaderField]) -> AbstractAsyncContextManager[HttpResponse]:
         """Ask the server to forget something."""
-        return self._request(HttpRequest(method="DELETE", target=self.target, headers=headers), urgent=True)
+        return self._request("DELETE", headers, urgent=True)
 
     @asynccontextmanager
-    async def _request(self, request: HttpRequest, *, urgent: bool) -> AsyncGenerator[HttpResponse]:
+    async def _request(
+        self,
+        method: str,
+        headers: Sequence[HeaderField],
+        body: bytes = b"",
+        on_sent: Callable[[], object] | None = None,
+        *,
+        urgent: bool,
+    ) -> AsyncGenerator[HttpResponse]:
         redirects = self.parameters.http.max_redirects
         own = await headers_from(self.parameters.headers)
-        request = attrs.evolve(request, headers=(*own, *request.headers))
+        request = HttpRequest(
+            method=method, target=self.target, headers=(*own, *headers), body=body, on_sent=on_sent
+        )
         async with request_following(
             self._transport, request, urgent=urgent, max_redirects=redirects
         ) as response:

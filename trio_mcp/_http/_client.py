@@ -11,7 +11,6 @@ import attrs
 import trio
 
 from .._errors import RemoteProtocolError
-from .._version import __version__
 from ._connect import connect, system_ssl_context
 from ._connection import HttpConnection
 from ._pool import OriginPool, PoolStatistics
@@ -22,7 +21,6 @@ from ._target import HttpTarget
 
 __all__ = ["HttpClient", "open_http_client", "request_following"]
 
-USER_AGENT: Final = f"trio-mcp/{__version__}".encode("ascii")
 DISCARDED_BYTES: Final = 16 * 1024
 """How much of the body of a redirect is read so that its connection can be used again."""
 
@@ -49,9 +47,6 @@ class HttpClient:
         request of which a byte may have been processed is never sent again.
         """
         target = request.target
-        chosen = {name.lower() for name, _ in request.headers}
-        ours = [(name, value) for name, value in _OURS if name.lower() not in chosen]
-        request = attrs.evolve(request, headers=(*ours, *request.headers))
         with self._pool(target) as pool:
             async with pool.request(request, urgent=urgent) as response:
                 encoding = response.headers.get("content-encoding")
@@ -88,9 +83,6 @@ class HttpClient:
         for pool in tuple(self._pools.values()):
             await pool.aclose()
         await trio.lowlevel.checkpoint()
-
-
-_OURS: Final = ((b"User-Agent", USER_AGENT), (b"Accept-Encoding", b"identity"))
 
 
 @asynccontextmanager

@@ -16,10 +16,17 @@ import trio
 
 from .._core._headers import HeaderField, Headers
 from .._errors import ConnectionLost, LocalProtocolError, McpError, RemoteProtocolError
+from .._version import __version__
 from ._request import HttpRequest
 from ._response import HttpResponse
 
 __all__ = ["HttpConnection"]
+
+_OURS: Final = (
+    (b"User-Agent", f"trio-mcp/{__version__}".encode("ascii")),
+    (b"Accept-Encoding", b"identity"),
+)
+"""What a request says where nobody has said anything else."""
 
 READ_BYTES: Final = 64 * 1024
 SENT_AT_ONCE: Final = 64 * 1024
@@ -119,6 +126,8 @@ class HttpConnection:
         if self._through_proxy is not None:
             path = target.url
             headers += self._through_proxy
+        chosen = {name.lower() for name, _ in request.headers}
+        headers += [field for field in _OURS if field[0].lower() not in chosen]
         headers += request.headers
         if request.body or request.method not in ("GET", "HEAD", "DELETE"):
             headers.append((b"Content-Length", b"%d" % len(request.body)))
@@ -146,6 +155,7 @@ class HttpConnection:
 
     async def _receive_head(self, request: HttpRequest) -> HttpResponse:
         informational = 0
+        await self._receive_more()  # nothing can be here, or the connection had been no good
         while True:
             event = await self._next_event()
             if isinstance(event, h11.Response):
@@ -188,11 +198,14 @@ class HttpConnection:
                 return event
             if event is h11.PAUSED:  # a response to nothing, or to a switch of protocols that nobody asked for
                 raise RemoteProtocolError(f"{self._description} sent what is no response to a request")
-            try:
-                data = await self._stream.receive_some(READ_BYTES)
-            except trio.BrokenResourceError as error:
-                raise self._hung_up() from error
-            self._h11.receive_data(bytes(data))
+            await self._receive_more()
+
+    async def _receive_more(self) -> None:
+        try:
+            data = await self._stream.receive_some(READ_BYTES)
+        except trio.BrokenResourceError as error:
+            raise self._hung_up() from error
+        self._h11.receive_data(bytes(data))
 
     def _failure(self, error: h11.RemoteProtocolError) -> McpError:
         if self._h11.trailing_data[1]:  # what could not be understood is that nothing more comes
