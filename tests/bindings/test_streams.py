@@ -16,7 +16,7 @@ from trio_mcp import ConnectionLost, Incoming, Outgoing, StreamChannel
 if sys.platform == "win32":
     pytest.skip("Windows has no such descriptors", allow_module_level=True)
 
-LONG = b'{"text":"%s"}' % (b"x" * 1_000_000)
+LONG = b'{"text":"%s"}' % (b"x" * 3_000_000)
 
 
 @pytest.fixture
@@ -163,3 +163,31 @@ async def test_sockets_are_like_pipes() -> None:
     await far.aclose()
     with pytest.raises(trio.ClosedResourceError):
         await near.receive()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="pipes are as wide as they are")
+@pytest.mark.parametrize("nowait", [False, True])
+async def test_a_pipe_is_widened_for_long_messages_alone(*, nowait: bool) -> None:
+    """Its two ends then wake each other once for a message, not for each piece of it; an idle one costs nothing."""
+    if sys.platform == "linux":
+        import fcntl
+
+        read_end, write_end = os.pipe()
+        async with trio.lowlevel.FdStream(read_end) as reader, trio.lowlevel.FdStream(write_end) as writer:
+            near = StreamChannel(_nothing_comes(), writer, description="far")
+            far = StreamChannel(reader, writer, description="near")
+            usual = fcntl.fcntl(write_end, fcntl.F_GETPIPE_SZ)
+            await near.send([Outgoing(b"1")])
+            assert await receive_all(far, 1) == [b"1"]
+            assert fcntl.fcntl(write_end, fcntl.F_GETPIPE_SZ) == usual
+            long = b'"%s"' % (b"x" * 3 * usual)
+            if nowait:
+                assert near.send_nowait([Outgoing(long)])
+            else:
+                await near.send([Outgoing(long)])
+            assert await receive_all(far, 1) == [long]
+            assert fcntl.fcntl(write_end, fcntl.F_GETPIPE_SZ) > 3 * usual
+
+
+def _nothing_comes() -> trio.abc.ReceiveStream:
+    return trio.testing.memory_stream_one_way_pair()[1]

@@ -10,14 +10,21 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from contextlib import suppress
 from typing import Final, NoReturn, Protocol, final
 
 import trio
+
+if sys.platform == "linux":
+    import fcntl
 
 __all__ = ["ByteReader", "ByteWriter", "reader_of", "writer_of"]
 
 READ_BYTES: Final = 64 * 1024
 """How much is read at once: what a pipe holds."""
+
+WIDE_PIPE_BYTES: Final = 1 << 20
+"""How much a pipe holds once a longer message has gone through it: what Linux allows everybody."""
 
 READS_AT_ONCE: Final = 16
 """How often more is read without another turn for others, while each read finds a full pipe."""
@@ -102,6 +109,7 @@ class _StreamReader:
 class _DescriptorReader:
     def __init__(self, holder: _HasDescriptor) -> None:
         self._holder = holder
+        self._is_wide = False
 
     async def read(self) -> bytes:
         while True:
@@ -120,6 +128,9 @@ class _DescriptorReader:
 
     def _more(self, descriptor: int, data: bytes) -> bytes:
         """Read on: a pipe that was full is about to be filled again by whoever waits to write a long message."""
+        if not self._is_wide:
+            self._is_wide = True
+            _widen(descriptor)
         chunks = [data]
         for _ in range(READS_AT_ONCE - 1):
             try:
@@ -138,9 +149,12 @@ class _StreamWriter:
     def __init__(self, stream: trio.abc.SendStream, holder: _HasDescriptor | None) -> None:
         self._stream = stream
         self._holder = holder
+        self._is_wide = holder is None
         self.can_write_now = holder is not None
 
     async def write(self, data: bytes | memoryview) -> None:
+        if len(data) > READ_BYTES and self._holder is not None:
+            self._make_room(self._holder.fileno())
         await self._stream.send_all(data)
 
     def write_nowait(self, data: bytes) -> int:
@@ -148,12 +162,26 @@ class _StreamWriter:
         descriptor = self._holder.fileno()
         if descriptor < 0:
             raise trio.ClosedResourceError("the stream was closed")
+        if len(data) > READ_BYTES:
+            self._make_room(descriptor)
         try:
             return os.write(descriptor, data)
         except BlockingIOError:
             raise trio.WouldBlock from None
         except OSError as error:
             _fail(error)
+
+    def _make_room(self, descriptor: int) -> None:
+        if not self._is_wide and descriptor >= 0:
+            self._is_wide = True
+            _widen(descriptor)
+
+
+def _widen(descriptor: int) -> None:
+    """Let a pipe hold a long message, so that its two ends need not wake each other for each piece of it."""
+    if sys.platform == "linux":
+        with suppress(OSError):  # it is no pipe, or this user has too many that are wide
+            fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, WIDE_PIPE_BYTES)
 
 
 def _fail(error: OSError) -> NoReturn:

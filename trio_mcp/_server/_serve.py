@@ -5,16 +5,18 @@ from __future__ import annotations
 import signal
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import trio
 
 from .._bindings._stdio_server import open_stdio_channel
 from .._channel import Channel
-from .._core._http_settings import HttpHost, HttpServerSettings
 from .._limits import Limits
 from .._peer._peer import OnFrame, Peer
 from ._shutdown import Shutdown
+
+if TYPE_CHECKING:  # a program that serves a pipe has no use for it
+    from .._core._http_settings import HttpHost, HttpServerSettings
 
 __all__ = [
     "Servable",

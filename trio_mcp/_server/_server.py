@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
-from typing import Any, Final, Generic, Literal, final
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, final
 
 import attrs
 import trio
@@ -13,7 +13,6 @@ from typing_extensions import TypeVar
 
 from .._channel import Channel
 from .._core._header_marks import HeaderMark
-from .._core._http_settings import HttpHost, HttpServerSettings
 from .._core._lifecycle import Agreement
 from .._core._sealing import Sealer
 from .._limits import Limits
@@ -48,6 +47,9 @@ from ._session import ServerSession
 from ._shutdown import Shutdown
 from ._tool_offers import ToolOffers
 from ._tools import ToolRegistry
+
+if TYPE_CHECKING:  # a program that serves a pipe has no use for it
+    from .._core._http_settings import HttpHost, HttpServerSettings
 
 __all__ = ["Server"]
 
@@ -434,6 +436,8 @@ class Server(ToolOffers, PromptOffers, ResourceOffers, Generic[StateT]):
             run_stdio(self)
         elif transport in ("streamable-http", "sse"):
             if transport == "sse":
+                from .._core._http_settings import HttpServerSettings
+
                 settings = attrs.evolve(settings or HttpServerSettings(), sse=True)
             run_http(self, host=host, port=port, http=http, settings=settings)
         else:
