@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -179,5 +180,7 @@ def _ratios(record: Mapping[str, Any], stages: Sequence[str]) -> Figure:
 
 
 def _goodness(cell: Mapping[str, Any], ours: str, theirs: str) -> float:
-    ratio = Ratio.of(cell["results"][ours]["values"], cell["results"][theirs]["values"]).median
-    return ratio if cell["more_is_better"] else 1 / ratio
+    ratio = Ratio.of(cell["results"][ours]["values"], cell["results"][theirs]["values"])
+    if ratio is None:
+        return math.nan
+    return ratio.median if cell["more_is_better"] else 1 / ratio.median

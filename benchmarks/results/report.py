@@ -149,7 +149,7 @@ def _figure(row: Mapping[str, Any], name: str) -> str:
     spread = Spread.of(result["values"])
     text = f"{number(spread.median)} ±{percent(spread.relative / 2)}"
     ours = row["results"].get("ours")
-    if name != "ours" and ours is not None and ours["values"]:
-        ratio = Ratio.of(ours["values"], result["values"]).median
-        text += f" ({number(ratio if row['more_is_better'] else 1 / ratio)}×)"
+    compared = None if name == "ours" or ours is None else Ratio.of(ours["values"], result["values"])
+    if compared is not None:
+        text += f" ({number(compared.median if row['more_is_better'] else 1 / compared.median)}×)"
     return text

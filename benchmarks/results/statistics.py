@@ -60,14 +60,13 @@ class Ratio:
     spread: Spread
 
     @classmethod
-    def of(cls, ours: Sequence[float], theirs: Sequence[float]) -> Self:
-        """Compare the figures of the same rounds.
+    def of(cls, ours: Sequence[float], theirs: Sequence[float]) -> Self | None:
+        """Compare the figures of the same rounds; `None` if there is no round in which neither is zero.
 
-        Raises:
-            ValueError: They have no round in common.
+        What costs nothing that can be measured, such as the memory of an idle session somewhere, has no ratio.
         """
-        pairs = [a / b for a, b in zip(ours, theirs, strict=False) if b]
-        return cls(spread=Spread.of(pairs))
+        pairs = [a / b for a, b in zip(ours, theirs, strict=False) if a and b]
+        return cls(spread=Spread.of(pairs)) if pairs else None
 
     @property
     def median(self) -> float:

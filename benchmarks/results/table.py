@@ -61,10 +61,9 @@ def _figure(row: Mapping[str, Any], name: str) -> Text:
     text = Text(number(spread.median), "bold" if name == "ours" else "")
     text.append(f" ±{percent(spread.relative / 2)}", "dim")
     ours = row["results"].get("ours")
-    if name != "ours" and ours is not None and ours["values"]:
-        ratio = Ratio.of(ours["values"], result["values"]).median
-        if not row["more_is_better"]:
-            ratio = 1 / ratio
+    compared = None if name == "ours" or ours is None else Ratio.of(ours["values"], result["values"])
+    if compared is not None:
+        ratio = compared.median if row["more_is_better"] else 1 / compared.median
         text.append(f"\nours is {number(ratio)}×", "green" if ratio >= 1 else "yellow")
     left_over = sum(result["facts"].get("left_over", ()))
     if left_over:

@@ -161,7 +161,8 @@ def _cpu_ratio(target: Target, results: Mapping[str, Any]) -> float | None:
         return None
     ours: list[float] = results.get(target.contender, {}).get("facts", {}).get("cpu_us", [])
     theirs: list[float] = results.get(target.against, {}).get("facts", {}).get("cpu_us", [])
-    return Ratio.of(theirs, ours).median if ours and theirs else None
+    ratio = Ratio.of(theirs, ours)
+    return None if ratio is None else ratio.median
 
 
 def _ratio(target: Target, results: Mapping[str, Any]) -> Spread | None:
@@ -169,4 +170,5 @@ def _ratio(target: Target, results: Mapping[str, Any]) -> Spread | None:
     if target.against is None:
         return Spread.of(ours) if ours else None
     theirs: list[float] = results.get(target.against, {}).get("values", [])
-    return Ratio.of(ours, theirs).spread if ours and theirs else None
+    ratio = Ratio.of(ours, theirs)
+    return None if ratio is None else ratio.spread

@@ -45,9 +45,19 @@ def test_no_figure_is_no_result() -> None:
 
 def test_ratios_are_of_the_same_round() -> None:
     """A round in which the machine was half as fast for both says the same as the others."""
-    assert Ratio.of([200.0, 100.0, 200.0], [100.0, 50.0, 100.0]).spread == Spread(
-        median=2, low=2, high=2, count=3
-    )
+    ratio = Ratio.of([200.0, 100.0, 200.0], [100.0, 50.0, 100.0])
+    assert ratio is not None
+    assert ratio.spread == Spread(median=2, low=2, high=2, count=3)
+
+
+def test_what_costs_nothing_has_no_ratio() -> None:
+    """An idle session somewhere may cost no memory that can be seen; the other rounds still count."""
+    assert Ratio.of([1.0, 2.0], [0.0, 0.0]) is None
+    assert Ratio.of([0.0], [1.0]) is None
+    assert Ratio.of([], [1.0]) is None
+    ratio = Ratio.of([1.0, 4.0], [0.0, 2.0])
+    assert ratio is not None
+    assert ratio.median == 2
 
 
 @pytest.mark.parametrize(

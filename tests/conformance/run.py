@@ -34,13 +34,13 @@ def matches(run: Run, patterns: Iterable[str]) -> bool:
     return any(fnmatch(str(run), pattern) for pattern in patterns)
 
 
-def play(runs: Iterable[Run]) -> Generator[Result]:
-    """Play the runs one after another; each leg has a server of its own."""
+def play(runs: Iterable[Run], http: str) -> Generator[Result]:
+    """Play the runs one after another; each leg has a server of its own, over a host for HTTP."""
     for leg, of_leg in groupby(runs, key=lambda run: run.leg):
         if leg.startswith("client"):
             yield from map(play_client, of_leg)
         else:
-            with open_server() as (url, log):
+            with open_server(http) as (url, log):
                 for run in of_leg:
                     yield play_server(run, url, log)
 
@@ -91,6 +91,9 @@ def main() -> int:
     """
     parser = argparse.ArgumentParser(description="Play the scenarios of the official conformance suite.")
     parser.add_argument("--update", action="store_true", help=f"write what passes to {BASELINE.name}")
+    parser.add_argument(
+        "--http", default="hypercorn", help="what serves: hypercorn or lean; the baseline is the same"
+    )
     parser.add_argument("pattern", nargs="*", help="only these runs, for example 'server/2025-*/tools-*'")
     arguments = parser.parse_args()
     patterns: list[str] = arguments.pattern or ["*"]
@@ -99,7 +102,7 @@ def main() -> int:
     runs = [run for run in selected if not matches(run, NOT_YET)]
     results: list[Result] = []
     try:
-        for result in play(runs):
+        for result in play(runs, arguments.http):
             show(result, (now := time.monotonic()) - last)
             last = now
             results.append(result)

@@ -415,5 +415,7 @@ async def test_input_required_result_prompt(ctx: Context) -> str | InputRequired
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--port", type=int, default=3001, help="0 for one that is free; the log says which")
+    parser.add_argument("--http", choices=("hypercorn", "lean"), default="hypercorn", help="what speaks HTTP")
     logging.basicConfig(level=logging.INFO)
-    server.run("streamable-http", host="localhost", port=parser.parse_args().port)
+    arguments = parser.parse_args()
+    server.run("streamable-http", host="localhost", port=arguments.port, http=arguments.http)

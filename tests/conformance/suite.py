@@ -67,8 +67,11 @@ def read_list(side: Side, text: str) -> list[Run]:
 
 
 @contextmanager
-def open_server() -> Generator[tuple[str, Path]]:
+def open_server(http: str) -> Generator[tuple[str, Path]]:
     """Run our server while the body runs.
+
+    Args:
+        http: What speaks HTTP, as `Server.run` calls it.
 
     Yields:
         Its URL, and the file with what it says.
@@ -78,7 +81,7 @@ def open_server() -> Generator[tuple[str, Path]]:
     """
     with tempfile.TemporaryDirectory() as directory:
         log = Path(directory, "log.txt")
-        command = (sys.executable, HERE / "server.py", "--port", "0")
+        command = (sys.executable, HERE / "server.py", "--port", "0", "--http", http)
         with log.open("w") as file, subprocess.Popen(command, stdout=file, stderr=file) as process:
             try:
                 yield _wait_url(process, log), log
