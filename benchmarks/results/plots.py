@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -18,7 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from benchmarks.results.latencies import curve
-from benchmarks.results.statistics import Ratio, Spread
+from benchmarks.results.statistics import Spread, goodness
 
 __all__ = ["draw_all"]
 
@@ -154,9 +153,7 @@ def _ratios(record: Mapping[str, Any], stages: Sequence[str]) -> Figure:
             cell = record["cells"].get(f"{stage}/{workload}")
             if cell is None or not cell["results"].get(ours, {}).get("values"):
                 continue
-            ratios = {
-                name: _goodness(cell, ours, name) for name in peers if cell["results"].get(name, {}).get("values")
-            }
+            ratios = {name: ratio for name in peers if (ratio := goodness(cell, name, ours)) is not None}
             rows.append((f"{transport}: {cell['title']}", ratios))
     figure = Figure(figsize=(8, 0.9 + 0.62 * len(rows)))
     axes: Axes = figure.add_subplot()
@@ -177,10 +174,3 @@ def _ratios(record: Mapping[str, Any], stages: Sequence[str]) -> Figure:
     axes.grid(visible=True, axis="x", which="both", alpha=0.25)
     axes.legend(fontsize="small", frameon=False, loc="upper left", bbox_to_anchor=(1.01, 1))
     return figure
-
-
-def _goodness(cell: Mapping[str, Any], ours: str, theirs: str) -> float:
-    ratio = Ratio.of(cell["results"][ours]["values"], cell["results"][theirs]["values"])
-    if ratio is None:
-        return math.nan
-    return ratio.median if cell["more_is_better"] else 1 / ratio.median

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.results.plots import draw_all
-from benchmarks.results.statistics import Ratio, Spread
+from benchmarks.results.statistics import Spread, goodness
 from benchmarks.results.table import number, percent
 from benchmarks.results.targets import Outcome, hold_to_targets
 
@@ -148,8 +148,7 @@ def _figure(row: Mapping[str, Any], name: str) -> str:
         return "failed"
     spread = Spread.of(result["values"])
     text = f"{number(spread.median)} ±{percent(spread.relative / 2)}"
-    ours = row["results"].get("ours")
-    compared = None if name == "ours" or ours is None else Ratio.of(ours["values"], result["values"])
-    if compared is not None:
-        text += f" ({number(compared.median if row['more_is_better'] else 1 / compared.median)}×)"
+    ratio = None if name == "ours" else goodness(row, name)
+    if ratio is not None:
+        text += f" ({number(ratio)}×)"
     return text

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
-from typing import Self, final
+from collections.abc import Mapping, Sequence
+from typing import Any, Self, final
 
 import attrs
 
-__all__ = ["Ratio", "Spread"]
+__all__ = ["Ratio", "Spread", "goodness"]
 
 
 @final
@@ -72,3 +72,12 @@ class Ratio:
     def median(self) -> float:
         """The ratio in the middle."""
         return self.spread.median
+
+
+def goodness(cell: Mapping[str, Any], theirs: str, ours: str = "ours") -> float | None:
+    """Return how many times as good one is as another in a cell, whether more or less is better there."""
+    figures = [cell["results"].get(name, {}).get("values", ()) for name in (ours, theirs)]
+    ratio = Ratio.of(*figures)
+    if ratio is None:
+        return None
+    return ratio.median if cell["more_is_better"] else 1 / ratio.median

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from benchmarks.results.comparison import Change, Verdict
-from benchmarks.results.statistics import Ratio, Spread
+from benchmarks.results.statistics import Spread, goodness
 from benchmarks.results.targets import Outcome, Standing
 
 __all__ = ["changes_table", "number", "percent", "tables", "targets_table"]
@@ -60,10 +60,8 @@ def _figure(row: Mapping[str, Any], name: str) -> Text:
     spread = Spread.of(result["values"])
     text = Text(number(spread.median), "bold" if name == "ours" else "")
     text.append(f" ±{percent(spread.relative / 2)}", "dim")
-    ours = row["results"].get("ours")
-    compared = None if name == "ours" or ours is None else Ratio.of(ours["values"], result["values"])
-    if compared is not None:
-        ratio = compared.median if row["more_is_better"] else 1 / compared.median
+    ratio = None if name == "ours" else goodness(row, name)
+    if ratio is not None:
         text.append(f"\nours is {number(ratio)}×", "green" if ratio >= 1 else "yellow")
     left_over = sum(result["facts"].get("left_over", ()))
     if left_over:

@@ -13,19 +13,19 @@ def children() -> frozenset[int]:
     """Return the ids of this process's children, running or not reaped."""
     ours = os.getpid()
     if Path("/proc/self/stat").exists():
-        lines: list[str] = []
+        parents: dict[int, int] = {}
         for stat in Path("/proc").glob("[0-9]*/stat"):
             try:
                 # The name of the program, in parentheses, may hold anything; the parent comes after the state.
-                lines.append(
-                    f"{stat.parent.name} {stat.read_text(errors='replace').rpartition(')')[2].split()[1]}"
-                )
+                parent = stat.read_text(errors="replace").rpartition(")")[2].split()[1]
             except (FileNotFoundError, ProcessLookupError):
                 continue  # it has gone meanwhile
+            parents[int(stat.parent.name)] = int(parent)
     else:
         with subprocess.Popen(["ps", "-axo", "pid=,ppid="], stdout=subprocess.PIPE, encoding="ascii") as ps:
-            lines = [line for line in ps.communicate()[0].splitlines() if int(line.split()[0]) != ps.pid]
-    return frozenset(pid for pid, parent in (map(int, line.split()) for line in lines) if parent == ours)
+            parents = {int(pid): int(parent) for pid, parent in map(str.split, ps.communicate()[0].splitlines())}
+            del parents[ps.pid]
+    return frozenset(pid for pid, parent in parents.items() if parent == ours)
 
 
 def overlook_children() -> None:

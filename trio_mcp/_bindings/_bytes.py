@@ -149,12 +149,11 @@ class _StreamWriter:
     def __init__(self, stream: trio.abc.SendStream, holder: _HasDescriptor | None) -> None:
         self._stream = stream
         self._holder = holder
-        self._is_wide = holder is None
+        self._is_wide = False
         self.can_write_now = holder is not None
 
     async def write(self, data: bytes | memoryview) -> None:
-        if len(data) > READ_BYTES and self._holder is not None:
-            self._make_room(self._holder.fileno())
+        self._make_room_for(data)
         await self._stream.send_all(data)
 
     def write_nowait(self, data: bytes) -> int:
@@ -162,8 +161,7 @@ class _StreamWriter:
         descriptor = self._holder.fileno()
         if descriptor < 0:
             raise trio.ClosedResourceError("the stream was closed")
-        if len(data) > READ_BYTES:
-            self._make_room(descriptor)
+        self._make_room_for(data)
         try:
             return os.write(descriptor, data)
         except BlockingIOError:
@@ -171,15 +169,15 @@ class _StreamWriter:
         except OSError as error:
             _fail(error)
 
-    def _make_room(self, descriptor: int) -> None:
-        if not self._is_wide and descriptor >= 0:
+    def _make_room_for(self, data: bytes | memoryview) -> None:
+        if not self._is_wide and len(data) > READ_BYTES and self._holder is not None:
             self._is_wide = True
-            _widen(descriptor)
+            _widen(self._holder.fileno())
 
 
 def _widen(descriptor: int) -> None:
     """Let a pipe hold a long message, so that its two ends need not wake each other for each piece of it."""
-    if sys.platform == "linux":
+    if sys.platform == "linux" and descriptor >= 0:
         with suppress(OSError):  # it is no pipe, or this user has too many that are wide
             fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, WIDE_PIPE_BYTES)
 

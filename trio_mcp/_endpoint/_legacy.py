@@ -153,15 +153,11 @@ class LegacySessions:
         session = LegacySession("", self._server, self._settings, call.principal, None, assumed=assumed)
         async with open_hidden_nursery() as nursery:
             nursery.start_soon(session.serve_session, self._service, self._shutdown)
-            is_answered = False
-            try:
-                await session.post(call, posted)
-                is_answered = True
-            finally:
-                if is_answered and len(posted.requests) < len(posted.messages):
-                    session.finish()  # notifications are accepted before they are handled
-                else:
-                    session.end("its POST is answered")
+            await session.post(call, posted)
+            if len(posted.requests) < len(posted.messages):
+                session.finish()  # notifications are accepted before they are handled
+            else:
+                session.end("its POST is answered")
 
     async def get(self, call: HttpCall) -> None:
         """Answer a GET with a stream.

@@ -129,9 +129,9 @@ class SessionChannel(Channel):
             trio.EndOfChannel: There will be no more.
         """
         await trio.lowlevel.checkpoint()
-        if not self._arrivals and self._has_all:
-            raise trio.EndOfChannel
         if not self._arrivals:
+            if self._has_all:
+                raise trio.EndOfChannel
             return ()
         arrival = self._arrivals.pop(0)
         arrival.is_taken = True

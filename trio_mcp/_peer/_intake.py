@@ -187,7 +187,7 @@ class Intake:
             self._is_held_up = True
             self._received.appendleft(message)
             return None
-        if self._show is not None and not _is_of_transport(message.failure):
+        if self._show is not None and _was_on_wire(message.failure):
             self._show(message.data)
         if message.failure is not None:
             self._take_failure(value, message.failure)
@@ -287,6 +287,6 @@ class Intake:
             self._outbox.put(OutboxEntry(Outgoing(encode_error(id, error), origin=origin), urgent=True))
 
 
-def _is_of_transport(failure: McpError | None) -> bool:
-    """Whether the transport has said this itself, so that it was on no wire."""
-    return failure is not None and not (isinstance(failure, RequestError) and failure.code != TRANSPORT_FAILED)
+def _was_on_wire(failure: McpError | None) -> bool:
+    """Whether the other side has said this, and not the transport in its place."""
+    return failure is None or (isinstance(failure, RequestError) and failure.code != TRANSPORT_FAILED)
