@@ -26,9 +26,11 @@ async def serve(connection: ServerConnection) -> None:
             await connection.answer(json.dumps(result(id, **MODERN_DISCOVERY)).encode())
         elif method == "x/stream":
             await connection.start_chunked()
-            for byte in b": hi\r\n\r\ndata: %b\r\n\r\n" % answer:
+            for byte in b": hi\r\n\r\ndata: %b\r\n" % answer:
                 await connection.chunk(bytes([byte]))
-            await connection.chunk(b"")
+            # What completes the event, and the end of the stream, in one write: whoever has the answer may ask
+            # again at once, and then the connection must be free.
+            await connection.write(b"1\r\n\r\r\n1\r\n\n\r\n0\r\n\r\n")
         elif method == "x/cut":
             await connection.start_chunked()
             await connection.chunk(b"data: {")
