@@ -183,6 +183,14 @@ def test_a_stdio_server_loads_neither_http_nor_a_client_nor_what_it_does_not_use
         async def reserve(title: str, copies: int = 1) -> str:
             return f"{copies} of {title}"
 
+        @server.prompt
+        async def recommend(genre: str) -> str:
+            return f"Recommend {genre}"
+
+        @server.resource("shelf://books/{title}")
+        async def book(title: str) -> str:
+            return title
+
         def request(id, method, **params):
             return Outgoing(json.dumps({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).encode())
 
@@ -208,7 +216,8 @@ def test_a_stdio_server_loads_neither_http_nor_a_client_nor_what_it_does_not_use
     forbidden = (
         "asyncio", "hypercorn", "h11", "wsproto", "sqlite3", "email", "http", "urllib.request", "cryptography",
         "jsonschema", "jsonschema_rs", "trio_mcp._client", "trio_mcp._endpoint", "trio_mcp._hosts", "trio_mcp._http",
-        "trio_mcp._server._files", "trio_mcp._server._sampling", "trio_mcp.types._sampling",
+        "trio_mcp._server._files", "trio_mcp._server._media", "trio_mcp._server._sampling",
+        "trio_mcp.types._elicitation", "trio_mcp.types._sampling", "trio_mcp.types._tasks",
     )  # fmt: skip
     assert [
         name for name in loaded if name.startswith(tuple(f"{one}." for one in forbidden)) or name in forbidden

@@ -10,29 +10,14 @@ from .. import types
 from .._codec import _json
 from .._schema import to_json
 from ._media import contents_of_media, is_media
-from ._mime import BINARY, JSON, PLAIN_TEXT, guess_type, sniff_type
+from ._mime import BINARY, JSON, PLAIN_TEXT, sniff_type, type_by_uri
 from ._reading import Reading
 
-__all__ = ["Contents", "contents_of", "plain_contents", "type_of_result"]
+__all__ = ["Contents", "contents_of", "plain_contents"]
 
 Contents: TypeAlias = types.TextResourceContents | types.BlobResourceContents
 
 _WIRE: Final = (types.TextResourceContents, types.BlobResourceContents)
-
-
-def type_of_result(uri: str, hint: Any) -> str | None:
-    """Return the type that a resource probably has: what its URI ends with says, or what its function returns.
-
-    Args:
-        uri: The URI, or the text of the template.
-        hint: The function's return annotation, or the type of the contents.
-    """
-    by_name = _type_by_name(uri)
-    return PLAIN_TEXT if by_name is None and hint is str else by_name
-
-
-def _type_by_name(uri: str) -> str | None:
-    return guess_type(uri.partition("?")[0].partition("#")[0].rpartition("/")[2])
 
 
 async def contents_of(returned: Any, kind: str | None, reading: Reading) -> types.ReadResourceResult:
@@ -61,7 +46,7 @@ async def contents_of(returned: Any, kind: str | None, reading: Reading) -> type
         text = _json.encode(to_json(returned)).decode()
         whole = types.TextResourceContents(uri=reading.uri, mime_type=kind or JSON, text=text)
         return types.ReadResourceResult(contents=(whole,))
-    kind = kind or _type_by_name(reading.uri)
+    kind = kind or type_by_uri(reading.uri)
     return types.ReadResourceResult(contents=[await _part(part, kind, reading) for part in parts])
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 import mimetypes
 import re
-from typing import Final
+from typing import Any, Final
 
-__all__ = ["BINARY", "JSON", "PLAIN_TEXT", "guess_type", "sniff_type", "text_of"]
+__all__ = ["BINARY", "JSON", "PLAIN_TEXT", "guess_type", "sniff_type", "text_of", "type_by_uri", "type_of_result"]
 
 BINARY: Final = "application/octet-stream"
 JSON: Final = "application/json"
@@ -36,26 +36,24 @@ _TEXTUAL: Final = re.compile(
 )
 _NOT_TEXT: Final = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 
-_BEGINNINGS: Final[tuple[tuple[re.Pattern[bytes], str], ...]] = tuple(
-    (re.compile(pattern, re.DOTALL), kind)
-    for pattern, kind in (
-        (rb"\x89PNG\r\n\x1a\n", "image/png"),
-        (rb"\xff\xd8\xff", "image/jpeg"),
-        (rb"GIF8[79]a", "image/gif"),
-        (rb"RIFF.{4}WEBP", "image/webp"),
-        (rb"BM.{4}\0\0\0\0", "image/bmp"),
-        (rb"(?:II\*\0|MM\0\*)", "image/tiff"),
-        (rb".{4}ftypavi[fs]", "image/avif"),
-        (rb"\s{0,64}(?:<\?xml[^>]{0,256}>\s{0,64})?<svg[\s>]", "image/svg+xml"),
-        (rb"RIFF.{4}WAVE", "audio/wav"),
-        (rb"ID3|\xff[\xfb\xf3\xf2]", "audio/mpeg"),
-        (rb"OggS", "audio/ogg"),
-        (rb"fLaC", "audio/flac"),
-        (rb".{4}ftypM4A", "audio/mp4"),
-        (rb"%PDF-", "application/pdf"),
-        (rb"PK\x03\x04", "application/zip"),
-        (rb"\x1f\x8b", "application/gzip"),
-    )
+# Compiled when the first bytes are looked at: a server that serves none starts without.
+_BEGINNINGS: Final[tuple[tuple[bytes, str], ...]] = (
+    (rb"\x89PNG\r\n\x1a\n", "image/png"),
+    (rb"\xff\xd8\xff", "image/jpeg"),
+    (rb"GIF8[79]a", "image/gif"),
+    (rb"RIFF.{4}WEBP", "image/webp"),
+    (rb"BM.{4}\0\0\0\0", "image/bmp"),
+    (rb"(?:II\*\0|MM\0\*)", "image/tiff"),
+    (rb".{4}ftypavi[fs]", "image/avif"),
+    (rb"\s{0,64}(?:<\?xml[^>]{0,256}>\s{0,64})?<svg[\s>]", "image/svg+xml"),
+    (rb"RIFF.{4}WAVE", "audio/wav"),
+    (rb"ID3|\xff[\xfb\xf3\xf2]", "audio/mpeg"),
+    (rb"OggS", "audio/ogg"),
+    (rb"fLaC", "audio/flac"),
+    (rb".{4}ftypM4A", "audio/mp4"),
+    (rb"%PDF-", "application/pdf"),
+    (rb"PK\x03\x04", "application/zip"),
+    (rb"\x1f\x8b", "application/gzip"),
 )
 
 
@@ -74,9 +72,25 @@ def guess_type(name: str) -> str | None:
     return kind if packed is None else _PACKED.get(packed, BINARY)
 
 
+def type_by_uri(uri: str) -> str | None:
+    """Return the type that the end of a URI's path tells, or `None` if it does not."""
+    return guess_type(uri.partition("?")[0].partition("#")[0].rpartition("/")[2])
+
+
+def type_of_result(uri: str, hint: Any) -> str | None:
+    """Return the type that a resource probably has: what its URI ends with says, or what its function returns.
+
+    Args:
+        uri: The URI, or the text of the template.
+        hint: The function's return annotation, or the type of the contents.
+    """
+    by_name = type_by_uri(uri)
+    return PLAIN_TEXT if by_name is None and hint is str else by_name
+
+
 def sniff_type(data: bytes) -> str | None:
     """Return the type of bytes that begin like these, or `None` if they could be anything."""
-    return next((kind for pattern, kind in _BEGINNINGS if pattern.match(data)), None)
+    return next((kind for pattern, kind in _BEGINNINGS if re.match(pattern, data, re.DOTALL)), None)
 
 
 def text_of(data: bytes, kind: str | None) -> str | None:

@@ -15,7 +15,6 @@ from .._core._uri_template import UriTemplate
 from .._errors import ResourceNotFound
 from .._schema import CallSpec, InvalidValue
 from ._calling import HandlerFunction
-from ._contents import contents_of
 from ._interim import Interim
 from ._reading import Reading
 from ._variables import kinds_of, value_for
@@ -108,6 +107,8 @@ class FunctionSource:
             ResourceNotFound: A variable is not what the function takes.
             Exception: Whatever the function raises.
         """
+        from ._contents import contents_of
+
         spec = self.handler.spec
         schema = spec.input_schema
         known: Mapping[str, Any] = schema.get("properties", {})

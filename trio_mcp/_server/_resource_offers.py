@@ -88,7 +88,7 @@ class ResourceOffers:
         Spec: 2026-07-28, server/resources; server/utilities/caching.
         """
         from .._core._uri_template import UriTemplate
-        from ._contents import type_of_result
+        from ._mime import type_of_result
         from ._resource_functions import FunctionSource, matcher_for, refuse_parameters, returned_hint
 
         template = UriTemplate(uri) if "{" in uri else None
@@ -158,7 +158,8 @@ class ResourceOffers:
         Raises:
             ValueError: The URI is none, or is taken, or another argument is out of bounds.
         """
-        from ._contents import plain_contents, type_of_result
+        from ._contents import plain_contents
+        from ._mime import type_of_result
         from ._resource_functions import ConstantSource
 
         self._check(uri)

@@ -105,8 +105,8 @@ if TYPE_CHECKING:
     from ._metadata import MetaObject as MetaObject
     from ._metadata import Role as Role
     from ._progress import ProgressNotificationParams as ProgressNotificationParams
-    from ._prompts import GetPromptRequestParams as GetPromptRequestParams
-    from ._prompts import GetPromptResult as GetPromptResult
+    from ._prompt_gets import GetPromptRequestParams as GetPromptRequestParams
+    from ._prompt_gets import GetPromptResult as GetPromptResult
     from ._prompts import ListPromptsResult as ListPromptsResult
     from ._prompts import Prompt as Prompt
     from ._prompts import PromptArgument as PromptArgument
@@ -341,8 +341,8 @@ _HOMES: Final = {
     "EnumItems": "_elicitation",
     "EnumOption": "_elicitation",
     "EnumSchema": "_elicitation",
-    "GetPromptRequestParams": "_prompts",
-    "GetPromptResult": "_prompts",
+    "GetPromptRequestParams": "_prompt_gets",
+    "GetPromptResult": "_prompt_gets",
     "GetTaskResult": "_tasks",
     "Icon": "_metadata",
     "ImageContent": "_content",

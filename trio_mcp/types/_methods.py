@@ -17,7 +17,8 @@ from ._lifecycle import (
 from ._logging import LoggingMessageNotificationParams, SetLevelRequestParams
 from ._messages import EmptyResult, NotificationParams, PaginatedRequestParams, RequestParams
 from ._progress import ProgressNotificationParams
-from ._prompts import GetPromptRequestParams, GetPromptResult, ListPromptsResult
+from ._prompt_gets import GetPromptRequestParams, GetPromptResult
+from ._prompts import ListPromptsResult
 from ._resource_reads import ReadResourceRequestParams, ReadResourceResult
 from ._resources import (
     ListResourcesResult,

@@ -1,18 +1,18 @@
-"""Prompts: what they are, their lists, and getting one. Spec: server/prompts."""
+"""Prompts: what they are, what they say, and their lists. Spec: server/prompts.
 
-from collections.abc import Mapping, Sequence
+Getting one lives in `_prompt_gets`, because it may need more input first.
+"""
+
+from collections.abc import Sequence
 from typing import final
 
 from .._revisions import Revision
 from ._content import ContentBlock, TextContent
 from ._fields import member, wire
-from ._input_required import InputResponseRequestParams
-from ._messages import PaginatedResult, Result
+from ._messages import PaginatedResult
 from ._metadata import Icon, MetaObject, Role
 
 __all__ = [
-    "GetPromptRequestParams",
-    "GetPromptResult",
     "ListPromptsResult",
     "Prompt",
     "PromptArgument",
@@ -84,31 +84,3 @@ class ListPromptsResult(PaginatedResult):
     """One page of a server's prompts."""
 
     prompts: Sequence[Prompt]
-
-
-@final
-@wire
-class GetPromptRequestParams(InputResponseRequestParams):
-    """Ask for a prompt.
-
-    Attributes:
-        name: The prompt.
-        arguments: What it is told, by name.
-    """
-
-    name: str
-    arguments: Mapping[str, str] | None = None
-
-
-@final
-@wire
-class GetPromptResult(Result):
-    """A prompt, filled in.
-
-    Attributes:
-        description: What it is for.
-        messages: What is said, in order.
-    """
-
-    description: str | None = None
-    messages: Sequence[PromptMessage]

@@ -12,7 +12,7 @@ from typing import Literal
 
 import trio
 
-from trio_mcp import Context, HttpServerSettings, Limits, Server, StreamChannel, serve_http
+from trio_mcp import Context, Limits, Server, StreamChannel
 
 server = Server("ours", limits=Limits(max_subscriptions=4_000))
 ended_at: dict[str, int] = {}
@@ -161,6 +161,9 @@ async def main(binding: str) -> None:
             print(f"unix://{path}", flush=True)
             await trio.serve_listeners(serve_stream, [trio.SocketListener(socket)])
         else:
+            # What is served over stdio starts without HTTP, here as in the programs of the others.
+            from trio_mcp import HttpServerSettings, serve_http
+
             host, _, kind = binding.partition("-")
             is_sse = "sse" in (host, kind)
             settings = HttpServerSettings(
