@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from http_raw import Answer, Events, Raw, open_raw
 from raw import initialize
 
 from trio_mcp import Context, HttpServerSettings, Limits, MemoryEventStore, Server, StoredEvent
+from trio_mcp._endpoint._call import HttpCall
 from trio_mcp._http._response import HttpResponse
 
 pytestmark = pytest.mark.usefixtures("under")
@@ -327,6 +329,30 @@ async def test_a_cancelled_request_is_answered_by_http_alone(autojump_clock: obj
         assert (answers[0].status, answers[0].body) == (202, b"")
         assert log == ["began", "ended"]
         assert (await session.send(call("add", 9, a=1, b=1))).status == 200
+
+
+async def test_a_handler_is_cancelled_before_anything_is_said_of_it(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither the POST that cancels nor the one that is cancelled is answered first; an answer takes a while."""
+    log: list[str] = []
+    respond = HttpCall.respond
+
+    async def logged(call: HttpCall, status: int, *args: Any, **options: Any) -> None:
+        log.append(str(status))
+        await respond(call, status, *args, **options)
+
+    async with open_raw(make_server(log)) as raw:
+        session = await begin(raw)
+        monkeypatch.setattr(HttpCall, "respond", logged)
+        for _ in range(20):  # in any order in which a turn of the event loop runs its tasks
+            log.clear()
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(partial(session.send, call("hang", 9)))
+                await trio.testing.wait_all_tasks_blocked()
+                assert await session.note("notifications/cancelled", requestId=9) == 202
+            assert log[:2] == ["began", "ended"]
+            assert len(log) == 4
 
 
 async def test_a_disconnect_cancels_nothing(autojump_clock: object) -> None:

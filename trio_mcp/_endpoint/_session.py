@@ -196,6 +196,9 @@ class LegacySession:
         cancelled = posted.cancelled
         after = (lambda: self._gave_up(cancelled)) if cancelled else None
         await self._channel.put(posted.incoming(origin), after)
+        if cancelled:
+            # In this turn of the event loop the handler hears of it; what is said on the network can wait.
+            await trio.lowlevel.checkpoint()
 
     def _gave_up(self, ids: Sequence[RequestId]) -> None:
         """Requests that were given up are never answered, unless they already are."""
@@ -240,6 +243,8 @@ class LegacySession:
                     has_begun = True
                     await call.start_stream(headers)
                     await stream.deliver(call, 0, prime=self.can_prime)
+                    if not open_ids:
+                        await trio.lowlevel.checkpoint()  # given up: here, too, the handler hears of it first
                     await call.finish()
                 else:
                     await self._answer_whole(call, stream, posted, headers)
@@ -263,7 +268,8 @@ class LegacySession:
         elif self._has_ended:
             raise session_ended()
         else:
-            # The request was given up, and so is not answered; its POST must be.
+            # The request was given up, and so is not answered; its POST must be, once the handler has heard of it.
+            await trio.lowlevel.checkpoint()
             await call.respond(202)
 
     @property

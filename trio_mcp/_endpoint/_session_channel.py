@@ -128,11 +128,13 @@ class SessionChannel(Channel):
         Raises:
             trio.EndOfChannel: There will be no more.
         """
-        await trio.lowlevel.checkpoint()
+        if not self._arrivals:
+            await trio.lowlevel.checkpoint()
         if not self._arrivals:
             if self._has_all:
                 raise trio.EndOfChannel
             return ()
+        await trio.lowlevel.checkpoint_if_cancelled()  # what is here has waited for a turn of the event loop
         arrival = self._arrivals.pop(0)
         arrival.is_taken = True
         self._after = arrival.after
