@@ -116,10 +116,10 @@ if TYPE_CHECKING:
     from ._limits import Limits as Limits
     from ._peer._exchange import OnProgress as OnProgress
     from ._peer._exchange import Progress as Progress
+    from ._peer._frames import OnFrame as OnFrame
     from ._peer._middleware import CallNext as CallNext
     from ._peer._middleware import Message as Message
     from ._peer._middleware import Middleware as Middleware
-    from ._peer._peer import OnFrame as OnFrame
     from ._peer._peer import PeerStatistics as PeerStatistics
     from ._peer._silence import SilenceScope as SilenceScope
     from ._peer._silence import fail_after_silence as fail_after_silence
@@ -332,7 +332,7 @@ _HOMES: Final = {
     "NotificationHandler": "_server._notifications",
     "OnElicit": "_client._elicitation",
     "OnElicitationComplete": "_client._elicitation",
-    "OnFrame": "_peer._peer",
+    "OnFrame": "_peer._frames",
     "OnLog": "_client._dispatch",
     "OnNotification": "_client._dispatch",
     "OnProgress": "_peer._exchange",

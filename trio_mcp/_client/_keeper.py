@@ -22,8 +22,9 @@ import trio
 from .._core._restart import Backoff
 from .._errors import ConnectionLost, McpError, RequestError, SessionLost
 from .._limits import Limits
+from .._peer._frames import OnFrame
 from .._peer._middleware import Middleware
-from .._peer._peer import OnFrame, Peer, open_peer
+from .._peer._peer import Peer, open_peer
 from ..types import DiscoverResult, LoggingLevel
 from ._callbacks import attend_callbacks
 from ._connection import ClientIdentity, Connection

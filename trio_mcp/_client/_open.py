@@ -12,8 +12,8 @@ from typing_extensions import Unpack
 
 from .._groups import open_hidden_nursery, shield_started
 from .._limits import Limits
+from .._peer._frames import OnFrame
 from .._peer._middleware import Middleware
-from .._peer._peer import OnFrame
 from .._revisions import Revision
 from .._version import __version__
 from ..types import ClientCapabilities, DiscoverResult, Implementation, evolve

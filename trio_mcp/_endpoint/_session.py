@@ -268,7 +268,7 @@ class LegacySession:
         elif self._has_ended:
             raise session_ended()
         else:
-            # The request was given up, and so is not answered; its POST must be, once the handler has heard of it.
+            # The request was given up, and so is not answered; its POST is, once the handler has heard of it.
             await trio.lowlevel.checkpoint()
             await call.respond(202)
 

@@ -1,8 +1,7 @@
 """One end of one connection, brought to life by Trio.
 
     wire ──> workers, one of which reads ──> the intake ──> calls, notices, exchanges
-    wire <── whoever has something to say, if the wire takes it at once
-         <── the writer, if it does not  <── the outbox <── calls, notifications, answers, cancellations
+    wire <── whoever has something to say, or the writer <── the outlet <── calls, notifications, answers
 
 Who owns what: `open_peer` owns the nursery. The writer and the notification task are shielded and end with
 `aclose`, so that a body that is being cancelled can still say goodbye. Workers and exchanges are not shielded;
@@ -18,34 +17,32 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Final, Literal, TypeAlias, final
+from typing import Any, Final, final
 
 import attrs
 import trio
 
-from .._channel import Channel, Origin, Outgoing
-from .._codec._jsonrpc import Encoded, Notification, RequestId, encode_notification
-from .._errors import SERVER_BUSY, ConnectionLost, LocalProtocolError, RequestError
+from .._channel import Channel
+from .._codec._jsonrpc import Encoded, Notification, RequestId
+from .._errors import SERVER_BUSY, ConnectionLost, RequestError
 from .._groups import open_hidden_nursery
 from .._limits import Limits
-from ._calls import Calls
 from ._dispatcher import Dispatcher
-from ._exchange import Exchange, OnProgress
+from ._exchange import OnProgress
 from ._exchanges import Exchanges
+from ._frames import Frames, OnFrame
 from ._intake import Intake, OnFailure, OnNotice
-from ._interposed import InterposedDispatcher, interpose, interpose_batch, notification
-from ._middleware import Message, Middleware
+from ._interposed import InterposedDispatcher
+from ._middleware import Middleware
 from ._notices import Notices
-from ._outbox import Outbox, OutboxEntry
+from ._outbox import Outbox
+from ._outlet import Outlet
 from ._servants import Servants
 from ._workers import Workers
 
-__all__ = ["OnFailure", "OnFrame", "OnNotice", "Peer", "PeerStatistics", "open_peer"]
+__all__ = ["Peer", "PeerStatistics", "open_peer"]
 
 _log: Final = logging.getLogger("trio_mcp.peer")
-
-OnFrame: TypeAlias = Callable[[Literal["sent", "received"], bytes], object]
-"""Called with each message as it is handed to the wire or comes from it, for logs and tests."""
 
 
 @final
@@ -88,17 +85,28 @@ class Peer:
         if middleware:
             dispatcher = InterposedDispatcher(dispatcher, middleware)
         self._channel = channel
-        self._middleware = middleware
         self._limits = limits
-        self._on_frame = on_frame
         self._servants = Servants(nursery, channel.description)
         self._rests = channel.rests(self._wake_reader)
         self._outbox = Outbox(limits.max_outbox_bytes, self._wake_writer if self._rests else None)
+        frames = Frames(on_frame)
         changed = trio.lowlevel.ParkingLot()
-        self._calls = Calls(channel, self._outbox, self._put, limits, changed)
+        self._outlet = outlet = Outlet(
+            channel,
+            self._outbox,
+            limits,
+            frames,
+            middleware,
+            changed,
+            rests=self._rests,
+            serving=lambda: self._exchanges.running,
+            refusal=lambda: self._why_closed() if self._closing or self._lost is not None else None,
+            on_failure=lambda error: self._lose(self._loss(error)),
+        )
+        self._calls = outlet.calls
         self._notices = Notices(self._calls, dispatcher, limits, self._wake_notices if self._rests else None)
         self._exchanges = Exchanges(
-            nursery, dispatcher, self, self._outbox, self._put, self._calls, limits, changed
+            nursery, dispatcher, outlet, self._outbox, outlet.put, self._calls, limits, changed
         )
         intake = Intake(
             channel,
@@ -108,7 +116,7 @@ class Peer:
             self._notices,
             self._exchanges,
             limits,
-            show=None if on_frame is None else self._show_received,
+            show=frames.received if frames.are_seen else None,
             on_notice=on_notice,
             on_failure=on_failure,
         )
@@ -121,7 +129,7 @@ class Peer:
             limits,
             name=f"serving {channel.description}",
             keeps_idle=not self._rests,
-            flush=self._flush,
+            flush=outlet.flush,
             on_end=self._end_reading,
             on_cancelled=self._wake_reader,
         )
@@ -164,9 +172,7 @@ class Peer:
                 can lose that alone: then `end` is `None`.
             trio.ClosedResourceError: This end was closed.
         """
-        if self._middleware:
-            return await self._interpose(method, params, on_progress, None, on_id)
-        return await self._calls.request(method, params, on_progress=on_progress, on_id=on_id)
+        return await self._outlet.request(method, params, on_progress=on_progress, on_id=on_id)
 
     def fail_request(self, id: RequestId, error: Exception) -> bool:
         """Let a request of ours end with an error, because the other side said that it will not answer.
@@ -181,23 +187,6 @@ class Peer:
     def deliver(self, notification: Notification) -> None:
         """Put a notification of this side's own in line with those that were received. Never waits."""
         self._notices.offer(notification, None)
-
-    async def _interpose(
-        self,
-        method: str,
-        params: Mapping[str, Any] | None,
-        on_progress: OnProgress | None,
-        origin: Origin | None,
-        on_id: Callable[[RequestId], object] | None = None,
-    ) -> dict[str, Any]:
-        async def send(message: Message) -> Mapping[str, Any]:
-            return await self._calls.request(
-                message.method, message.params, on_progress=on_progress, origin=origin, on_id=on_id
-            )
-
-        result = await interpose(self._middleware, Message("sent", method, params), send)
-        assert result is not None
-        return dict(result)
 
     async def request_batch(
         self, requests: Sequence[tuple[str, Mapping[str, Any] | None]]
@@ -214,12 +203,7 @@ class Peer:
 
         Spec: 2025-03-26, basic, "Batching". Whether the revision has batches is the caller's business.
         """
-        if self._middleware and requests:
-            return await interpose_batch(self._middleware, requests, self._calls.request_batch, self._send)
-        return await self._calls.request_batch(requests)
-
-    async def _send(self, message: Message) -> Mapping[str, Any]:
-        return await self._calls.request(message.method, message.params)
+        return await self._outlet.request_batch(requests)
 
     async def notify(self, method: str, params: Mapping[str, Any] | Encoded | None = None) -> None:
         """Send a notification. Returns when it is in line to be written; cancelled, it was not sent.
@@ -229,90 +213,7 @@ class Peer:
             ConnectionLost: The connection is gone.
             trio.ClosedResourceError: This end was closed.
         """
-        await self._notify(method, params, None)
-
-    async def _notify(
-        self, method: str, params: Mapping[str, Any] | Encoded | None, exchange: Exchange | None
-    ) -> None:
-        # Progress belongs to its request, and there may be a lot of it; see `_interposed`.
-        if not self._middleware or method == "notifications/progress":
-            await self._send_notification(method, params, exchange)
-            return
-
-        async def send(message: Message) -> None:
-            await self._send_notification(message.method, message.params, exchange)
-
-        await interpose(self._middleware, notification(method, params), send)
-
-    async def _send_notification(
-        self, method: str, params: Mapping[str, Any] | Encoded | None, exchange: Exchange | None
-    ) -> None:
-        await trio.lowlevel.checkpoint_if_cancelled()
-        data = self._encoded(method, params)
-        origin = None if exchange is None else exchange.origin
-        if self._outbox.is_full or not self._channel.has_room(origin):
-            await self._outbox.wait_room()
-            while not self._channel.has_room(origin):
-                await self._channel.wait_room(origin)
-                await self._outbox.wait_room()
-        self._put_notification(data, exchange)
-        await trio.lowlevel.cancel_shielded_checkpoint()
-
-    def _encoded(self, method: str, params: Mapping[str, Any] | Encoded | None) -> bytes:
-        data = encode_notification(method, params)
-        if len(data) > self._limits.max_message_bytes:
-            raise LocalProtocolError(
-                f"{method} is {len(data)} bytes as a message; "
-                f"max_message_bytes is {self._limits.max_message_bytes}"
-            )
-        return data
-
-    def _put_notification(self, data: bytes, exchange: Exchange | None) -> None:
-        if self._closing or self._lost is not None:
-            raise self._why_closed()
-        if exchange is None:
-            self._put(OutboxEntry(Outgoing(data)))
-        elif not exchange.is_over:
-            self._put(OutboxEntry(Outgoing(data, (), (), exchange.origin), (), exchange))
-
-    def _put(self, entry: OutboxEntry) -> None:
-        """Say something: at once, if nobody else seems to have anything to say; else with what they say."""
-        outbox = self._outbox
-        if outbox.is_held or self._exchanges.running + len(self._calls) > 1:
-            outbox.put(entry)
-        else:
-            outbox.is_held = True
-            outbox.put(entry)
-            self._flush()
-
-    async def send_notification(
-        self, exchange: Exchange, method: str, params: Mapping[str, Any] | Encoded | None
-    ) -> None:
-        """Send a notification that belongs to an exchange; see `ExchangeSink`."""
-        if self._middleware:
-            await self._notify(method, params, exchange)
-        else:
-            await self._send_notification(method, params, exchange)
-
-    def send_notification_nowait(
-        self, exchange: Exchange, method: str, params: Mapping[str, Any] | Encoded | None
-    ) -> None:
-        """Send a notification that belongs to an exchange, if there is room; see `ExchangeSink`."""
-        if self._outbox.is_full or not self._channel.has_room(exchange.origin):
-            raise trio.WouldBlock
-        self._put_notification(self._encoded(method, params), exchange)
-
-    async def send_request(
-        self,
-        exchange: Exchange,
-        method: str,
-        params: Mapping[str, Any] | None,
-        on_progress: OnProgress | None,
-    ) -> dict[str, Any]:
-        """Ask on behalf of an exchange; see `ExchangeSink`."""
-        if self._middleware:
-            return await self._interpose(method, params, on_progress, exchange.origin)
-        return await self._calls.request(method, params, on_progress=on_progress, origin=exchange.origin)
+        await self._outlet.notify(method, params)
 
     async def wait_input_ended(self) -> None:
         """Wait until no message will come any more."""
@@ -349,42 +250,10 @@ class Peer:
             self._servants.wake(self._read, "reading from")
 
     def _wake_writer(self) -> None:
-        self._servants.wake(self._write, "writing to")
+        self._servants.wake(self._outlet.write, "writing to")
 
     def _wake_notices(self) -> bool:
         return self._servants.wake(self._notices.deliver, "notifications of")
-
-    def _flush(self) -> None:
-        """Write what is ready, as far as the wire takes it now; the writer does the rest."""
-        outbox = self._outbox
-        outbox.is_held = False
-        while first := outbox.first():
-            try:
-                is_written = self._channel.send_nowait([entry.message for entry in first])
-            except trio.WouldBlock:
-                outbox.wake_writer()
-                return
-            except (ConnectionLost, trio.ClosedResourceError) as error:
-                self._lose(self._loss(error))
-                return
-            self._mark_written(first)
-            outbox.remove_first(len(first), has_rest=not is_written)
-
-    async def _write(self) -> None:
-        try:
-            while not (self._rests and self._outbox.may_rest()):
-                taken = await self._outbox.take()
-                self._mark_written(taken)
-                await self._channel.send([entry.message for entry in taken])
-        except (ConnectionLost, trio.ClosedResourceError, trio.BrokenResourceError) as error:
-            self._lose(self._loss(error))
-
-    def _mark_written(self, entries: Sequence[OutboxEntry]) -> None:
-        for entry in entries:
-            if entry.requests or entry.goodbye_to is not None:
-                self._calls.mark_written(entry)
-            if self._on_frame is not None:
-                self._show("sent", entry.message.data)
 
     async def _read(self) -> None:
         try:
@@ -415,18 +284,6 @@ class Peer:
         lost = ConnectionLost(f"the channel to {self._channel.description} {how}")
         lost.__cause__ = error
         return lost
-
-    def _show(self, direction: Literal["sent", "received"], data: bytes) -> None:
-        if self._on_frame is not None:
-            try:
-                self._on_frame(direction, data)
-            except Exception:
-                # The boundary of a bystander: what it does must not change what it looks at.
-                _log.exception("on_frame failed and is not called again")
-                self._on_frame = None
-
-    def _show_received(self, data: bytes) -> None:
-        self._show("received", data)
 
     # How it ends.
 

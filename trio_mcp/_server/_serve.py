@@ -12,7 +12,8 @@ import trio
 from .._bindings._stdio_server import open_stdio_channel
 from .._channel import Channel
 from .._limits import Limits
-from .._peer._peer import OnFrame, Peer
+from .._peer._frames import OnFrame
+from .._peer._peer import Peer
 from ._shutdown import Shutdown
 
 if TYPE_CHECKING:  # a program that serves a pipe has no use for it

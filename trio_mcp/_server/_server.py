@@ -16,8 +16,9 @@ from .._core._header_marks import HeaderMark
 from .._core._lifecycle import Agreement
 from .._core._sealing import Sealer
 from .._limits import Limits
+from .._peer._frames import OnFrame
 from .._peer._middleware import Middleware
-from .._peer._peer import OnFrame, open_peer
+from .._peer._peer import open_peer
 from .._revisions import Revision
 from ..types import (
     Icon,
