@@ -1,8 +1,7 @@
 """The bytes of one connection of ours, plain or over TLS.
 
 A plain socket is written and read here without Trio's own stream around it: what the system takes at once is
-sent without a turn of the event loop, and an answer that cannot be there yet is not looked for before it is waited
-for.
+sent without a turn of the event loop, and an answer is waited for before anybody looks whether it is there.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ class Wire(abc.ABC):
 
     @abc.abstractmethod
     async def send(self, data: bytes | memoryview) -> None:
-        """Send all of it. Cancelled before, it sends nothing; else it waits, and can be cancelled, only if it must.
+        """Send all of it. Cancelled before that, it sends nothing; it waits only if it must.
 
         Raises:
             trio.BrokenResourceError: The other side is gone.
