@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from trio_mcp._core._http_chunks import MAX_SIZE_LINE, ChunkedReader
 
 
-def read(data: bytes, step: int | None = None) -> tuple[bytes, bool, bytes]:
+def read(data: bytes, step: int | None = None, *, of_response: bool = False) -> tuple[bytes, bool, bytes]:
     """Feed some bytes in pieces; return the body, whether it is complete, and what is behind it."""
-    reader, body, rest = ChunkedReader(), b"", b""
+    reader, body, rest = ChunkedReader(of_response=of_response), b"", b""
     step = step or max(1, len(data))
     for at in range(0, len(data), step):
         if reader.is_complete:
@@ -73,6 +73,46 @@ def test_what_can_be_read_in_two_ways_is_refused(data: bytes, step: int | None) 
     """A request could hide in it."""
     with pytest.raises(ValueError, match=r"chunk"):
         read(data, step)
+
+
+@pytest.mark.parametrize("step", [1, 2, 3, 7, None])
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b"5 \t\r\nhello\r\n0  \r\n\r\n", (b"hello", True, b"")),
+        (b"0\r\nX: y\r\nZ:\r\n\r\nHTTP", (b"", True, b"HTTP")),
+        (b"0\r\n" + b"X: y\r\n" * 2_000 + b"\r\n", (b"", True, b"")),
+        (b"0\r\nX: y\r\n", (b"", False, b"")),
+    ],
+)
+def test_responses_may_have_trailers_and_padding(
+    data: bytes, step: int | None, expected: tuple[bytes, bool, bytes]
+) -> None:
+    """RFC 9112, section 7.1.2; both are read over, and a request may have neither."""
+    assert read(data, step, of_response=True) == expected
+    with pytest.raises(ValueError, match=r"chunk"):
+        read(data, step)
+
+
+@pytest.mark.parametrize("step", [1, None])
+@pytest.mark.parametrize(
+    "data",
+    [
+        b" 5\r\nhello\r\n0\r\n\r\n",
+        b"5 \nhello\r\n0\r\n\r\n",
+        b"0\r\nX: y\n\r\n",
+        b"0\r\nX\r\n\r\n",
+        b"0\r\nX : y\r\n\r\n",
+        b"0\r\n X: y\r\n\r\n",
+        b"0\r\nX: \x00\r\n\r\n",
+        b"0\r\nX: y\rZ: z\r\n\r\n",
+        b"0\r\n" + b"X: y\r\n" * 10_000,
+        b"0\r\nX: " + b"y" * MAX_SIZE_LINE + b"\r\n\r\n",
+    ],
+)
+def test_trailers_are_fields_and_end(data: bytes, step: int | None) -> None:
+    with pytest.raises(ValueError, match=r"chunk"):
+        read(data, step, of_response=True)
 
 
 HEAD = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"

@@ -22,7 +22,7 @@ def post(body: bytes = b"{}") -> HttpRequest:
 
 
 async def fetch(client: AsgiClient, body: bytes = b"{}") -> tuple[int, bytes]:
-    async with client.request(post(body)) as response:
+    async with await client.send(post(body)) as response:
         return response.status, await response.read(10_000_000)
 
 
@@ -57,7 +57,7 @@ async def test_a_request_arrives_as_asgi_says(autojump_clock: trio.testing.MockC
     async with open_asgi_client(app) as client:
         assert await fetch(client) == (201, b"{}")
         assert await fetch(client, b"") == (201, b"")
-        async with client.request(post(bytes(200_000))) as response:
+        async with await client.send(post(bytes(200_000))) as response:
             assert response.headers.get("x-pieces") == "4"
             assert await response.read(10**6) == bytes(200_000)
             assert await response.receive_some() == b""
@@ -79,7 +79,7 @@ async def test_a_response_streams_and_holds_the_application_up(autojump_clock: t
             await send({"type": "http.response.body", "body": b"%d" % n, "more_body": True})
             sent.append(n)
 
-    async with open_asgi_client(app) as client, client.request(post()) as response:
+    async with open_asgi_client(app) as client, await client.send(post()) as response:
         assert await response.receive_some() == b"0"
         assert await response.receive_some() == b"1"
         await trio.testing.wait_all_tasks_blocked()
@@ -101,12 +101,12 @@ async def test_leaving_a_response_is_a_disconnect(autojump_clock: trio.testing.M
         told.append("twice")
 
     async with open_asgi_client(app) as client:
-        async with client.request(post()):
+        async with await client.send(post()):
             pass
         await trio.testing.wait_all_tasks_blocked()
         assert told == [{"type": "http.disconnect"}, "sent"]
         with trio.move_on_after(1):
-            async with client.request(post()) as response:
+            async with await client.send(post()) as response:
                 await response.receive_some()
         await trio.testing.wait_all_tasks_blocked()
         assert told[2:] == [{"type": "http.disconnect"}, "sent"]

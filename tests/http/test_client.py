@@ -15,13 +15,14 @@ import trio.testing
 from http_script import ReceivedRequest, ServerConnection, serve_http_script
 
 from trio_mcp import ConnectionLost, LocalProtocolError, RemoteProtocolError
-from trio_mcp._http._client import HttpClient, open_http_client, request_following
+from trio_mcp._core._http_heads import ReadFields
+from trio_mcp._http._client import HttpClient, open_http_client, send_following
 from trio_mcp._http._connection import HttpConnection
 from trio_mcp._http._request import HttpRequest
 from trio_mcp._http._settings import HttpSettings
 from trio_mcp._http._target import HttpTarget, parse_target
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [pytest.mark.timeout(60), pytest.mark.usefixtures("read_fields")]
 
 MIB: Final = 1024 * 1024
 
@@ -35,7 +36,7 @@ def get(target: HttpTarget) -> HttpRequest:
 
 
 async def fetch(client: HttpClient, request: HttpRequest, max_bytes: int = MIB) -> tuple[int, bytes]:
-    async with client.request(request) as response:
+    async with await client.send(request) as response:
         return response.status, await response.read(max_bytes)
 
 
@@ -107,10 +108,10 @@ class CountingStream(trio.abc.Stream):
 
 
 @pytest.mark.parametrize("size", [0, 1, 60_000, 70_000, MIB])
-async def test_a_request_counts_as_sent_before_the_server_can_have_it(size: int) -> None:
+async def test_a_request_counts_as_sent_before_the_server_can_have_it(size: int, read_fields: ReadFields) -> None:
     """Whoever gives it up must not take it for unsent, however late the task comes to run that has sent it."""
     stream = CountingStream()
-    connection = HttpConnection(stream, "it", max_head_bytes=10_000)
+    connection = HttpConnection(stream, "it", max_head_bytes=10_000, read_fields=read_fields)
     taken: list[int] = []
     await connection.start(
         HttpRequest(
@@ -134,7 +135,7 @@ async def test_a_request_arrives_as_it_was_asked() -> None:
             await connection.answer(b"done", "202 Fine by me", "X-Answer: yes", "X-Answer: again")
 
     async with serve_http_script(handler) as server, open_http_client() as client:
-        async with client.request(post(server.target, b"hello", (b"X-Question", b"why"))) as response:
+        async with await client.send(post(server.target, b"hello", (b"X-Question", b"why"))) as response:
             assert (response.status, response.reason) == (202, "Fine by me")
             assert response.headers.get_all("x-answer") == ["yes", "again"]
             assert await response.receive_some() == b"done"
@@ -177,7 +178,7 @@ async def test_a_body_in_chunks_streams() -> None:
     async with (
         serve_http_script(handler) as server,
         open_http_client() as client,
-        client.request(post(server.target)) as response,
+        await client.send(post(server.target)) as response,
     ):
         assert await response.receive_some() == b"one"
         more.set()
@@ -277,7 +278,7 @@ async def test_a_body_that_is_too_large_is_not_read(framing: str) -> None:
         with pytest.raises(RemoteProtocolError, match="more than 1000000 bytes"):
             await fetch(client, post(server.target), 1_000_000)
         await server.wait_all_gone()
-        async with client.request(post(server.target)) as response:
+        async with await client.send(post(server.target)) as response:
             assert await response.read_excerpt(1000) == b"x" * 1000
         await server.wait_all_gone()
 
@@ -351,9 +352,9 @@ async def test_a_connection_is_used_again_after_a_complete_response() -> None:
     async with serve_http_script(echo) as server, open_http_client() as client:
         for _ in range(3):
             assert await fetch(client, post(server.target)) == (200, b"{}")
-        async with client.request(post(server.target, b"")):
+        async with await client.send(post(server.target, b"")):
             pass
-        async with client.request(post(server.target, b"abc")) as response:
+        async with await client.send(post(server.target, b"abc")) as response:
             await response.receive_some()
         await fetch(client, post(server.target))
         assert server.connections == 1
@@ -375,15 +376,15 @@ async def test_leaving_a_response_early_hangs_up() -> None:
         gone += 1
 
     async with limits_time(), serve_http_script(handler) as server, open_http_client() as client:
-        async with client.request(post(server.target)) as response:
+        async with await client.send(post(server.target)) as response:
             assert await response.receive_some() == b"one"
         await server.wait_all_gone()
         with pytest.raises(ZeroDivisionError):
-            async with client.request(post(server.target)) as response:
+            async with await client.send(post(server.target)) as response:
                 raise ZeroDivisionError
         await server.wait_all_gone()
         with trio.CancelScope() as scope:
-            async with client.request(post(server.target)) as response:
+            async with await client.send(post(server.target)) as response:
                 await response.receive_some()
                 scope.cancel()
                 await response.receive_some()
@@ -554,7 +555,7 @@ async def test_requests_beyond_the_limit_wait_in_line() -> None:
         (statistics,) = client.statistics().values()
         assert (statistics.in_use, statistics.waiting) == (1, 3)
         scope.cancel()
-        async with client.request(post(server.target, b"urgent"), urgent=True) as response:
+        async with await client.send(post(server.target, b"urgent"), urgent=True) as response:
             assert response.status == 200
         go.set()
     assert order == [b"first", b"urgent", b"second", b"third"]
@@ -674,7 +675,7 @@ def redirecting(*answers: tuple[str, str]) -> tuple[list[str], Callable[[ServerC
 
 
 async def follow(client: HttpClient, request: HttpRequest) -> tuple[int, bytes, str]:
-    async with request_following(client, request) as response:
+    async with await send_following(client, request) as response:
         return response.status, await response.read(MIB), response.request.target.path
 
 

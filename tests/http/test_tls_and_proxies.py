@@ -18,11 +18,11 @@ from trio_mcp._http._request import HttpRequest
 from trio_mcp._http._settings import HttpSettings
 from trio_mcp._http._target import HttpTarget, parse_target
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [pytest.mark.timeout(60), pytest.mark.usefixtures("read_fields")]
 
 
 async def fetch(client: HttpClient, target: HttpTarget, body: bytes = b"{}") -> bytes:
-    async with client.request(HttpRequest(method="POST", target=target, body=body)) as response:
+    async with await client.send(HttpRequest(method="POST", target=target, body=body)) as response:
         return await response.read(10_000_000)
 
 
@@ -134,7 +134,7 @@ async def test_leaving_a_tls_response_waits_for_nobody() -> None:
     ):
         with trio.fail_after(10):
             request = HttpRequest(method="GET", target=named(server.target, "localhost"))
-            async with client.request(request) as response:
+            async with await client.send(request) as response:
                 await response.receive_some()
             await server.wait_all_gone()
 

@@ -6,7 +6,8 @@ import http_raw
 import http_wire
 import pytest
 
-from trio_mcp._hosts import _heads, _lean
+from trio_mcp._core._http_heads import h11_fields, httptools_fields
+from trio_mcp._hosts import _lean
 
 
 @pytest.fixture(params=["hypercorn", "lean with h11", "lean with httptools"])
@@ -14,7 +15,7 @@ def host(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
     """What reads and writes HTTP: every host with every parser that it can have."""
     name, _, parser = request.param.partition(" with ")
     monkeypatch.setitem(http_wire.DEFAULTS, "http", name)
-    fields = _heads.h11_fields if parser == "h11" else _heads.httptools_fields()
+    fields = h11_fields if parser == "h11" else httptools_fields()
     monkeypatch.setattr(_lean, "fastest_fields", lambda: fields)
     return str(name)
 

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trio_mcp import HttpRefused
-from trio_mcp._hosts._heads import ReadFields, RequestHead, h11_fields, httptools_fields, read_head
+from trio_mcp._core._http_heads import ReadFields, h11_fields, httptools_fields
+from trio_mcp._hosts._heads import RequestHead, read_head
 
 PARSERS = {"h11": h11_fields, "httptools": httptools_fields()}
 

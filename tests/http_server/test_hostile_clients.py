@@ -17,6 +17,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeAlias
 
+import attrs
 import pytest
 import trio
 import trustme
@@ -252,7 +253,7 @@ async def besieged(served: Served, attack: Attack, http: HttpSettings | None = N
             await trio.sleep(0.1)
             for number in range(CALLS):
                 assert (await client.call_tool("add", {"a": number, "b": 1})).text == str(number + 1)
-                answer = await served.raw.send(call_tool("add", a=number, b=2), {"Connection": "close"})
+                answer = await served.raw.send(call_tool("add", a=number, b=2))
                 assert (answer.status, answer.message["result"]["content"][0]["text"]) == (200, str(number + 2))
             nursery.cancel_scope.cancel()
         with trio.fail_after(10):
@@ -264,7 +265,7 @@ async def besieged(served: Served, attack: Attack, http: HttpSettings | None = N
 async def test_it_costs_only_itself(attack: Attack, caplog: pytest.LogCaptureFixture) -> None:
     """More of them than there are places for connections."""
     with trio.fail_after(60):
-        async with serving(make_server(), SETTINGS) as served:
+        async with serving(make_server(), SETTINGS, http=HttpSettings(max_idle_connections=0)) as served:
             await besieged(served, attack)
     assert [r.getMessage() for r in caplog.records if r.levelno >= logging.ERROR] == []
 
@@ -305,8 +306,9 @@ async def test_it_costs_only_itself_over_tls(attack: Attack, caplog: pytest.LogC
     authority.issue_cert("127.0.0.1").configure_cert(context)
     authority.configure_trust(trusting)
     http = HttpSettings(ssl_context=trusting)
+    anew = attrs.evolve(http, max_idle_connections=0)
     with trio.fail_after(60):
-        async with serving(make_server(), SETTINGS, ssl_context=context, http=http) as served:
+        async with serving(make_server(), SETTINGS, ssl_context=context, http=anew) as served:
             await besieged(served, attack, http)
     assert [r.getMessage() for r in caplog.records if r.levelno >= logging.ERROR] == []
 

@@ -11,6 +11,7 @@ import trio
 import trio.testing
 
 from trio_mcp import HttpServerSettings, Server, open_endpoint
+from trio_mcp._core._http_heads import fastest_fields
 from trio_mcp._core._http_settings import HttpHost
 from trio_mcp._hosts._connections import OpenConnection
 from trio_mcp._hosts._places import Places
@@ -65,20 +66,24 @@ class Hosted:
         self._open_connection = open_connection
         self._nursery = nursery
 
-    @asynccontextmanager
-    async def request(self, request: HttpRequest, *, urgent: bool = False) -> AsyncGenerator[HttpResponse]:
-        """Send a request; see `HttpTransport.request`."""
-        fields = [(name, value.strip(b" \t")) for name, value in request.headers]  # h11 sends no blanks
+    async def send(self, request: HttpRequest, *, urgent: bool = False) -> HttpResponse:
+        """Send a request; see `HttpTransport.send`."""
+        del urgent  # there is no line
+        fields = [(name, value.strip(b" \t")) for name, value in request.headers]  # our client sends no blanks
         request = attrs.evolve(request, headers=fields)
         near, far = trio.testing.lockstep_stream_pair()
         places = Places[Wire](1_000, 1_000, lambda wire: wire.cut())
         served = self._open_connection(MemoryWire(far), places)
         self._nursery.start_soon(served.serve)  # noqa: ASYNC113 - as over a network
-        connection = HttpConnection(near, "a host in this process", max_head_bytes=1 << 20)
+        connection = HttpConnection(
+            near, "a host in this process", max_head_bytes=1 << 20, read_fields=fastest_fields()
+        )
         try:
-            yield await connection.start(request)
-        finally:
+            head = await connection.start(request)
+        except BaseException:
             await connection.aclose()
+            raise
+        return HttpResponse(request, head.status, head.headers, connection, reason=head.reason)
 
 
 @asynccontextmanager

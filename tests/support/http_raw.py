@@ -114,7 +114,7 @@ class Raw:
         raw: list[HeaderField] = [(k.encode(), v.encode()) for k, v in fields.items() if v is not None]
         target = self.target if path is None else attrs.evolve(self.target, path=path)
         request = HttpRequest(method=method, target=target, headers=raw, body=body)
-        async with self.transport.request(request) as response:
+        async with await self.transport.send(request) as response:
             yield response
 
     async def send(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Callable, Sequence
 from typing import Final, final
 
 import trio
@@ -16,7 +15,7 @@ from .._core._http_headers import LAST_EVENT_ID
 from .._core._http_status import error_in, parse_retry_after
 from .._core._sse import SseReader
 from .._errors import HttpStatusError, McpError, RemoteProtocolError, RequestError
-from .._http._client import request_following
+from .._http._client import send_following
 from .._http._request import HttpRequest
 from .._http._response import HttpResponse, HttpTransport
 from .._http._target import HttpTarget
@@ -98,28 +97,25 @@ class HttpEndpoint:
         """Return what reads one stream of events."""
         return SseReader(self._max_message_bytes)
 
-    def post(
+    async def post(
         self, exchange: HttpExchange, headers: Sequence[HeaderField], *, urgent: bool = False
-    ) -> AbstractAsyncContextManager[HttpResponse]:
-        """Send a message; see `HttpTransport.request`."""
+    ) -> HttpResponse:
+        """Send a message; see `HttpTransport.send`."""
         data, on_sent = exchange.message.data, exchange.mark_sent
-        return self._request("POST", (*_POST_HEADERS, *headers), data, on_sent, urgent=urgent)
+        return await self._send("POST", (*_POST_HEADERS, *headers), data, on_sent, urgent=urgent)
 
-    def get(
-        self, headers: Sequence[HeaderField] = (), *, last_event_id: str = ""
-    ) -> AbstractAsyncContextManager[HttpResponse]:
+    async def get(self, headers: Sequence[HeaderField] = (), *, last_event_id: str = "") -> HttpResponse:
         """Ask for a stream of events. It is held open for long, so it does not stand in line."""
         fields = [*_GET_HEADERS, *headers]
         if last_event_id:
             fields.append((LAST_EVENT_ID.encode(), last_event_id.encode("utf-8")))
-        return self._request("GET", fields, urgent=True)
+        return await self._send("GET", fields, urgent=True)
 
-    def delete(self, headers: Sequence[HeaderField]) -> AbstractAsyncContextManager[HttpResponse]:
+    async def delete(self, headers: Sequence[HeaderField]) -> HttpResponse:
         """Ask the server to forget something."""
-        return self._request("DELETE", headers, urgent=True)
+        return await self._send("DELETE", headers, urgent=True)
 
-    @asynccontextmanager
-    async def _request(
+    async def _send(
         self,
         method: str,
         headers: Sequence[HeaderField],
@@ -127,16 +123,13 @@ class HttpEndpoint:
         on_sent: Callable[[], object] | None = None,
         *,
         urgent: bool,
-    ) -> AsyncGenerator[HttpResponse]:
-        redirects = self.parameters.http.max_redirects
+    ) -> HttpResponse:
         own = await headers_from(self.parameters.headers)
         request = HttpRequest(
             method=method, target=self.target, headers=(*own, *headers), body=body, on_sent=on_sent
         )
-        async with request_following(
-            self._transport, request, urgent=urgent, max_redirects=redirects
-        ) as response:
-            yield response
+        redirects = self.parameters.http.max_redirects
+        return await send_following(self._transport, request, urgent=urgent, max_redirects=redirects)
 
     async def take(self, response: HttpResponse, exchange: HttpExchange, reader: SseReader) -> None:
         """Take the answers to an exchange, and what comes before them, from its response.
@@ -179,7 +172,7 @@ class HttpEndpoint:
         problem = f"not accepted within {self.parameters.notification_timeout:g} s (notification_timeout)"
         with trio.move_on_after(self.parameters.notification_timeout):
             try:
-                async with self.post(exchange, headers, urgent=True) as response:
+                async with await self.post(exchange, headers, urgent=True) as response:
                     if 200 <= response.status < 300:
                         await response.read_excerpt(ERROR_BYTES)
                         return

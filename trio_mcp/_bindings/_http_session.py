@@ -90,7 +90,7 @@ class HttpSession:
         reader = self._endpoint.new_reader()
         broken: ConnectionLost | None = None
         try:
-            async with self._endpoint.post(exchange, self.headers) as response:
+            async with await self._endpoint.post(exchange, self.headers) as response:
                 if response.status == 404:
                     raise await self._gone(response)
                 await self._endpoint.take(response, exchange, reader)
@@ -152,7 +152,7 @@ class HttpSession:
             reader = self._endpoint.new_reader()
             broken = None
             try:
-                async with self._endpoint.get(self.headers, last_event_id=last_event_id) as response:
+                async with await self._endpoint.get(self.headers, last_event_id=last_event_id) as response:
                     if is_event_stream(response):
                         self.listening.set()
                         await self._endpoint.take_events(response, exchange, reader)
@@ -195,7 +195,7 @@ class HttpSession:
         if self._id is None or self._is_lost:
             return
         try:
-            async with self._endpoint.delete(self.headers) as response:
+            async with await self._endpoint.delete(self.headers) as response:
                 await response.read_excerpt(1024)
         except McpError as error:
             _log.debug("the session could not be ended: %s", error)

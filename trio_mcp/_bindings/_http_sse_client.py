@@ -65,7 +65,7 @@ class HttpSseStream:
         inbox = self._stream.inbox
         with self._scope:
             try:
-                async with self._stream.get() as response:
+                async with await self._stream.get() as response:
                     if not is_event_stream(response):
                         self._failure = await self._refusal(response)
                     else:
@@ -124,7 +124,7 @@ class HttpSseStream:
             ConnectionLost: It hangs up.
         """
         assert self._endpoint is not None
-        async with self._endpoint.post(exchange, ()) as response:
+        async with await self._endpoint.post(exchange, ()) as response:
             if not 200 <= response.status < 300:
                 raise await error_of(response)
             await response.read_excerpt(1024)

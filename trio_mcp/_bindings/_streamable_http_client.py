@@ -237,7 +237,7 @@ class StreamableHttpChannel(Channel):
         self._modern_version = version_of(exchange.params)
         if exchange.method == "tools/list":
             exchange.on_result = self._learn_tools
-        async with self._endpoint.post(exchange, headers) as response:
+        async with await self._endpoint.post(exchange, headers) as response:
             await self._endpoint.take(response, exchange, self._endpoint.new_reader())
         if exchange.unanswered:
             raise RemoteProtocolError("the server ended the response without an answer")
@@ -252,7 +252,7 @@ class StreamableHttpChannel(Channel):
         """Begin a session, or find out that the server is one of HTTP+SSE."""
         session = HttpSession(self._endpoint)
         exchange.on_result = session.take_result
-        async with self._endpoint.post(exchange, ()) as response:
+        async with await self._endpoint.post(exchange, ()) as response:
             if self._may_be_old(response.status):
                 refusal = await error_of(response)
             else:

@@ -1,8 +1,8 @@
 """The chunked coding of HTTP/1.1, read strictly: bytes in, bytes out. No I/O.
 
-What two readers may read differently is refused, because a request can hide between a strict one and a lenient
-one: each line ends with CRLF, a size is hexadecimal digits, and trailer fields, which nobody here has a use for,
-are an error.
+What two readers may read differently is refused, because a message can hide between a strict one and a lenient
+one: each line ends with CRLF, and a size is hexadecimal digits. Nobody here has a use for trailer fields: in a
+request they are an error, in a response they are passed over.
 
 Spec: RFC 9112, section 7.1.
 """
@@ -15,21 +15,31 @@ from typing import Final, final
 __all__ = ["ChunkedReader"]
 
 MAX_SIZE_LINE: Final = 1024
-"""Bytes in the line before a chunk. Its extensions are nothing that anybody here understands."""
+"""Bytes in the line before a chunk, whose extensions nobody here understands, and in one trailer field."""
+
+MAX_TRAILER_BYTES: Final = 16 * 1024
+"""Bytes in all trailer fields of a response together."""
 
 _SIZE: Final = re.compile(rb"([0-9A-Fa-f]{1,16})(?:;[\t\x20-\x7e]*)?")
+_PADDED_SIZE: Final = re.compile(rb"([0-9A-Fa-f]{1,16})(?:[\t ]*|;[\t\x20-\x7e]*)")
+_TRAILER: Final = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[\t\x20-\x7e\x80-\xff]*\r\n")
 
 
 @final
 class ChunkedReader:
     """Reads one body, from its first byte to its last. Memory is bounded, and nothing is looked at twice.
 
+    Args:
+        of_response: Whether trailer fields may follow, and blanks a size, with which some servers pad it.
+
     Attributes:
         is_complete: Whether all of it has come.
         rest: What came behind it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, of_response: bool = False) -> None:
+        self._size = _PADDED_SIZE if of_response else _SIZE
+        self._trailer_left = MAX_TRAILER_BYTES if of_response else 0
         self._line = bytearray()
         self._left = 0  # of the chunk that is being read, with the CRLF behind it
         self._is_last = False
@@ -69,14 +79,16 @@ class ChunkedReader:
         line += data[at : end or at + MAX_SIZE_LINE + 1 - len(line)]
         if not end:
             if len(line) > MAX_SIZE_LINE:
-                raise ValueError(f"the line before a chunk is longer than {MAX_SIZE_LINE} bytes")
+                raise ValueError(f"the line before or behind a chunk is longer than {MAX_SIZE_LINE} bytes")
             return len(data)
         if self._is_last:
-            if bytes(line) != b"\r\n":
+            self._trailer_left -= len(line)
+            if bytes(line) == b"\r\n":
+                self.is_complete = True
+            elif self._trailer_left < 0 or not _TRAILER.fullmatch(line):
                 raise ValueError("there is something between the last chunk and the end")
-            self.is_complete = True
         else:
-            found = _SIZE.fullmatch(line, 0, len(line) - 2) if line.endswith(b"\r\n") else None
+            found = self._size.fullmatch(line, 0, len(line) - 2) if line.endswith(b"\r\n") else None
             if found is None:
                 raise ValueError("the size of a chunk cannot be read")
             size = int(found[1], 16)

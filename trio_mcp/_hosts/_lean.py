@@ -19,10 +19,11 @@ import trio
 
 from .._codec._jsonrpc import encode_error
 from .._core._http_admission import HttpRefused
+from .._core._http_heads import ReadFields, fastest_fields
 from .._core._http_settings import HttpServerSettings
 from .._endpoint._endpoint import Endpoint
 from ._connections import Connection, OpenConnection
-from ._heads import ReadFields, RequestHead, fastest_fields, read_head
+from ._heads import RequestHead, read_head
 from ._lean_call import CLOSE, LeanCall, encode_head
 from ._places import Places
 from ._wires import Wire

@@ -100,6 +100,10 @@ class _Exchange:
             self._ended = True
             return b""
 
+    async def aclose(self) -> None:
+        self.leave()
+        await trio.lowlevel.checkpoint()
+
     def leave(self) -> None:
         self._left.set()
         self._receive.close()
@@ -125,11 +129,10 @@ class AsgiClient:
         self._nursery = nursery
         self._state = state
 
-    @asynccontextmanager
-    async def request(self, request: HttpRequest, *, urgent: bool = False) -> AsyncGenerator[HttpResponse]:
-        """Send a request; see `HttpTransport.request`.
+    async def send(self, request: HttpRequest, *, urgent: bool = False) -> HttpResponse:
+        """Send a request; see `HttpTransport.send`.
 
-        Leaving tells the application that the client is gone, and does not wait for it.
+        Closing the response tells the application that the client is gone, and does not wait for it.
         """
         del urgent  # there are no connections to wait for
         exchange = _Exchange(request, request.target.origin)
@@ -141,9 +144,10 @@ class AsgiClient:
             await exchange.started.wait()
             if exchange.status is None:
                 raise ConnectionLost(f"{request.target.origin} closed the connection in place of a response")
-            yield HttpResponse(request, exchange.status, exchange.headers, exchange)
-        finally:
+        except BaseException:
             exchange.leave()
+            raise
+        return HttpResponse(request, exchange.status, exchange.headers, exchange)
 
     async def _run(self, request: HttpRequest, exchange: _Exchange) -> None:
         target = request.target

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import AsyncGenerator, Generator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
 from typing import Final, final
 
 import attrs
 import trio
 
+from .._core._http_heads import fastest_fields
 from .._errors import RemoteProtocolError
 from ._connect import connect, system_ssl_context
 from ._connection import HttpConnection
@@ -19,7 +20,7 @@ from ._response import HttpResponse, HttpTransport
 from ._settings import HttpSettings
 from ._target import HttpTarget
 
-__all__ = ["HttpClient", "open_http_client", "request_following"]
+__all__ = ["HttpClient", "open_http_client", "send_following"]
 
 DISCARDED_BYTES: Final = 16 * 1024
 """How much of the body of a redirect is read so that its connection can be used again."""
@@ -33,45 +34,36 @@ class HttpClient:
         self._settings = settings
         self._pools: dict[str, OriginPool] = {}
         self._ssl_context = settings.ssl_context
+        self._read_fields = fastest_fields()
 
     def statistics(self) -> Mapping[str, PoolStatistics]:
         """Return counters by origin, for tests and debugging."""
         return {origin: pool.statistics() for origin, pool in self._pools.items()}
 
-    @asynccontextmanager
-    async def request(self, request: HttpRequest, *, urgent: bool = False) -> AsyncGenerator[HttpResponse]:
-        """Send a request; see `HttpTransport.request`.
+    async def send(self, request: HttpRequest, *, urgent: bool = False) -> HttpResponse:
+        """Send a request; see `HttpTransport.send`.
 
-        Entering waits for a connection, for the server to take the request, and for the head of the response.
-        Leaving before the response is complete, in whatever way, closes the connection without another word. A
-        request of which a byte may have been processed is never sent again.
+        Waits for a connection, for the server to take the request, and for the head of the response. A request of
+        which a byte may have been processed is never sent again.
         """
         target = request.target
-        with self._pool(target) as pool:
-            async with pool.request(request, urgent=urgent) as response:
-                encoding = response.headers.get("content-encoding")
-                if encoding is not None and encoding.lower() != "identity":
-                    raise RemoteProtocolError(
-                        f"{target.origin} answered with {encoding!r}, which was not asked for"
-                    )
-                yield response
+        pool = self._pools.get(target.origin) or self._open_pool(target)
+        response = await pool.send(request, urgent=urgent)
+        encoding = response.headers.get("content-encoding")
+        if encoding is not None and encoding.lower() != "identity":
+            await response.aclose()
+            raise RemoteProtocolError(f"{target.origin} answered with {encoding!r}, which was not asked for")
+        return response
 
-    @contextmanager
-    def _pool(self, target: HttpTarget) -> Generator[OriginPool]:
-        pool = self._pools.get(target.origin)
-        if pool is None:
+    def _open_pool(self, target: HttpTarget) -> OriginPool:
+        origin = target.origin
 
-            async def open_connection() -> HttpConnection:
-                return await connect(target, self._settings, self._context(target))
+        async def open_connection() -> HttpConnection:
+            return await connect(target, self._settings, self._context(target), self._read_fields)
 
-            pool = self._pools[target.origin] = OriginPool(open_connection, self._settings)
-        pool.users += 1
-        try:
-            yield pool
-        finally:
-            pool.users -= 1
-            if pool.is_unused:
-                del self._pools[target.origin]
+        pool = OriginPool(open_connection, self._settings, lambda: self._pools.pop(origin))
+        self._pools[origin] = pool
+        return pool
 
     def _context(self, target: HttpTarget) -> ssl.SSLContext | None:
         if self._ssl_context is None and target.is_secure:
@@ -100,32 +92,35 @@ async def open_http_client(settings: HttpSettings | None = None) -> AsyncGenerat
             await client.aclose()
 
 
-@asynccontextmanager
-async def request_following(
+async def send_following(
     transport: HttpTransport, request: HttpRequest, *, urgent: bool = False, max_redirects: int = 5
-) -> AsyncGenerator[HttpResponse]:
+) -> HttpResponse:
     """Send a request and follow redirects within its origin.
 
     A redirect that is not followed is the response. That is one to another origin, which has no right to what the
     request says, one too many, and one that would make a GET of a POST and lose its body (301, 302, 303).
 
     Raises:
-        Like `HttpTransport.request`.
+        Like `HttpTransport.send`.
     """
-    for remaining in range(max_redirects, -1, -1):
-        async with transport.request(request, urgent=urgent) as response:
-            target = _redirect_of(request, response) if remaining else None
-            if target is None:
-                yield response
-                return
+    remaining = max_redirects
+    while True:
+        response = await transport.send(request, urgent=urgent)
+        target = _redirect_of(request, response) if remaining else None
+        if target is None:
+            return response
+        async with response:
             await response.read_excerpt(DISCARDED_BYTES)
         request = attrs.evolve(request, target=target)
+        remaining -= 1
 
 
 def _redirect_of(request: HttpRequest, response: HttpResponse) -> HttpTarget | None:
     """Return where to send the same request again, if it is to be."""
+    if response.status not in (301, 302, 303, 307, 308):
+        return None
     location = response.headers.get("location")
-    if location is None or response.status not in (301, 302, 303, 307, 308):
+    if location is None:
         return None
     if response.status in (301, 302, 303) and request.method not in ("GET", "HEAD"):
         return None

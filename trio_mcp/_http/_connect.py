@@ -7,6 +7,7 @@ from typing import Final
 
 import trio
 
+from .._core._http_heads import ReadFields
 from .._errors import ConnectionLost
 from ._connection import HttpConnection
 from ._proxies import open_tunnel, proxy_for
@@ -27,7 +28,7 @@ def system_ssl_context() -> ssl.SSLContext:
 
 
 async def connect(
-    target: HttpTarget, settings: HttpSettings, ssl_context: ssl.SSLContext | None
+    target: HttpTarget, settings: HttpSettings, ssl_context: ssl.SSLContext | None, read_fields: ReadFields
 ) -> HttpConnection:
     """Open a connection to the origin of a target, through a proxy if the settings or the environment name one.
 
@@ -42,7 +43,14 @@ async def connect(
     except ValueError as error:
         raise ConnectionLost(f"could not connect to {target.origin}: {error}") from error
     with trio.move_on_after(settings.connect_timeout):
-        return await _connect(target, proxy, settings, ssl_context)
+        stream = await _connect(target, proxy, settings, ssl_context)
+        return HttpConnection(
+            stream,
+            target.origin,
+            max_head_bytes=settings.max_head_bytes,
+            read_fields=read_fields,
+            through_proxy=None if proxy is None or target.is_secure else proxy.headers,
+        )
     through = "" if proxy is None else f" through the proxy {proxy.target.origin}"
     raise ConnectionLost(
         f"could not connect to {target.origin}{through} within {settings.connect_timeout:g} s (connect_timeout)"
@@ -57,7 +65,7 @@ def _proxy_for(target: HttpTarget, settings: HttpSettings) -> HttpProxy | None:
 
 async def _connect(
     target: HttpTarget, proxy: HttpProxy | None, settings: HttpSettings, ssl_context: ssl.SSLContext | None
-) -> HttpConnection:
+) -> trio.abc.Stream:
     stream = await _open_stream(target if proxy is None else proxy.target)
     try:
         if proxy is not None and proxy.target.is_secure:
@@ -69,13 +77,7 @@ async def _connect(
     except BaseException:
         await trio.aclose_forcefully(stream)
         raise
-    forwarding = proxy is not None and not target.is_secure
-    return HttpConnection(
-        stream,
-        target.origin,
-        max_head_bytes=settings.max_head_bytes,
-        through_proxy=proxy.headers if proxy is not None and forwarding else None,
-    )
+    return stream
 
 
 async def _open_stream(target: HttpTarget) -> trio.abc.Stream:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from typing import TypeAlias, final
 
 import attrs
@@ -46,47 +45,60 @@ class OriginPool:
     Args:
         connect: Opens another one.
         settings: How many, and for how long.
+        on_unused: Called when there is nothing here any more that is worth keeping.
     """
 
-    def __init__(self, connect: Connect, settings: HttpSettings) -> None:
+    def __init__(self, connect: Connect, settings: HttpSettings, on_unused: Callable[[], object]) -> None:
         self._connect = connect
         self._settings = settings
+        self._on_unused = on_unused
         self._idle: deque[tuple[HttpConnection, float]] = deque()  # with the time until it is kept, oldest first
         self._turns = trio.Semaphore(settings.max_connections, max_value=settings.max_connections)
+        self._users = 0  # requests that are here, whether or not they have come to their turn
         self._in_use = 0
         self._closed = False
-        self.users = 0
-        """Requests that have got hold of this object, whether or not they have come to their turn."""
-
-    @property
-    def is_unused(self) -> bool:
-        """Whether there is nothing here worth keeping."""
-        return not self._idle and not self.users
 
     def statistics(self) -> PoolStatistics:
         """Return counters, for tests and debugging."""
         return PoolStatistics(len(self._idle), self._in_use, self._turns.statistics().tasks_waiting)
 
-    @asynccontextmanager
-    async def request(self, request: HttpRequest, *, urgent: bool) -> AsyncGenerator[HttpResponse]:
-        """Send a request over a connection of its own; see `HttpTransport.request`."""
-        if not urgent:
-            try:
-                self._turns.acquire_nowait()  # saves a turn of the event loop; sending is a checkpoint
-            except trio.WouldBlock:
-                await self._turns.acquire()
-        connection: HttpConnection | None = None
+    async def send(self, request: HttpRequest, *, urgent: bool) -> HttpResponse:
+        """Send a request over a connection of its own; see `HttpTransport.send`."""
+        self._users += 1
+        try:
+            if not urgent:
+                try:
+                    self._turns.acquire_nowait()  # saves a turn of the event loop; sending is a checkpoint
+                except trio.WouldBlock:
+                    await self._turns.acquire()
+        except BaseException:
+            self._leave()
+            raise
+        use = _Use(self, is_urgent=urgent)
         self._in_use += 1
         try:
-            connection = await self._get()
-            yield await connection.start(request)
-        finally:
-            # No checkpoint before the connection is either idle again or on its way to be closed.
-            self._in_use -= 1
-            if not urgent:
-                self._turns.release()
+            use.connection = connection = await self._get()
+            head = await connection.start(request)
+        except BaseException:
+            await use.aclose()
+            raise
+        return HttpResponse(request, head.status, head.headers, use, reason=head.reason)
+
+    async def let_go(self, connection: HttpConnection | None, *, urgent: bool) -> None:
+        """Take back what a request had. No checkpoint before its connection is idle or about to be closed."""
+        self._in_use -= 1
+        if not urgent:
+            self._turns.release()
+        try:
             if connection is not None and not self._keep(connection):
                 await connection.aclose()
+        finally:
+            self._leave()
+
+    def _leave(self) -> None:
+        self._users -= 1
+        if not self._idle and not self._users:
+            self._on_unused()
 
     async def _get(self) -> HttpConnection:
         """Return a connection that nobody owns and that was alive a moment ago."""
@@ -103,7 +115,7 @@ class OriginPool:
 
     def _keep(self, connection: HttpConnection) -> bool:
         """Put a connection back, if it can be used again and there is room for it."""
-        if self._closed or len(self._idle) >= self._settings.max_idle_connections or not connection.renew():
+        if self._closed or len(self._idle) >= self._settings.max_idle_connections or not connection.is_reusable:
             return False
         self._idle.append((connection, trio.current_time() + self._settings.idle_timeout))
         return True
@@ -114,3 +126,26 @@ class OriginPool:
         while self._idle:
             await self._idle.popleft()[0].aclose()
         await trio.lowlevel.checkpoint()
+
+
+@final
+class _Use:
+    """The use that one request makes of a pool: a turn, and a connection once there is one."""
+
+    __slots__ = ("_is_urgent", "_pool", "connection")
+
+    def __init__(self, pool: OriginPool, *, is_urgent: bool) -> None:
+        self._pool: OriginPool | None = pool
+        self._is_urgent = is_urgent
+        self.connection: HttpConnection | None = None
+
+    async def receive_some(self) -> bytes:
+        connection = self.connection
+        if self._pool is None or connection is None:
+            raise trio.ClosedResourceError("the response was closed")
+        return await connection.receive_some()
+
+    async def aclose(self) -> None:
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            await pool.let_go(self.connection, urgent=self._is_urgent)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractAsyncContextManager
+from types import TracebackType
 from typing import Final, Protocol, final
 
 from .._core._headers import Headers
@@ -19,13 +19,17 @@ class BodySource(Protocol):
         """Wait for some of it; nothing once it is complete."""
         ...
 
+    async def aclose(self) -> None:
+        """Let go of it, whether or not it is complete."""
+        ...
+
 
 @final
 class HttpResponse:
-    """The answer to one request: its head is here, its body is received by whoever asked.
+    """The answer to one request: its head is here, its body is received by whoever asked, who also closes it.
 
-    It lives in the context manager that made it. Leaving that before the body is complete ends the connection,
-    which is how the server learns that nobody reads on.
+    As a context manager it closes itself. Closing it before the body is complete ends the connection, which is
+    how the server learns that nobody reads on.
 
     Attributes:
         request: What it answers, after redirects.
@@ -42,6 +46,22 @@ class HttpResponse:
         self.headers: Final = headers
         self.reason: Final = reason
         self._source = source
+
+    async def __aenter__(self) -> HttpResponse:
+        return self  # noqa: ASYNC910 - there is nothing to wait for
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+        /,
+    ) -> None:
+        await self._source.aclose()
+
+    async def aclose(self) -> None:
+        """Let go of it. A checkpoint only if that ends the connection."""
+        await self._source.aclose()
 
     async def receive_some(self) -> bytes:
         """Wait for the next bytes of the body; nothing once it is complete. Cancelled, nothing is lost.
@@ -64,14 +84,16 @@ class HttpResponse:
             Others: As `receive_some`.
         """
         length = self.headers.get("content-length")
-        body = bytearray()
+        parts: list[bytes] = []
+        size = 0
         if length is None or not length.isdigit() or int(length[:20]) <= max_bytes:
             while data := await self.receive_some():
-                body += data
-                if len(body) > max_bytes:
+                size += len(data)
+                if size > max_bytes:
                     break
+                parts.append(data)
             else:
-                return bytes(body)
+                return parts[0] if len(parts) == 1 else b"".join(parts)
         raise RemoteProtocolError(
             f"{self.request.target.origin} answered with more than {max_bytes} bytes ({limit})"
         )
@@ -91,8 +113,8 @@ class HttpResponse:
 class HttpTransport(Protocol):
     """Whatever takes requests and brings responses."""
 
-    def request(self, request: HttpRequest, *, urgent: bool = False) -> AbstractAsyncContextManager[HttpResponse]:
-        """Send a request; entering waits for the head of its response, leaving lets go of it.
+    async def send(self, request: HttpRequest, *, urgent: bool = False) -> HttpResponse:
+        """Send a request and wait for the head of its response, which has to be closed.
 
         Args:
             request: What to send.
@@ -100,6 +122,7 @@ class HttpTransport(Protocol):
 
         Raises:
             ConnectionLost: The server cannot be reached, or hung up.
+            LocalProtocolError: The request is none.
             RemoteProtocolError: What came is not HTTP.
         """
         ...

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from functools import cached_property
 from typing import Final, Literal, final
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
@@ -45,13 +46,13 @@ class HttpTarget:
         """Whether it is reached over TLS."""
         return self.scheme == "https"
 
-    @property
+    @cached_property
     def authority(self) -> str:
         """What `Host` says: the port only if it is not the usual one, and no zone of an address."""
         host = f"[{self.host.partition('%')[0]}]" if ":" in self.host else self.host
         return host if self.port == _SCHEMES[self.scheme] else f"{host}:{self.port}"
 
-    @property
+    @cached_property
     def origin(self) -> str:
         """Scheme, host and port: equal texts are equal origins."""
         if self.socket_path is not None:
