@@ -57,7 +57,10 @@ class PatientClock(trio.abc.Clock):
 
 
 def run_patiently(
-    main: Callable[[], Awaitable[Any]], *, clock: trio.abc.Clock | None, instruments: Sequence[trio.abc.Instrument]
+    main: Callable[[], Awaitable[Any]],
+    *,
+    clock: trio.abc.Clock | None,
+    instruments: Sequence[trio.abc.Instrument],
 ) -> Any:
     """Run a test on the clock that it wants, or else on this one."""
     return trio.run(main, clock=clock or PatientClock(), instruments=instruments)
