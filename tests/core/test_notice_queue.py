@@ -102,7 +102,7 @@ def test_dropping_loses_as_little_as_can_be(keys: list[Hashable | None]) -> None
 def test_making_room_costs_little_in_a_long_queue() -> None:
     """A flood of notifications about different things, and a slow consumer, must not take the processor."""
 
-    def crowd(queue: NoticeQueue) -> None:
+    def crowd(queue: NoticeQueue[int]) -> None:
         for number in range(20):
             queue.push(f"file:///another/path/{number}", number)
             queue.drop()

@@ -302,21 +302,14 @@ async def _main(minutes: float, http: str) -> None:
                 f"{load.given_up:6} given up  {server.weight() / 2**20:6.1f} MiB"
             )
         answers: list[str] = []
-        begun = 0
-
-        def count() -> None:
-            nonlocal begun
-            begun += 1
 
         async def nap() -> None:
-            answers.append(await load.nap(count, 1.0))
+            answers.append(await load.nap(1.0))
 
         async with trio.open_nursery() as nursery:
             for _ in range(CONNECTIONS):
                 nursery.start_soon(nap)
-            while begun < CONNECTIONS:
-                await trio.sleep(0.01)
-            await trio.sleep(0.2)
+            await load.wait_napping(CONNECTIONS)
             asked = time.monotonic()
             server.process.terminate()
             status = await server.process.wait()

@@ -143,8 +143,8 @@ class HttpSseStream:
     async def tell(self, exchange: HttpExchange) -> None:
         """Send what nobody answers; see `HttpEndpoint.tell`.
 
-        What cancels a request that the server has not accepted waits for that, half of `Limits.goodbye_timeout`: it
-        goes over another connection, and must not be the first to arrive. The other half is its own.
+        What cancels a request that the server has not accepted waits for that, half of `Limits.goodbye_timeout`:
+        it goes over another connection, and must not be the first to arrive. The other half is its own.
         """
         assert self._endpoint is not None
         accepted = None if exchange.gives_up is None else self._posting.get(exchange.gives_up)
