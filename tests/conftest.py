@@ -12,6 +12,7 @@ from hypothesis import settings
 # Test modules import the helpers that lie beside them; what several folders need lies in `support`.
 sys.path.insert(0, str(Path(__file__).parent / "support"))
 
+from patient_clock import run_patiently
 from protocol_table import Table
 
 # How long an example takes says more about the machine's neighbours than about the code; what made a test fail
@@ -30,6 +31,14 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if config.getoption("--protocol-table") is None or not collection_path.match("test_*.py"):
         return None
     return "mark.spec(" not in collection_path.read_text(encoding="utf-8") or None
+
+
+@pytest.hookimpl(trylast=True)  # when it is known which tests are Trio's
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run on a clock that does not mind how busy the machine is."""
+    for item in items:
+        if item.get_closest_marker("trio") is not None:
+            item.add_marker(pytest.mark.trio(run=run_patiently), append=False)
 
 
 @pytest.hookimpl(tryfirst=True)  # before everything that was collected is listed

@@ -8,7 +8,6 @@ import pty
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +25,13 @@ def diary(tmp_path: Path) -> Path:
     return path
 
 
-def witness(diary: Path, seconds: float = 30) -> Any:
-    return raw_server(WITNESS, env={"DIARY": str(diary)}, seconds=seconds)
+WAITING_FOR_EVER = {"drain_timeout": 1_000, "goodbye_timeout": 1_000}
+"""Limits of a server that must not wait: if it does, it is still there when the test's time is over."""
+
+
+def witness(diary: Path, seconds: float = 30, **limits: float) -> Any:
+    limits = {"drain_timeout": 1, **limits}
+    return raw_server(WITNESS, env={"DIARY": str(diary), "LIMITS": json.dumps(limits)}, seconds=seconds)
 
 
 def call(id: object, tool: str, **arguments: object) -> dict[str, Any]:
@@ -283,23 +287,32 @@ async def test_errors_are_logged_in_full_and_shown_masked(diary: Path) -> None:
 @pytest.mark.spec("basic/transports/stdio", "Shutdown", revisions="2026-07-28")
 async def test_the_end_of_input_drains(diary: Path) -> None:
     """What was asked is answered, then the lifespan ends, then the process, with status 0."""
-    async with witness(diary) as server:
-        await server.send(call(1, "sleep", seconds=0.3, name="short"), call(2, "sleep", seconds=60, name="long"))
+    async with witness(diary, **WAITING_FOR_EVER) as server:
+        await server.send(*(call(n, "sleep", seconds=n / 5, name=str(n)) for n in range(3)))
         await server.close_input()
         answers = {m["id"]: m for m in await server.receive_all()}
-    assert answers[1]["result"]["content"][0]["text"] == "slept"
-    assert "serving ended" in answers[2]["error"]["message"]
+    assert [answers[n]["result"]["content"][0]["text"] for n in range(3)] == ["slept"] * 3
     assert server.process.returncode == 0
-    lines = diary.read_text().splitlines()
-    assert {"finished short", "cancelled long"} < set(lines)
-    assert lines[-1] == "lifespan ends"
+    assert diary.read_text().splitlines()[-2:] == ["finished 2", "lifespan ends"]
 
 
-async def test_sigterm_drains_and_takes_nothing_new(diary: Path) -> None:
+@pytest.mark.spec("basic/transports/stdio", "Shutdown", revisions="2026-07-28")
+async def test_what_takes_too_long_at_the_end_is_told_so(diary: Path) -> None:
+    """Nothing is lost without a word."""
+    async with witness(diary, drain_timeout=0.3) as server:
+        await server.send(call(1, "sleep", seconds=60, name="long"))
+        await server.close_input()
+        (answer,) = await server.receive_all()
+    assert "serving ended" in answer["error"]["message"]
+    assert server.process.returncode == 0
+    assert diary.read_text().splitlines()[-2:] == ["cancelled long", "lifespan ends"]
+
+
+async def test_sigterm_drains_and_takes_nothing_new(diary: Path, tmp_path: Path) -> None:
     """SIGTERM, like the end of input, but the pipe is still there: what comes now is refused."""
-    async with witness(diary) as server:
-        await server.send(call(1, "sleep", seconds=0.5, name="short"))
-        await wait_for(diary, "started short")
+    async with witness(diary, **WAITING_FOR_EVER) as server:
+        await server.send(call(1, "until", path=str(tmp_path / "refused")))
+        await wait_for(diary, "started until")
         server.process.send_signal(signal.SIGTERM)
         while True:
             await server.send(call("late", "echo", text="x"))
@@ -307,38 +320,33 @@ async def test_sigterm_drains_and_takes_nothing_new(diary: Path) -> None:
             if "error" in answer:
                 break
         assert answer["error"]["message"] == "serving is about to end"
+        (tmp_path / "refused").touch()
         answers = await server.receive_all()
-        assert [m["result"]["content"][0]["text"] for m in answers if m["id"] == 1] == ["slept"]
+        assert [m["result"]["content"][0]["text"] for m in answers if m["id"] == 1] == ["there"]
     assert server.process.returncode == 0
     assert diary.read_text().splitlines()[-1] == "lifespan ends"
 
 
 async def test_sigterm_after_the_end_of_input_does_not_wait(diary: Path) -> None:
     """Who closes the input and then terminates will kill next: cleanup must run now."""
-    async with witness(diary) as server:
+    async with witness(diary, **WAITING_FOR_EVER) as server:
         await server.send(call(1, "sleep", seconds=60, name="it"))
         await wait_for(diary, "started it")
         await server.close_input()
-        await trio.sleep(0.1)
-        begin = time.monotonic()
         server.process.send_signal(signal.SIGTERM)
         await server.process.wait()
-        assert time.monotonic() - begin < 0.9, "drain_timeout is 1 s"
     assert diary.read_text().splitlines()[-2:] == ["cancelled it", "lifespan ends"]
 
 
 async def test_one_sigint_ends_it_at_once_without_a_traceback(diary: Path) -> None:
-    """Within a second, whatever runs: a sleeping handler, a thread that is stuck, a client that does not read."""
-    async with witness(diary) as server:
+    """Whatever runs: a sleeping handler, a thread that is stuck, a client that does not read."""
+    async with witness(diary, **WAITING_FOR_EVER) as server:
         await server.send(call(1, "sleep", seconds=60, name="it"), call(2, "block", seconds=60))
         await server.send(*(call(i, "echo", text="x" * 100_000) for i in range(3, 20)))
         await wait_for(diary, "started it")
         await wait_for(diary, "blocking")
-        begin = time.monotonic()
         server.process.send_signal(signal.SIGINT)
         await server.process.wait()
-        took = time.monotonic() - begin
-    assert took < 1, f"{took:.2f} s"
     assert server.process.returncode == 130
     assert b"Traceback" not in server.stderr
     assert diary.read_text().splitlines()[-2:] == ["cancelled it", "lifespan ends"]
@@ -349,10 +357,8 @@ async def test_a_stuck_thread_does_not_hold_the_exit(diary: Path) -> None:
     async with witness(diary) as server:
         await server.send(call(1, "block", seconds=60))
         await wait_for(diary, "blocking")
-        begin = time.monotonic()
         await server.close_input()
         await server.process.wait()
-        assert time.monotonic() - begin < 5
     assert server.process.returncode == 0
 
 

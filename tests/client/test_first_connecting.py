@@ -155,6 +155,7 @@ async def test_a_descendant_that_goes_on_talking_is_heard() -> None:
     """What the process has written is read to its end, also when somebody else writes it later."""
     child = (
         "import sys, json, time\n"
+        "print('begun', file=sys.stderr, flush=True)\n"
         "for line in sys.stdin:\n"
         "    request = json.loads(line)\n"
         "    if 'id' not in request: continue\n"
@@ -162,7 +163,11 @@ async def test_a_descendant_that_goes_on_talking_is_heard() -> None:
         "    time.sleep(0.4)\n"
         "    print(json.dumps({'jsonrpc': '2.0', 'id': request['id'], 'result': result}), flush=True)\n"
     )
-    code = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {child!r}])"
+    # It leaves when the other has begun: from then on nothing but the answers' own time goes by in silence.
+    code = f"""
+import subprocess, sys
+subprocess.Popen([sys.executable, '-c', {child!r}], stderr=subprocess.PIPE).stderr.readline()
+"""
     parameters = StdioServerParameters(sys.executable, ["-c", code])
     with trio.fail_after(ENOUGH):
         async with open_client(parameters, limits=Limits(terminate_timeout=1), revision="2025-11-25") as client:

@@ -106,6 +106,35 @@ async def test_a_call_given_up_says_goodbye_exactly_once(
         )
 
 
+@pytest.mark.parametrize(("accepts_after", "goodbye_after"), [(3, 3), (60, 5)])
+async def test_a_goodbye_does_not_overtake_its_request(
+    accepts_after: float, goodbye_after: float, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Promise 1, over HTTP+SSE: it comes over another connection, and a server may not have looked at the first yet.
+
+    A server that accepts nothing is told all the same, within half of `goodbye_timeout`.
+    """
+    server = HttpServer(SSE)
+    told_at: list[float] = []
+
+    async def accept_late(call: HttpCall) -> None:
+        await trio.sleep(accepts_after)
+        await call.answer(b"Accepted", 202, "text/plain")
+
+    server.handlers["x/hang"] = accept_late
+    async with open_client(server.parameters(), limits=Limits(goodbye_timeout=10)) as client:
+        begin = trio.current_time()
+        with trio.move_on_after(1):
+            await client.request("x/hang")
+        assert trio.current_time() - begin == 1, "nobody waits for it"
+        while not goodbyes(server):
+            await trio.sleep(0.25)
+        told_at.append(trio.current_time() - begin)
+    assert goodbyes(server) == [server.asked("x/hang")[0].id]
+    assert goodbye_after <= told_at[0] <= goodbye_after + 1.25
+    assert server.script.running == 0
+
+
 # 2. Nothing for nothing.
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -22,10 +23,13 @@ SOCKETS = pytest.mark.parametrize(("binding", "revision"), HTTP_LINES)
 
 
 @contextmanager
-def a_witness(binding: str, revision: str, folder: Path, **settings: float) -> Generator[Witness]:
+def a_witness(
+    binding: str, revision: str, folder: Path, *, drain_timeout: float = 1, **settings: float
+) -> Generator[Witness]:
     """Run one of its own, for a test that it does not survive."""
     diary = Diary(folder / "diary")
-    process = HttpProcess(SCRIPT, settings, {"DIARY": str(diary.path)})
+    limits = {"drain_timeout": drain_timeout}
+    process = HttpProcess(SCRIPT, settings, {"DIARY": str(diary.path), "LIMITS": json.dumps(limits)})
     try:
         yield Witness(binding, revision, diary, process)
     finally:
@@ -122,33 +126,43 @@ async def test_the_crash_of_a_client_ends_its_handlers(binding: str, revision: s
 
 
 @SOCKETS
+@pytest.mark.parametrize(
+    ("seconds", "drain_timeout", "outcome", "last_words"),
+    [
+        (0.6, 1_000, "slept", "finished it"),
+        (60, 0.3, "serving ended before the request was done", "cancelled it"),
+    ],
+    ids=["done in time", "takes too long"],
+)
 async def test_a_server_that_is_asked_to_end_answers_what_came(
-    binding: str, revision: str, tmp_path: Path
+    seconds: float,
+    drain_timeout: float,
+    outcome: str,
+    last_words: str,
+    binding: str,
+    revision: str,
+    tmp_path: Path,
 ) -> None:
-    """What is done within `drain_timeout` (1 s here) has its result, the rest is told so, and then it ends."""
-    with a_witness(binding, revision, tmp_path) as witness:
-        outcomes: dict[str, str] = {}
+    """What is done within `drain_timeout` has its result, the rest is told so, and then it ends."""
+    with a_witness(binding, revision, tmp_path, drain_timeout=drain_timeout) as witness:
+        outcomes: list[str] = []
 
-        async def call(name: str, seconds: float) -> None:
+        async def call() -> None:
             try:
-                outcomes[name] = (await client.call_tool("sleep", {"seconds": seconds, "name": name})).text
+                outcomes.append((await client.call_tool("sleep", {"seconds": seconds, "name": "it"})).text)
             except (RequestError, ConnectionLost) as error:
-                outcomes[name] = str(error)
+                outcomes.append(str(error))
 
         async with witness.open() as client:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(call, "short", 0.6)
-                nursery.start_soon(call, "long", 60)
-                await witness.diary.wait_for("started short")
-                await witness.diary.wait_for("started long")
+                nursery.start_soon(call)
+                await witness.diary.wait_for("started it")
                 begin = trio.current_time()
                 witness.process.terminate()
             assert trio.current_time() - begin < 6
         assert witness.process.wait() == 0
-    assert outcomes["short"] == "slept"
-    assert outcomes["long"].startswith("serving ended before the request was done"), outcomes
-    assert "cancelled long" in witness.diary.lines
-    assert witness.diary.lines[-1] == "lifespan ends"
+    assert [text.startswith(outcome) for text in outcomes] == [True], outcomes
+    assert witness.diary.lines[-2:] == [last_words, "lifespan ends"]
 
 
 @SOCKETS

@@ -499,23 +499,26 @@ async def test_a_post_is_never_sent_twice() -> None:
         assert (requests, server.connections) == (1, 1)
 
 
-async def test_idle_connections_grow_old_and_are_few() -> None:
+async def test_idle_connections_grow_old_and_are_few(mock_clock: trio.testing.MockClock) -> None:
     """Below the time a server keeps them, and not more than a few."""
-    settings = HttpSettings(idle_timeout=0.05, max_idle_connections=2)
-    async with limits_time(), serve_http_script(echo) as server, open_http_client(settings) as client:
+    settings = HttpSettings(max_idle_connections=2)
+
+    async def wait_open(connections: int) -> None:
+        while server.open > connections:
+            await trio.testing.wait_all_tasks_blocked(0.001)
+
+    async with serve_http_script(echo) as server, open_http_client(settings) as client:
         async with trio.open_nursery() as nursery:
             for _ in range(5):
                 nursery.start_soon(fetch, client, post(server.target))
-        while server.open > 2:
-            await trio.sleep(0.001)
+        await wait_open(2)
         (statistics,) = client.statistics().values()
         assert statistics.idle == 2
         opened = server.connections
-        await trio.sleep(0.1)
+        mock_clock.jump(settings.idle_timeout + 1)
         await fetch(client, post(server.target))
         assert server.connections == opened + 1
-        while server.open > 1:
-            await trio.sleep(0.001)
+        await wait_open(1)
 
 
 async def test_requests_beyond_the_limit_wait_in_line() -> None:

@@ -264,10 +264,14 @@ async def test_a_client_that_goes_cancels_its_handler(tmp_path: Path, http: str,
                     await wire.post("/mcp", headers_of(other), json.dumps(other).encode())
                     assert (await wire.head())[":status"] == "200"
             else:
-                async with open_client(parameters_for(behind.nginx)) as client:
-                    with trio.move_on_after(0.5) as scope:
-                        await client.call_tool("hang", {"text": text}, meta=LOGGING)
-                    assert scope.cancelled_caught
+                heard = trio.Event()
+                async with open_client(parameters_for(behind.nginx), on_log=lambda _: heard.set()) as client:
+                    async with trio.open_nursery() as nursery:
+                        nursery.start_soon(partial(client.call_tool, "hang", {"text": text}, meta=LOGGING))
+                        await until(lambda: log == ["began"])
+                        if text:
+                            await heard.wait()
+                        nursery.cancel_scope.cancel()
                     await until(lambda: log == ["began", "ended"])
                     assert (await client.call_tool("add", {"a": 1, "b": 2})).text == "3"
 

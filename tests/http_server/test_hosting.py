@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import ssl
 import subprocess
@@ -17,6 +16,7 @@ from typing import Any
 import pytest
 import trio
 import trustme
+from descriptors import open_files
 from http_raw import Events, call_tool, modern
 from http_wire import Wire, request_for, serving
 from raw import initialize
@@ -280,7 +280,7 @@ async def test_a_connection_ends_when_its_client_goes(use: str) -> None:
         async with serving(make_server()) as served:
             began = await served.raw.send(initialize("2025-11-25"))
             session = {"Mcp-Session-Id": began.headers["mcp-session-id"]}
-            files = _open_files()
+            files = open_files()
             for _ in range(3):
                 async with served.wire() as wire:
                     if use == "half a head":
@@ -291,11 +291,7 @@ async def test_a_connection_ends_when_its_client_goes(use: str) -> None:
                     elif use == "a session's stream":
                         await wire.stream.send_all(wire.head(0, session, "GET"))
                         assert b"200" in await wire.stream.receive_some()
-            await until(lambda: _open_files() == files)
-
-
-def _open_files() -> int:
-    return len(os.listdir("/proc/self/fd"))
+            await until(lambda: not open_files() - files)
 
 
 async def test_connections_are_bounded() -> None:

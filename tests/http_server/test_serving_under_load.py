@@ -53,17 +53,14 @@ async def test_sigterm_answers_what_is_in_flight(http: str) -> None:
         async with running_server(http) as server:
             load = Load(server.port)
             answers: list[str] = []
-            begun: list[None] = []
 
             async def nap() -> None:
-                answers.append(await load.nap(lambda: begun.append(None), 2.0))
+                answers.append(await load.nap(2.0))
 
             async with trio.open_nursery() as nursery:
                 for _ in range(CONNECTIONS):
                     nursery.start_soon(nap)
-                while len(begun) < CONNECTIONS:
-                    await trio.sleep(0.01)
-                await trio.sleep(0.5)  # for the last of them to arrive
+                await load.wait_napping(CONNECTIONS)
                 server.process.terminate()
                 assert await server.process.wait() == 0
             assert answers == ["rested"] * CONNECTIONS

@@ -23,6 +23,7 @@ import pytest
 import trio
 from http_process import HttpProcess
 from http_tap import HttpLog, Seen, open_http_tap, tap_application
+from patient_clock import PatientClock
 from servers.everything import server
 from tape import Tape
 from typing_extensions import Unpack
@@ -202,7 +203,7 @@ class Meeting:
         self._reports.get().unwrap()
 
     def _live(self) -> None:
-        self._reports.put(outcome.capture(trio.run, self._connected))
+        self._reports.put(outcome.capture(functools.partial(trio.run, clock=PatientClock()), self._connected))
 
     async def _connected(self) -> None:
         async with self._reachable() as self._target, self.another(**self.host.options()) as self.client:

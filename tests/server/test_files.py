@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import trio
+from descriptors import open_files
 
 from trio_mcp import Client, Limits, RequestError, Revision, Server, open_client
 from trio_mcp._server import _beneath
@@ -467,10 +468,10 @@ def test_what_was_opened_is_looked_at_again(root: Path, monkeypatch: pytest.Monk
         return opened(path, flags)
 
     monkeypatch.setattr(os, "open", swapped)
-    before = len(os.listdir("/proc/self/fd")) if Path("/proc/self/fd").exists() else 0
+    before = open_files() if Path("/proc/self/fd").exists() else None
     with pytest.raises(PermissionError):
         _beneath.open_beneath(str(root), ["sub", "y.txt"])
-    assert (len(os.listdir("/proc/self/fd")) if before else 0) == before
+    assert before is None or not open_files() - before
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs Linux")
@@ -482,12 +483,12 @@ async def test_no_descriptor_is_left_open(root: Path, way: str) -> None:
     server.add_directory(root, uri="x:")
     async with open_client(server) as client:
         await listed(client)
-        before = len(os.listdir("/proc/self/fd"))
+        before = open_files()
         for uri in ("x:/out", "x:/loop", "x:/readme.md", "x:/sub/y.txt", "x:/sub", "x:/sub/deep/no"):
             with contextlib.suppress(RequestError):
                 await read(client, uri)
         await listed(client)
-        assert len(os.listdir("/proc/self/fd")) == before
+        assert not open_files() - before
 
 
 @pytest.mark.parametrize(

@@ -227,6 +227,33 @@ async def test_one_shutdown_ends_many(autojump_clock: trio.testing.MockClock) ->
     assert all(channel.closed and not channel.sent for channel in channels)
 
 
+@pytest.mark.parametrize("first", ["told to end", "end of input"])
+async def test_two_reasons_to_end_leave_no_time(first: str, autojump_clock: trio.testing.MockClock) -> None:
+    """Whichever is seen first: a client that says both will kill the process next. Cleanup has run then."""
+    shutdown, channel = Shutdown(), ScriptedChannel()
+    server: Server[None] = Server("hurried", limits=Limits(drain_timeout=100))
+    cleaned: list[str] = []
+
+    @server.tool
+    async def sleep() -> None:
+        try:
+            await trio.sleep_forever()
+        finally:
+            cleaned.append("up")
+
+    reasons = [shutdown.drain, channel.hang_up]
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(partial(server.serve_channel, channel, shutdown=shutdown))
+        channel.say(modern(1, "tools/call", name="sleep", arguments={}))
+        await trio.testing.wait_all_tasks_blocked()
+        for tell in reasons if first == "told to end" else reversed(reasons):
+            assert not cleaned
+            tell()
+            await trio.testing.wait_all_tasks_blocked()
+    assert cleaned == ["up"]
+    assert trio.current_time() < 100, "`drain_timeout` was not waited for"
+
+
 # What a handler can learn.
 
 

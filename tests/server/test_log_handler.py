@@ -411,21 +411,21 @@ async def test_threads_that_log_faster_than_trio_listens_are_bounded(nursery: tr
 
 def test_a_thread_that_outlives_the_run_is_counted(handler: LogHandler) -> None:
     server = Server("shop")
-    over, logged_late = threading.Event(), threading.Event()
+    began, over, logged_late = threading.Event(), threading.Event(), threading.Event()
 
     @server.tool
     def order() -> None:
+        began.set()
         over.wait(10)
         log.info("nobody hears this")
         logged_late.set()
 
     async def main() -> None:
-        with trio.move_on_after(5):
-            async with trio.open_nursery() as nursery:
-                talk = await connect(nursery, server)
-                talk.channel.say(call(V07, "order"))
-                await trio.sleep(0.05)
-                nursery.cancel_scope.cancel()
+        async with trio.open_nursery() as nursery:
+            talk = await connect(nursery, server)
+            talk.channel.say(call(V07, "order"))
+            await trio.to_thread.run_sync(began.wait, 10)
+            nursery.cancel_scope.cancel()
 
     trio.run(main)
     over.set()

@@ -42,10 +42,21 @@ async def report(count: int, ctx: Context) -> str:
             await trio.sleep(0.001)
     return "x" * 2_000
 
+napping = 0
+
 @server.tool
 async def nap(seconds: float) -> str:
-    await trio.sleep(seconds)
+    global napping
+    napping += 1
+    try:
+        await trio.sleep(seconds)
+    finally:
+        napping -= 1
     return "rested"
+
+@server.tool
+async def count_naps() -> int:
+    return napping
 
 settings = HttpServerSettings(max_requests_per_principal=1_000)
 run_until_signal(partial(serve_http, server, port=0, http=sys.argv[1], settings=settings))
@@ -250,12 +261,20 @@ class Load:
         assert (await connection.ask(None, mine, "DELETE"))[0] == 204
         self.answers += 4
 
-    async def nap(self, begun: Callable[[], object], seconds: float) -> str:
+    async def wait_napping(self, count: int) -> None:
+        """Wait until so many naps have arrived at the server."""
+        async with await trio.open_tcp_stream("127.0.0.1", self._port) as stream:
+            connection, found = _Connection(stream), 0
+            while found < count:
+                call = _call(self._id(), "count_naps")
+                _, _, (message,) = await connection.ask(call, _modern("count_naps"))
+                found = int(_text(message))
+
+    async def nap(self, seconds: float) -> str:
         """Ask for something that takes a while; return what came."""
         async with await trio.open_tcp_stream("127.0.0.1", self._port) as stream:
             connection = _Connection(stream)
             await self._add(connection)
-            begun()
             status, _, (message,) = await connection.ask(
                 _call(self._id(), "nap", seconds=seconds), _modern("nap")
             )
@@ -283,21 +302,14 @@ async def _main(minutes: float, http: str) -> None:
                 f"{load.given_up:6} given up  {server.weight() / 2**20:6.1f} MiB"
             )
         answers: list[str] = []
-        begun = 0
-
-        def count() -> None:
-            nonlocal begun
-            begun += 1
 
         async def nap() -> None:
-            answers.append(await load.nap(count, 1.0))
+            answers.append(await load.nap(1.0))
 
         async with trio.open_nursery() as nursery:
             for _ in range(CONNECTIONS):
                 nursery.start_soon(nap)
-            while begun < CONNECTIONS:
-                await trio.sleep(0.01)
-            await trio.sleep(0.2)
+            await load.wait_napping(CONNECTIONS)
             asked = time.monotonic()
             server.process.terminate()
             status = await server.process.wait()

@@ -10,10 +10,12 @@ from typing import Final, final
 
 import trio
 
+from .._codec._jsonrpc import RequestId
 from .._core._sse import SseEvent
 from .._errors import ConnectionLost, McpError, RemoteProtocolError
 from .._http._response import HttpResponse, HttpTransport
 from .._http._target import HttpTarget
+from .._limits import Limits
 from ._http_endpoint import HttpEndpoint, error_of, is_event_stream
 from ._http_exchange import HttpExchange
 
@@ -29,16 +31,17 @@ class HttpSseStream:
     Args:
         endpoint: Where the stream is.
         transport: What carries requests.
-        max_message_bytes: The largest message.
+        limits: Bounds messages, and how long a goodbye may take.
     """
 
-    def __init__(self, endpoint: HttpEndpoint, transport: HttpTransport, max_message_bytes: int) -> None:
+    def __init__(self, endpoint: HttpEndpoint, transport: HttpTransport, limits: Limits) -> None:
         self._stream = endpoint
         self._transport = transport
-        self._max_message_bytes = max_message_bytes
+        self._limits = limits
         self._endpoint: HttpEndpoint | None = None
         self._failure: McpError | None = None
         self._opened = trio.Event()
+        self._posting: dict[RequestId, trio.Event] = {}  # the requests that the server has not accepted yet
         self._scope = trio.CancelScope()
 
     async def wait_open(self) -> None:
@@ -113,7 +116,7 @@ class HttpSseStream:
             self._stream.parameters,
             self._transport,
             self._stream.inbox,
-            self._max_message_bytes,
+            self._limits.max_message_bytes,
         )
 
     async def ask(self, exchange: HttpExchange) -> None:
@@ -124,12 +127,28 @@ class HttpSseStream:
             ConnectionLost: It hangs up.
         """
         assert self._endpoint is not None
-        async with await self._endpoint.post(exchange, ()) as response:
-            if not 200 <= response.status < 300:
-                raise await error_of(response)
-            await response.read_excerpt(1024)
+        accepted = trio.Event()
+        ids = exchange.message.request_ids
+        self._posting.update(dict.fromkeys(ids, accepted))
+        try:
+            async with await self._endpoint.post(exchange, ()) as response:
+                if not 200 <= response.status < 300:
+                    raise await error_of(response)
+                await response.read_excerpt(1024)
+        finally:
+            for id in ids:
+                del self._posting[id]
+            accepted.set()
 
     async def tell(self, exchange: HttpExchange) -> None:
-        """Send what nobody answers; see `HttpEndpoint.tell`."""
+        """Send what nobody answers; see `HttpEndpoint.tell`.
+
+        What cancels a request that the server has not accepted waits for that, half of `Limits.goodbye_timeout`:
+        it goes over another connection, and must not be the first to arrive. The other half is its own.
+        """
         assert self._endpoint is not None
+        accepted = None if exchange.gives_up is None else self._posting.get(exchange.gives_up)
+        if accepted is not None:
+            with trio.move_on_after(self._limits.goodbye_timeout / 2):
+                await accepted.wait()
         await self._endpoint.tell(exchange, ())

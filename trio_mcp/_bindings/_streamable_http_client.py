@@ -185,7 +185,7 @@ class StreamableHttpChannel(Channel):
             McpError: It is none.
         """
         assert self._nursery is not None
-        stream = HttpSseStream(self._endpoint, self._transport, self._limits.max_message_bytes)
+        stream = HttpSseStream(self._endpoint, self._transport, self._limits)
         self._nursery.start_soon(stream.run, name=f"reading from {self._description}")
         await stream.wait_open()
         self._sse = stream

@@ -81,10 +81,14 @@ async def serve_until_end(peer: Peer, shutdown: Shutdown) -> None:
     """Serve until the client says nothing more or we are told to end; then let what was asked finish.
 
     A second reason to end leaves no time for that: a client that has closed its input and then asks the process
-    to terminate will kill it next, and cleanup must have run by then.
+    to terminate will kill it next, and cleanup must have run by then. Which of the two is seen first is chance.
     """
     await shutdown.wait_drain_or(peer.input_ended)
-    await _first(peer.drain, shutdown.wait_drain if peer.end is not None else shutdown.wait_abort)
+    if peer.end is None:  # we are told to end, and that has set the event: another one for the end of the input
+        peer.input_ended = trio.Event()
+        await _first(peer.drain, shutdown.wait_abort, peer.wait_input_ended)
+    else:
+        await _first(peer.drain, shutdown.wait_drain)
     if shutdown.is_aborting:
         peer.abort()
 

@@ -17,6 +17,7 @@ import trio
 from trio_mcp import Context, Limits, Server, ToolError
 
 DIARY = Path(os.environ["DIARY"])
+LIMITS = Limits(**json.loads(os.environ.get("LIMITS", '{"drain_timeout": 1}')))
 
 
 def note(line: str) -> None:
@@ -34,7 +35,7 @@ async def lifespan(_: Server[str]) -> AsyncGenerator[str]:
         note("lifespan ends")
 
 
-server = Server("witness", version="1", lifespan=lifespan, limits=Limits(drain_timeout=1))
+server = Server("witness", version="1", lifespan=lifespan, limits=LIMITS)
 
 
 @server.tool
@@ -48,6 +49,16 @@ async def sleep(seconds: float, name: str, ctx: Context[str]) -> str:
         raise
     note(f"finished {name}")
     return "slept"
+
+
+@server.tool
+async def until(path: str) -> str:
+    """Wait for a file."""
+    note("started until")
+    while not await trio.Path(path).exists():
+        await trio.sleep(0.01)
+    note("finished until")
+    return "there"
 
 
 @server.tool

@@ -1,0 +1,66 @@
+"""The clock of the tests: real time, without what a busy machine adds to it."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, final
+
+import trio
+
+__all__ = ["PatientClock", "run_patiently"]
+
+STEP: Final = 0.01
+"""Seconds that may go by while tasks run, from one look at the clock to the next."""
+
+LATE: Final = 1e-6
+"""Seconds by which a sleep is longer than was asked for, so that what is measured is never less, however rounded."""
+
+
+@final
+class PatientClock(trio.abc.Clock):
+    """Real time, but a sleep lasts as long as was asked for, and what runs takes no longer than `STEP`.
+
+    When the machine gives the processor to others for a while, real time goes on: several deadlines pass in one
+    moment, and what waited for them goes on in any order; every time that is measured has grown. No test is about
+    that. By this clock deadlines pass one by one, in their order, and what is waited for in vain takes its time.
+
+    What other processes do takes them real time, here no longer than until the next deadline.
+    """
+
+    def __init__(self) -> None:
+        self._now = random.uniform(10_000, 200_000)  # unlike any other clock, which nobody should look at
+        self._looked_at = 0.0
+        self._asleep_until: float | None = None
+
+    def start_clock(self) -> None:
+        """Begin."""
+        self._looked_at = time.perf_counter()
+
+    def current_time(self) -> float:
+        """Say what time it is."""
+        before, self._looked_at = self._looked_at, time.perf_counter()
+        passed = self._looked_at - before
+        if self._asleep_until is None:
+            self._now += min(passed, STEP)
+        else:
+            self._now = min(self._now + passed, self._asleep_until + LATE)
+            self._asleep_until = None
+        return self._now
+
+    def deadline_to_sleep_time(self, deadline: float) -> float:
+        """Say how long the event loop may sleep, which it is about to do."""
+        now = self.current_time()
+        self._asleep_until = max(now, deadline)
+        return self._asleep_until - now
+
+
+def run_patiently(
+    main: Callable[[], Awaitable[Any]],
+    *,
+    clock: trio.abc.Clock | None,
+    instruments: Sequence[trio.abc.Instrument],
+) -> Any:
+    """Run a test on the clock that it wants, or else on this one."""
+    return trio.run(main, clock=clock or PatientClock(), instruments=instruments)
