@@ -20,14 +20,10 @@ class Frames:
 
     Args:
         on_frame: The bystander.
-
-    Attributes:
-        are_seen: Whether anybody looks.
     """
 
-    def __init__(self, on_frame: OnFrame | None) -> None:
-        self._on_frame = on_frame
-        self.are_seen = on_frame is not None
+    def __init__(self, on_frame: OnFrame) -> None:
+        self._on_frame: OnFrame | None = on_frame
 
     def sent(self, data: bytes) -> None:
         """A message is handed to the wire."""
@@ -44,4 +40,3 @@ class Frames:
             except Exception:
                 _log.exception("on_frame failed and is not called again")
                 self._on_frame = None
-                self.are_seen = False

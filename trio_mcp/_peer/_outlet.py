@@ -34,7 +34,7 @@ class Outlet:
         channel: Where to.
         outbox: The line.
         limits: How large a message may be.
-        frames: Shows what is written.
+        frames: Shows what is written, if anybody looks.
         middleware: What requests and notifications go through.
         changed: Woken when a request is made.
         rests: Whether the writer goes when there is nothing to write, because the outbox wakes the next.
@@ -46,12 +46,26 @@ class Outlet:
         calls: The requests of this end.
     """
 
+    # A session that idles keeps all of this, and there may be thousands of them.
+    __slots__ = (
+        "_channel",
+        "_frames",
+        "_limits",
+        "_middleware",
+        "_on_failure",
+        "_outbox",
+        "_refusal",
+        "_rests",
+        "_serving",
+        "calls",
+    )
+
     def __init__(
         self,
         channel: Channel,
         outbox: Outbox,
         limits: Limits,
-        frames: Frames,
+        frames: Frames | None,
         middleware: Sequence[Middleware],
         changed: trio.lowlevel.ParkingLot,
         *,
@@ -223,5 +237,5 @@ class Outlet:
         for entry in entries:
             if entry.requests or entry.goodbye_to is not None:
                 self.calls.mark_written(entry)
-            if self._frames.are_seen:
+            if self._frames is not None:
                 self._frames.sent(entry.message.data)

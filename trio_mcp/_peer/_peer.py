@@ -89,7 +89,7 @@ class Peer:
         self._servants = Servants(nursery, channel.description)
         self._rests = channel.rests(self._wake_reader)
         self._outbox = Outbox(limits.max_outbox_bytes, self._wake_writer if self._rests else None)
-        frames = Frames(on_frame)
+        frames = None if on_frame is None else Frames(on_frame)
         changed = trio.lowlevel.ParkingLot()
         self._outlet = outlet = Outlet(
             channel,
@@ -99,9 +99,9 @@ class Peer:
             middleware,
             changed,
             rests=self._rests,
-            serving=lambda: self._exchanges.running,
-            refusal=lambda: self._why_closed() if self._closing or self._lost is not None else None,
-            on_failure=lambda error: self._lose(self._loss(error)),
+            serving=self._serving,
+            refusal=self._refusal,
+            on_failure=self._fail,
         )
         self._calls = outlet.calls
         self._notices = Notices(self._calls, dispatcher, limits, self._wake_notices if self._rests else None)
@@ -116,7 +116,7 @@ class Peer:
             self._notices,
             self._exchanges,
             limits,
-            show=frames.received if frames.are_seen else None,
+            show=None if frames is None else frames.received,
             on_notice=on_notice,
             on_failure=on_failure,
         )
@@ -237,6 +237,9 @@ class Peer:
 
     # The tasks of the connection.
 
+    def _serving(self) -> int:
+        return self._exchanges.running
+
     def _begin(self) -> None:
         """Start them, unless they are started when there is something to do."""
         self._wake_reader()
@@ -274,7 +277,11 @@ class Peer:
         if isinstance(error, trio.EndOfChannel):
             self._end_input(ConnectionLost(f"{self._channel.description} closed the connection"))
         else:
-            self._lose(self._loss(error))
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        """The channel cannot be used any more."""
+        self._lose(self._loss(error))
 
     def _loss(self, error: Exception) -> ConnectionLost:
         """Say why the channel cannot be used any more. Its owner may have closed it while it was in use."""
@@ -301,6 +308,10 @@ class Peer:
         self._lost = why
         self._exchanges.give_up(why.reason)
         self._outbox.close()
+
+    def _refusal(self) -> Exception | None:
+        """Return why nothing is said any more; `None` while anything is."""
+        return self._why_closed() if self._closing or self._lost is not None else None
 
     def _why_closed(self) -> Exception:
         if self._end is not None:
