@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from ._channel import Channel as Channel
     from ._channel import Incoming as Incoming
     from ._channel import Origin as Origin
+    from ._channel import OriginGone as OriginGone
     from ._channel import Outgoing as Outgoing
     from ._channel import Received as Received
     from ._channel import TooLarge as TooLarge
@@ -217,6 +218,7 @@ __all__ = [
     "OnProgress",
     "OnSample",
     "Origin",
+    "OriginGone",
     "Outgoing",
     "PageIterator",
     "Pages",
@@ -338,6 +340,7 @@ _HOMES: Final = {
     "OnProgress": "_peer._exchange",
     "OnSample": "_client._sampling",
     "Origin": "_channel",
+    "OriginGone": "_channel",
     "Outgoing": "_channel",
     "PageIterator": "_client._pages",
     "Pages": "_client._pages",

@@ -18,7 +18,7 @@ from ._absent import ABSENT
 from ._codec._jsonrpc import Notification, RequestId
 from ._errors import McpError
 
-__all__ = ["Channel", "Incoming", "Origin", "Outgoing", "Received", "ReleasableOrigin", "TooLarge"]
+__all__ = ["Channel", "Incoming", "Origin", "OriginGone", "Outgoing", "Received", "ReleasableOrigin", "TooLarge"]
 
 
 class Origin(Protocol):
@@ -74,7 +74,18 @@ class TooLarge:
     origin: Origin | None = None
 
 
-Received: TypeAlias = Incoming | TooLarge
+@final
+@attrs.define
+class OriginGone:
+    """Nothing more will come from an origin, and what it has asked nobody waits for.
+
+    For transports where a request and what cancels it can overtake each other, because each goes its own way.
+    """
+
+    origin: Origin
+
+
+Received: TypeAlias = Incoming | TooLarge | OriginGone
 
 
 @final

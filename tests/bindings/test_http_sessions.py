@@ -352,6 +352,42 @@ async def test_giving_up_is_said_and_then_the_stream_is_closed(autojump_clock: t
         assert server.running == 0
 
 
+async def test_a_question_ends_with_the_call_that_it_was_asked_for(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """The server's goodbye goes over its other stream, and may have come before the question; here none comes."""
+    log: list[str] = []
+
+    async def handler(call: HttpCall) -> None:
+        await call.stream()
+        await call.event({"jsonrpc": "2.0", "id": "q1", "method": "roots/list"})
+        if call.message["params"]["name"] == "brief":
+            await call.event(result(call.id, content=[]))
+        else:
+            await trio.sleep_forever()
+
+    async def roots(_: object) -> dict[str, Any]:
+        log.append("began")
+        try:
+            await trio.sleep(10)
+        finally:
+            log.append("ended")
+        return {"roots": []}
+
+    async with client_of(handler, request_handlers={"roots/list": roots}) as (client, server):
+        with trio.move_on_after(3) as scope:
+            await client.request("tools/call", {"name": "slow"})
+        assert scope.cancelled_caught
+        await trio.testing.wait_all_tasks_blocked()
+        assert log == ["began", "ended"]
+        assert client.statistics().exchanges == 0
+        # A call that was answered takes nothing along: its question is still to be answered.
+        await client.request("tools/call", {"name": "brief"})
+        await trio.sleep(20)
+        answers = [call.message for call in server.calls if call.method == "POST" and call.rpc is None]
+        assert [answer["id"] for answer in answers] == ["q1"]
+
+
 async def test_a_goodbye_that_nobody_takes_delays_nothing(
     autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -32,6 +32,7 @@ from trio_mcp import (
     StoredEvent,
     StreamChannel,
     memory_channel_pair,
+    open_asgi_client,
     open_client,
     open_endpoint,
     open_sqlite_event_store,
@@ -40,6 +41,8 @@ from trio_mcp import (
     serve_stdio,
 )
 from trio_mcp._core._headers import Headers
+from trio_mcp._http._request import HttpRequest
+from trio_mcp._http._target import parse_target
 from trio_mcp.types import ClientCapabilities, PromptReference, RootsCapability
 
 LEGACY: Final = "2025-03-26"
@@ -446,6 +449,18 @@ async def _run_client() -> AsyncGenerator[Act]:
 
     channel = ScriptedChannel(reply)
     yield lambda: run_client(channel, revision=LEGACY)
+
+
+@case("AsgiClient.send")
+@asynccontextmanager
+async def _send() -> AsyncGenerator[Act]:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            await send({"type": "http.response.start", "status": 204, "headers": []})
+            await send({"type": "http.response.body", "body": b""})
+
+    async with open_asgi_client(app) as client:
+        yield lambda: client.send(HttpRequest(method="GET", target=parse_target("http://app/")))
 
 
 for _name in ("wait_drain", "wait_abort"):

@@ -10,7 +10,7 @@ from typing import Any
 import trio
 from tape import messages_in
 
-from trio_mcp import Channel, ConnectionLost, Incoming, MemoryChannel, Origin, Outgoing, Received
+from trio_mcp import Channel, ConnectionLost, Incoming, MemoryChannel, Origin, OriginGone, Outgoing, Received
 
 
 class ScriptedChannel(Channel):
@@ -49,6 +49,11 @@ class ScriptedChannel(Channel):
     def say_as(self, origin: Origin, *messages: object) -> None:
         """Let somebody in particular at the other end say something."""
         self._to_us.extend(Incoming(json.dumps(message).encode(), origin) for message in messages)
+        self._something.unpark_all()
+
+    def lose(self, origin: Origin) -> None:
+        """Let somebody in particular at the other end go."""
+        self._to_us.append(OriginGone(origin))
         self._something.unpark_all()
 
     def hang_up(self, error: Exception | None = None) -> None:

@@ -27,6 +27,7 @@ class HttpExchange:
         unanswered: The requests in it whose answers have not come.
         scope: Around everything that is done for it.
         is_sent: Whether the server may have all of it.
+        is_given_up: Whether the server was told that nobody waits for an answer.
         on_result: Called with the result of a single request before anybody else sees it; it may change it, and
             then says so.
     """
@@ -43,6 +44,7 @@ class HttpExchange:
         self.unanswered: Final = set(message.request_ids)
         self.scope: Final = trio.CancelScope()
         self.is_sent = False
+        self.is_given_up = False
         self.on_result: Callable[[dict[str, Any]], bool] | None = None
 
     @property

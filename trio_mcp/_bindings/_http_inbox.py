@@ -9,7 +9,7 @@ from typing import Any, Final, final
 
 import trio
 
-from .._channel import Incoming, Received, TooLarge
+from .._channel import Incoming, OriginGone, Received, TooLarge
 from .._codec import _json
 from .._codec._json import is_object
 from .._codec._jsonrpc import RequestId, encode_error, id_of_fragment, is_answer_fragment
@@ -116,6 +116,10 @@ class HttpInbox:
                 said = error if isinstance(error, RequestError) else RequestError(TRANSPORT_FAILED, str(error))
                 await self._put(Incoming(encode_error(id, said), exchange, error))
                 self._settle(id)
+
+    async def end(self, exchange: HttpExchange) -> None:
+        """Nothing more comes of an exchange, and nobody waits for what it was asked."""
+        await self._put(OriginGone(exchange))
 
     async def report(self, failure: McpError) -> None:
         """Hand over what has failed without being anybody's request."""

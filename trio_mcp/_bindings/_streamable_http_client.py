@@ -155,6 +155,7 @@ class StreamableHttpChannel(Channel):
             self._inbox.forget(exchange)
             exchange.scope.cancel(reason=reason)
             return None
+        exchange.is_given_up = True
         return super().give_up(request_id, reason)
 
     async def aclose(self) -> None:
@@ -210,6 +211,10 @@ class StreamableHttpChannel(Channel):
                     awaits_stream = await self._exchange(exchange)
                 except McpError as error:
                     await self._inbox.fail(exchange, error)
+            if exchange.is_given_up:
+                # What the server has asked on its way goes with it: the goodbye comes on another stream, if it
+                # does, and may have come before the question.
+                await self._inbox.end(exchange)
         finally:
             if not awaits_stream:
                 self._inbox.forget(exchange)

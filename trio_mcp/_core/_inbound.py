@@ -172,9 +172,13 @@ class InboundTable(Generic[_R, _W]):
         """Return the requests that stand, oldest first."""
         return tuple(request for request, _, _ in self._standing.values())
 
+    def all_waiting(self) -> tuple[tuple[RequestId, _W], ...]:
+        """Return what waits, with ids, oldest first."""
+        return tuple((id, request) for id, (request, _) in self._waiting.items())
+
     def forget_waiting(self) -> tuple[tuple[RequestId, _W], ...]:
         """Take out everything that has not been started, oldest first, with its ids."""
-        forgotten = tuple((id, request) for id, (request, _) in self._waiting.items())
+        forgotten = self.all_waiting()
         self._waiting.clear()
         self._weigh_waiting(-self._waiting_bytes)
         return forgotten

@@ -301,14 +301,30 @@ class Exchanges:
         exchange = self._table.get_running(id)
         if exchange is not None:
             _log.debug("%s was given up by its caller: %.200r", exchange.request.method, reason)
-            exchange.give_up(
-                f"the caller gave it up: {reason}" if isinstance(reason, str) else "the caller gave it up"
+            self._cancel(
+                exchange,
+                f"the caller gave it up: {reason}" if isinstance(reason, str) else "the caller gave it up",
             )
-            self._outbox.withdraw_all_of(exchange)
             return True
+        return self._cancel_waiting(id) or self._outbox.withdraw_answer(id)
+
+    def cancel_from(self, origin: Origin) -> None:
+        """Nobody waits for what came from an origin."""
+        for exchange in self._table.all_running():
+            if exchange.origin is origin:
+                self._cancel(exchange, "nobody waits for its answer any more")
+        for id, arrival in self._table.all_waiting():
+            if arrival.origin is origin:
+                self._cancel_waiting(id)
+
+    def _cancel(self, exchange: Exchange, reason: str) -> None:
+        exchange.give_up(reason)
+        self._outbox.withdraw_all_of(exchange)
+
+    def _cancel_waiting(self, id: RequestId) -> bool:
         waiting = self._table.cancel_waiting(id)
         if waiting is None:
-            return self._outbox.withdraw_answer(id)
+            return False
         if waiting.batch is not None:
             waiting.batch.skip()
         self._changed.unpark_all()

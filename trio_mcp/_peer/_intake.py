@@ -19,7 +19,7 @@ import attrs
 import trio
 
 from .._absent import ABSENT
-from .._channel import Channel, Incoming, Origin, Outgoing, Received, TooLarge
+from .._channel import Channel, Incoming, Origin, OriginGone, Outgoing, Received, TooLarge
 from .._codec import _json
 from .._codec._jsonrpc import (
     ErrorResponse,
@@ -169,6 +169,8 @@ class Intake:
                     ready = self._take_decoded(message.value, message.arrival, scope)
             elif isinstance(message, TooLarge):
                 self._take_too_large(message)
+            elif isinstance(message, OriginGone):
+                self._exchanges.cancel_from(message.origin)
             else:
                 message.batch.close()
             if ready is not None:
