@@ -13,6 +13,8 @@ from typing import Final, final
 
 import trio
 
+from .._sockets import close, send_some, take_over
+
 __all__ = ["SocketWire", "TlsWire", "Wire"]
 
 READ_BYTES: Final = 64 * 1024
@@ -95,8 +97,7 @@ class SocketWire(Wire):
 
     def __init__(self, stream: trio.SocketStream, send_timeout: float) -> None:
         super().__init__(_address_of(stream), send_timeout)
-        self._socket = socket.socket(fileno=stream.socket.detach())
-        self._socket.setblocking(False)
+        self._socket = take_over(stream)
 
     async def start(self) -> None:
         await trio.lowlevel.checkpoint()
@@ -119,20 +120,12 @@ class SocketWire(Wire):
         return b""
 
     async def send(self, data: bytes) -> None:
-        sent = self._send_some(data)
+        sent = send_some(self._socket, data)
         if sent < len(data):
             with memoryview(data) as view:
                 while sent < len(data):
                     await self._wait_room()
-                    sent += self._send_some(view[sent : sent + STEP])
-
-    def _send_some(self, data: bytes | memoryview) -> int:
-        try:
-            return self._socket.send(data)
-        except BlockingIOError:
-            return 0
-        except OSError as error:
-            raise trio.BrokenResourceError("the other side is gone") from error
+                    sent += send_some(self._socket, view[sent : sent + STEP])
 
     async def _wait_room(self) -> None:
         if self._socket.fileno() < 0:
@@ -151,9 +144,7 @@ class SocketWire(Wire):
         await trio.lowlevel.checkpoint()
 
     def cut(self) -> None:
-        if self._socket.fileno() >= 0:
-            trio.lowlevel.notify_closing(self._socket)
-            self._socket.close()
+        close(self._socket)
 
 
 @final

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import abc
 import select
-import socket
 import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Final, cast, final
 
 import trio
+
+from .._sockets import close, send_some, take_over
 
 __all__ = ["Wire", "wire_over"]
 
@@ -60,26 +61,17 @@ class _SocketWire(Wire):
     """A plain socket."""
 
     def __init__(self, stream: trio.SocketStream) -> None:
-        self._socket = socket.socket(fileno=stream.socket.detach())
-        self._socket.setblocking(False)
+        self._socket = take_over(stream)
         self._is_readable = _readable(self._socket.fileno())
 
     async def send(self, data: bytes | memoryview) -> None:
         await trio.lowlevel.checkpoint_if_cancelled()
-        sent = self._send_some(data)
+        sent = send_some(self._socket, data)
         if sent < len(data):
             with memoryview(data) as rest:
                 while sent < len(data):
                     await trio.lowlevel.wait_writable(self._socket)
-                    sent += self._send_some(rest[sent:])
-
-    def _send_some(self, data: bytes | memoryview) -> int:
-        try:
-            return self._socket.send(data)
-        except BlockingIOError:
-            return 0
-        except OSError as error:
-            raise trio.BrokenResourceError("the other side is gone") from error
+                    sent += send_some(self._socket, rest[sent:])
 
     async def receive(self) -> bytes:
         while True:
@@ -92,9 +84,7 @@ class _SocketWire(Wire):
                 raise trio.BrokenResourceError("the connection broke") from error
 
     async def aclose(self) -> None:
-        if self._socket.fileno() >= 0:
-            trio.lowlevel.notify_closing(self._socket)
-            self._socket.close()
+        close(self._socket)
         await trio.lowlevel.checkpoint()
 
     @property
