@@ -355,6 +355,42 @@ async def test_a_handler_is_cancelled_before_anything_is_said_of_it(
             assert len(log) == 4
 
 
+async def test_a_goodbye_may_overtake_its_request(autojump_clock: object) -> None:
+    """Each has a POST of its own: what was given up before it came is not begun, and is answered by HTTP alone."""
+    log: list[str] = []
+    async with open_raw(make_server(log)) as raw:
+        session = await begin(raw)
+        for id in (9, "nine"):
+            assert await session.note("notifications/cancelled", requestId=id) == 202
+            answer = await session.send(call("hang", id))
+            assert (answer.status, answer.body) == (202, b"")
+        assert not log
+        assert (await session.send(call("add", 9, a=1, b=1))).status == 200
+
+
+async def test_a_goodbye_that_comes_too_late_is_for_no_other_request(autojump_clock: object) -> None:
+    """Neither one to what was answered, even if its id is used again, nor one whose request never came."""
+    async with open_raw(make_server()) as raw:
+        session = await begin(raw)
+        for _ in range(2):
+            assert (await session.send(call("add", 9, a=1, b=1))).status == 200
+            assert await session.note("notifications/cancelled", requestId=9) == 202
+        assert (await session.send(call("add", 9, a=1, b=1))).status == 200
+        assert await session.note("notifications/cancelled", requestId=10) == 202
+        await trio.sleep(30)
+        assert (await session.send(call("add", 10, a=1, b=1))).status == 200
+
+
+async def test_a_goodbye_may_overtake_a_part_of_a_batch() -> None:
+    """The others are answered."""
+    batch = [call("add", 1, a=1, b=2), {"jsonrpc": "2.0", "id": "two", "method": "ping"}]
+    async with open_raw(make_server()) as raw:
+        session = await begin(raw, "2025-03-26")
+        assert await session.note("notifications/cancelled", requestId="two") == 202
+        answer = await session.send(batch)
+        assert [one["id"] for one in json.loads(answer.body)] == [1]
+
+
 async def test_a_disconnect_cancels_nothing(autojump_clock: object) -> None:
     """ "Disconnection SHOULD NOT be interpreted as the client cancelling its request"."""
     log: list[str] = []
@@ -623,6 +659,13 @@ async def test_the_transport_of_2024(autojump_clock: object) -> None:
                 "notifications/progress"
             ] * 3 + [None]
             assert await post(b"{") == 400
+            goodbye = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "early"}}
+            assert await post(goodbye) == 202
+            assert await post(call("hang", "early")) == 202
+            await trio.testing.wait_all_tasks_blocked()
+            assert not log
+            assert await post({"jsonrpc": "2.0", "id": 5}) == 202
+            assert (await events.message())["error"]["code"] == -32600
             assert await post(call("hang", 4)) == 202
             await trio.sleep(1)
         await trio.testing.wait_all_tasks_blocked()

@@ -266,7 +266,12 @@ class Endpoint:
         check_content_type(call.headers)
         with self._load.request(call.key) as call.on_answer:
             body = await call.read_body()
-            await self._legacy.post_as_2024(call, Posted(body, self._decoded(body), ()))
+            value = self._decoded(body)
+            try:
+                messages = [parse_message(value)]
+            except InvalidMessage:
+                messages = []  # the session says so, on its stream
+            await self._legacy.post_as_2024(call, Posted(body, value, messages))
 
     # How it ends.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any, final
 
 import attrs
@@ -22,7 +22,7 @@ class Posted:
     Attributes:
         body: As it came.
         value: Decoded.
-        messages: What is in it.
+        messages: What is in it; nothing if that is for whoever receives it to find out.
     """
 
     body: bytes
@@ -37,8 +37,10 @@ class Posted:
     @property
     def begins(self) -> bool:
         """Whether it is the handshake."""
-        first = self.messages[0]
-        return not self.is_batch and isinstance(first, Request) and first.method == "initialize"
+        if self.is_batch or not self.messages:
+            return False
+        sole = self.messages[0]
+        return isinstance(sole, Request) and sole.method == "initialize"
 
     @property
     def requests(self) -> list[Request]:
@@ -54,6 +56,18 @@ class Posted:
             if isinstance(message, Notification) and message.method == "notifications/cancelled"
         ]
         return [id for id in ids if id is not None]
+
+    def without(self, ids: Container[RequestId]) -> Posted | None:
+        """Return it without the requests of these ids; `None` if nothing is left."""
+        left = [
+            n
+            for n, message in enumerate(self.messages)
+            if not isinstance(message, Request) or message.id not in ids
+        ]
+        if not left:
+            return None
+        value = [self.value[n] for n in left] if self.is_batch else self.value
+        return Posted(self.body, value, [self.messages[n] for n in left])
 
     def incoming(self, origin: Origin) -> Incoming:
         """Return it as what a peer receives."""

@@ -30,6 +30,7 @@ from .._server._server import Server
 from .._server._service import Service
 from .._server._shutdown import Shutdown
 from ._call import HttpCall, HttpOrigin, connected
+from ._early_goodbyes import EarlyGoodbyes
 from ._event_store import EventStore
 from ._event_stream import EventStream
 from ._posted import Posted
@@ -89,6 +90,7 @@ class LegacySession:
         self._channel = SessionChannel(f"HTTP session {id[:8]}…", self._standalone)
         self._streams: dict[int, EventStream] = {STANDALONE: self._standalone}
         self._asking: dict[RequestId, tuple[EventStream, set[RequestId]]] = {}
+        self._early_goodbyes = EarlyGoodbyes()
         self._posts = 0
         self._visits = 0
         self._scope = trio.CancelScope()
@@ -179,14 +181,30 @@ class LegacySession:
             HttpRefused: The session has ended.
         """
         with self.visited():
+            wanted = self._still_wanted(posted)
             try:
-                if posted.requests:
-                    await self._answer(call, posted, headers)
+                if wanted is None:
+                    await call.respond(202)
+                elif wanted.requests:
+                    await self._answer(call, wanted, headers)
                 else:
-                    await self._take(call, posted)
+                    await self._take(call, wanted)
                     await call.respond(202)
             except (trio.BrokenResourceError, trio.ClosedResourceError):
                 raise session_ended() from None
+
+    def _still_wanted(self, posted: Posted) -> Posted | None:
+        """Return what a POST brings without the requests whose goodbyes have overtaken them."""
+        if posted.begins:
+            return posted
+        goodbyes, now = self._early_goodbyes, trio.current_time()
+        given_up = {request.id for request in posted.requests if goodbyes.is_given_up(request.id, now)}
+        for id in posted.cancelled:
+            goodbyes.say(id, now)
+        if not given_up:
+            return posted
+        _log.debug("%s: given up before they came: %.200r", self._channel.description, given_up)
+        return posted.without(given_up)
 
     async def _take(self, call: HttpCall, posted: Posted) -> None:
         async with connected(call):
@@ -343,9 +361,11 @@ class LegacySession:
 
     async def take_as_2024(self, call: HttpCall, posted: Posted) -> None:
         """Take a message that was posted to a session of HTTP+SSE; it is answered on the session's stream."""
+        wanted = self._still_wanted(posted)
         try:
             async with connected(call):
-                await self._channel.put(posted.incoming(HttpOrigin(call.principal)))
+                if wanted is not None:
+                    await self._channel.put(wanted.incoming(HttpOrigin(call.principal)))
                 await call.respond(202, b"Accepted", content_type="text/plain")
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             raise session_ended() from None

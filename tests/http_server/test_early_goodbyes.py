@@ -1,0 +1,52 @@
+"""Goodbyes that come before their requests are kept, and never many or large ones."""
+
+from __future__ import annotations
+
+from trio_mcp._endpoint._early_goodbyes import KEPT_FOR, MAX_ID_LENGTH, MAX_IDS, EarlyGoodbyes
+
+
+def test_a_goodbye_is_for_one_request() -> None:
+    """1 and "1" are two ids; and who asks again wants an answer."""
+    goodbyes = EarlyGoodbyes()
+    goodbyes.say(1, 0)
+    assert not goodbyes.is_given_up("1", 0)
+    assert goodbyes.is_given_up(1, 0)
+    assert not goodbyes.is_given_up(1, 0)
+
+
+def test_a_goodbye_is_kept_for_a_while() -> None:
+    """As long as its request may still be on its way."""
+    goodbyes = EarlyGoodbyes()
+    goodbyes.say(1, 100)
+    goodbyes.say(2, 100)
+    assert goodbyes.is_given_up(1, 100 + KEPT_FOR - 1)
+    assert not goodbyes.is_given_up(2, 100 + KEPT_FOR)
+
+
+def test_what_was_here_is_not_given_up_in_advance() -> None:
+    """Its goodbye has been understood, or is late."""
+    goodbyes = EarlyGoodbyes()
+    assert not goodbyes.is_given_up(1, 0)
+    goodbyes.say(1, 0)
+    assert not goodbyes.is_given_up(1, 0)
+
+
+def test_the_newest_are_kept() -> None:
+    """Of goodbyes as of requests."""
+    goodbyes = EarlyGoodbyes()
+    for id in range(MAX_IDS + 2):
+        goodbyes.say(id, 0)
+    assert [id for id in range(MAX_IDS + 2) if not goodbyes.is_given_up(id, 0)] == [0, 1]
+    assert len(goodbyes._seen) == MAX_IDS
+    goodbyes.say(2, 0)
+    assert not goodbyes.is_given_up(2, 0)
+
+
+def test_long_ids_are_not_kept() -> None:
+    """What is kept has a bound in bytes."""
+    goodbyes = EarlyGoodbyes()
+    id = "x" * (MAX_ID_LENGTH + 1)
+    goodbyes.say(id, 0)
+    assert not goodbyes.is_given_up(id, 0)
+    assert not goodbyes._early
+    assert not goodbyes._seen
