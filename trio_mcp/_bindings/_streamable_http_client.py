@@ -33,6 +33,7 @@ from .._http._asgi import AsgiClient, open_asgi_client
 from .._http._client import open_http_client
 from .._http._response import HttpTransport
 from .._limits import Limits
+from .._parking_lot import LightParkingLot
 from ._http_endpoint import HttpEndpoint, error_of
 from ._http_exchange import HttpExchange
 from ._http_inbox import HttpInbox
@@ -71,10 +72,10 @@ class StreamableHttpChannel(Channel):
         self._service = trio.CancelScope()
         self._nursery: trio.Nursery | None = None
         self._notifications: deque[HttpExchange] = deque()
-        self._something_to_notify = trio.lowlevel.ParkingLot()
+        self._something_to_notify = LightParkingLot()
         self._answering = trio.Semaphore(limits.max_inbound_requests)
         self._untold = 0  # notifications and answers that are still on their way
-        self._all_told = trio.lowlevel.ParkingLot()
+        self._all_told = LightParkingLot()
 
     @property
     def description(self) -> str:

@@ -9,6 +9,7 @@ import trio
 
 from .._core._changes import Change, ChangeQueue
 from .._errors import Lagged
+from .._parking_lot import LightParkingLot
 from ..types import SubscriptionFilter
 
 __all__ = ["Events"]
@@ -33,7 +34,7 @@ class Events(AsyncIterator[Change]):
         self._queue = ChangeQueue(max_events)
         self._acknowledged: SubscriptionFilter | None = None
         self._end: Callable[[], Exception] | None = None
-        self._changed = trio.lowlevel.ParkingLot()
+        self._changed = LightParkingLot()
         self._is_waiting = False
 
     @property

@@ -22,6 +22,7 @@ import trio
 from .._core._restart import Backoff
 from .._errors import ConnectionLost, McpError, RequestError, SessionLost
 from .._limits import Limits
+from .._parking_lot import LightParkingLot
 from .._peer._frames import OnFrame
 from .._peer._middleware import Middleware
 from .._peer._peer import Peer, open_peer
@@ -92,7 +93,7 @@ class ConnectionKeeper:
         self._agreed: Connection | None = None
         self._agreed_at: float | None = None
         self._failure: ConnectionLost | None = None
-        self._changed = trio.lowlevel.ParkingLot()
+        self._changed = LightParkingLot()
         self._leaving = False
         self._departure = trio.CancelScope()
         self._closed = trio.Event()

@@ -25,6 +25,7 @@ from .._core._http_headers import LAST_EVENT_ID, METHOD, NAME, PROTOCOL_VERSION,
 from .._core._http_settings import HttpServerSettings
 from .._errors import INTERNAL_ERROR, PARSE_ERROR, UNSUPPORTED_PROTOCOL_VERSION, RequestError
 from .._groups import open_hidden_nursery
+from .._parking_lot import LightParkingLot
 from .._revisions import Revision
 from .._server._server import Server
 from ._call import Authenticate, HttpCall
@@ -94,7 +95,7 @@ class Endpoint:
             self._routes[settings.messages_path] = {"POST": self._post_as_2024}
         self._proxies = settings.proxy_rules()
         self._active = 0
-        self._idle = trio.lowlevel.ParkingLot()
+        self._idle = LightParkingLot()
 
     def statistics(self) -> EndpointStatistics:
         """Return counters, for tests and debugging."""

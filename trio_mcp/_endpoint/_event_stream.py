@@ -15,6 +15,7 @@ from typing import Final, final
 import trio
 
 from .._core._sse import encode_sse_event
+from .._parking_lot import LightParkingLot
 from ._answer import KEEP_ALIVE
 from ._call import HttpCall
 from ._event_store import EventStore, StoredEvent
@@ -70,7 +71,7 @@ class EventStream:
         self._is_dead = False
         self._is_released = False
         self.is_ended = False
-        self._changed = trio.lowlevel.ParkingLot()
+        self._changed = LightParkingLot()
 
     # What the session says.
 

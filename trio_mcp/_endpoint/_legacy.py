@@ -17,6 +17,7 @@ from .._core._http_settings import HttpServerSettings
 from .._core._lifecycle import DEFAULT_LOG_LEVEL, Agreement
 from .._errors import SERVER_BUSY
 from .._groups import open_hidden_nursery
+from .._parking_lot import LightParkingLot
 from .._revisions import BATCH_REVISION, Revision
 from .._server._server import Server
 from .._server._service import Service
@@ -61,7 +62,7 @@ class LegacySessions:
         self._shutdown = Shutdown()
         self._sessions: dict[str, LegacySession] = {}
         self._legacy = frozenset(revision for revision in server.revisions if not revision.is_modern)
-        self._ended = trio.lowlevel.ParkingLot()
+        self._ended = LightParkingLot()
 
     def __len__(self) -> int:
         return len(self._sessions)

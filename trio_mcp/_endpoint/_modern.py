@@ -25,6 +25,7 @@ from .._core._http_headers import PROTOCOL_VERSION, check_request_headers, versi
 from .._core._http_settings import HttpServerSettings
 from .._core._http_status import status_of_error
 from .._errors import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, SERVER_BUSY, RequestError
+from .._parking_lot import LightParkingLot
 from .._peer._dispatcher import Dispatcher
 from .._peer._exchange import Exchange, Handler, Standing
 from .._peer._interposed import InterposedDispatcher
@@ -78,11 +79,11 @@ class ModernRequests:
         self._dispatcher = InterposedDispatcher(session, server.middleware) if server.middleware else session
         self._exchanges: dict[Exchange, None] = {}
         self._silent: dict[Exchange, PostAnswer] = {}  # in the order in which they began
-        self._has_begun = trio.lowlevel.ParkingLot()
+        self._has_begun = LightParkingLot()
         self._known = frozenset(revision for revision in server.revisions if revision.is_modern)
         self._notifications = 0
         self._refusal: RequestError | None = None
-        self._done = trio.lowlevel.ParkingLot()
+        self._done = LightParkingLot()
 
     async def request(self, call: HttpCall, request: Request) -> None:
         """Answer a request."""

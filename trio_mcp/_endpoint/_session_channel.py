@@ -9,6 +9,7 @@ import attrs
 import trio
 
 from .._channel import Channel, Incoming, Origin, Outgoing, Received
+from .._parking_lot import LightParkingLot
 from ._event_stream import EventStream
 
 __all__ = ["PostOrigin", "SessionChannel"]
@@ -73,7 +74,7 @@ class SessionChannel(Channel):
         self._standalone = standalone
         self._arrivals: list[_Arrival] = []
         self._after: Callable[[], object] | None = None
-        self._taken = trio.lowlevel.ParkingLot()
+        self._taken = LightParkingLot()
         self._wake: Callable[[], object] = _nothing
         self._has_all = False
         self._is_closed = False

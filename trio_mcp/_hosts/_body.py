@@ -10,6 +10,7 @@ import trio
 from .._core._headers import HeaderField
 from .._core._http_admission import HttpRefused
 from .._core._http_settings import HttpServerSettings
+from .._parking_lot import LightParkingLot
 
 __all__ = ["RequestBody"]
 
@@ -35,7 +36,7 @@ class RequestBody:
         self._parts: list[bytes] = []
         self._size = 0
         self._problem: str | None = None
-        self._changed: trio.lowlevel.ParkingLot | None = None
+        self._changed: LightParkingLot | None = None
         self.is_complete = False
 
     @property
@@ -90,7 +91,7 @@ class RequestBody:
     async def read(self) -> bytes:
         """Wait for all of it; see `HttpCall.read_body`. Does not checkpoint if it is there."""
         if self._must_wait:
-            self._changed = trio.lowlevel.ParkingLot()
+            self._changed = LightParkingLot()
             with trio.move_on_after(self._timeout):
                 while self._must_wait:
                     await self._changed.park()

@@ -22,6 +22,7 @@ from .._core._http_admission import HttpRefused
 from .._core._http_heads import ReadFields, fastest_fields
 from .._core._http_settings import HttpServerSettings
 from .._endpoint._endpoint import Endpoint
+from .._parking_lot import LightParkingLot
 from ._connections import Connection, OpenConnection
 from ._heads import RequestHead, read_head
 from ._lean_call import CLOSE, LeanCall, encode_head
@@ -71,7 +72,7 @@ class LeanConnection(Connection):
         self._buffer = bytearray()
         self._searched = 0  # bytes of it in which no head ends
         self._call: LeanCall | None = None
-        self._room = trio.lowlevel.ParkingLot()
+        self._room = LightParkingLot()
         self._is_irregular = False
 
     # Reading.

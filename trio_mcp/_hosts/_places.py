@@ -10,6 +10,8 @@ from typing import Final, Generic, TypeVar, final
 
 import trio
 
+from .._parking_lot import LightParkingLot
+
 __all__ = ["Places"]
 
 _log: Final = logging.getLogger("trio_mcp.http")
@@ -44,7 +46,7 @@ class Places(Generic[_T]):
         self._taken: Counter[str] = Counter()
         self._resting: dict[_T, float] = {}
         self._cut_ones: set[_T] = set()
-        self._changed = trio.lowlevel.ParkingLot()
+        self._changed = LightParkingLot()
         self._warned_of: set[str] = set()
 
     def enter(self, connection: _T, address: str | None) -> bool:

@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Sequence
 from typing import final
 
 import attrs
-import trio
 
 from .._core._outbound import OutboundRequest
+from .._parking_lot import LightParkingLot
 from ._delivery import Delivery, delivering
 from ._exchange import OnProgress, Progress
 from ._outbox import OutboxEntry
@@ -46,8 +46,8 @@ class Call:
     silence: SilenceScope | None = None
     undelivered: int = 0
     _handed: deque[Progress] | None = None
-    _wake: trio.lowlevel.ParkingLot = attrs.field(factory=trio.lowlevel.ParkingLot)
-    _taken: trio.lowlevel.ParkingLot | None = None
+    _wake: LightParkingLot = attrs.field(factory=LightParkingLot)
+    _taken: LightParkingLot | None = None
     _ended: bool = False
 
     @property
@@ -87,7 +87,7 @@ class Call:
             self._queue().extend(progress)
             self.wake()
             if self._taken is None:
-                self._taken = trio.lowlevel.ParkingLot()
+                self._taken = LightParkingLot()
             await self._taken.park()
 
     def _queue(self) -> deque[Progress]:

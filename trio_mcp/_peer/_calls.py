@@ -22,6 +22,7 @@ from .._codec._jsonrpc import (
 from .._core._outbound import OutboundState, OutboundTable
 from .._errors import LocalProtocolError, RemoteProtocolError, RequestError
 from .._limits import Limits
+from .._parking_lot import LightParkingLot
 from .._revisions import PROGRESS_TOKEN_KEY, TIMEOUT_KEY
 from ._call import Call
 from ._delivery import current_delivery
@@ -52,7 +53,7 @@ class Calls:
         outbox: Outbox,
         put: Callable[[OutboxEntry], None],
         limits: Limits,
-        changed: trio.lowlevel.ParkingLot,
+        changed: LightParkingLot,
     ) -> None:
         self._channel = channel
         self._outbox = outbox
@@ -63,8 +64,8 @@ class Calls:
         self._calls: dict[RequestId, Call] = {}
         self._goodbyes: dict[RequestId, OutboxEntry] = {}  # those that are not on the wire yet
         # A batch needs many places. It waits apart, or it would keep a place from those behind it that need one.
-        self._turn = trio.lowlevel.ParkingLot()
-        self._batch_turn = trio.lowlevel.ParkingLot()
+        self._turn = LightParkingLot()
+        self._batch_turn = LightParkingLot()
         self._refusal: Callable[[], Exception] | None = None
 
     def __len__(self) -> int:

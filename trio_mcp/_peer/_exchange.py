@@ -18,6 +18,7 @@ from .._channel import Origin
 from .._codec._json import is_object
 from .._codec._jsonrpc import Encoded, Request, read_id
 from .._errors import LocalProtocolError, RequestError
+from .._parking_lot import LightParkingLot
 from .._revisions import PROGRESS_TOKEN_KEY, TIMEOUT_KEY
 
 __all__ = ["Answer", "Exchange", "ExchangeSink", "Handler", "OnProgress", "Progress", "Standing"]
@@ -110,7 +111,7 @@ class Exchange:
     stopped: bool = False
     companion: trio.CancelScope | None = None
     on_drain: Callable[[], object] | None = None
-    _abandoned: trio.lowlevel.ParkingLot | None = None
+    _abandoned: LightParkingLot | None = None
     _last_progress: float = -math.inf
 
     @property
@@ -166,7 +167,7 @@ class Exchange:
     async def wait_abandoned(self) -> None:
         """Wait until the other side gives the request up, or serving ends. Does not checkpoint if so."""
         if self._abandoned is None:
-            self._abandoned = trio.lowlevel.ParkingLot()
+            self._abandoned = LightParkingLot()
         while not (self.given_up or self.stopped):
             await self._abandoned.park()
 

@@ -24,6 +24,7 @@ from .._codec._jsonrpc import (
 from .._core._inbound import Admission, InboundTable
 from .._errors import INTERNAL_ERROR, SERVER_BUSY, RequestError
 from .._limits import Limits
+from .._parking_lot import LightParkingLot
 from ._batch import BatchReply
 from ._calls import Calls
 from ._dispatcher import Dispatcher
@@ -94,7 +95,7 @@ class Exchanges:
         put: Callable[[OutboxEntry], None],
         calls: Calls,
         limits: Limits,
-        changed: trio.lowlevel.ParkingLot,
+        changed: LightParkingLot,
     ) -> None:
         self._nursery = nursery
         self._dispatcher = dispatcher

@@ -13,6 +13,7 @@ from .._channel import Origin
 from .._codec._jsonrpc import Notification
 from .._core._notices import NoticeQueue
 from .._limits import Limits
+from .._parking_lot import LightParkingLot
 from ._call import Call
 from ._calls import Calls
 from ._delivery import delivering
@@ -70,10 +71,10 @@ class Notices:
         self._dispatcher = dispatcher
         self._limits = limits
         self._queue: NoticeQueue[_CallProgress | _Other] = NoticeQueue(limits.max_notifications)
-        self._something = trio.lowlevel.ParkingLot() if wake is None else None
+        self._something = LightParkingLot() if wake is None else None
         self._wake = wake
-        self._room = trio.lowlevel.ParkingLot()
-        self._delivered = trio.lowlevel.ParkingLot()
+        self._room = LightParkingLot()
+        self._delivered = LightParkingLot()
         self._is_delivering = False
         self._lagging = False
         self.is_waking = False

@@ -7,11 +7,11 @@ from itertools import islice
 from typing import Final, final
 
 import attrs
-import trio
 
 from .._channel import Outgoing
 from .._codec._jsonrpc import RequestId
 from .._core._outbound import OutboundRequest
+from .._parking_lot import LightParkingLot
 from ._exchange import Exchange
 
 __all__ = ["Outbox", "OutboxEntry"]
@@ -69,12 +69,12 @@ class Outbox:
         self._closed = False
         self.is_held = False
         self.is_overfull = False
-        self._room = trio.lowlevel.ParkingLot()
-        self._urgent_room = trio.lowlevel.ParkingLot()
-        self._nothing = trio.lowlevel.ParkingLot()
-        self._something: trio.lowlevel.ParkingLot | None = None
+        self._room = LightParkingLot()
+        self._urgent_room = LightParkingLot()
+        self._nothing = LightParkingLot()
+        self._something: LightParkingLot | None = None
         if wake is None:
-            self._something = trio.lowlevel.ParkingLot()
+            self._something = LightParkingLot()
             wake = self._something.unpark
         self._wake = wake
 

@@ -16,6 +16,7 @@ from .._channel import Channel, Origin, Outgoing
 from .._codec._jsonrpc import Encoded, RequestId, encode_notification
 from .._errors import ConnectionLost, LocalProtocolError, RequestError
 from .._limits import Limits
+from .._parking_lot import LightParkingLot
 from ._calls import Calls
 from ._exchange import Exchange, OnProgress
 from ._frames import Frames
@@ -67,7 +68,7 @@ class Outlet:
         limits: Limits,
         frames: Frames | None,
         middleware: Sequence[Middleware],
-        changed: trio.lowlevel.ParkingLot,
+        changed: LightParkingLot,
         *,
         rests: bool,
         serving: Callable[[], int],

@@ -27,6 +27,7 @@ from .._codec._jsonrpc import Encoded, Notification, RequestId
 from .._errors import SERVER_BUSY, ConnectionLost, RequestError
 from .._groups import open_hidden_nursery
 from .._limits import Limits
+from .._parking_lot import LightParkingLot
 from ._dispatcher import Dispatcher
 from ._exchange import OnProgress
 from ._exchanges import Exchanges
@@ -90,7 +91,7 @@ class Peer:
         self._rests = channel.rests(self._wake_reader)
         self._outbox = Outbox(limits.max_outbox_bytes, self._wake_writer if self._rests else None)
         frames = None if on_frame is None else Frames(on_frame)
-        changed = trio.lowlevel.ParkingLot()
+        changed = LightParkingLot()
         self._outlet = outlet = Outlet(
             channel,
             self._outbox,

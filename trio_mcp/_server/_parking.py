@@ -35,6 +35,7 @@ from .._core._lifecycle import Agreement
 from .._core._sealing import Sealer, StateRefused, binding_of
 from .._errors import INTERNAL_ERROR, INVALID_PARAMS, SERVER_BUSY, LocalProtocolError, RequestError
 from .._limits import Limits
+from .._parking_lot import LightParkingLot
 from .._peer._exchange import Exchange, OnProgress
 from ._background import Background
 from ._context import Context
@@ -126,8 +127,8 @@ class Run:
         self._questions: dict[str, _Question] = {}
         self._asked: Counter[str] = Counter()
         self._outcome: _Outcome | None = None
-        self._news = trio.lowlevel.ParkingLot()
-        self._attended = trio.lowlevel.ParkingLot()
+        self._news = LightParkingLot()
+        self._attended = LightParkingLot()
         self._finished = trio.Event()
         self.token: bytes | None = None
         """By what it is found while it is parked."""

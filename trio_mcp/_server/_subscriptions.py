@@ -28,6 +28,7 @@ from .._errors import (
     RequestError,
 )
 from .._limits import Limits
+from .._parking_lot import LightParkingLot
 from .._peer._exchange import Answer, Exchange, Standing
 from .._peer._peer import Peer
 from .._revisions import SUBSCRIPTION_ID_KEY, Revision
@@ -238,7 +239,7 @@ class _Listening:
         self._granted = granted
         self._hub = hub
         self._written = written
-        self._something = trio.lowlevel.ParkingLot()
+        self._something = LightParkingLot()
         self._ended = False
 
     def end(self) -> None:
