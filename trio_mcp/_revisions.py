@@ -172,13 +172,19 @@ METHODS: Final[Mapping[str, MethodRule]] = MappingProxyType(
 )
 """Every method of the core protocol. A method that is not here is the user's or an extension's own."""
 
-_ALLOWED: Final = {
-    (side, revision): frozenset(method for method, rule in METHODS.items() if rule.allows(side, revision))
-    for side in (Side.CLIENT, Side.SERVER)
-    for revision in Revision
-}
+
+def _refused(side: Side) -> dict[Revision, frozenset[str]]:
+    return {
+        revision: frozenset(method for method, rule in METHODS.items() if not rule.allows(side, revision))
+        for revision in Revision
+    }
+
+
+_REFUSED_FROM_CLIENTS: Final = _refused(Side.CLIENT)
+_REFUSED_FROM_SERVERS: Final = _refused(Side.SERVER)
 
 
 def may_send(side: Side, method: str, revision: Revision) -> bool:
     """Whether a side may send a method to a peer of a revision, as far as the core protocol says."""
-    return method in _ALLOWED[side, revision] or method not in METHODS
+    refused = _REFUSED_FROM_CLIENTS if side is Side.CLIENT else _REFUSED_FROM_SERVERS
+    return method not in refused[revision]

@@ -26,10 +26,10 @@ from .._revisions import (
     CLIENT_CAPABILITIES_KEY,
     CLIENT_INFO_KEY,
     LOG_LEVEL_KEY,
-    METHODS,
     PROTOCOL_VERSION_KEY,
     Revision,
     Side,
+    may_send,
 )
 from ..types import (
     ClientCapabilities,
@@ -38,7 +38,6 @@ from ..types import (
     RequestParams,
     ServerCapabilities,
     SetLevelRequestParams,
-    evolve,
 )
 from ._resource_subscriptions import ResourceSubscriptions
 from ._subscriptions import Subscriptions
@@ -190,8 +189,7 @@ class Connection:
         Raises:
             LocalProtocolError: The revision has no such method, or only the other side may send it.
         """
-        rule = METHODS.get(method)
-        if rule is not None and not rule.allows(Side.CLIENT, self.revision):
+        if not may_send(Side.CLIENT, method, self.revision):
             raise LocalProtocolError(f"a client of {self.revision} has no method {method}")
 
     def check_batch(self, methods: Iterable[str]) -> None:
@@ -215,6 +213,8 @@ class Connection:
 
     def write(self, params: RequestParams) -> dict[str, Any]:
         """Return the parameters of a request as they go out."""
-        if self._meta:
-            params = evolve(params, meta={**self._meta, **(params.meta or {})})
-        return to_wire(params, self.revision)
+        if not self._meta:
+            return to_wire(params, self.revision)
+        wire = to_wire(params, self.revision, without="_meta")
+        wire["_meta"] = {**self._meta, **(params.meta or {})}
+        return wire

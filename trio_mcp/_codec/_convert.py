@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 _readers: Final[dict[Any, Callable[[Any], Any]]] = {}
-_writers: Final[dict[tuple[type, Revision], Callable[[Any], Any]]] = {}
+_writers: Final[dict[tuple[type, Revision, str | None], Callable[[Any], Any]]] = {}
 
 
 @overload
@@ -46,7 +46,7 @@ def from_wire(data: object, kind: Any) -> Any:
     return read(data)
 
 
-def to_wire(obj: object, revision: Revision) -> dict[str, Any]:
+def to_wire(obj: object, revision: Revision, *, without: str | None = None) -> dict[str, Any]:
     """Write an object of the protocol for a peer of a revision, which is sent nothing it does not know.
 
     What the revision lacks is left out; what would be missed is said in words or in an older form (see
@@ -55,6 +55,7 @@ def to_wire(obj: object, revision: Revision) -> dict[str, Any]:
     Args:
         obj: An instance of a class of `trio_mcp.types`.
         revision: What the peer speaks.
+        without: A member that is left out, whether it is required or not, because the caller adds it.
 
     Raises:
         LocalProtocolError: The revision has no such object, or requires a member that is not there, or something
@@ -62,10 +63,10 @@ def to_wire(obj: object, revision: Revision) -> dict[str, Any]:
         TypeError: `obj`, or something in it, is not what it should be.
     """
     cls: Any = obj.__class__
-    write = _writers.get((cls, revision))
+    write = _writers.get((cls, revision, without))
     if write is None:
         from ._unstructure import writer
 
-        write = _writers[cls, revision] = writer(cls, revision)
+        write = _writers[cls, revision, without] = writer(cls, revision, without)
     written: dict[str, Any] = write(obj)
     return written

@@ -28,13 +28,18 @@ _converter: Final = Converter()
 
 
 @functools.cache
-def writer(cls: Any, revision: Revision) -> Hook:
+def writer(cls: Any, revision: Revision, without: str | None = None) -> Hook:
     """Make the function that writes the objects of one class for one revision.
+
+    Args:
+        cls: The class.
+        revision: What the peer speaks.
+        without: A member that is not written, because the caller does that.
 
     Raises:
         TypeError: `cls` is not a wire class.
     """
-    plain = _class_hook(cls, revision)
+    plain = _class_hook(cls, revision, without)
     changes = downgrades_for(cls, revision)
     if not changes:
         return plain
@@ -43,13 +48,13 @@ def writer(cls: Any, revision: Revision) -> Hook:
         for change in changes:
             obj = change(obj, revision)
             if type(obj) is not cls:
-                return writer(obj.__class__, revision)(obj)
+                return writer(obj.__class__, revision, without)(obj)
         return plain(obj)
 
     return unstructure
 
 
-def _class_hook(cls: Any, revision: Revision) -> Hook:
+def _class_hook(cls: Any, revision: Revision, without: str | None) -> Hook:
     try:
         span = span_of(cls)
     except KeyError:
@@ -62,7 +67,7 @@ def _class_hook(cls: Any, revision: Revision) -> Hook:
         return refuse
     overrides: dict[str, Any] = {}
     for member in members(cls):
-        if revision not in member.span:
+        if revision not in member.span or member.name == without:
             overrides[member.attribute] = override(omit=True)
             continue
         required = revision in member.required_in
