@@ -473,14 +473,6 @@ for _name in ("wait_drain", "wait_abort"):
         yield getattr(shutdown, name)
 
 
-@case("Shutdown.wait_drain_or")
-@asynccontextmanager
-async def _shutdown_or() -> AsyncGenerator[Act]:
-    shutdown = Shutdown()
-    shutdown.drain()
-    yield lambda: shutdown.wait_drain_or(trio.Event())
-
-
 @case("open_client")
 @asynccontextmanager
 async def _entering() -> AsyncGenerator[Act]:

@@ -24,18 +24,24 @@ __all__ = ["FormProblem", "form_problems", "options_in"]
 FormProblem: TypeAlias = tuple[str, str]
 """The name of a field, and what is wrong with it."""
 
+_Misfit: TypeAlias = tuple[str, str]
+"""The rule that is broken, and by what."""
+
 MAX_TOLD_OPTIONS: Final = 20
 """Options that are listed when something else was chosen."""
 
 
-def form_problems(schema: types.RequestedSchema, content: Mapping[str, Any]) -> tuple[FormProblem, ...]:
+def form_problems(
+    schema: types.RequestedSchema, content: Mapping[str, Any], *, quotes: bool = True
+) -> tuple[FormProblem, ...]:
     """Say what is wrong with the content of a form, field by field. Members that are no fields are not looked at.
 
     Args:
         schema: The form.
         content: What was filled in, as plain JSON.
+        quotes: Whether to tell what was filled in, besides the rules it breaks.
     """
-    return tuple(_problems(schema, content))
+    return tuple(_problems(schema, content, quotes=quotes))
 
 
 def options_in(field: types.PrimitiveSchemaDefinition) -> tuple[str, ...] | None:
@@ -55,27 +61,29 @@ def options_in(field: types.PrimitiveSchemaDefinition) -> tuple[str, ...] | None
             assert_never(field)
 
 
-def _problems(schema: types.RequestedSchema, content: Mapping[str, Any]) -> Iterator[FormProblem]:
+def _problems(
+    schema: types.RequestedSchema, content: Mapping[str, Any], *, quotes: bool
+) -> Iterator[FormProblem]:
     required = frozenset(schema.required or ())
     for name, field in schema.properties.items():
         if name in content:
-            problem = _problem(field, content[name])
-            if problem is not None:
-                yield name, problem
+            misfit = _misfit(field, content[name])
+            if misfit is not None:
+                yield name, ", ".join(misfit) if quotes else misfit[0]
         elif name in required:
             yield name, "is missing"
 
 
-def _problem(field: types.PrimitiveSchemaDefinition, value: Any) -> str | None:
+def _misfit(field: types.PrimitiveSchemaDefinition, value: Any) -> _Misfit | None:
     match field:
         case types.StringSchema():
-            return _text_problem(field, value)
+            return _text_misfit(field, value)
         case types.NumberSchema():
-            return _number_problem(field, value)
+            return _number_misfit(field, value)
         case types.BooleanSchema():
             return None if isinstance(value, bool) else _expected("a boolean", value)
         case types.UntitledMultiSelectEnumSchema() | types.TitledMultiSelectEnumSchema():
-            return _choices_problem(field, value)
+            return _choices_misfit(field, value)
         case (
             types.UntitledSingleSelectEnumSchema()
             | types.TitledSingleSelectEnumSchema()
@@ -87,8 +95,8 @@ def _problem(field: types.PrimitiveSchemaDefinition, value: Any) -> str | None:
             assert_never(field)
 
 
-def _expected(what: str, value: object) -> str:
-    return f"expected {what}, got {show(value)}"
+def _expected(what: str, value: object) -> _Misfit:
+    return f"expected {what}", f"got {show(value)}"
 
 
 def _one_of(options: tuple[str, ...]) -> str:
@@ -96,40 +104,40 @@ def _one_of(options: tuple[str, ...]) -> str:
     return f"one of {told}{', ...' if len(options) > MAX_TOLD_OPTIONS else ''}"
 
 
-def _text_problem(field: types.StringSchema, value: Any) -> str | None:
+def _text_misfit(field: types.StringSchema, value: Any) -> _Misfit | None:
     if not isinstance(value, str):
         return _expected("a string", value)
     if field.min_length is not None and len(value) < field.min_length:
-        return f"must have at least {field.min_length} characters, has {len(value)}"
+        return f"must have at least {field.min_length} characters", f"has {len(value)}"
     if field.max_length is not None and len(value) > field.max_length:
-        return f"must have at most {field.max_length} characters, has {len(value)}"
+        return f"must have at most {field.max_length} characters", f"has {len(value)}"
     if field.format is not None:
         called, fits = _FORMATS[field.format]
         return None if fits(value) else _expected(called, value)
     return None
 
 
-def _number_problem(field: types.NumberSchema, value: Any) -> str | None:
+def _number_misfit(field: types.NumberSchema, value: Any) -> _Misfit | None:
     called = "an integer" if field.type == "integer" else "a number"
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
     if not is_number or (field.type == "integer" and isinstance(value, float) and not value.is_integer()):
         return _expected(called, value)
     if field.minimum is not None and value < field.minimum:
-        return f"must be at least {show(field.minimum)}, got {show(value)}"
+        return f"must be at least {show(field.minimum)}", f"got {show(value)}"
     if field.maximum is not None and value > field.maximum:
-        return f"must be at most {show(field.maximum)}, got {show(value)}"
+        return f"must be at most {show(field.maximum)}", f"got {show(value)}"
     return None
 
 
-def _choices_problem(
+def _choices_misfit(
     field: types.UntitledMultiSelectEnumSchema | types.TitledMultiSelectEnumSchema, value: Any
-) -> str | None:
+) -> _Misfit | None:
     if not is_array(value):
         return _expected("an array", value)
     if field.min_items is not None and len(value) < field.min_items:
-        return f"must have at least {field.min_items} of the options, has {len(value)}"
+        return f"must have at least {field.min_items} of the options", f"has {len(value)}"
     if field.max_items is not None and len(value) > field.max_items:
-        return f"must have at most {field.max_items} of the options, has {len(value)}"
+        return f"must have at most {field.max_items} of the options", f"has {len(value)}"
     options = options_in(field) or ()
     for chosen in value:
         if not isinstance(chosen, str) or chosen not in options:

@@ -134,8 +134,9 @@ class Peer:
             on_end=self._end_reading,
             on_cancelled=self._wake_reader,
         )
-        # Set when no message will come any more, or its owner does not wait.
-        self.input_ended: trio.Event = trio.Event()
+        # No message will come any more, or its owner does not wait.
+        self.has_input_ended: bool = False
+        self._owner_waits = LightParkingLot()
         self._end: ConnectionLost | None = None  # why nothing comes any more
         self._lost: ConnectionLost | None = None  # why nothing goes any more either
         self._closing = False
@@ -218,7 +219,22 @@ class Peer:
 
     async def wait_input_ended(self) -> None:
         """Wait until no message will come any more."""
-        await self.input_ended.wait()
+        if self.has_input_ended:
+            await trio.lowlevel.checkpoint()
+        while not self.has_input_ended:
+            await self.wait_to_look()
+
+    async def wait_to_look(self) -> None:
+        """Wait until `has_input_ended` has changed, or somebody has called `look_again`."""
+        await self._owner_waits.park()
+
+    def look_again(self) -> None:
+        """Let those go who are in `wait_to_look`. Never waits."""
+        self._owner_waits.unpark_all()
+
+    def _input_has_ended(self) -> None:
+        self.has_input_ended = True
+        self.look_again()
 
     @property
     def end(self) -> ConnectionLost | None:
@@ -300,7 +316,7 @@ class Peer:
         if self._end is None and not self._closing:
             self._end = why
             self._calls.fail_all(why.renewed)
-        self.input_ended.set()
+        self._input_has_ended()
 
     def _lose(self, why: ConnectionLost) -> None:
         """The connection is gone in both directions."""
@@ -342,7 +358,7 @@ class Peer:
         self._outbox.close()
         self._workers.end()
         self._servants.end("the connection was closed")
-        self.input_ended.set()
+        self._input_has_ended()
         self._is_closed = True
         if self._closed is not None:
             self._closed.set()

@@ -83,9 +83,13 @@ async def serve_until_end(peer: Peer, shutdown: Shutdown) -> None:
     A second reason to end leaves no time for that: a client that has closed its input and then asks the process
     to terminate will kill it next, and cleanup must have run by then. Which of the two is seen first is chance.
     """
-    await shutdown.wait_drain_or(peer.input_ended)
-    if peer.end is None:  # we are told to end, and that has set the event: another one for the end of the input
-        peer.input_ended = trio.Event()
+    shutdown.call_on_drain(peer.look_again)
+    try:
+        while not (peer.has_input_ended or shutdown.is_draining):
+            await peer.wait_to_look()
+    finally:
+        shutdown.do_not_call(peer.look_again)
+    if peer.end is None:
         await _first(peer.drain, shutdown.wait_abort, peer.wait_input_ended)
     else:
         await _first(peer.drain, shutdown.wait_drain)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import final
 
 import trio
@@ -19,7 +20,7 @@ class Shutdown:
     def __init__(self) -> None:
         self._draining = trio.Event()
         self._aborting = trio.Event()
-        self._ended_by_drain: set[trio.Event] = set()
+        self._wakers: set[Callable[[], object]] = set()
 
     @property
     def is_draining(self) -> bool:
@@ -34,8 +35,8 @@ class Shutdown:
     def drain(self) -> None:
         """Take no new requests, let handlers finish within `Limits.drain_timeout`, cancel the rest, end."""
         self._draining.set()
-        for event in self._ended_by_drain:
-            event.set()
+        for wake in self._wakers:
+            wake()
 
     def abort(self) -> None:
         """Cancel every handler now, run its cleanup, end. No answer is sent any more."""
@@ -50,15 +51,13 @@ class Shutdown:
         """Wait until serving is to end at once."""
         await self._aborting.wait()
 
-    async def wait_drain_or(self, event: trio.Event) -> None:
-        """Wait until serving is to end, or an event is set; it is set in either case.
+    def call_on_drain(self, wake: Callable[[], object]) -> None:
+        """Have something called when serving is to end from now on. It must not wait, nor call this.
 
-        A server with many clients waits here for each of them, with nothing but the event.
+        A server with many clients keeps one of these for each of them, and no task that waits.
         """
-        if self.is_draining:
-            event.set()
-        self._ended_by_drain.add(event)
-        try:
-            await event.wait()
-        finally:
-            self._ended_by_drain.discard(event)
+        self._wakers.add(wake)
+
+    def do_not_call(self, wake: Callable[[], object]) -> None:
+        """Take back what was said with `call_on_drain`."""
+        self._wakers.discard(wake)
