@@ -63,13 +63,17 @@ class _Way:
         self._sent = messages
         self._sender = trio.lowlevel.current_task()
         await trio.lowlevel.wait_task_rescheduled(self._take_back)
-        if self._sent is not None:
-            self._sent = None
+        if self._keeps_what_was_sent():
             raise self._why_not_sent()
 
     def _take_back(self, _: object) -> trio.lowlevel.Abort:
         self._sender = self._sent = None
         return trio.lowlevel.Abort.SUCCEEDED
+
+    def _keeps_what_was_sent(self) -> bool:
+        """Whether nobody has taken what the sender waited with; nobody will."""
+        sent, self._sent = self._sent, None
+        return sent is not None
 
     def _why_not_sent(self) -> Exception:
         return trio.BrokenResourceError() if self._has_start else trio.ClosedResourceError()

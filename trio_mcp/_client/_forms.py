@@ -5,9 +5,10 @@ Spec: 2026-07-28, client/elicitation, "Requested Schema".
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
 
+from .._codec._json import is_array
 from .._core._forms import form_problems
 from .._errors import LocalProtocolError
 from ..types import (
@@ -43,14 +44,16 @@ def fill_in(content: Mapping[str, object], schema: RequestedSchema) -> dict[str,
     if problems:
         told = "; ".join(f"{name}: {problem}" for name, problem in problems)
         raise LocalProtocolError(f"the answer does not fit the form: {told}")
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in filled.items()}
+    return {name: tuple(value) if is_array(value) else value for name, value in filled.items()}
 
 
 def _plain(value: object, field: PrimitiveSchemaDefinition) -> object:
     """Return a value as plain JSON has it, if it is of a kind that the field takes."""
     match field:
         case UntitledMultiSelectEnumSchema() | TitledMultiSelectEnumSchema():
-            return list(value) if isinstance(value, (list, tuple, set, frozenset)) else value
+            if isinstance(value, (list, tuple, set, frozenset)):
+                return list(cast("Iterable[object]", value))
+            return value
         case NumberSchema(type="integer") if isinstance(value, float) and value.is_integer():
             return int(value)
         case _:
