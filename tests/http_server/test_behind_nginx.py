@@ -323,6 +323,16 @@ async def test_the_name_that_clients_call_is_checked(tmp_path: Path) -> None:
             assert b" 421 " in answer
 
 
+def listens(path: Path) -> bool:
+    """Whether somebody does; a socket that is bound is there a moment earlier."""
+    with socket.socket(socket.AF_UNIX) as attempt:
+        try:
+            attempt.connect(str(path))
+        except OSError:
+            return False
+    return True
+
+
 async def test_the_program_on_the_page(tmp_path: Path) -> None:
     """It serves both eras; SIGTERM ends it in good order; while it is away calls fail, and then go well again."""
     path = tmp_path / "mcp.sock"
@@ -332,7 +342,7 @@ async def test_the_program_on_the_page(tmp_path: Path) -> None:
     with trio.fail_after(60):
         async with running_nginx(tmp_path, configuration) as nginx, trio.open_nursery() as nursery:
             process: trio.Process = await nursery.start(run)
-            await until(path.exists)
+            await until(partial(listens, path))
             async with (
                 open_client(parameters_for(nginx), era="modern") as modern,
                 open_client(parameters_for(nginx), era="legacy") as legacy,
@@ -346,7 +356,7 @@ async def test_the_program_on_the_page(tmp_path: Path) -> None:
                     await modern.call_tool("count", {"title": "Dune"})
                 assert caught.value.status == 502
                 again: trio.Process = await nursery.start(run)
-                await until(path.exists)
+                await until(partial(listens, path))
                 for client in (modern, legacy):
                     assert (await client.call_tool("count", {"title": "Emma"})).text == "4"
             again.terminate()

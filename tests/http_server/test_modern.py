@@ -338,7 +338,7 @@ async def test_what_stands_open_takes_no_place_of_calls(autojump_clock: object) 
 
 
 async def test_too_many_requests_of_one_client_are_refused(autojump_clock: object) -> None:
-    """Its own, and nothing is even read of them; the header says when to come back."""
+    """Its own; the header says when to come back."""
     settings = HttpServerSettings(max_requests_per_principal=2, max_requests=3)
 
     async def who(call: Any) -> str | None:

@@ -275,6 +275,34 @@ async def test_a_handler_asks_on_the_stream_of_its_request(autojump_clock: objec
             assert await events.next() is None
 
 
+@pytest.mark.parametrize("limit", ["max_requests", "max_requests_per_principal"])
+async def test_what_ends_a_request_needs_no_place_among_them(limit: str, autojump_clock: object) -> None:
+    """A client whose places are all taken can answer what their handlers ask, and give them up; or it would hang."""
+    log: list[str] = []
+    places: dict[str, Any] = {limit: 1}
+    async with open_raw(make_server(log), HttpServerSettings(**places)) as raw:
+        session = await begin(raw, capabilities=ELICITING)
+        async with session.post(call("ask")) as response:
+            events = Events(response)
+            question = await events.message()
+            refused = await session.send(call("add", 2, a=1, b=1))
+            assert (refused.status, refused.headers["retry-after"]) == (
+                503 if limit == "max_requests" else 429,
+                "1",
+            )
+            assert limit in refused.error["message"]
+            result = {"role": "assistant", "content": {"type": "text", "text": "hi"}, "model": "m"}
+            answer = await session.send({"jsonrpc": "2.0", "id": question["id"], "result": result})
+            assert answer.status == 202
+            assert (await events.message())["result"]["content"][0]["text"] == "said hi"
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(session.send, call("hang", 3))
+            await trio.testing.wait_all_tasks_blocked()
+            assert await session.note("notifications/cancelled", requestId=3) == 202
+        assert log == ["began", "ended"]
+        assert (await session.send(call("add", 4, a=1, b=1))).status == 200
+
+
 async def test_what_belongs_to_nothing_goes_to_the_get(autojump_clock: object) -> None:
     """ "Listening for Messages from the Server"; what was said before the stream opened is not lost."""
     server = make_server()

@@ -90,7 +90,8 @@ class HttpServerSettings:
             place of the one of theirs that rests longest; where none does, they are closed.
         keep_alive_interval: How long a stream is silent before a comment shows that it lives, and how long a
             request may take before its answer becomes a stream.
-        max_requests: Requests that are served at once, of all clients; 503 beyond.
+        max_requests: Requests that are served at once, of all clients; 503 beyond. As many messages may be read
+            at once beside them, so that cancellations and answers to what handlers ask get through.
         max_requests_per_principal: The same, of one client: a principal, or an address where nobody
             authenticates; 429 beyond.
         max_request_rate: Requests per second of one client, in the long run; 429 beyond.

@@ -31,7 +31,7 @@ from .._server._server import Server
 from ._call import Authenticate, HttpCall
 from ._event_store import EventStore, MemoryEventStore
 from ._legacy import LegacySessions
-from ._load import Load
+from ._load import Load, Place
 from ._modern import ModernRequests, names_era
 from ._posted import Posted
 
@@ -180,17 +180,20 @@ class Endpoint:
     async def _post(self, call: HttpCall) -> None:
         check_content_type(call.headers)
         check_accept(call.headers, *self._forms)
-        with self._load.request(call.key) as call.on_answer:
+        with self._load.message(call.key) as place:
+            call.on_answer = place
             body = await call.read_body()
             value = self._decoded(body)
             if is_array(value):
-                await self._post_batch(call, body, value)
+                await self._post_batch(call, place, body, value)
                 return
             try:
                 message = parse_message(value)
             except InvalidMessage as error:
                 await self._invalid(call, value, error)
                 return
+            if isinstance(message, Request):
+                place.serve()
             if self._is_modern(call, message):
                 await self._post_modern(call, message)
             else:
@@ -247,7 +250,7 @@ class Endpoint:
         }
         return RequestError(UNSUPPORTED_PROTOCOL_VERSION, f"unsupported protocol version {version[:40]!r}", data)
 
-    async def _post_batch(self, call: HttpCall, body: bytes, values: list[Any]) -> None:
+    async def _post_batch(self, call: HttpCall, place: Place, body: bytes, values: list[Any]) -> None:
         """Take a batch: 2025-03-26 alone has them (basic, "Batching")."""
         if not values or len(values) > MAX_BATCH:
             raise HttpRefused(
@@ -261,11 +264,13 @@ class Endpoint:
                 messages.append(parse_message(value))
             except InvalidMessage as error:
                 raise HttpRefused(400, f"invalid request: in a batch, {error.reason}") from error
+        if any(isinstance(message, Request) for message in messages):
+            place.serve()
         await self._legacy.post(call, Posted(body, values, messages))
 
     async def _post_as_2024(self, call: HttpCall) -> None:
         check_content_type(call.headers)
-        with self._load.request(call.key) as call.on_answer:
+        with self._load.message(call.key) as call.on_answer:
             body = await call.read_body()
             value = self._decoded(body)
             try:

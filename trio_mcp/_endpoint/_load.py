@@ -20,21 +20,58 @@ __all__ = ["Load", "Place"]
 
 
 @final
+class _Tally:
+    """How many there are of something, of all clients and of each."""
+
+    __slots__ = ("_of", "total")
+
+    def __init__(self) -> None:
+        self._of: Counter[str] = Counter()
+        self.total = 0
+
+    def of(self, client: str) -> int:
+        """How many are this client's."""
+        return self._of[client]
+
+    def add(self, client: str) -> None:
+        """One more."""
+        self._of[client] += 1
+        self.total += 1
+
+    def remove(self, client: str) -> None:
+        """One less."""
+        _release(self._of, client, 1)
+        self.total -= 1
+
+
+@final
 class Place:
-    """What a request takes while it is being served. A context that gives it back; calling it does so earlier."""
+    """What a POST takes. A context that gives it back; calling it does so earlier."""
 
-    __slots__ = ("_client", "_is_taken", "_load")
+    __slots__ = ("_client", "_load", "_tally")
 
-    def __init__(self, load: Load, client: str) -> None:
+    def __init__(self, load: Load, client: str, tally: _Tally) -> None:
         self._load = load
         self._client = client
-        self._is_taken = True
+        self._tally: _Tally | None = tally
+        tally.add(client)
+
+    def serve(self) -> None:
+        """It brings a request: let it take a place among those instead, as long as that is being served.
+
+        Raises:
+            HttpRefused: There are too many already.
+        """
+        served = self._load.room_to_serve(self._client)
+        self()
+        served.add(self._client)
+        self._tally = served
 
     def __call__(self) -> None:
         """Give it back."""
-        if self._is_taken:
-            self._is_taken = False
-            self._load.release(self._client)
+        tally, self._tally = self._tally, None
+        if tally is not None:
+            tally.remove(self._client)
 
     def __enter__(self) -> Self:
         return self
@@ -45,7 +82,10 @@ class Place:
 
 @final
 class Load:
-    """Counts the requests that are served at once, by client.
+    """Counts what is read and served at once, by client.
+
+    The requests that are being served do not keep out what may end them: in the legacy era cancellations, and the
+    answers that their handlers wait for, are POSTs as well. So each POST is read before it may be too much.
 
     Args:
         settings: How many there may be.
@@ -57,46 +97,47 @@ class Load:
         self._limits = limits
         self._is_rated = settings.max_request_rate < math.inf
         self._rates = RateTable(settings.max_request_rate, settings.request_burst)
-        self._running: Counter[str] = Counter()
+        self._read = _Tally()
+        self._served = _Tally()
         self._standing: Counter[str] = Counter()
-        self._all = 0
 
     @property
     def running(self) -> int:
         """How many requests are being served, but for those that stand open."""
-        return self._all
+        return self._served.total
 
     @property
     def standing(self) -> int:
         """How many places the requests that stand open take."""
         return self._standing.total()
 
-    def request(self, client: str) -> Place:
-        """Count one request until its place is given back.
+    def message(self, client: str) -> Place:
+        """Count one POST until its place is given back: while it is read, and if it is no request, answered.
 
         Raises:
             HttpRefused: There are too many already.
         """
-        settings = self._settings
         wait = self._rates.take(client, trio.current_time()) if self._is_rated else 0
         if wait:
-            raise _busy(
-                429, f"more than {settings.max_request_rate:g} requests per second (max_request_rate)", wait
-            )
-        if self._running[client] >= settings.max_requests_per_principal:
-            raise _busy(
-                429, f"{self._running[client]} of your requests are being served (max_requests_per_principal)", 1
-            )
-        if self._all >= settings.max_requests:
-            raise _busy(503, f"{self._all} requests are being served (max_requests)", 1)
-        self._running[client] += 1
-        self._all += 1
-        return Place(self, client)
+            rate = self._settings.max_request_rate
+            raise _busy(429, f"more than {rate:g} requests per second (max_request_rate)", wait)
+        return Place(self, client, self._room_in(self._read, client, "messages are being read"))
 
-    def release(self, client: str) -> None:
-        """A request of this client is over."""
-        self._all -= 1
-        _release(self._running, client, 1)
+    def room_to_serve(self, client: str) -> _Tally:
+        """Return where one request more may be counted.
+
+        Raises:
+            HttpRefused: There are too many already.
+        """
+        return self._room_in(self._served, client, "requests are being served")
+
+    def _room_in(self, tally: _Tally, client: str, what: str) -> _Tally:
+        settings = self._settings
+        if tally.of(client) >= settings.max_requests_per_principal:
+            raise _busy(429, f"{tally.of(client)} of your {what} (max_requests_per_principal)", 1)
+        if tally.total >= settings.max_requests:
+            raise _busy(503, f"{tally.total} {what} (max_requests)", 1)
+        return tally
 
     @contextmanager
     def standing_request(self, client: str, places: int) -> Generator[None]:
