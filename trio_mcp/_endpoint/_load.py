@@ -27,7 +27,7 @@ class _Tally:
 
     def __init__(self) -> None:
         self._of: Counter[str] = Counter()
-        self.total = 0
+        self.total: int = 0
 
     def of(self, client: str) -> int:
         """How many are this client's."""
