@@ -48,8 +48,9 @@ class LightParkingLot:
         parked = self._parked
         if isinstance(parked, OrderedDict):
             del parked[task]
-        if not isinstance(parked, OrderedDict) or not parked:
-            self._parked = None
+            if parked:
+                return
+        self._parked = None
 
     def unpark(self) -> bool:
         """Wake who has waited longest. Returns whether anybody has. Never waits."""

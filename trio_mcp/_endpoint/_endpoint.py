@@ -264,9 +264,10 @@ class Endpoint:
                 messages.append(parse_message(value))
             except InvalidMessage as error:
                 raise HttpRefused(400, f"invalid request: in a batch, {error.reason}") from error
-        if any(isinstance(message, Request) for message in messages):
+        posted = Posted(body, values, messages)
+        if posted.requests:
             place.serve()
-        await self._legacy.post(call, Posted(body, values, messages))
+        await self._legacy.post(call, posted)
 
     async def _post_as_2024(self, call: HttpCall) -> None:
         check_content_type(call.headers)

@@ -33,15 +33,17 @@ class _Tally:
         """How many are this client's."""
         return self._of[client]
 
-    def add(self, client: str) -> None:
-        """One more."""
-        self._of[client] += 1
-        self.total += 1
+    def add(self, client: str, places: int = 1) -> None:
+        """So many more."""
+        self._of[client] += places
+        self.total += places
 
-    def remove(self, client: str) -> None:
-        """One less."""
-        _release(self._of, client, 1)
-        self.total -= 1
+    def remove(self, client: str, places: int = 1) -> None:
+        """So many less."""
+        self._of[client] -= places
+        self.total -= places
+        if not self._of[client]:
+            del self._of[client]
 
 
 @final
@@ -99,7 +101,7 @@ class Load:
         self._rates = RateTable(settings.max_request_rate, settings.request_burst)
         self._read = _Tally()
         self._served = _Tally()
-        self._standing: Counter[str] = Counter()
+        self._standing = _Tally()
 
     @property
     def running(self) -> int:
@@ -109,7 +111,7 @@ class Load:
     @property
     def standing(self) -> int:
         """How many places the requests that stand open take."""
-        return self._standing.total()
+        return self._standing.total
 
     def message(self, client: str) -> Place:
         """Count one POST until its place is given back: while it is read, and if it is no request, answered.
@@ -146,19 +148,13 @@ class Load:
         Raises:
             HttpRefused: There are too many already.
         """
-        if self._standing[client] + places > self._limits.max_subscriptions:
+        if self._standing.of(client) + places > self._limits.max_subscriptions:
             raise _busy(429, f"with these {places} you had more than max_subscriptions", 1)
-        self._standing[client] += places
+        self._standing.add(client, places)
         try:
             yield
         finally:
-            _release(self._standing, client, places)
-
-
-def _release(counter: Counter[str], client: str, places: int) -> None:
-    counter[client] -= places
-    if not counter[client]:
-        del counter[client]
+            self._standing.remove(client, places)
 
 
 def _busy(status: int, problem: str, wait: float) -> HttpRefused:

@@ -76,8 +76,7 @@ class Places(Generic[_T]):
         """What was asked is answered."""
         if connection in self._addresses and connection not in self._cut_ones:
             self._resting[connection] = trio.current_time()
-            if self._changed:
-                self._changed.unpark_all()
+            self._changed.unpark_all()
 
     def leave(self, connection: _T) -> None:
         """It has ended."""

@@ -150,10 +150,8 @@ class Calls:
 
     def _wake_next(self) -> None:
         """A place may be free: let those who wait for one look."""
-        if self._turn:
-            self._turn.unpark()
-        if self._batch_turn:
-            self._batch_turn.unpark_all()
+        self._turn.unpark()
+        self._batch_turn.unpark_all()
 
     def _open(
         self, method: str, params: Mapping[str, Any] | None, on_progress: OnProgress | None
@@ -166,8 +164,7 @@ class Calls:
             silence=current_silence_scope(),
         )
         self._calls[call.request.id] = call
-        if self._changed:
-            self._changed.unpark_all()
+        self._changed.unpark_all()
         try:
             return call, self._checked(
                 encode_request(call.request.id, method, self._with_meta(call, params)), method

@@ -254,8 +254,7 @@ class Exchanges:
             else:
                 if ready is not None:
                     self.start(ready)
-        if self._changed:
-            self._changed.unpark_all()
+        self._changed.unpark_all()
 
     async def _run(self, ready: Ready) -> None:
         """Serve one request in a task of its own."""

@@ -149,7 +149,7 @@ class Notices:
         """Let the task that delivers look what there is. Returns whether it has not begun to."""
         if self._wake is not None:
             return self._wake()
-        return self._something is not None and bool(self._something.unpark())
+        return self._something is not None and self._something.unpark()
 
     async def deliver(self) -> None:
         """Hand each notification on and wait until it is handled: for ever, or until there is none left."""

@@ -54,7 +54,7 @@ class Shutdown:
     def call_on_drain(self, wake: Callable[[], object]) -> None:
         """Have something called when serving is to end from now on. It must not wait, nor call this.
 
-        A server with many clients keeps one of these for each of them, and no task that waits.
+        A server with many clients keeps one of these for each of them, and no second task that waits.
         """
         self._wakers.add(wake)
 
