@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -14,7 +14,7 @@ import trio.testing
 from talking import LISTS, SUBSCRIPTION_ID, connect, full_server, listen, note, request, session_of
 from wires import ScriptedChannel
 
-from trio_mcp import ConnectionLost, Limits, Revision, Server, memory_channel_pair, open_client
+from trio_mcp import ConnectionLost, Limits, Outgoing, Revision, Server, memory_channel_pair, open_client
 from trio_mcp._peer._peer import open_peer
 from trio_mcp._revisions import LEGACY
 from trio_mcp._server._changes import LIST_CHANGES, ChangeHub, ListKind, resource_change
@@ -499,3 +499,29 @@ async def test_the_hub_forgets_who_has_left() -> None:
     gc.collect()
     assert hub.receivers == 0
     assert not vars(hub)["_audiences"]
+
+
+class _CountingChannel(ScriptedChannel):
+    """Counts how often messages are offered to a wire that takes none at once."""
+
+    offered = 0
+
+    def send_nowait(self, messages: Sequence[Outgoing]) -> bool:
+        self.offered += len(messages)
+        return super().send_nowait(messages)
+
+
+async def test_telling_one_of_many_listeners_costs_what_telling_one_of_few_does(nursery: trio.Nursery) -> None:
+    """What the wire did not take is not offered to it again with each further message."""
+    count = 400
+    server, channel = full_server(), _CountingChannel()
+    nursery.start_soon(server.serve_channel, channel)
+    channel.say(*(listen(id, toolsListChanged=True) for id in range(count)))
+    await trio.testing.wait_all_tasks_blocked()
+    assert len(channel.sent) == count, "all are acknowledged"
+    channel.offered = 0
+    server.list_changed("tools")
+    await trio.testing.wait_all_tasks_blocked()
+    assert len(channel.sent) == 2 * count
+    assert channel.offered <= count
+    channel.hang_up()

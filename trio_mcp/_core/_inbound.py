@@ -6,6 +6,7 @@ Decisions only: no I/O, no Trio, no clock. The peer starts and cancels tasks; th
 from __future__ import annotations
 
 import enum
+from builtins import id as identity_of
 from collections import OrderedDict
 from typing import Final, Generic, TypeVar, final
 
@@ -65,12 +66,13 @@ class InboundTable(Generic[_R, _W]):
         self._max_waiting_bytes = max_waiting_bytes
         self._max_standing = max_standing
         self._max_standing_bytes = max_standing_bytes
-        self._running: dict[RequestId, tuple[_R, int]] = {}
+        self._running: dict[RequestId, tuple[_R, int, object]] = {}
         self._running_bytes = 0
-        self._standing: dict[RequestId, tuple[_R, int, int]] = {}
+        self._standing: dict[RequestId, tuple[_R, int, int, object]] = {}
         self._standing_places = 0
         self._standing_bytes = 0
-        self._waiting: OrderedDict[RequestId, tuple[_W, int]] = OrderedDict()
+        self._waiting: OrderedDict[RequestId, tuple[_W, int, object]] = OrderedDict()
+        self._from: dict[int, dict[RequestId, None]] = {}  # by the identity of the origin
         self._waiting_bytes = 0
         self.is_overfull = False
 
@@ -105,10 +107,14 @@ class InboundTable(Generic[_R, _W]):
     def _has_room(self) -> bool:
         return len(self._running) < self._max_running and self._running_bytes < self._max_running_bytes
 
-    def run(self, id: RequestId, request: _R, size: int) -> None:
+    # Each of these three may say where the request came from, for `all_from`.
+
+    def run(self, id: RequestId, request: _R, size: int, origin: object = None) -> None:
         """Enter a request as running."""
-        self._running[id] = request, size
+        self._running[id] = request, size, origin
         self._running_bytes += size
+        if origin is not None:
+            self._come(id, origin)
 
     def can_stand(self, places: int, size: int) -> bool:
         """Whether there is room for one more request to stand."""
@@ -117,34 +123,54 @@ class InboundTable(Generic[_R, _W]):
             and self._standing_bytes + size <= self._max_standing_bytes
         )
 
-    def stand(self, id: RequestId, request: _R, places: int, size: int) -> None:
+    def stand(self, id: RequestId, request: _R, places: int, size: int, origin: object = None) -> None:
         """Enter a request as standing."""
-        self._standing[id] = request, places, size
+        self._standing[id] = request, places, size, origin
         self._standing_places += places
         self._standing_bytes += size
+        if origin is not None:
+            self._come(id, origin)
 
-    def wait(self, id: RequestId, request: _W, size: int) -> None:
+    def wait(self, id: RequestId, request: _W, size: int, origin: object = None) -> None:
         """Enter a request as waiting."""
         size += WAITING_OVERHEAD
-        self._waiting[id] = request, size
+        self._waiting[id] = request, size, origin
         self._weigh_waiting(size)
+        if origin is not None:
+            self._come(id, origin)
+
+    def _come(self, id: RequestId, origin: object) -> None:
+        self._from.setdefault(identity_of(origin), {})[id] = None
+
+    def _go(self, id: RequestId, origin: object) -> None:
+        if origin is not None:
+            ids = self._from[identity_of(origin)]
+            del ids[id]
+            if not ids:
+                del self._from[identity_of(origin)]
+
+    def all_from(self, origin: object) -> tuple[RequestId, ...]:
+        """Return the ids of all requests that have come from an origin."""
+        return tuple(self._from.get(identity_of(origin), ()))
 
     def finish(self, id: RequestId) -> None:
         """Take out a request that runs or stands: it is answered, or never will be."""
         if id in self._standing:
-            _, places, size = self._standing.pop(id)
+            _, places, size, origin = self._standing.pop(id)
             self._standing_places -= places
             self._standing_bytes -= size
         else:
-            _, size = self._running.pop(id)
+            _, size, origin = self._running.pop(id)
             self._running_bytes -= size
+        self._go(id, origin)
 
     def next_waiting(self) -> _W | None:
         """Take out the request that has waited longest, if there is one and room to run it."""
         if not self._waiting or not self._has_room:
             return None
-        _, (request, size) = self._waiting.popitem(last=False)
+        id, (request, size, origin) = self._waiting.popitem(last=False)
         self._weigh_waiting(-size)
+        self._go(id, origin)
         return request
 
     def cancel_waiting(self, id: RequestId) -> _W | None:
@@ -152,8 +178,9 @@ class InboundTable(Generic[_R, _W]):
         found = self._waiting.pop(id, None)
         if found is None:
             return None
-        request, size = found
+        request, size, origin = found
         self._weigh_waiting(-size)
+        self._go(id, origin)
         return request
 
     def get_running(self, id: RequestId) -> _R | None:
@@ -164,21 +191,23 @@ class InboundTable(Generic[_R, _W]):
     def all_running(self) -> tuple[_R, ...]:
         """Return the requests that run, oldest first, and then those that stand."""
         return (
-            *(request for request, _ in self._running.values()),
-            *(request for request, _, _ in self._standing.values()),
+            *(request for request, _, _ in self._running.values()),
+            *(request for request, _, _, _ in self._standing.values()),
         )
 
     def all_standing(self) -> tuple[_R, ...]:
         """Return the requests that stand, oldest first."""
-        return tuple(request for request, _, _ in self._standing.values())
+        return tuple(request for request, _, _, _ in self._standing.values())
 
     def all_waiting(self) -> tuple[tuple[RequestId, _W], ...]:
         """Return what waits, with ids, oldest first."""
-        return tuple((id, request) for id, (request, _) in self._waiting.items())
+        return tuple((id, request) for id, (request, _, _) in self._waiting.items())
 
     def forget_waiting(self) -> tuple[tuple[RequestId, _W], ...]:
         """Take out everything that has not been started, oldest first, with its ids."""
         forgotten = self.all_waiting()
+        for id, (_, _, origin) in self._waiting.items():
+            self._go(id, origin)
         self._waiting.clear()
         self._weigh_waiting(-self._waiting_bytes)
         return forgotten

@@ -5,7 +5,9 @@ No I/O, no Trio, no clock: how long an overflow is waited out is the peer's busi
 
 from __future__ import annotations
 
+from collections import OrderedDict, deque
 from collections.abc import Hashable
+from heapq import heappop, heappush
 from typing import Generic, TypeVar, final
 
 __all__ = ["NoticeQueue"]
@@ -27,7 +29,12 @@ class NoticeQueue(Generic[_T]):
 
     def __init__(self, max_length: int) -> None:
         self._max_length = max_length
-        self._notices: list[tuple[Hashable | None, _T]] = []
+        self._notices: OrderedDict[int, tuple[Hashable | None, _T]] = OrderedDict()  # by number, oldest first
+        self._last_number = 0
+        # Which one is missed least must not be searched for: a flood makes room once for each notice that comes.
+        self._series: deque[int] = deque()  # without a key
+        self._latest: dict[Hashable, int] = {}  # of each key
+        self._repeated: list[int] = []  # those of which there is a later one, as a heap
 
     def __len__(self) -> int:
         return len(self._notices)
@@ -40,11 +47,19 @@ class NoticeQueue(Generic[_T]):
     @property
     def first(self) -> _T | None:
         """The oldest notice, which stays, or `None` if there is none."""
-        return self._notices[0][1] if self._notices else None
+        return next(iter(self._notices.values()))[1] if self._notices else None
 
     def push(self, key: Hashable | None, notice: _T) -> None:
         """Add a notice. Does not look whether there is room."""
-        self._notices.append((key, notice))
+        self._last_number = number = self._last_number + 1
+        self._notices[number] = key, notice
+        if key is None:
+            self._series.append(number)
+        else:
+            earlier = self._latest.get(key)
+            if earlier is not None:
+                heappush(self._repeated, earlier)
+            self._latest[key] = number
 
     def pop(self) -> _T:
         """Take the oldest notice.
@@ -52,7 +67,9 @@ class NoticeQueue(Generic[_T]):
         Raises:
             IndexError: There is none.
         """
-        return self._notices.pop(0)[1]
+        if not self._notices:
+            raise IndexError("there is no notice")
+        return self._take_out(next(iter(self._notices)))
 
     def drop(self) -> _T:
         """Take out the notice that is missed least, to make room.
@@ -62,19 +79,22 @@ class NoticeQueue(Generic[_T]):
         Raises:
             IndexError: There is none.
         """
-        index = self._least_missed()
-        _, notice = self._notices[index]
-        del self._notices[index]
-        return notice
+        if self._series:
+            return self._take_out(self._series[0])
+        if self._repeated:
+            return self._take_out(self._repeated[0])
+        return self.pop()
 
-    def _least_missed(self) -> int:
-        keys = [key for key, _ in self._notices]
-        if None in keys:
-            return keys.index(None)
-        least_missed = 0
-        later: set[Hashable] = set()
-        for index in range(len(keys) - 1, -1, -1):
-            if keys[index] in later:
-                least_missed = index
-            later.add(keys[index])
-        return least_missed
+    def _take_out(self, number: int) -> _T:
+        """Take out the oldest notice, or the oldest of a series, or the oldest that is repeated.
+
+        So each leads the list that it is on.
+        """
+        key, notice = self._notices.pop(number)
+        if key is None:
+            self._series.popleft()
+        elif self._latest[key] == number:
+            del self._latest[key]
+        else:
+            heappop(self._repeated)
+        return notice

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Final, final
 
@@ -54,6 +55,7 @@ class _Arrival:
     message: Incoming
     after: Callable[[], object] | None
     is_taken: bool = False
+    waiter: LightParkingLot = attrs.field(factory=LightParkingLot)
 
 
 def _nothing() -> None:
@@ -72,9 +74,8 @@ class SessionChannel(Channel):
     def __init__(self, description: str, standalone: EventStream) -> None:
         self._description = description
         self._standalone = standalone
-        self._arrivals: list[_Arrival] = []
+        self._arrivals: OrderedDict[_Arrival, None] = OrderedDict()
         self._after: Callable[[], object] | None = None
-        self._taken = LightParkingLot()
         self._wake: Callable[[], object] = _nothing
         self._has_all = False
         self._is_closed = False
@@ -95,16 +96,16 @@ class SessionChannel(Channel):
             trio.BrokenResourceError: The session has ended.
         """
         arrival = _Arrival(message, after)
-        self._arrivals.append(arrival)
+        self._arrivals[arrival] = None
         self._wake()
         try:
             while not arrival.is_taken:
                 if self._is_closed:
                     raise trio.BrokenResourceError("the session has ended")
-                await self._taken.park()
+                await arrival.waiter.park()
         finally:
             if not arrival.is_taken:
-                self._arrivals.remove(arrival)
+                del self._arrivals[arrival]
 
     def rests(self, wake: Callable[[], object]) -> bool:
         """Nobody waits here while nothing comes; see `Channel.rests`."""
@@ -136,10 +137,10 @@ class SessionChannel(Channel):
                 raise trio.EndOfChannel
             return ()
         await trio.lowlevel.checkpoint_if_cancelled()  # what is here has waited for a turn of the event loop
-        arrival = self._arrivals.pop(0)
+        arrival, _ = self._arrivals.popitem(last=False)
         arrival.is_taken = True
         self._after = arrival.after
-        self._taken.unpark_all()
+        arrival.waiter.unpark()
         return (arrival.message,)
 
     async def send(self, messages: Sequence[Outgoing]) -> None:
@@ -175,5 +176,6 @@ class SessionChannel(Channel):
     async def aclose(self) -> None:
         """End it: what POSTs bring from now on is refused."""
         self._is_closed = True
-        self._taken.unpark_all()
+        for arrival in self._arrivals:
+            arrival.waiter.unpark()
         await trio.lowlevel.checkpoint()

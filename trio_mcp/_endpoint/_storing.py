@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final, final
 
@@ -31,7 +32,7 @@ class Storing:
         self._store = store
         self._session = session
         self._on_stored = on_stored
-        self._unstored: list[EventStream] = []
+        self._unstored: OrderedDict[EventStream, None] = OrderedDict()
         self._is_running = False
 
     def soon(self, stream: EventStream, background: Background) -> None:
@@ -41,8 +42,7 @@ class Storing:
             stream: The stream.
             background: Where the task runs; what is not stored when that ends is lost.
         """
-        if stream not in self._unstored:
-            self._unstored.append(stream)
+        self._unstored[stream] = None
         if not self._is_running:
             self._is_running = True
             background.start_soon(self._run, name=f"storing events of HTTP session {self._session[:8]}…")
@@ -51,7 +51,7 @@ class Storing:
         """Store what is to be stored. What fails is lost for clients that come back, and that is all."""
         try:
             while self._unstored:
-                stream = self._unstored.pop(0)
+                stream, _ = self._unstored.popitem(last=False)
                 if not (events := stream.unstored()):
                     continue
                 try:

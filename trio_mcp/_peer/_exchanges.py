@@ -204,7 +204,7 @@ class Exchanges:
             scope = trio.CancelScope()
         exchange = Exchange(request, arrival.origin, arrival.received_at, self._sink, scope)
         exchange.start_clock()
-        self._table.run(request.id, exchange, 0 if arrival.data is None else len(arrival.data))
+        self._table.run(request.id, exchange, 0 if arrival.data is None else len(arrival.data), arrival.origin)
         return Ready(exchange, handler, arrival)
 
     def start(self, ready: Ready) -> None:
@@ -225,7 +225,7 @@ class Exchanges:
             )
         exchange = Exchange(request, arrival.origin, arrival.received_at, self._sink, on_drain=standing.on_drain)
         exchange.start_clock()
-        self._table.stand(request.id, exchange, standing.places, size)
+        self._table.stand(request.id, exchange, standing.places, size, arrival.origin)
         self.start(Ready(exchange, standing.handler, arrival))
 
     def _put_off(self, request: Request, arrival: Arrival) -> None:
@@ -239,7 +239,7 @@ class Exchanges:
             )
         if arrival.data is None:
             arrival.data = encode_request(request.id, request.method, request.params)
-        self._table.wait(request.id, arrival, len(arrival.data))
+        self._table.wait(request.id, arrival, len(arrival.data), arrival.origin)
 
     def _start_waiting(self) -> None:
         """Start what has waited longest, as long as there is room."""
@@ -310,11 +310,11 @@ class Exchanges:
 
     def cancel_from(self, origin: Origin) -> None:
         """Nobody waits for what came from an origin."""
-        for exchange in self._table.all_running():
-            if exchange.origin is origin:
+        for id in self._table.all_from(origin):
+            exchange = self._table.get_running(id)
+            if exchange is not None:
                 self._cancel(exchange, "nobody waits for its answer any more")
-        for id, arrival in self._table.all_waiting():
-            if arrival.origin is origin:
+            else:
                 self._cancel_waiting(id)
 
     def _cancel(self, exchange: Exchange, reason: str) -> None:

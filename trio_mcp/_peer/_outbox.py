@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Final, final
 
@@ -18,6 +18,9 @@ __all__ = ["Outbox", "OutboxEntry"]
 
 COALESCED_BYTES: Final = 64 * 1024
 """How much is handed to the transport in one go: a pipe's buffer. More would only be called written too early."""
+
+FEW_HOLES: Final = 8
+"""How many places of entries that have left are stepped over, beside as many as there are entries."""
 
 
 @final
@@ -41,6 +44,45 @@ class OutboxEntry:
 
 
 @final
+class _Index:
+    """Finds what lies in an outbox by what it belongs to.
+
+    Mostly nothing is withdrawn, or little lies there. So there is an index only from the first withdrawal until
+    the outbox is empty, which costs each entry one more look, and all others nothing.
+
+    Attributes:
+        answers: What answers one request, by its id.
+    """
+
+    def __init__(self, entries: Iterable[OutboxEntry]) -> None:
+        self.answers: dict[RequestId, OutboxEntry] = {}
+        self._of: dict[Exchange, dict[OutboxEntry, None]] = {}
+        for entry in entries:
+            self.add(entry)
+
+    def add(self, entry: OutboxEntry) -> None:
+        if entry.exchange is not None:
+            self._of.setdefault(entry.exchange, {})[entry] = None
+        answers = entry.message.answers
+        if len(answers) == 1:
+            self.answers[answers[0]] = entry
+
+    def remove(self, entry: OutboxEntry) -> None:
+        exchange, answers = entry.exchange, entry.message.answers
+        if exchange is not None:
+            entries = self._of[exchange]
+            del entries[entry]
+            if not entries:
+                del self._of[exchange]
+        if len(answers) == 1 and self.answers.get(answers[0]) is entry:
+            del self.answers[answers[0]]
+
+    def entries_of(self, exchange: Exchange) -> tuple[OutboxEntry, ...]:
+        """Return everything that belongs to a request of the other side, in order."""
+        return tuple(self._of.get(exchange, ()))
+
+
+@final
 class Outbox:
     """A queue between the tasks that have something to say and whoever writes it.
 
@@ -61,7 +103,9 @@ class Outbox:
 
     def __init__(self, max_bytes: int, wake: Callable[[], object] | None = None) -> None:
         self._max_bytes = max_bytes
-        self._entries: list[OutboxEntry] = []
+        self._entries: dict[OutboxEntry, None] = {}
+        self._holes = 0
+        self._index: _Index | None = None
         self._bytes = 0
         self._urgent_bytes = 0
         self._being_written = False
@@ -82,6 +126,11 @@ class Outbox:
     def size(self) -> int:
         """Bytes that lie here; what is being written is not counted."""
         return self._bytes
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing lies here; something may be being written all the same."""
+        return not self._entries
 
     @property
     def is_full(self) -> bool:
@@ -111,7 +160,9 @@ class Outbox:
         """
         if self._closed:
             return
-        self._entries.append(entry)
+        self._entries[entry] = None
+        if self._index is not None:
+            self._index.add(entry)
         self._bytes += len(entry.message.data)
         if entry.urgent:
             self._count_urgent(len(entry.message.data))
@@ -131,28 +182,35 @@ class Outbox:
     def withdraw(self, entry: OutboxEntry) -> None:
         """Take back an entry, unless it was taken to be written."""
         if entry in self._entries:
-            self._entries.remove(entry)
-            self._uncount(entry)
+            self._take_out(entry)
         self._after_leaving()
 
     def withdraw_all_of(self, exchange: Exchange) -> None:
         """Take back everything that belongs to a request which its sender gave up."""
-        for entry in [entry for entry in self._entries if entry.exchange is exchange]:
-            self.withdraw(entry)
+        if self._entries:
+            for entry in self._indexed().entries_of(exchange):
+                self._take_out(entry)
+        self._after_leaving()
 
     def withdraw_answer(self, id: RequestId) -> bool:
         """Take back the answer to a request of the other side, and what its exchange has said before.
 
         Returns whether nobody had taken the answer.
         """
-        for entry in self._entries:
-            if entry.message.answers == (id,):
-                if entry.exchange is None:
-                    self.withdraw(entry)
-                else:
-                    self.withdraw_all_of(entry.exchange)
-                return True
-        return False
+        entry = self._indexed().answers.get(id) if self._entries else None
+        if entry is None:
+            return False
+        if entry.exchange is None:
+            self.withdraw(entry)
+        else:
+            self.withdraw_all_of(entry.exchange)
+        return True
+
+    def _indexed(self) -> _Index:
+        """Return the index, which is kept from the first withdrawal until the outbox is empty."""
+        if self._index is None:
+            self._index = _Index(self._entries)
+        return self._index
 
     def first(self) -> list[OutboxEntry]:
         """Return as much as goes to the transport at once, which stays; nothing during another write."""
@@ -161,20 +219,19 @@ class Outbox:
             return []
         if self._bytes <= COALESCED_BYTES:
             return list(entries)
-        count, size = 1, len(entries[0].message.data)
-        for entry in islice(entries, 1, None):
+        taken: list[OutboxEntry] = []
+        size = 0
+        for entry in entries:
             size += len(entry.message.data)
-            if size > COALESCED_BYTES:
+            if size > COALESCED_BYTES and taken:
                 break
-            count += 1
-        return list(islice(entries, count))
+            taken.append(entry)
+        return taken
 
     def remove_first(self, count: int, *, has_rest: bool) -> None:
         """The transport has taken so many entries; the rest of the last one perhaps not yet."""
-        entries = self._entries
-        for entry in islice(entries, count):
-            self._uncount(entry)
-        del entries[:count]
+        for entry in list(islice(self._entries, count)):
+            self._take_out(entry)
         self._being_written = self._has_rest = has_rest
         if has_rest:
             self.wake_writer()
@@ -194,8 +251,7 @@ class Outbox:
             await self._something.park()
         taken = self.first()
         for entry in taken:
-            self._uncount(entry)
-        del self._entries[: len(taken)]
+            self._take_out(entry)
         self._being_written = True
         self._has_rest = False
         self._after_leaving()
@@ -217,12 +273,23 @@ class Outbox:
         """Throw everything away and let everybody go."""
         self._closed = True
         self._entries.clear()
+        self._index = None
         self._bytes = self._urgent_bytes = 0
         self.is_overfull = False
         for lot in (self._room, self._urgent_room, self._nothing):
             lot.unpark_all()
 
-    def _uncount(self, entry: OutboxEntry) -> None:
+    def _take_out(self, entry: OutboxEntry) -> None:
+        entries = self._entries
+        del entries[entry]
+        if self._index is not None:
+            self._index.remove(entry)
+            if not entries:
+                self._index = None
+        self._holes += 1
+        if self._holes > FEW_HOLES + len(entries):
+            self._entries = dict.fromkeys(entries)
+            self._holes = 0
         size = len(entry.message.data)
         self._bytes -= size
         if entry.urgent:

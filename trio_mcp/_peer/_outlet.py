@@ -201,7 +201,9 @@ class Outlet:
     def put(self, entry: OutboxEntry) -> None:
         """Say something: at once, if nobody else seems to have anything to say; else with what they say."""
         outbox = self._outbox
-        if outbox.is_held or self._serving() + len(self.calls) > 1:
+        # What lies there already could not be written at once, and its writer is awake. To try again with each
+        # new entry would look at all the others each time.
+        if outbox.is_held or self._serving() + len(self.calls) > 1 or not outbox.is_empty:
             outbox.put(entry)
         else:
             outbox.is_held = True

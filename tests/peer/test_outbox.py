@@ -1,0 +1,180 @@
+"""What lies ready to be written: in order, open to second thoughts, and none of it dearer because there is more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import attrs
+import pytest
+from costs import costs_of
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trio_mcp._channel import Outgoing
+from trio_mcp._codec._jsonrpc import Request
+from trio_mcp._peer._exchange import Exchange, ExchangeSink
+from trio_mcp._peer._outbox import Outbox, OutboxEntry
+
+
+def exchanges(count: int) -> list[Exchange]:
+    nowhere: ExchangeSink = None  # type: ignore[assignment]  # nothing is sent
+    return [Exchange(Request(id, "tools/call", None), None, 0.0, nowhere) for id in range(count)]
+
+
+def open_outbox() -> Outbox:
+    return Outbox(1_000_000_000, lambda: None)
+
+
+def said(exchange: Exchange, number: int) -> OutboxEntry:
+    return OutboxEntry(Outgoing(b"%d" % number), exchange=exchange)
+
+
+def answered(exchange: Exchange, number: int) -> OutboxEntry:
+    return OutboxEntry(Outgoing(b"%d" % number, answers=(exchange.request.id,)), exchange=exchange)
+
+
+def contents(outbox: Outbox) -> list[bytes]:
+    return [entry.message.data for entry in outbox.first()]
+
+
+def withdraw_one_from_many(count: int) -> None:
+    """One request has said much, and is given up."""
+    outbox = open_outbox()
+    (first, second) = exchanges(2)
+    for number in range(count):
+        outbox.put(said(first, number))
+        outbox.put(said(second, number))
+    outbox.withdraw_all_of(first)
+    assert outbox.size == sum(len(b"%d" % number) for number in range(count))
+
+
+def withdraw_many(count: int) -> None:
+    """Many requests have said something, and are given up one after another, the last one first."""
+    outbox = open_outbox()
+    several = exchanges(count)
+    for exchange in several:
+        outbox.put(said(exchange, 1))
+    for exchange in reversed(several):
+        outbox.withdraw_all_of(exchange)
+    assert not outbox.size
+
+
+def withdraw_answers(count: int) -> None:
+    """Many requests are answered, and are given up before anybody has taken the answers."""
+    outbox = open_outbox()
+    for exchange in exchanges(count):
+        outbox.put(answered(exchange, 1))
+    for id in reversed(range(count)):
+        assert outbox.withdraw_answer(id)
+
+
+def withdraw_entries(count: int) -> None:
+    """Many requests of ours are given up before they are written."""
+    outbox = open_outbox()
+    entries = [OutboxEntry(Outgoing(b"request")) for _ in range(count)]
+    for entry in entries:
+        outbox.put(entry)
+    for entry in reversed(entries):
+        outbox.withdraw(entry)
+
+
+def write_in_pieces(count: int) -> None:
+    """Much is written, a buffer at a time."""
+    outbox, message = open_outbox(), Outgoing(bytes(60_000))
+    for _ in range(count):
+        outbox.put(OutboxEntry(message))
+    while first := outbox.first():
+        outbox.remove_first(len(first), has_rest=False)
+
+
+@pytest.mark.parametrize(
+    "work", [withdraw_one_from_many, withdraw_many, withdraw_answers, withdraw_entries, write_in_pieces]
+)
+def test_what_is_taken_out_costs_no_more_where_much_lies(work: Callable[[int], None]) -> None:
+    """Promise 3: a cancellation must not stop the event loop for a time that grows with what else there is."""
+    few, many = costs_of(partial(work, 250), partial(work, 4_000), times=3)
+    # Sixteen times as much: a search for each would cost 256 times as much.
+    assert many / few < 64, (few, many)
+
+
+def test_what_is_given_up_goes_and_the_rest_stays_in_order() -> None:
+    """Promise 4: nothing more is sent for what was given up, and nobody else's messages change places."""
+    outbox = open_outbox()
+    one, other = exchanges(2)
+    for number in range(0, 6, 2):
+        outbox.put(said(one, number))
+        outbox.put(said(other, number + 1))
+    outbox.withdraw_all_of(one)
+    assert contents(outbox) == [b"1", b"3", b"5"]
+    outbox.put(said(one, 6))
+    outbox.put(answered(other, 7))
+    outbox.withdraw_all_of(one)
+    assert contents(outbox) == [b"1", b"3", b"5", b"7"]
+    assert outbox.withdraw_answer(other.request.id)
+    assert contents(outbox) == []
+    assert outbox.size == 0
+
+
+@attrs.define
+class _Model:
+    """The same, by searching."""
+
+    lying: list[tuple[int, OutboxEntry]] = attrs.Factory(list)
+
+    def withdraw_all_of(self, owner: int) -> None:
+        self.lying = [(of, entry) for of, entry in self.lying if of != owner]
+
+    def withdraw_answer(self, owner: int) -> bool:
+        has_answer = any(of == owner and entry.message.answers for of, entry in self.lying)
+        if has_answer:
+            self.withdraw_all_of(owner)
+        return has_answer
+
+
+steps = st.lists(
+    st.tuples(
+        st.sampled_from(["say", "say", "answer", "withdraw all", "withdraw answer", "withdraw", "write"]),
+        st.integers(0, 3),
+    ),
+    max_size=40,
+)
+
+
+@given(steps)
+def test_it_does_what_a_search_would_do(steps: list[tuple[str, int]]) -> None:
+    """Whatever is said, answered, taken back and written, and in whatever order."""
+    outbox, model, several = open_outbox(), _Model(), exchanges(4)
+    gone: list[OutboxEntry] = []
+    is_answered = [False] * 4
+    for number, (step, owner) in enumerate(steps):
+        match step:
+            case "say" | "answer":
+                if step == "answer" and is_answered[owner]:
+                    continue
+                make = said if step == "say" else answered
+                is_answered[owner] |= step == "answer"
+                entry = make(several[owner], number)
+                outbox.put(entry)
+                model.lying.append((owner, entry))
+            case "withdraw all":
+                outbox.withdraw_all_of(several[owner])
+                model.withdraw_all_of(owner)
+            case "withdraw answer":
+                assert outbox.withdraw_answer(owner) is model.withdraw_answer(owner)
+            case "withdraw" if model.lying:
+                _, entry = model.lying.pop(owner % len(model.lying))
+                outbox.withdraw(entry)
+                gone.append(entry)
+            case "write":
+                written = [entry for _, entry in model.lying[:owner]]
+                outbox.remove_first(len(written), has_rest=False)
+                del model.lying[: len(written)]
+                gone += written
+            case _:
+                pass
+        for entry in gone:
+            outbox.withdraw(entry)  # what is not here any more cannot be taken back
+        assert outbox.first() == [entry for _, entry in model.lying]
+        assert outbox.size == sum(len(entry.message.data) for _, entry in model.lying)
+        assert outbox.is_empty is (not model.lying)
