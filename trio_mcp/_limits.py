@@ -50,7 +50,11 @@ class Limits:
         max_inbound_requests: Requests of the peer that are served at once. Further requests wait, unstarted;
             answers, cancellations and pings still get through.
         max_inbound_bytes: What the requests being served may weigh together before further ones wait.
-        max_waiting_bytes: What the waiting requests may weigh together, as they came, before reading stops.
+        max_waiting_bytes: What the waiting requests may weigh together, as they came, each with 256 bytes for
+            itself. When it is exceeded, reading pauses until there is room, but for no longer than
+            `slow_consumer_timeout`, and not at all while a question of ours is open. From then on, until at most
+            half of it is taken, reading goes on, and requests that find no room are refused with ``SERVER_BUSY``:
+            so answers, cancellations and pings get through.
         max_subscriptions: What one connection may be subscribed to: how many ``subscriptions/listen`` requests it
             has open and how many resources these name, together; and how many resources a session of the
             legacy era has subscribed to. Further subscriptions are refused. Requests that stand open like this
@@ -59,11 +63,14 @@ class Limits:
             as they came; and the URIs that a session of the legacy era has subscribed to.
         max_batch_messages: Messages in one batch, where the revision has batches. A larger one is refused whole.
         max_outbound_requests: Requests of ours without an answer. Further callers wait for their turn.
-        max_outbox_bytes: What may lie ready to be written before senders wait.
+        max_outbox_bytes: What may lie ready to be written before senders wait. When what cannot wait (answers to
+            pings, refusals, cancellations) exceeds it alone, because the peer does not read, nothing of the peer
+            is read either until it does.
         max_notifications: Notifications received and not yet handled.
         slow_consumer_timeout: How long a full notification queue holds up reading before the oldest of what
-            can be merged or dropped goes; and how long a stuck sink holds up reading a server's standard error
-            before lines are dropped.
+            can be merged or dropped goes; how long waiting requests hold it up before further ones are refused
+            (`max_waiting_bytes`); and how long a stuck sink holds up reading a server's standard error before
+            lines are dropped.
         connect_timeout: From opening the transport until both sides have agreed on a revision.
         discover_timeout: How long a server may be silent about ``server/discover`` before it counts as one of
             the legacy era. It is part of `connect_timeout`.
@@ -97,7 +104,7 @@ class Limits:
     max_message_bytes: int = _size(16 * MIB)
     max_inbound_requests: int = _size(100)
     max_inbound_bytes: int = _size(64 * MIB)
-    max_waiting_bytes: int = _size(4 * MIB)
+    max_waiting_bytes: int = _size(16 * MIB)
     max_subscriptions: int = _size(1_000)
     max_subscription_bytes: int = _size(1 * MIB)
     max_batch_messages: int = _size(1_000)

@@ -152,7 +152,7 @@ async def test_large_requests_wait_before_many_do(autojump_clock: trio.testing.M
 
 
 async def test_reading_stops_when_enough_waits(autojump_clock: trio.testing.MockClock) -> None:
-    """max_waiting_bytes: then the client's writes block, and go on when there is room; nothing is refused or lost."""
+    """max_waiting_bytes: then the client's writes block; if there is room soon, they go on, and nothing is refused or lost."""
     gate = Gate(Limits(max_inbound_requests=1, max_waiting_bytes=5_000))
     ours, theirs = memory_channel_pair()
     sent = 0
@@ -175,6 +175,105 @@ async def test_reading_stops_when_enough_waits(autojump_clock: trio.testing.Mock
                 answers += len(await ours.receive())
         assert sorted(gate.order) == list(range(100))
         await ours.aclose()
+
+
+def legacy_hello() -> dict[str, Any]:
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    return {"jsonrpc": "2.0", "id": "hello", "method": "initialize", "params": hello}
+
+
+def give_up(id: int) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}
+
+
+async def test_cancellations_reach_the_handlers_that_take_all_places_before_a_thousand_large_calls(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """max_waiting_bytes: with the limits as they are, what 1,000 calls of 6 kB weigh does not hold reading up."""
+    gate = Gate(Limits())
+    ours, theirs = memory_channel_pair()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(gate.server.serve_channel, theirs)
+        began = trio.current_time()
+        with trio.move_on_after(60):
+            for id in range(1_000):
+                message = call(id, "wait", number=id, padding="x" * 6_000)
+                await ours.send([trio_mcp.Outgoing(json.dumps(message).encode())])
+            await trio.testing.wait_all_tasks_blocked()
+            assert sorted(gate.running) == list(range(100))
+            for id in range(100):
+                await ours.send([trio_mcp.Outgoing(json.dumps(give_up(id)).encode())])
+            await trio.testing.wait_all_tasks_blocked()
+        assert sorted(gate.running) == list(range(100, 200))
+        assert trio.current_time() == began, "at once"
+        gate.gate.set()
+        answered: set[int] = set()
+        with trio.fail_after(10):
+            while len(answered) < 900:
+                answers = [json.loads(received.data) for received in await ours.receive()]  # type: ignore[union-attr]
+                assert all("result" in answer for answer in answers)
+                answered |= {answer["id"] for answer in answers}
+        assert answered == set(range(100, 1_000))
+        await ours.aclose()
+
+
+async def test_cancellations_get_through_when_the_requests_that_wait_weigh_too_much(
+    autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """max_waiting_bytes, slow_consumer_timeout: reading pauses, but not for ever; then what has no room is refused."""
+    limits = Limits(max_inbound_requests=2, max_waiting_bytes=5_000)
+    gate, channel = Gate(limits), ScriptedChannel()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(gate.server.serve_channel, channel)
+        channel.say(*(call(id, "wait", number=id) for id in range(40)), give_up(0), give_up(1))
+        await trio.testing.wait_all_tasks_blocked()
+        assert (sorted(gate.running), channel.sent) == ([0, 1], []), "reading has paused"
+        await trio.sleep(limits.slow_consumer_timeout + 0.1)
+        await trio.testing.wait_all_tasks_blocked()
+        assert sorted(gate.running) == [2, 3], "the cancellations got through"
+        refused = {message["id"] for message in channel.sent}
+        assert all("max_waiting_bytes" in message["error"]["message"] for message in channel.sent)
+        assert refused == set(range(40 - len(refused), 40)), "the last ones, in order"
+        assert 20 < len(refused) < 36
+        assert [record.levelname for record in caplog.records] == ["WARNING"]
+        gate.gate.set()
+        await trio.testing.wait_all_tasks_blocked()
+        answered = {message["id"] for message in channel.sent} - refused
+        assert answered == set(range(2, 40 - len(refused))), "everything is answered that was not given up"
+        channel.hang_up()
+
+
+async def test_reading_pauses_anew_only_when_half_of_what_waited_is_served(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """max_waiting_bytes: a client that goes on like this does not make each further message wait."""
+    limits = Limits(max_inbound_requests=1, max_waiting_bytes=5_000)
+    gate, channel = Gate(limits), ScriptedChannel()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(gate.server.serve_channel, channel)
+        channel.say(*(call(id, "wait", number=id) for id in range(20)))
+        await trio.sleep(limits.slow_consumer_timeout + 0.1)
+        assert channel.sent, "some are refused"
+        refused = len(channel.sent)
+        waiting = 20 - refused - 1
+        for number in range(2):
+            channel.say(give_up(number))
+            await trio.testing.wait_all_tasks_blocked()
+            # Room for one, and then for none: refused at once.
+            channel.say(*(call(100 + 10 * number + more, "wait", number=99) for more in range(2)))
+            await trio.testing.wait_all_tasks_blocked()
+            assert len(channel.sent) == refused + number + 1
+        for number in range(2, waiting // 2 + 4):
+            channel.say(give_up(number))
+        await trio.testing.wait_all_tasks_blocked()
+        sent = len(channel.sent)
+        channel.say(*(call(200 + more, "wait", number=99) for more in range(20)))
+        await trio.testing.wait_all_tasks_blocked()
+        assert len(channel.sent) == sent, "there was room again, and so reading pauses before it refuses"
+        await trio.sleep(limits.slow_consumer_timeout + 0.1)
+        assert len(channel.sent) > sent
+        channel.hang_up()
+        nursery.cancel_scope.cancel()
 
 
 async def test_a_message_that_is_too_large_is_not_sent(autojump_clock: trio.testing.MockClock) -> None:

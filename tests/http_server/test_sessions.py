@@ -303,6 +303,36 @@ async def test_what_ends_a_request_needs_no_place_among_them(limit: str, autojum
         assert (await session.send(call("add", 4, a=1, b=1))).status == 200
 
 
+async def test_cancellations_reach_a_session_in_which_too_much_waits(autojump_clock: object) -> None:
+    """max_waiting_bytes: their POSTs are held up for a moment, not until the handlers that they cancel are done."""
+    log: list[str] = []
+    limits = Limits(max_inbound_requests=2, max_waiting_bytes=1_000)
+    async with open_raw(make_server(log, limits=limits)) as raw:
+        session = await begin(raw)
+        answers: list[Answer] = []
+
+        async def ask(message: dict[str, Any]) -> None:
+            answers.append(await session.send(message))
+
+        with trio.fail_after(60):
+            async with trio.open_nursery() as nursery:
+                for id in (1, 2):
+                    nursery.start_soon(ask, call("hang", id))
+                await trio.testing.wait_all_tasks_blocked()
+                for id in range(10, 18):
+                    nursery.start_soon(ask, call("add", id, a=1, b=2))
+                await trio.testing.wait_all_tasks_blocked()
+                assert (log, answers) == (["began", "began"], [])
+                for id in (1, 2):
+                    assert await session.note("notifications/cancelled", requestId=id) == 202
+        assert log == ["began", "began", "ended", "ended"]
+        bodies = [answer.message for answer in answers if answer.status == 200]
+        assert len(bodies) == 8
+        refused = [body["error"]["message"] for body in bodies if "error" in body]
+        assert 0 < len(refused) < 8
+        assert all("max_waiting_bytes" in problem for problem in refused)
+
+
 async def test_what_belongs_to_nothing_goes_to_the_get(autojump_clock: object) -> None:
     """ "Listening for Messages from the Server"; what was said before the stream opened is not lost."""
     server = make_server()

@@ -44,12 +44,12 @@ class InboundTable(Generic[_R, _W]):
     Args:
         max_running: How many may run at once.
         max_running_bytes: What the running ones may weigh together, as they came.
-        max_waiting_bytes: What the waiting ones may weigh together before `is_overfull` asks to stop reading.
+        max_waiting_bytes: What the waiting ones may weigh together before it `is_overfull`.
         max_standing: How much may stand at once, in places; a request may take more than one.
         max_standing_bytes: What the standing ones may weigh together, as they came.
 
     Attributes:
-        is_overfull: Whether so much waits that no more should be read.
+        is_overfull: Whether so much waits that no more should.
     """
 
     def __init__(
@@ -95,6 +95,11 @@ class InboundTable(Generic[_R, _W]):
     def has_waiting(self) -> bool:
         """Whether a request waits for a place."""
         return bool(self._waiting)
+
+    @property
+    def is_relieved(self) -> bool:
+        """Whether what waits takes at most half of the room that it may."""
+        return self._waiting_bytes * 2 <= self._max_waiting_bytes
 
     def admit(self, id: RequestId) -> Admission:
         """Decide about a request that has come. Follow with `run` or `wait`, with no checkpoint between."""

@@ -114,6 +114,7 @@ class Exchanges:
         self._changed = changed
         self._refusal: RequestError | None = None
         self._starts_waiting = True
+        self._lagging = False
 
     @property
     def running(self) -> int:
@@ -132,13 +133,27 @@ class Exchanges:
 
     @property
     def must_wait(self) -> bool:
-        """Whether reading should pause: enough waits here, and nothing that is read could help."""
-        return self._table.is_overfull and not len(self._calls)
+        """Whether reading should pause with `wait_room`: enough waits here, and no question of ours is open."""
+        return self._table.is_overfull and not self._lagging and not len(self._calls)
 
     async def wait_room(self) -> None:
-        """Wait until reading may go on. Does not checkpoint if it may."""
-        while self.must_wait:
-            await self._changed.park()
+        """Wait until there is room, or until waiting for it has become unreasonable.
+
+        What lies behind may be the cancellations of those that take the places. So reading goes on after a while,
+        and until at most half of the room is taken it does not pause again: requests that find none are refused.
+        """
+        with trio.move_on_after(self._limits.slow_consumer_timeout):
+            while self.must_wait:
+                await self._changed.park()
+            return
+        self._lagging = True
+        _log.warning(
+            "%d requests wait while %d are being served, and weigh more than %d bytes (max_waiting_bytes); "
+            "further ones are refused",
+            self.waiting,
+            self.running,
+            self._limits.max_waiting_bytes,
+        )
 
     def receive(self, request: Request, arrival: Arrival, scope: trio.CancelScope | None) -> Ready | None:
         """Take a request. Never waits.
@@ -230,8 +245,8 @@ class Exchanges:
 
     def _put_off(self, request: Request, arrival: Arrival) -> None:
         """Keep a request as it came until there is room; decoded it would weigh ten times as much."""
-        if self._table.is_overfull and len(self._calls):
-            # Reading goes on, because the requests being served may wait for an answer that lies behind.
+        if self._table.is_overfull:
+            # Reading goes on, for what the requests being served may wait for, or what cancels them, lies behind.
             raise RequestError(
                 SERVER_BUSY,
                 f"{self.running} requests are being served (max_inbound_requests) and those that wait exceed "
@@ -254,6 +269,11 @@ class Exchanges:
             else:
                 if ready is not None:
                     self.start(ready)
+        self._room_has_changed()
+
+    def _room_has_changed(self) -> None:
+        if self._lagging and self._table.is_relieved:
+            self._lagging = False
         self._changed.unpark_all()
 
     async def _run(self, ready: Ready) -> None:
@@ -327,7 +347,7 @@ class Exchanges:
             return False
         if waiting.batch is not None:
             waiting.batch.skip()
-        self._changed.unpark_all()
+        self._room_has_changed()
         return True
 
     def refuse_new(self, error: RequestError) -> None:
@@ -362,4 +382,4 @@ class Exchanges:
         for id, arrival in self._table.forget_waiting():
             if error is not None:
                 self._send(id, encode_error(id, error), arrival)
-        self._changed.unpark_all()
+        self._room_has_changed()
