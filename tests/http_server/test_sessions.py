@@ -731,6 +731,37 @@ async def test_the_transport_of_2024(autojump_clock: object) -> None:
         assert (await raw.send(call("add", a=1, b=1), path=path)).status == 404
 
 
+async def test_a_session_of_2024_belongs_to_who_began_it() -> None:
+    """security_best_practices, "Session Hijacking": the URL that the stream names lets nobody else in."""
+    log: list[str] = []
+
+    async def who(request: Any) -> str | None:
+        user: str | None = request.headers.get("x-user")
+        return user
+
+    async with open_raw(make_server(log), HttpServerSettings(sse=True), authenticate=who) as raw:
+        headers = {"Accept": "text/event-stream", "X-User": "ann"}
+        async with raw.open(None, headers, method="GET", path="/sse") as response:
+            events = Events(response)
+            endpoint = await events.next()
+            assert endpoint is not None
+            path = endpoint.data.decode()
+
+            async def post(message: Any, user: str | None) -> int:
+                return (await raw.send(message, {"X-User": user}, path=path)).status
+
+            for user in ("bob", None):
+                assert await post(initialize("2024-11-05"), user) == 404
+            assert await post(initialize("2024-11-05"), "ann") == 202
+            assert (await events.message())["result"]["protocolVersion"] == "2024-11-05", "the only one"
+            for user in ("bob", None):
+                assert await post(call("hang", 1), user) == 404
+            await trio.testing.wait_all_tasks_blocked()
+            assert not log, "nothing of theirs is served"
+            assert await post(call("add", 2, a=1, b=2), "ann") == 202
+            assert (await events.message())["id"] == 2
+
+
 async def test_the_transport_of_2024_is_off_by_default() -> None:
     """It is deprecated."""
     async with open_raw(make_server()) as raw:
