@@ -14,6 +14,7 @@ from wires import answer
 
 from trio_mcp import (
     CallNext,
+    ConnectionLost,
     Encoded,
     LocalProtocolError,
     Message,
@@ -301,6 +302,97 @@ async def test_each_request_of_a_batch_passes_and_what_is_left_goes_out_as_one()
     batches = [frame for frame in frames if frame.startswith(b"[")]
     assert len(batches) == 1
     assert len(server.requests("x/twice")) == 2
+
+
+@pytest.mark.parametrize("places", [1, 2, 5])
+async def test_a_batch_goes_through_middleware_that_lets_few_in_at_a_time(
+    places: int, autojump_clock: trio.testing.MockClock
+) -> None:
+    """The second comes in when the first has its answer; so the first cannot wait for the second."""
+    limiter = trio.Semaphore(places)
+    batches: list[int] = []
+
+    async def few_at_a_time(message: Message, call_next: CallNext) -> Mapping[str, Any] | None:
+        if message.method != "x/y":
+            return await call_next(message)
+        async with limiter:
+            return await call_next(message)
+
+    def count(direction: str, data: bytes) -> None:
+        if direction == "sent" and data.startswith(b"["):
+            batches.append(data.count(b'"x/y"'))
+
+    server = ScriptedServer(BATCHING, {"x/y": lambda message: {"n": message["params"]["n"]}})
+    async with open_client(server, revision=BATCHING, middleware=[few_at_a_time], on_frame=count) as client:
+        with trio.fail_after(5):
+            results = await client.request_many([("x/y", {"n": n}) for n in range(5)], batch=True)
+    assert results == [{"n": n} for n in range(5)]
+    assert sum(batches) == 5
+    assert max(batches) == places
+    assert places < 5 or batches == [5]
+    assert limiter.value == places
+
+
+async def test_a_batch_waits_for_requests_that_are_only_busy_in_middleware() -> None:
+    """Checkpoints on their way do not tear it apart."""
+    batches: list[int] = []
+
+    async def busy(message: Message, call_next: CallNext) -> Mapping[str, Any] | None:
+        for _ in range(10 * (message.params or {}).get("n", 0)):
+            await trio.lowlevel.checkpoint()
+        return await call_next(message)
+
+    def count(direction: str, data: bytes) -> None:
+        if direction == "sent" and data.startswith(b"["):
+            batches.append(data.count(b'"x/y"'))
+
+    server = ScriptedServer(BATCHING, {"x/y": {}})
+    async with open_client(server, revision=BATCHING, middleware=[busy], on_frame=count) as client:
+        await client.request_many([("x/y", {"n": n}) for n in range(5)], batch=True)
+    assert batches == [5]
+
+
+async def test_what_cancels_a_batch_ends_all_that_has_become_of_it(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Promise 1, for each of the requests that were written, however many batches they came to be."""
+    limiter = trio.Semaphore(2)
+
+    async def two_at_a_time(message: Message, call_next: CallNext) -> Mapping[str, Any] | None:
+        if message.method != "x/hang":
+            return await call_next(message)
+        async with limiter:
+            return await call_next(message)
+
+    server = ScriptedServer(BATCHING)
+    server.script["x/hang"] = lambda _: None
+    async with open_client(server, revision=BATCHING, middleware=[two_at_a_time]) as client:
+        with trio.move_on_after(1) as scope:
+            await client.request_many([("x/hang", None)] * 5, batch=True)
+        await trio.testing.wait_all_tasks_blocked()
+        assert scope.cancelled_caught
+        asked = [message["id"] for message in server.requests("x/hang")]
+        cancelled = [message for message in server.sent if message.get("method") == "notifications/cancelled"]
+        given_up = [message["params"]["requestId"] for message in cancelled]
+        assert len(asked) == 2
+        assert sorted(given_up) == sorted(asked)
+        assert client.statistics().calls == 0
+
+
+async def test_what_ends_the_connection_comes_once_out_of_a_batch_that_has_become_several(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Promise 8: as itself, not in a group."""
+
+    async def by_and_by(message: Message, call_next: CallNext) -> Mapping[str, Any] | None:
+        await trio.sleep((message.params or {}).get("n", 0))
+        return await call_next(message)
+
+    server = ScriptedServer(BATCHING)
+    server.script["x/hang"] = lambda message: server.hang_up() if message["params"]["n"] == 3 else None
+    async with open_client(server, revision=BATCHING, middleware=[by_and_by]) as client:
+        with pytest.raises(ConnectionLost, match="closed the connection"):
+            await client.request_many([("x/hang", {"n": n}) for n in range(4)], batch=True)
 
 
 async def test_a_batch_of_the_server_is_answered_as_one() -> None:

@@ -145,7 +145,8 @@ class LowLevelClient:
         Args:
             requests: Methods and parameters, as for `request`.
             batch: Send them as one JSON-RPC batch. Only 2025-03-26 has batches, and most servers that speak it
-                never answer one, so put a deadline around it.
+                never answer one, so put a deadline around it. Where middleware keeps some of the requests
+                back while others are through, those go out as a batch, and the rest as further ones.
 
         Returns:
             For each request, in order, its result or the error that answers it.

@@ -7,7 +7,7 @@ must not wait for anybody, and ``notifications/progress``, which goes to the cal
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
-from typing import Any, final
+from typing import Any, Final, final
 
 import attrs
 import trio
@@ -17,11 +17,16 @@ from .._codec import _json
 from .._codec._jsonrpc import Encoded, Notification, Request
 from .._errors import RequestError
 from .._groups import open_hidden_nursery
+from .._parking_lot import LightParkingLot
 from ._dispatcher import Dispatcher
 from ._exchange import Answer, Exchange, Handler, Standing
 from ._middleware import Message, Middleware, compose
 
 __all__ = ["InterposedDispatcher", "interpose", "interpose_batch", "notification"]
+
+TURNS_TO_COME_THROUGH: Final = 16
+"""For how many turns of the event loop a batch waits for a request that is still in middleware. Whoever only goes
+from one checkpoint to the next is through by then; whoever waits for something may wait for an answer to the batch."""
 
 
 async def interpose(
@@ -56,30 +61,35 @@ async def interpose_batch(
 ) -> list[dict[str, Any] | RequestError]:
     """Send a batch of ours through middleware, each request on its own way, and what comes through as one batch.
 
+    A request that middleware keeps may wait for whatever it likes, also for the answer to one that is through: a
+    lock that lets one in at a time does. So those that are through do not wait for others that do not move. They
+    go out as a batch, and what comes through later as further ones.
+
     Args:
         middleware: What the requests go through; the first is the outermost.
         requests: Methods and parameters.
-        send_batch: Sends what has come through when all have, or were answered before.
+        send_batch: Sends what has come through.
         send: Sends a request that middleware hands on a second time, alone.
     """
     outcomes: list[dict[str, Any] | RequestError] = [{} for _ in requests]
-    through: dict[int, tuple[str, Mapping[str, Any] | None]] = {}
     answers: dict[int, dict[str, Any] | RequestError] = {}
     still_out = set(range(len(requests)))
-    all_in, answered = trio.Event(), trio.Event()
+    through: dict[int, tuple[str, Mapping[str, Any] | None]] = {}
+    answered = trio.Event()  # for those in `through`
+    someone_came = LightParkingLot()
+    has_failed = False
 
     def come_in(index: int) -> None:
         still_out.discard(index)
-        if not still_out:
-            all_in.set()
+        someone_came.unpark()
 
     async def ask(index: int, method: str, params: Mapping[str, Any] | None) -> None:
         async def innermost(message: Message) -> Mapping[str, Any] | None:
             if index not in still_out:
                 return await send(message)
-            through[index] = message.method, message.params
+            through[index], mine = (message.method, message.params), answered
             come_in(index)
-            await answered.wait()
+            await mine.wait()
             if isinstance(answer := answers[index], RequestError):
                 raise answer
             return answer
@@ -90,13 +100,39 @@ async def interpose_batch(
             outcomes[index] = error
         come_in(index)
 
+    async def wait_through() -> None:
+        """Wait until all requests are through, or some are and no other has moved for a while."""
+        turns = 0
+        while still_out and turns < TURNS_TO_COME_THROUGH:
+            count = len(still_out)
+            if through:
+                await trio.lowlevel.checkpoint()
+                turns = turns + 1 if len(still_out) == count else 0
+            else:
+                await someone_came.park()
+
+    async def ask_together(
+        these: Mapping[int, tuple[str, Mapping[str, Any] | None]], answered: trio.Event
+    ) -> None:
+        nonlocal has_failed
+        try:
+            answers.update(zip(these, await send_batch(list(these.values())), strict=True))
+        except Exception:
+            if has_failed:
+                return  # what ends all of them is raised once
+            has_failed = True
+            raise
+        answered.set()
+
     async with open_hidden_nursery() as nursery:
         for index, (method, params) in enumerate(requests):
             nursery.start_soon(ask, index, method, params)
-        await all_in.wait()
-        if through:
-            answers.update(zip(through, await send_batch(list(through.values())), strict=True))
-        answered.set()
+        while still_out:
+            await wait_through()
+            these, through = through, {}
+            if these:
+                nursery.start_soon(ask_together, these, answered)
+                answered = trio.Event()
     return outcomes
 
 
