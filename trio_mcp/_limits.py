@@ -60,8 +60,9 @@ class Limits:
         max_batch_messages: Messages in one batch, where the revision has batches. A larger one is refused whole.
         max_outbound_requests: Requests of ours without an answer. Further callers wait for their turn.
         max_outbox_bytes: What may lie ready to be written before senders wait.
-        max_notifications: Notifications received and not yet handled.
-        slow_consumer_timeout: How long a full notification queue holds up reading before the oldest of what
+        max_notifications: Notifications received and not yet handled: of the progress of each call that wants it,
+            and of all others together.
+        slow_consumer_timeout: How long a full line of notifications holds up reading before the oldest of what
             can be merged or dropped goes; and how long a stuck sink holds up reading a server's standard error
             before lines are dropped.
         connect_timeout: From opening the transport until both sides have agreed on a revision.
