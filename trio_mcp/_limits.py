@@ -66,8 +66,9 @@ class Limits:
         max_outbox_bytes: What may lie ready to be written before senders wait. When what cannot wait (answers to
             pings, refusals, cancellations) exceeds it alone, because the peer does not read, nothing of the peer
             is read either until it does.
-        max_notifications: Notifications received and not yet handled.
-        slow_consumer_timeout: How long a full notification queue holds up reading before the oldest of what
+        max_notifications: Notifications received and not yet handled: of the progress of each call that wants it,
+            and of all others together.
+        slow_consumer_timeout: How long a full line of notifications holds up reading before the oldest of what
             can be merged or dropped goes; how long waiting requests hold it up before further ones are refused
             (`max_waiting_bytes`); and how long a stuck sink holds up reading a server's standard error before
             lines are dropped.

@@ -289,7 +289,7 @@ async def test_when_the_server_dies_everybody_learns_it(
 async def test_progress_callbacks_run_one_at_a_time_and_before_the_call_returns(
     speaks: str, autojump_clock: trio.testing.MockClock
 ) -> None:
-    """Promise 9: two calls on two streams, slow callbacks, no overlap, nothing missing when they return."""
+    """Promise 9: two calls on two streams, slow callbacks, one after the other for each, nothing missing at the end."""
     server = HttpServer(speaks)
 
     async def count(call: HttpCall) -> None:
@@ -309,15 +309,15 @@ async def test_progress_callbacks_run_one_at_a_time_and_before_the_call_returns(
             await call.end()
 
     server.handlers["x/count"] = count
-    running = 0
 
     async def call(client: Client) -> None:
+        running = 0
         seen: list[float] = []
 
         async def on_progress(progress: Progress) -> None:
             nonlocal running
             running += 1
-            assert running == 1, "two callbacks of one connection at once"
+            assert running == 1, "two callbacks of one call at once"
             await trio.sleep(0.3)
             seen.append(progress.progress)
             running -= 1

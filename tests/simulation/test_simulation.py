@@ -64,7 +64,6 @@ class World:
         self.calls: list[Call] = []
         self.running = 0
         self.most_running = 0
-        self.callbacks_running = 0
         self.running_at_the_end = 0
         self.left_by_force = False
         self.wire.server_end.on_end = self.note_the_end
@@ -125,16 +124,19 @@ class World:
         await trio.sleep(self.rng.choice([0, 0, 0.2, 1, 4]))
         gives_up = self.rng.choice(["never", "never", "deadline", "cancel", "callback"])
 
+        callbacks_running = 0
+
         async def on_progress(progress: Progress) -> None:
-            self.callbacks_running += 1
-            assert self.callbacks_running == 1, "promise 9: callbacks overlap"
+            nonlocal callbacks_running
+            callbacks_running += 1
+            assert callbacks_running == 1, "promise 9: callbacks of one call overlap"
             try:
                 call.progress.append(progress.progress)
                 await trio.sleep(self.rng.choice([0, 0, 0.02]))
                 if gives_up == "callback":
                     raise OfTheCaller
             finally:
-                self.callbacks_running -= 1
+                callbacks_running -= 1
 
         with trio.CancelScope() as scope:
             if gives_up == "deadline":

@@ -15,6 +15,9 @@ from ._event_store import StoredEvent
 
 __all__ = ["SqliteEventStore", "open_sqlite_event_store"]
 
+CLOSE_SECONDS: Final = 5.0
+"""How long closing the file may take at most; SQLite waits as long for a lock by itself."""
+
 _T = TypeVar("_T")
 
 _SCHEMA: Final = """
@@ -87,7 +90,16 @@ class SqliteEventStore:
             with self._lock:
                 return work(self._database)
 
-        return await trio.to_thread.run_sync(locked, limiter=self._limiter)
+        # Abandoned, it is done all the same, or not at all; and a disk that hangs holds up no end of a session.
+        return await trio.to_thread.run_sync(locked, abandon_on_cancel=True, limiter=self._limiter)
+
+    async def _close(self) -> None:
+        def close() -> None:
+            with self._lock:
+                self._database.close()
+
+        with trio.move_on_after(CLOSE_SECONDS, shield=True):
+            await trio.to_thread.run_sync(close, abandon_on_cancel=True)
 
 
 @asynccontextmanager
@@ -125,8 +137,8 @@ async def open_sqlite_event_store(
         return database
 
     database = await trio.to_thread.run_sync(connect)
+    store = SqliteEventStore(database, max_session_events)
     try:
-        yield SqliteEventStore(database, max_session_events)
+        yield store
     finally:
-        with trio.CancelScope(shield=True):  # closing a file
-            await trio.to_thread.run_sync(database.close)
+        await store._close()  # noqa: SLF001, ASYNC102 - its owner; shields itself, and is bounded

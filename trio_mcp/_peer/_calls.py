@@ -25,7 +25,6 @@ from .._limits import Limits
 from .._parking_lot import LightParkingLot
 from .._revisions import PROGRESS_TOKEN_KEY, TIMEOUT_KEY
 from ._call import Call
-from ._delivery import current_delivery
 from ._exchange import OnProgress
 from ._outbox import Outbox, OutboxEntry
 from ._silence import current_silence_scope, granted_deadline
@@ -156,13 +155,7 @@ class Calls:
     def _open(
         self, method: str, params: Mapping[str, Any] | None, on_progress: OnProgress | None
     ) -> tuple[Call, bytes]:
-        call = Call(
-            self._table.open(method),
-            self,
-            within=current_delivery(),
-            on_progress=on_progress,
-            silence=current_silence_scope(),
-        )
+        call = Call(self._table.open(method), on_progress=on_progress, silence=current_silence_scope())
         self._calls[call.request.id] = call
         self._changed.unpark_all()
         try:
@@ -213,7 +206,7 @@ class Calls:
         """Nobody waits for the call any more, however it ended."""
         self._table.give_up(call.request)
         self._calls.pop(call.request.id, None)
-        call.end()
+        call.forget_progress()
         self._wake_next()
 
     def mark_written(self, entry: OutboxEntry) -> None:
@@ -281,9 +274,10 @@ class Calls:
             if not call.request.is_settled:
                 self._give_up(call, "the connection is being closed")
                 call.request.error = make_error()
-            elif call.undelivered > 0:
+            elif call.is_behind:
                 call.request.error = make_error()  # answered, but not everything before the answer was handled
-            call.forget_all()
+            call.forget_progress()
+            call.wake()
         self._calls.clear()
         self._turn.unpark_all()
         self._batch_turn.unpark_all()

@@ -113,6 +113,7 @@ class Exchanges:
         )
         self._changed = changed
         self._refusal: RequestError | None = None
+        self._is_over = False
         self._starts_waiting = True
         self._lagging = False
 
@@ -167,6 +168,8 @@ class Exchanges:
             What the caller is to serve, or to `start`, before it takes anything else; `None` if there is nothing
             left to be done.
         """
+        if self._is_over:
+            return None
         if arrival.batch is not None:
             arrival.batch.expect()
         try:
@@ -372,7 +375,8 @@ class Exchanges:
             exchange.stop(reason)
 
     def give_up(self, reason: str) -> None:
-        """Cancel everything that is being served, and answer nothing: nobody can hear it."""
+        """Cancel everything that is being served, begin no more, and answer nothing: nobody can hear it."""
+        self._is_over = True
         self._drop_waiting(None)
         for exchange in self._table.all_running():
             exchange.give_up(reason)

@@ -138,8 +138,7 @@ class Intake:
         """Wait until more may be taken. Does not checkpoint if it may."""
         if self._is_held_up:
             await self._notices.wait_begun()
-            if self._notices.must_wait:
-                await self._notices.wait_room()
+            await self._notices.wait_room()
             self._is_held_up = False
         if self._exchanges.must_wait:
             await self._exchanges.wait_room()
@@ -244,7 +243,8 @@ class Intake:
         """Whether notifications that came before a message keep it back: too many of them, or it is a request."""
         if "id" in value:
             return self._notices.is_waking and "method" in value
-        return value.get("method") != "notifications/cancelled" and self._notices.must_wait
+        method = value.get("method")
+        return method != "notifications/cancelled" and self._notices.must_wait(method, value.get("params"))
 
     def _take_failure(self, value: Any, failure: McpError) -> None:
         """There is no answer of the other side: whoever waits for it learns why."""

@@ -1,22 +1,28 @@
-"""Delivers the notifications of one connection, one at a time and in wire order."""
+"""What becomes of the notifications of one connection.
+
+    progress        ──> the call that wants it, whose task handles it: one after another, in wire order
+    everything else ──> one queue, one task: one at a time, in wire order
+
+So what is slow holds up its own kind alone. What waits too long in one of these lines holds up reading, for once.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable, Mapping
-from typing import Any, Final, TypeGuard, final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Literal, TypeAlias, TypeGuard, final
 
 import attrs
 import trio
 
 from .._channel import Origin
+from .._codec import _json
 from .._codec._jsonrpc import Notification
 from .._core._notices import NoticeQueue
 from .._limits import Limits
 from .._parking_lot import LightParkingLot
 from ._call import Call
 from ._calls import Calls
-from ._delivery import delivering
 from ._dispatcher import Dispatcher
 from ._exchange import Progress
 
@@ -24,34 +30,31 @@ __all__ = ["Notices"]
 
 _log: Final = logging.getLogger("trio_mcp.peer")
 
-
-@final
-@attrs.define
-class _CallProgress:
-    call: Call
-    progress: Progress
+PROGRESS: Final = "notifications/progress"
+OTHERS: Final = "others"
+_Line: TypeAlias = Call | Literal["others"]
 
 
 @final
 @attrs.define
-class _Other:
+class _Notice:
     notification: Notification
     origin: Origin | None
 
 
 @final
 class Notices:
-    """A bounded queue of notifications and the one task that empties it.
+    """Bounded lines of notifications: one for each call that wants progress, and one for all others.
 
-    A handler that is slow makes the queue grow, and a full queue holds up reading, but only for
-    `Limits.slow_consumer_timeout`: a slow handler must not keep answers from their callers, least of all from
-    itself. From then on, until the queue is half empty, the notifications that are missed least make room for
-    new ones, and are counted.
+    A handler that is slow makes its line grow, and a full line holds up reading when more comes for it, but only
+    for `Limits.slow_consumer_timeout`: a slow handler must not keep answers from their callers, least of all from
+    itself. From then on, until that line is half empty or its call is over, nothing holds up reading: in every
+    line that is full, the notifications that are missed least make room for new ones, and are counted.
 
     Args:
         calls: Knows which call a progress token belongs to.
         dispatcher: Handles everything but progress.
-        limits: How long the queue may be, and how long it may hold up reading.
+        limits: How long a line may be, and how long it may hold up reading.
         wake: Called when something is offered, if the task ends when it has emptied the queue.
 
     Attributes:
@@ -70,20 +73,36 @@ class Notices:
         self._calls = calls
         self._dispatcher = dispatcher
         self._limits = limits
-        self._queue: NoticeQueue[_CallProgress | _Other] = NoticeQueue(limits.max_notifications)
+        self._queue: NoticeQueue[_Notice] = NoticeQueue(limits.max_notifications)
         self._something = LightParkingLot() if wake is None else None
         self._wake = wake
         self._room = LightParkingLot()
         self._delivered = LightParkingLot()
         self._is_delivering = False
-        self._lagging = False
+        self._full: set[Call] = set()  # those whose line was full, and is not half empty yet
+        self._awaited: _Line | None = None  # the one that reading waits for
+        self._lagging: set[_Line] = set()  # those for which it has waited long enough
         self.is_waking = False
         self.dropped = 0
 
-    @property
-    def must_wait(self) -> bool:
-        """Whether reading should be held up with `wait_room` before the next notification is offered."""
-        return self._queue.is_full and not self._lagging
+    def must_wait(self, method: object, params: object) -> bool:
+        """Whether reading should be held up with `wait_room` before a notification is offered.
+
+        Args:
+            method: Its method, as it came.
+            params: Its parameters, as they came.
+        """
+        if self._lagging:
+            return False
+        if method != PROGRESS:
+            self._awaited = OTHERS if self._queue.is_full else None
+        elif self._full:
+            call = self._calls.find(params.get("progressToken") if _json.is_object(params) else None)
+            self._awaited = call if call is not None and self._is_full(call) else None
+        return self._awaited is not None
+
+    def _is_full(self, line: _Line) -> bool:
+        return line.waiting >= self._limits.max_notifications if isinstance(line, Call) else self._queue.is_full
 
     async def wait_begun(self) -> None:
         """Wait until the handling of what was offered has begun."""
@@ -97,24 +116,40 @@ class Notices:
             await self._delivered.park()
 
     async def wait_room(self) -> None:
-        """Wait until there is room, or until waiting for it has become unreasonable."""
-        with trio.move_on_after(self._limits.slow_consumer_timeout):
-            while self._queue.is_full:
-                await self._room.park()
+        """Wait until there is room for what `must_wait` was asked about, or until that has become unreasonable.
+
+        Does not checkpoint if there is.
+        """
+        line = self._awaited
+        if line is None:
             return
-        self._lagging = True
+        with trio.move_on_after(self._limits.slow_consumer_timeout):
+            while self._is_full(line):
+                await self._room.park()
+            self._awaited = None
+            return
+        self._awaited = None
+        self._lagging.add(line)
         _log.warning(
-            "notifications come faster than they are handled; %d are waiting (max_notifications), "
+            "%s faster than they are handled; %d are waiting (max_notifications), "
             "so progress and log messages are dropped, oldest first",
-            len(self._queue),
+            f"progress notifications of {line.request.method} come"
+            if isinstance(line, Call)
+            else "notifications come",
+            self._limits.max_notifications,
         )
 
     def offer(self, notification: Notification, origin: Origin | None) -> None:
         """Take a notification for delivery. Never waits."""
-        if notification.method == "notifications/progress":
+        if notification.method == PROGRESS:
             self._offer_progress(notification.params or {})
-        else:
-            self._push(self._dispatcher.notice_key(notification), _Other(notification, origin))
+            return
+        if self._queue.is_full:
+            self._queue.drop()
+            self.dropped += 1
+        self._queue.push(self._dispatcher.notice_key(notification), _Notice(notification, origin))
+        if self._wake_up():
+            self.is_waking = True
 
     def _offer_progress(self, params: Mapping[str, Any]) -> None:
         call = self._calls.find(params.get("progressToken"))
@@ -129,21 +164,21 @@ class Notices:
             call.silence.push()
         if call.on_progress is None:
             return
-        if call.is_held_up:
-            self.dropped += call.hand_over_now(progress, self._limits.max_notifications)
-        else:
-            call.undelivered += 1
-            self._push(None, _CallProgress(call, progress))
-
-    def _push(self, key: Hashable | None, notice: _CallProgress | _Other) -> None:
-        if self._queue.is_full:
-            dropped = self._queue.drop()
+        if call in self._full and self._is_full(call):
+            call.drop_oldest()
             self.dropped += 1
-            if isinstance(dropped, _CallProgress):
-                dropped.call.forget_one()
-        self._queue.push(key, notice)
-        if self._wake_up():
-            self.is_waking = True
+        call.hand_over(progress)
+        if call.waiting == self._limits.max_notifications:
+            self._full.add(call)
+            call.on_room = self._look_at
+
+    def _look_at(self, call: Call) -> None:
+        """The line of a call that was full has become shorter."""
+        if call.waiting * 2 <= self._limits.max_notifications:
+            self._full.discard(call)
+            self._lagging.discard(call)
+            call.on_room = None
+        self._room.unpark_all()
 
     def _wake_up(self) -> bool:
         """Let the task that delivers look what there is. Returns whether it has not begun to."""
@@ -152,43 +187,31 @@ class Notices:
         return self._something is not None and self._something.unpark()
 
     async def deliver(self) -> None:
-        """Hand each notification on and wait until it is handled: for ever, or until there is none left."""
+        """Handle one notification after another but progress: for ever, or until there is none left."""
         while True:
             self.is_waking = False
             self._is_delivering = self._queue.first is not None
-            match self._queue.first:
-                case None:
-                    self._delivered.unpark_all()
-                    if self._something is None:
-                        return
-                    await self._something.park()
-                case _CallProgress(call=call):
-                    await call.hand_over(self._pop_progress_of(call))
-                case _Other(notification=notification, origin=origin):
-                    self._pop()
-                    await self._handle(notification, origin)
+            if self._queue.first is None:
+                self._delivered.unpark_all()
+                if self._something is None:
+                    return
+                await self._something.park()
+            else:
+                await self._handle(self._pop())
 
-    def _pop_progress_of(self, call: Call) -> list[Progress]:
-        """Take the progress of one call as far as nothing else lies between; it crosses to the caller at once."""
-        progress: list[Progress] = []
-        while isinstance(first := self._queue.first, _CallProgress) and first.call is call:
-            progress.append(first.progress)
-            self._pop()
-        return progress
-
-    def _pop(self) -> None:
-        self._queue.pop()
+    def _pop(self) -> _Notice:
+        notice = self._queue.pop()
         if len(self._queue) * 2 <= self._limits.max_notifications:
-            self._lagging = False
-        self._room.unpark()
+            self._lagging.discard(OTHERS)
+        self._room.unpark_all()
+        return notice
 
-    async def _handle(self, notification: Notification, origin: Origin | None) -> None:
+    async def _handle(self, notice: _Notice) -> None:
         try:
-            with delivering(self._calls):
-                await self._dispatcher.notified(notification, origin)
+            await self._dispatcher.notified(notice.notification, notice.origin)
         except Exception:
             # The boundary of one notification: its handler's failure costs nobody else anything.
-            _log.exception("a handler of %s failed", notification.method)
+            _log.exception("a handler of %s failed", notice.notification.method)
 
 
 def _read_progress(params: Mapping[str, Any]) -> Progress | None:

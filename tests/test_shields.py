@@ -1,0 +1,85 @@
+"""Every shielded wait of the package, and what bounds it: none may hold up `move_on_after` or Ctrl+C for ever."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import trio_mcp
+
+PACKAGE: Final = Path(trio_mcp.__file__).parent
+
+BOUNDS: Final = {
+    # Scopes that say themselves how long they last.
+    "_client/_connectors.py _ChannelConnector.open move_on_after": "nothing",
+    "_client/_resource_subscriptions.py ResourceSubscriptions.release move_on_after": "goodbye_timeout",
+    "_endpoint/_sqlite_events.py SqliteEventStore._close move_on_after": "five seconds",
+    "_http/_asgi.py open_asgi_client move_on_after": "the seconds an application has to end",
+    "_peer/_peer.py Peer.aclose move_on_after": "goodbye_timeout",
+    "_server/_server.py Server.serve_channel move_on_after": "goodbye_timeout",
+    # Around what is bounded inside, or waits for nothing.
+    "_bindings/_process.py ServerProcess.aclose CancelScope": "twice terminate_timeout, and 1.2 s for a killed one",
+    "_bindings/_stdio_server.py open_stdio_channel CancelScope": "closing descriptors waits for nothing",
+    "_bindings/_streamable_http_client.py open_streamable_http CancelScope": "goodbye_timeout, inside",
+    "_client/_connectors.py _InProcessConnector.open CancelScope": "closing memory waits for nothing",
+    "_endpoint/_session.py LegacySession.serve_session CancelScope": "goodbye_timeout, inside, for the store",
+    "_http/_client.py open_http_client CancelScope": "closing forcefully waits for nothing",
+    # Until the cleanup of a handler is done that has been cancelled: that is its author's.
+    "_server/_parking.py Run.attend CancelScope": "the handler's own cleanup",
+    "_server/_parking.py Run._leave CancelScope": "the handler's own cleanup",
+    # Tasks that go on while the body is cancelled, until it has been left.
+    "_bindings/_process.py ServerProcess.__init__ CancelScope": "until aclose, which cancels it",
+    "_bindings/_streamable_http_client.py StreamableHttpChannel._run shield_started": "until _close cancels it",
+    "_client/_open.py _keep.started shield_started": "until Client.aclose cancels it, in the same finally",
+    "_groups.py shield_started attribute": "its callers', which are here",
+    "_peer/_servants.py Servants.wake CancelScope": "until Peer.aclose, which cancels it after goodbye_timeout",
+    # Threads that cancellation waits for.
+    "_endpoint/_sqlite_events.py open_sqlite_event_store run_sync": "five seconds for a lock, by SQLite itself",
+}
+
+
+def _name_of(function: ast.expr) -> str:
+    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+
+
+def _is_constant(node: ast.expr, value: object) -> bool:
+    return isinstance(node, ast.Constant) and node.value is value
+
+
+def _shield_of(node: ast.AST) -> str | None:
+    """Return how a node shields what is awaited in it or after it; `None` if it does not."""
+    if isinstance(node, ast.Assign):
+        shields = any(isinstance(target, ast.Attribute) and target.attr == "shield" for target in node.targets)
+        return "attribute" if shields else None
+    if not isinstance(node, ast.Call):
+        return None
+    name, given = _name_of(node.func), {keyword.arg: keyword.value for keyword in node.keywords}
+    if name == "shield_started":
+        return name
+    if name == "run_sync" and "to_thread" in ast.unparse(node.func):
+        return None if _is_constant(given.get("abandon_on_cancel", ast.Constant(False)), True) else name
+    return name if "shield" in given and not _is_constant(given["shield"], False) else None
+
+
+def _shields_in(node: ast.AST, names: tuple[str, ...] = ()) -> Iterator[str]:
+    for child in ast.iter_child_nodes(node):
+        kind = _shield_of(child)
+        if kind is not None:
+            yield f"{'.'.join(names)} {kind}"
+        if isinstance(child, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield from _shields_in(child, (*names, child.name))
+        else:
+            yield from _shields_in(child, names)
+
+
+def test_every_shielded_wait_has_a_bound() -> None:
+    """A new one fails here, until somebody has found out what bounds it and says so."""
+    found = {
+        f"{path.relative_to(PACKAGE).as_posix()} {shield}"
+        for path in PACKAGE.rglob("*.py")
+        for shield in _shields_in(ast.parse(path.read_text(encoding="utf-8")))
+    }
+    assert found - BOUNDS.keys() == set(), "what bounds these?"
+    assert BOUNDS.keys() - found == set(), "these are gone"
