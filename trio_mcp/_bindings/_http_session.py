@@ -101,7 +101,7 @@ class HttpSession:
         if exchange.unanswered and reader.last_event_id:
             await self._follow(exchange, reader, broken)
         if exchange.unanswered:
-            raise broken or RemoteProtocolError("the server ended the response without an answer")
+            raise broken or exchange.missing_answer()
 
     async def listen(self) -> None:
         """Keep the server's own stream open until the session ends or the server says that it has none.

@@ -246,7 +246,7 @@ class StreamableHttpChannel(Channel):
         async with await self._endpoint.post(exchange, headers) as response:
             await self._endpoint.take(response, exchange, self._endpoint.new_reader())
         if exchange.unanswered:
-            raise RemoteProtocolError("the server ended the response without an answer")
+            raise exchange.missing_answer()
 
     def _learn_tools(self, result: dict[str, Any]) -> bool:
         problems = self._tools.learn(result)
@@ -269,7 +269,7 @@ class StreamableHttpChannel(Channel):
                     self._session = session  # before its answer is handed over, and with it the next message
                 await self._endpoint.take(response, exchange, self._endpoint.new_reader())
                 if exchange.unanswered:
-                    raise RemoteProtocolError("the server ended the response without an answer")
+                    raise exchange.missing_answer()
                 return False
         await self._fall_back(refusal)
         assert self._sse is not None
