@@ -13,7 +13,17 @@ import trio.testing
 from scripted_server import ALL, LEGACY, MODERN, ScriptedServer
 from wires import answer, refusal
 
-from trio_mcp import Channel, ConnectionLost, Limits, RequestError, RestartPolicy, Revision, open_client
+from trio_mcp import (
+    Channel,
+    ConnectionLost,
+    Limits,
+    RemoteProtocolError,
+    RequestError,
+    RestartPolicy,
+    Revision,
+    TooLarge,
+    open_client,
+)
 from trio_mcp._client._client import Client
 from trio_mcp._client._connection import ClientIdentity
 from trio_mcp._client._dispatch import NoticeHandlers, ServerMessages
@@ -180,3 +190,86 @@ async def test_a_closed_client_says_so() -> None:
         for call in calls:
             with pytest.raises(trio.ClosedResourceError):
                 await call()
+
+
+UNUSABLE: dict[str, Callable[[int], object]] = {
+    "neither result nor error": lambda n: {"jsonrpc": "2.0", "id": n},
+    "no JSON-RPC": lambda n: {"id": n},
+    "method of null": lambda n: {"jsonrpc": "2.0", "id": n, "method": None, "result": {}},
+    "a number nobody reads": lambda n: b'{"jsonrpc":"2.0","id":%d,"result":{"n":%b}}' % (n, b"7" * 6000),
+    "too deep": lambda n: b'{"jsonrpc":"2.0","id":%d,"result":%b}' % (n, b'{"n":' * 5000 + b"1" + b"}" * 5000),
+    "id at the end": lambda n: b'{"result":{"n":%b},"jsonrpc":"2.0","id":%d}' % (b"7" * 6000, n),
+    "no UTF-8": lambda n: b'{"jsonrpc":"2.0","id":%d,"result":{"n":"\xff"}}' % n,
+    "cut off": lambda n: b'{"jsonrpc":"2.0","id":%d,"result":{"n":' % n,
+    "an array": lambda n: [{"jsonrpc": "2.0", "id": n, "result": {}}] * 2000,
+}
+
+
+@pytest.mark.parametrize("unusable", UNUSABLE)
+@REVISIONS
+async def test_a_line_that_visibly_answers_a_call_ends_it_whatever_is_wrong_with_it(
+    revision: Revision, unusable: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """There will be no other answer. It costs that call and no sibling."""
+    server = ScriptedServer(revision, {"x/silent": lambda _: None})
+    server.script["x/odd"] = lambda message: server.say(UNUSABLE[unusable](message["id"]))
+    server.script["x/echo"] = lambda _: server.complete()
+    async with open_client(server, revision=revision) as client, trio.open_nursery() as nursery:
+        nursery.start_soon(client.request, "x/silent")
+        await trio.testing.wait_all_tasks_blocked()
+        with trio.fail_after(10), pytest.raises(RemoteProtocolError, match="x/odd"):
+            await client.request("x/odd")
+        await client.request("x/echo")
+        assert not server.notifications("notifications/cancelled")
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(
+    "says",
+    [
+        lambda ids: b'[{"jsonrpc":"2.0","id":%d,"result":{"n":%b}}]' % (ids[0], b"7" * 6000),
+        lambda ids: TooLarge(10**9, b'[{"jsonrpc":"2.0","id":%d,"result":' % ids[1], b"]", None),
+    ],
+    ids=["unreadable", "too large"],
+)
+async def test_a_batch_of_answers_that_cannot_be_read_ends_all_that_was_asked_in_one(
+    says: Callable[[list[int]], bytes | TooLarge], autojump_clock: trio.testing.MockClock
+) -> None:
+    """What is asked in one batch is answered in one; only one of the ids in it may be visible."""
+    ids: list[int] = []
+
+    def odd(message: dict[str, Any]) -> None:
+        ids.append(message["id"])
+        if len(ids) == 3:
+            server.say(says(ids))
+
+    server = ScriptedServer(Revision.V2025_03_26, {"x/odd": odd})
+    async with open_client(server, revision="2025-03-26") as client:
+        with trio.fail_after(10), pytest.raises(RemoteProtocolError):
+            await client.request_many([("x/odd", None)] * 3, batch=True)
+
+
+@REVISIONS
+async def test_an_error_without_an_id_ends_the_one_call_that_can_be_meant(
+    revision: Revision, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """JSON-RPC, section 5: who cannot read the id answers with null. Where several could be meant it is logged."""
+    nameless = {"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "I cannot read this"}}
+    server = ScriptedServer(revision, {"x/silent": lambda _: None})
+    server.script["x/odd"] = lambda _: server.say(nameless)
+    server.script["x/echo"] = lambda _: server.complete()
+    async with open_client(server, revision=revision) as client, trio.open_nursery() as nursery:
+        await client.request("x/echo")
+        nursery.start_soon(client.request, "x/silent")
+        await trio.testing.wait_all_tasks_blocked()
+        await client.request("x/echo")
+        with trio.fail_after(10), pytest.raises(RequestError, match="I cannot read this"):
+            await client.request("x/odd")
+        assert client.statistics().calls == 1, "the silent one was read before the echo"
+        await client.request("x/echo")
+        await client.notify("notifications/x")
+        with trio.move_on_after(10) as scope:
+            await client.request("x/odd")
+        assert scope.cancelled_caught, "the notification may be meant as well"
+        assert "could not read a message of ours" in caplog.text
+        nursery.cancel_scope.cancel()

@@ -22,6 +22,8 @@ from trio_mcp._codec._jsonrpc import (
     Request,
     RequestId,
     Response,
+    answered_id,
+    answered_in_fragment,
     encode_batch,
     encode_error,
     encode_notification,
@@ -29,6 +31,7 @@ from trio_mcp._codec._jsonrpc import (
     encode_response,
     id_of_fragment,
     invalid_request,
+    is_asked_in_fragment,
     parse_message,
 )
 from trio_mcp._errors import INVALID_REQUEST, RequestError
@@ -437,3 +440,40 @@ def test_the_id_is_found_whatever_the_writer(
     message = {name: members[name] for name in shape}
     text = json.dumps(message, separators=separators, ensure_ascii=ascii_only).encode()
     assert id_of_fragment(text[:1024], text[-1024:]) == id
+
+
+@pytest.mark.parametrize(
+    ("value", "id"),
+    [
+        ({"id": 1, "result": {}}, 1),
+        ({"id": "a", "error": None}, "a"),
+        ({"id": 1}, 1),
+        ({"id": 1.0, "method": None, "result": 5}, 1),
+        ({"id": 1, "method": None}, None),
+        ({"id": 1, "method": "x", "result": {}}, None),
+        ({"id": None, "result": {}}, None),
+        ({"id": True, "result": {}}, None),
+        ([{"id": 1, "result": {}}], None),
+        (7, None),
+    ],
+)
+def test_what_is_answered_is_seen_whether_or_not_the_answer_can_be_used(value: Any, id: RequestId | None) -> None:
+    """Whoever waits for the answer must learn that there will be no other."""
+    assert answered_id(value) == id
+
+
+@pytest.mark.parametrize(
+    ("data", "id", "is_asked"),
+    [
+        (b'{"jsonrpc":"2.0","id":7,"result":{"n":1e', 7, False),
+        (b'{"result":"\xff","id":"x"}', "x", False),
+        (b'{"jsonrpc":"2.0","id":7,"method":"m","params":{"result":', None, True),
+        (b'{"jsonrpc":"2.0","method":"notifications/x"', None, True),
+        (b"<html>", None, False),
+        (b'[{"id":3,"error":', 3, False),
+    ],
+)
+def test_the_answer_is_seen_in_what_cannot_be_decoded(data: bytes, id: RequestId | None, is_asked: bool) -> None:
+    """Torn, too deep, no UTF-8: the ends of a message still say what it is."""
+    assert answered_in_fragment(data) == id
+    assert is_asked_in_fragment(data) is is_asked

@@ -333,3 +333,108 @@ async def test_a_proxy_of_ones_own_is_asked_for_everything() -> None:
     for wrong in ("socks5://127.0.0.1", "http://"):
         with pytest.raises(ValueError, match=r"prox|URL"):
             HttpSettings(proxy=wrong)
+
+
+# What ends an exchange on the wire ends the call.
+
+UNUSABLE: dict[str, Any] = {
+    "an array": lambda n: [result(n, resultType="complete")],
+    "an array of nothing": lambda n: [],
+    "an array of another's": lambda n: [result(999)],
+    "neither result nor error": lambda n: {"jsonrpc": "2.0", "id": n},
+    "both": lambda n: {"jsonrpc": "2.0", "id": n, "result": {}, "error": {"code": 1, "message": "no"}},
+    "method of null": lambda n: {"jsonrpc": "2.0", "id": n, "method": None, "result": {}},
+    "no JSON-RPC": lambda n: {"id": n},
+    "another id": lambda n: result(999),
+    "an id as text": lambda n: result(str(n)),
+    "an id of null": lambda n: result(None),
+    "no object": lambda n: "hello",
+    "only a notification": lambda n: {"jsonrpc": "2.0", "method": "notifications/message", "params": {}},
+    "no JSON": lambda n: b"<html>",
+    "a number nobody reads": lambda n: b'{"jsonrpc":"2.0","id":%d,"result":{"n":%b}}' % (n, b"7" * 6000),
+    "too deep": lambda n: b'{"jsonrpc":"2.0","id":%d,"result":{"n":%b}}' % (n, b"[" * 5000 + b"]" * 5000),
+}
+
+
+@pytest.mark.parametrize("unusable", UNUSABLE)
+@pytest.mark.parametrize("way", ["json", "stream", "open stream"])
+@pytest.mark.parametrize("speaks", ["2025-06-18", "2026-07-28"])
+async def test_a_call_does_not_wait_for_more_than_the_response_that_it_got(
+    speaks: str, way: str, unusable: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Whatever ends an exchange on the wire ends the call; siblings go on."""
+    server = HttpServer(speaks)
+    hold = trio.Event()
+
+    async def odd(call: HttpCall) -> None:
+        message = UNUSABLE[unusable](call.id)
+        if way == "json":
+            await call.answer(message)
+            return
+        await call.stream()
+        await call.event(message)
+        if way == "open stream":
+            await hold.wait()
+        await call.end()
+
+    names_it = unusable not in {
+        "an array of nothing", "an array of another's", "another id", "an id as text", "no object",
+        "only a notification",
+    }  # fmt: skip
+    server.handlers["x/odd"] = odd
+    async with open_client(server.parameters()) as client, trio.open_nursery() as nursery:
+        nursery.start_soon(client.request, "x/echo")
+        if way == "open stream" and not names_it:
+            nursery.start_soon(_set_after, 60.0, hold)  # the answer may still follow
+        with trio.fail_after(100), pytest.raises(RemoteProtocolError) as caught:
+            await client.request("x/odd")
+        assert trio.current_time() == (60 if way == "open stream" and not names_it else 0)
+        hold.set()
+        assert "999" in str(caught.value) or unusable not in {"another id", "an array of another's"}
+        await client.request("x/echo")
+
+
+async def _set_after(seconds: float, event: trio.Event) -> None:
+    await trio.sleep(seconds)
+    event.set()
+
+
+@pytest.mark.parametrize("way", ["json", "stream"])
+@pytest.mark.parametrize("speaks", ["2025-06-18", "2026-07-28"])
+async def test_an_error_without_an_id_is_the_answer_of_its_exchange(
+    speaks: str, way: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """JSON-RPC, section 5: a server that cannot read the id answers with null. What it says is what the caller gets."""
+    server = HttpServer(speaks)
+
+    async def odd(call: HttpCall) -> None:
+        message = error(None, -32700, "I cannot read this", line=1)
+        if way == "json":
+            await call.answer(message)
+        else:
+            await call.stream()
+            await call.event(message)
+            await call.end()
+
+    server.handlers["x/odd"] = odd
+    async with open_client(server.parameters()) as client:
+        with trio.fail_after(10), pytest.raises(RequestError, match="I cannot read this") as caught:
+            await client.request("x/odd")
+        assert (caught.value.code, caught.value.data) == (-32700, {"line": 1})
+
+
+async def test_a_stream_may_hold_a_broken_notification_before_the_answer(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """One bad message costs that message."""
+    server = HttpServer("2026-07-28")
+
+    async def odd(call: HttpCall) -> None:
+        await call.stream()
+        await call.event(b'{"jsonrpc":"2.0","method":"notifications/message","params":{"data":"')
+        await call.event(result(call.id, resultType="complete", n=1))
+        await call.end()
+
+    server.handlers["x/odd"] = odd
+    async with open_client(server.parameters()) as client:
+        assert (await client.request("x/odd"))["n"] == 1

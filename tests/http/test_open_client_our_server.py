@@ -15,6 +15,7 @@ from trio_mcp import (
     Context,
     HttpServerParameters,
     HttpServerSettings,
+    Limits,
     McpASGI,
     ResourceUpdated,
     Revision,
@@ -135,6 +136,41 @@ async def test_leaving_with_calls_in_flight_cancels_their_handlers(
     assert cancelled == ["it"]
     await trio.testing.wait_all_tasks_blocked()
     assert trio.lowlevel.current_statistics().tasks_living == tasks
+
+
+@WAYS
+async def test_leaving_a_session_that_is_over_its_limits_cancels_its_handlers(
+    revision: str, url: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Reading has stopped, so no goodbye is taken; the end of the session has time that nothing else can take."""
+    server = Server("busy", version="1", limits=Limits(max_inbound_requests=2, max_waiting_bytes=3_000))
+    running = 0
+    begun = trio.Event()
+
+    @server.tool
+    async def hang(name: str) -> None:
+        nonlocal running
+        running += 1
+        begun.set()
+        try:
+            await trio.sleep_forever()
+        finally:
+            running -= 1
+
+    era: Any = "sse" if url.endswith("sse") else "auto"
+    async with open_asgi_client(McpASGI(server, HttpServerSettings(sse=True))) as app:
+        parameters = HttpServerParameters(url, app=app)
+        with trio.move_on_after(1):
+            async with (
+                open_client(parameters, revision=revision, era=era) as client,
+                trio.open_nursery() as nursery,
+            ):
+                for n in range(20):
+                    nursery.start_soon(client.call_tool, "hang", {"name": f"{n:01000}"})
+        assert trio.current_time() <= 1 + Limits().goodbye_timeout
+        await trio.testing.wait_all_tasks_blocked()
+        assert begun.is_set()
+        assert running == 0
 
 
 @pytest.mark.parametrize("revision", [str(revision) for revision in tuple(Revision)[1:-1]])

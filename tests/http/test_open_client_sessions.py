@@ -307,3 +307,38 @@ async def test_a_server_that_ignores_the_goodbye_is_waited_for_no_longer_than_ag
     assert trio.current_time() == 0.5 + (way == "cancelled")
     assert server.script.said[-1] == "DELETE"
     assert server.script.running == 0
+
+
+@pytest.mark.parametrize("takes", ["no goodbye", "no notification", "no answer"])
+async def test_a_server_that_takes_nothing_is_told_that_the_session_is_over(
+    takes: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """ "Session Management", 5: the DELETE has a share of the time that nothing else can take."""
+    server = HttpServer("2025-11-25")
+    inner = server.script._handler
+
+    async def ask(call: HttpCall) -> None:
+        await call.stream()
+        await call.event({"jsonrpc": "2.0", "id": "q1", "method": "roots/list"})
+        await trio.sleep_forever()
+
+    async def serve(call: HttpCall) -> None:
+        stuck = {"no goodbye": "notifications/cancelled", "no notification": "notifications/x"}
+        if call.method == "POST" and call.rpc == stuck.get(takes):
+            await trio.sleep_forever()
+        await inner(call)
+
+    server.handlers["x/ask"] = ask
+    server.script._handler = serve
+    with trio.move_on_after(1):
+        async with (
+            open_client(server.parameters(), roots=["file:///tmp"]) as client,
+            trio.open_nursery() as nursery,
+        ):
+            for _ in range(5):
+                await client.notify("notifications/x")
+            nursery.start_soon(client.request, "x/ask")
+            await trio.sleep_forever()
+    assert trio.current_time() == 1 + Limits().goodbye_timeout / 2
+    assert server.script.said[-1] == "DELETE"
+    assert not server.sessions

@@ -10,7 +10,17 @@ from typing import Any
 import trio
 from tape import messages_in
 
-from trio_mcp import Channel, ConnectionLost, Incoming, MemoryChannel, Origin, OriginGone, Outgoing, Received
+from trio_mcp import (
+    Channel,
+    ConnectionLost,
+    Incoming,
+    MemoryChannel,
+    Origin,
+    OriginGone,
+    Outgoing,
+    Received,
+    TooLarge,
+)
 
 
 class ScriptedChannel(Channel):
@@ -40,8 +50,11 @@ class ScriptedChannel(Channel):
         self.reading = trio.Event()
 
     def say(self, *messages: object) -> None:
-        """Let the other end say something: messages as plain JSON, or bytes as they are."""
+        """Let the other end say something: messages as plain JSON, bytes as they are, or what was too large."""
         for message in messages:
+            if isinstance(message, TooLarge):
+                self._to_us.append(message)
+                continue
             data = message if isinstance(message, bytes) else json.dumps(message).encode()
             self._to_us.append(Incoming(data))
         self._something.unpark_all()

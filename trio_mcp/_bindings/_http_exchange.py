@@ -10,8 +10,9 @@ import trio
 from .._channel import Outgoing
 from .._codec import _json
 from .._codec._json import is_array, is_object
-from .._codec._jsonrpc import RequestId, read_id
+from .._codec._jsonrpc import RequestId, answered_id, read_id
 from .._core._http_headers import version_of
+from .._errors import RemoteProtocolError
 
 __all__ = ["HttpExchange", "answered_ids"]
 
@@ -28,6 +29,7 @@ class HttpExchange:
         scope: Around everything that is done for it.
         is_sent: Whether the server may have all of it.
         is_given_up: Whether the server was told that nobody waits for an answer.
+        problem: What came in place of an answer, in words; `None` if nothing did.
         on_result: Called with the result of a single request before anybody else sees it; it may change it, and
             then says so.
     """
@@ -45,6 +47,7 @@ class HttpExchange:
         self.scope: Final = trio.CancelScope()
         self.is_sent = False
         self.is_given_up = False
+        self.problem: str | None = None
         self.on_result: Callable[[dict[str, Any]], bool] | None = None
 
     @property
@@ -73,12 +76,16 @@ class HttpExchange:
         """Its last bytes are about to go."""
         self.is_sent = True
 
+    def missing_answer(self) -> RemoteProtocolError:
+        """Return the failure of what is unanswered now that the response has ended."""
+        problem = "" if self.problem is None else f": {self.problem}"
+        return RemoteProtocolError(f"the server ended the response without an answer{problem}")
+
 
 def answered_ids(value: Any) -> list[RequestId]:
-    """Return the ids of the requests that a message, or the messages of a batch, answer."""
+    """Return the ids of the requests that a message, or the messages of a batch, answer.
+
+    Whether the answers can be used or not: those that receive them end the requests either way.
+    """
     messages: list[Any] = value if is_array(value) else [value]
-    return [
-        id
-        for message in messages
-        if is_object(message) and "method" not in message and (id := read_id(message.get("id"))) is not None
-    ]
+    return [id for id in map(answered_id, messages) if id is not None]

@@ -11,8 +11,19 @@ import trio
 
 from .._channel import Incoming, OriginGone, Received, TooLarge
 from .._codec import _json
+from .._codec._invalid import kind_of
 from .._codec._json import is_object
-from .._codec._jsonrpc import RequestId, encode_error, id_of_fragment, is_answer_fragment
+from .._codec._jsonrpc import (
+    ErrorResponse,
+    InvalidMessage,
+    RequestId,
+    answered_in_fragment,
+    encode_error,
+    id_of_fragment,
+    is_answer_fragment,
+    is_asked_in_fragment,
+    parse_message,
+)
 from .._core._sse import OversizedSseEvent, SseReceived
 from .._errors import (
     TRANSPORT_FAILED,
@@ -83,9 +94,14 @@ class HttpInbox:
         try:
             value: Any = _json.decode(data)
         except (ValueError, RecursionError) as error:
-            await self._deliver_nonsense(error, exchange)
+            await self._deliver_nonsense(data, error, exchange)
             return
         answered = answered_ids(value)
+        if exchange is not None and exchange.unanswered and exchange.unanswered.isdisjoint(answered):
+            failure = self._misfit(value, answered, exchange)
+            if failure is not None:
+                await self.fail(exchange, failure)
+                return
         if len(answered) == 1 and is_object(value) and is_object(result := value.get("result")):
             asked = self.exchanges.get(answered[0])
             if asked is not None and asked.on_result is not None and asked.on_result(result):
@@ -125,13 +141,40 @@ class HttpInbox:
         """Hand over what has failed without being anybody's request."""
         await self._put(Incoming(encode_error(None, RequestError(TRANSPORT_FAILED, str(failure))), None, failure))
 
-    async def _deliver_nonsense(self, error: Exception, exchange: HttpExchange | None) -> None:
+    @staticmethod
+    def _misfit(value: Any, answered: list[RequestId], exchange: HttpExchange) -> McpError | None:
+        """Look at what came with a response and answers nothing that was asked with it.
+
+        Returns:
+            The failure of the exchange, if that is what it says: an answer without an id is to the only thing
+            that the server was asked here. Anything else is kept, for the case that no answer follows.
+        """
+        if is_object(value) and "method" not in value and value.get("id") is None:
+            try:
+                message = parse_message(value)
+            except InvalidMessage as error:
+                return RemoteProtocolError(f"the server answered with an invalid message: {error.reason}")
+            return message.error if isinstance(message, ErrorResponse) else None
+        if answered:
+            exchange.problem = f"it answers {answered[0]!r}, which was not asked with it"
+        elif not is_object(value):
+            exchange.problem = f"what came is {kind_of(value)}"
+        return None
+
+    async def _deliver_nonsense(self, data: bytes, error: Exception, exchange: HttpExchange | None) -> None:
+        """Hand over what cannot be decoded, as the failure of the request that it visibly answers."""
         problem = f"{self._description} sent a message that is not JSON: {error}"
-        if exchange is not None and exchange.unanswered:
-            await self.fail(exchange, RemoteProtocolError(problem))
-        else:
-            _log.warning("%s", problem)
-            await trio.lowlevel.checkpoint()
+        id = answered_in_fragment(data)
+        asked = None if id is None else self.exchanges.get(id)
+        if asked is None and exchange is not None and not is_asked_in_fragment(data):
+            asked = exchange  # whatever it is, there will be no other
+        if asked is not None and asked.unanswered:
+            await self.fail(asked, RemoteProtocolError(problem))
+            return
+        if exchange is not None:
+            exchange.problem = problem
+        _log.warning("%s", problem)
+        await trio.lowlevel.checkpoint()
 
     async def _put(self, received: Received) -> None:
         # Nobody may read any more; then everybody who waited knows.

@@ -101,7 +101,7 @@ class HttpSession:
         if exchange.unanswered and reader.last_event_id:
             await self._follow(exchange, reader, broken)
         if exchange.unanswered:
-            raise broken or RemoteProtocolError("the server ended the response without an answer")
+            raise broken or exchange.missing_answer()
 
     async def listen(self) -> None:
         """Keep the server's own stream open until the session ends or the server says that it has none.
@@ -190,10 +190,13 @@ class HttpSession:
         body = error.body if isinstance(error, HttpStatusError) else error.message
         return SessionLost(404, "the server does not know the session any more", body=body)
 
+    @property
+    def can_be_ended(self) -> bool:
+        """Whether there is anything to tell the server when it is over."""
+        return self._id is not None and not self._is_lost
+
     async def end(self) -> None:
-        """Tell the server that the session is over, if there is one. Whatever it says, it is."""
-        if self._id is None or self._is_lost:
-            return
+        """Tell the server that the session is over. Whatever it says, it is."""
         try:
             async with await self._endpoint.delete(self.headers) as response:
                 await response.read_excerpt(1024)

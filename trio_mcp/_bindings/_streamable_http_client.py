@@ -193,12 +193,19 @@ class StreamableHttpChannel(Channel):
         self._sse = stream
 
     async def _leave(self) -> None:
-        """Say what is still to be said, and close. Takes no longer than `Limits.goodbye_timeout`."""
-        with trio.move_on_after(self._limits.goodbye_timeout):
-            while self._untold:
-                await self._all_told.park()
-            if self._session is not None:
-                await self._session.end()
+        """Say what is still to be said, and close. Takes no longer than `Limits.goodbye_timeout`.
+
+        Where there is a session, half of that is for ending it: what a busy server does not take from us must not
+        keep it from being told that everything it does for us is in vain.
+        """
+        patience = self._limits.goodbye_timeout
+        ending = self._session if self._session is not None and self._session.can_be_ended else None
+        with trio.move_on_after(patience):
+            with trio.move_on_after(patience if ending is None else patience / 2):
+                while self._untold:
+                    await self._all_told.park()
+            if ending is not None:
+                await ending.end()
         self._close()
 
     # Requests.
@@ -246,7 +253,7 @@ class StreamableHttpChannel(Channel):
         async with await self._endpoint.post(exchange, headers) as response:
             await self._endpoint.take(response, exchange, self._endpoint.new_reader())
         if exchange.unanswered:
-            raise RemoteProtocolError("the server ended the response without an answer")
+            raise exchange.missing_answer()
 
     def _learn_tools(self, result: dict[str, Any]) -> bool:
         problems = self._tools.learn(result)
@@ -269,7 +276,7 @@ class StreamableHttpChannel(Channel):
                     self._session = session  # before its answer is handed over, and with it the next message
                 await self._endpoint.take(response, exchange, self._endpoint.new_reader())
                 if exchange.unanswered:
-                    raise RemoteProtocolError("the server ended the response without an answer")
+                    raise exchange.missing_answer()
                 return False
         await self._fall_back(refusal)
         assert self._sse is not None
@@ -384,8 +391,8 @@ async def open_streamable_http(
     """Open a channel to a server at a URL, for as long as the block runs.
 
     Nothing is sent before the first message, except that HTTP+SSE opens its stream. Leaving says what is still to
-    be said and ends the session, both within `Limits.goodbye_timeout`, also when cancelled; then it drops every
-    connection. Leaving is a checkpoint.
+    be said and ends the session, both within `Limits.goodbye_timeout`, half of which is the session's, also when
+    cancelled; then it drops every connection. Leaving is a checkpoint.
 
     Args:
         parameters: Where the server is, and what it is told.

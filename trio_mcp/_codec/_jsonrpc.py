@@ -5,7 +5,8 @@ Looks at the envelope only; what `params` and `result` hold is read elsewhere. N
 A message is told apart by its members: `method` with `id` is a request, `method` alone a notification,
 `result` or `error` without `method` a response. Everything else is invalid, and an `InvalidMessage` says
 whether an error may be sent for it: never for something that looks like a response, or two peers could answer
-each other's errors for ever.
+each other's errors for ever. Which request a message answers is told apart from that: `answered_id` also finds
+those whose answer cannot be used.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ __all__ = [
     "Request",
     "RequestId",
     "Response",
+    "answered_id",
+    "answered_in_fragment",
     "encode_batch",
     "encode_error",
     "encode_notification",
@@ -39,6 +42,7 @@ __all__ = [
     "id_of_fragment",
     "invalid_request",
     "is_answer_fragment",
+    "is_asked_in_fragment",
     "parse_message",
     "read_id",
 ]
@@ -182,6 +186,19 @@ def read_id(value: Any) -> RequestId | None:
     return int(value) if isinstance(value, float) and value.is_integer() else None
 
 
+def answered_id(value: Any) -> RequestId | None:
+    """Return the id of the request that a decoded message answers, whether or not the answer can be used.
+
+    What has an id and neither `method`, `result` nor `error` can only be meant as an answer.
+    """
+    if not is_object(value):
+        return None
+    method = value.get("method", ABSENT)
+    if method is not ABSENT and (isinstance(method, str) or not ("result" in value or "error" in value)):
+        return None
+    return read_id(value.get("id"))
+
+
 _FRAGMENT_ID: Final = re.compile(rb'"id"\s*:\s*(-?\d{1,18}(?=\s*[,}])|"(?:[^"\\]|\\.){0,256}")')
 
 
@@ -217,8 +234,35 @@ def is_answer_fragment(head: bytes, tail: bytes) -> bool:
         head: How the message begins.
         tail: How it ends.
     """
+    return _fragment_kind(head, tail) in {b"result", b"error"}
+
+
+def _fragment_kind(head: bytes, tail: bytes) -> bytes | None:
     found = _FRAGMENT_KIND.search(head) or next(reversed(list(_FRAGMENT_KIND.finditer(tail))), None)
-    return found is not None and found[1] in {b"result", b"error"}
+    return None if found is None else found[1]
+
+
+FRAGMENT_BYTES: Final = 1024
+"""How much of either end of a message is looked at that cannot be decoded."""
+
+
+def answered_in_fragment(data: bytes) -> RequestId | None:
+    """Guess the id of the request that a message answers which cannot be decoded.
+
+    Args:
+        data: All of it.
+    """
+    head, tail = data[:FRAGMENT_BYTES], data[-FRAGMENT_BYTES:]
+    return id_of_fragment(head, tail) if is_answer_fragment(head, tail) else None
+
+
+def is_asked_in_fragment(data: bytes) -> bool:
+    """Guess whether a message that cannot be decoded is a request or a notification.
+
+    Args:
+        data: All of it.
+    """
+    return _fragment_kind(data[:FRAGMENT_BYTES], data[-FRAGMENT_BYTES:]) in {b"method", b"params"}
 
 
 def _as_dict(members: Mapping[str, Any]) -> dict[str, Any]:

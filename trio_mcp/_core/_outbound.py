@@ -67,6 +67,7 @@ class OutboundRequest:
         id: Its id on this connection.
         method: Its method.
         state: Where it stands; only `OutboundTable` sets it.
+        number: Which of the messages that were written it went out with, counted from 1; 0 before it did.
         result: The result, once answered with one.
         error: Why there is no result, once there is a reason.
     """
@@ -74,6 +75,7 @@ class OutboundRequest:
     id: RequestId
     method: str
     state: OutboundState = OutboundState.QUEUED
+    number: int = 0
     result: dict[str, Any] | None = None
     error: Exception | None = None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -66,6 +67,9 @@ class Calls:
         self._turn = LightParkingLot()
         self._batch_turn = LightParkingLot()
         self._refusal: Callable[[], Exception] | None = None
+        self.written = 0
+        """How many messages were written, of whatever kind; counted by the writer."""
+        self._read = 0  # so many of them the other side has read, as far as its answers show
 
     def __len__(self) -> int:
         return len(self._calls)
@@ -213,6 +217,7 @@ class Calls:
         """The writer has taken the entry."""
         for request in entry.requests:
             self._table.mark_written(request)
+            request.number = self.written
         if entry.goodbye_to is not None:
             del self._goodbyes[entry.goodbye_to]
 
@@ -222,15 +227,39 @@ class Calls:
         if request is None:
             self._take_goodbye_back(response.id)
             return False
+        self._read = max(self._read, request.number)
         self._table.answer(request, response.result if isinstance(response, Response) else response.error)
         self._calls[request.id].wake()
         return True
 
-    def refuse(self, id: RequestId | None, problem: str) -> bool:
-        """The answer with this id cannot be used. Returns whether a call waited for it."""
+    def refuse(self, id: RequestId | None, problem: str, *, whole: bool = False) -> bool:
+        """The answer with this id cannot be used. Returns whether a call waited for it.
+
+        Args:
+            id: The id.
+            problem: What is wrong with the answer.
+            whole: Whether it was in a batch of which nothing can be used. What was asked in one batch is answered
+                in one, so nothing that was asked with it will be answered.
+        """
         request = self._table.get(id)
-        method = "" if request is None else request.method
-        return self.fail(id, RemoteProtocolError(f"{method}: {problem}"))
+        if request is None:
+            self._take_goodbye_back(id)
+            return False
+        entry = self._calls[request.id].entry if whole else None
+        for one in (request,) if entry is None else entry.requests:
+            self.fail(one.id, RemoteProtocolError(f"{one.method}: {problem}"))
+        return True
+
+    def settle_nameless(self, error: RequestError) -> bool:
+        """The other side could not read a message of ours, or not its id. Returns whether a call waited for it.
+
+        It does if everything else that was written has been read, which an answer to something later shows.
+        """
+        if self.written != self._read + 1:
+            return False
+        refused = [call.request for call in self._calls.values() if call.request.number == self.written]
+        failed = [self.fail(request.id, copy.copy(error)) for request in refused]  # each of them, so a list
+        return True in failed
 
     def fail(self, id: RequestId | None, error: Exception) -> bool:
         """The other side is done with the request, without a result. Returns whether a call waited for it."""

@@ -28,6 +28,8 @@ from .._codec._jsonrpc import (
     Request,
     RequestId,
     Response,
+    answered_id,
+    answered_in_fragment,
     encode_error,
     id_of_fragment,
     invalid_request,
@@ -182,7 +184,7 @@ class Intake:
         except (ValueError, RecursionError) as error:
             if self._show is not None:
                 self._show(message.data)
-            self._complain(None, RequestError(PARSE_ERROR, f"parse error: {error}"), message.origin)
+            self._take_unreadable(message, error)
             return None
         if _json.is_object(value) and self._must_follow(value):
             self._is_held_up = True
@@ -205,17 +207,29 @@ class Intake:
         problem = f"a message of {received.size} bytes; max_message_bytes is {self._limits.max_message_bytes}"
         if not is_answer_fragment(received.head, received.tail):
             self._complain(id, invalid_request(problem), received.origin)
-        elif not self._calls.refuse(id, f"the answer was {problem}"):
+        elif not self._calls.refuse(id, f"the answer was {problem}", whole=_is_batch(received.head)):
             _log.warning("%s sent %s, and it is lost", self._channel.description, problem)
+
+    def _take_unreadable(self, message: Incoming, error: Exception) -> None:
+        """Take what cannot be decoded: if an answer can be seen in it, there will be no other."""
+        id = answered_in_fragment(message.data)
+        if not self._calls.refuse(id, f"the answer cannot be read: {error}", whole=_is_batch(message.data)):
+            self._complain(None, RequestError(PARSE_ERROR, f"parse error: {error}"), message.origin)
 
     def _take_batch(self, messages: list[Any], origin: Origin | None) -> None:
         """Take a batch apart; its messages are the next to be taken."""
         most = self._limits.max_batch_messages
         if not self._dispatcher.accepts_batches or not 0 < len(messages) <= most:
-            problem = "the revision in use has no batches"
+            problem = "a batch, and the revision in use has none"
             if self._dispatcher.accepts_batches:
                 problem = f"a batch of {len(messages)} messages; it holds 1 to {most} (max_batch_messages)"
-            self._complain(None, invalid_request(problem), origin)
+            answered = [answered_id(message) for message in messages]
+            for id in answered:
+                self._calls.refuse(id, f"the answer came in {problem}")
+            if not answered or None in answered:
+                self._complain(None, invalid_request(problem), origin)
+            else:
+                _log.warning("%s sent answers in %s", self._channel.description, problem)
             return
         batch = BatchReply(
             lambda reply: self._outbox.put(OutboxEntry(reply)), origin, self._limits.max_message_bytes
@@ -229,7 +243,7 @@ class Intake:
         try:
             message = parse_message(value)
         except InvalidMessage as error:
-            self._take_invalid(error, arrival)
+            self._take_invalid(error, value, arrival)
             return None
         if isinstance(message, Request):
             return self._exchanges.receive(message, arrival, scope)
@@ -257,10 +271,11 @@ class Intake:
         else:
             _log.warning("%s: %s", self._channel.description, failure)
 
-    def _take_invalid(self, error: InvalidMessage, arrival: Arrival) -> None:
+    def _take_invalid(self, error: InvalidMessage, value: Any, arrival: Arrival) -> None:
+        if self._calls.refuse(answered_id(value), f"invalid response: {error.reason}"):
+            return
         if not error.answerable:
-            if not self._calls.refuse(error.id, f"invalid response: {error.reason}"):
-                _log.warning("ignored an invalid response from %s: %s", self._channel.description, error.reason)
+            _log.warning("ignored an invalid response from %s: %s", self._channel.description, error.reason)
         elif arrival.batch is not None and self._dispatcher.answers_unreadable:
             arrival.batch.expect()
             answer = encode_error(error.id, invalid_request(error.reason))
@@ -278,6 +293,8 @@ class Intake:
     def _take_stray(self, response: Response | ErrorResponse) -> None:
         """An answer nobody waits for: late, repeated, or to something that was never asked."""
         if isinstance(response, ErrorResponse) and response.id is None:
+            if self._calls.settle_nameless(response.error):
+                return
             _log.warning("%s could not read a message of ours: %s", self._channel.description, response.error)
         else:
             _log.debug("ignored an answer that nobody waits for, id %r", response.id)
@@ -287,6 +304,11 @@ class Intake:
         _log.warning("%s sent what cannot be used: %s", self._channel.description, error.message)
         if self._dispatcher.answers_unreadable:
             self._outbox.put(OutboxEntry(Outgoing(encode_error(id, error), origin=origin), urgent=True))
+
+
+def _is_batch(data: bytes) -> bool:
+    """Whether a message that cannot be decoded is a batch."""
+    return data[:64].lstrip().startswith(b"[")
 
 
 def _was_on_wire(failure: McpError | None) -> bool:

@@ -238,6 +238,7 @@ class Outlet:
 
     def _mark_written(self, entries: Sequence[OutboxEntry]) -> None:
         for entry in entries:
+            self.calls.written += 1
             if entry.requests or entry.goodbye_to is not None:
                 self.calls.mark_written(entry)
             if self._frames is not None:
