@@ -153,3 +153,25 @@ async def test_a_cancelled_body_says_goodbye_for_what_it_asked(autojump_clock: t
     goodbyes = [message["params"]["requestId"] for message in channel.sent if "id" not in message]
     assert len(asked) == 3
     assert sorted(goodbyes) == sorted(asked)
+
+
+@pytest.mark.parametrize("is_closing", [False, True])
+async def test_what_the_cleanup_of_a_cancelled_body_raises_comes_out(
+    is_closing: bool, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Promise 8: also when another task is just closing the connection, and its goodbye is stuck."""
+    channel = ScriptedChannel()
+    async with trio.open_nursery() as outside:
+        with pytest.raises(LookupError, match="the cleanup's own"), trio.CancelScope() as scope:
+            async with open_peer(channel, Handlers(), Limits(goodbye_timeout=5)) as peer:
+                channel.stop_reading()
+                await peer.notify("x/stuck")
+                if is_closing:
+                    outside.start_soon(peer.aclose)
+                    await trio.sleep(3)
+                scope.cancel()
+                try:
+                    await trio.sleep_forever()
+                finally:
+                    raise LookupError("the cleanup's own")
+    assert trio.current_time() == 5
