@@ -546,6 +546,21 @@ async def test_nothing_is_left_after_the_block(
 
 
 @LINES
+async def test_what_the_cleanup_of_a_cancelled_body_raises_is_not_lost(
+    binding: str, revision: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Promise 8: saying goodbye in a scope that is cancelled must not put `Cancelled` in its place."""
+    watcher = Watcher()
+    with pytest.raises(LookupError, match="the cleanup's own"), trio.CancelScope() as scope:
+        async with open_line(watcher.server, binding, revision):
+            scope.cancel()
+            try:
+                await trio.sleep_forever()
+            finally:
+                raise LookupError("the cleanup's own")
+
+
+@LINES
 async def test_a_group_of_the_bodys_own_nursery_stays_the_bodys(
     binding: str, revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:

@@ -148,8 +148,11 @@ async def open_client(target: Target, **options: Unpack[ClientOptions]) -> Async
         await nursery.start(_keep, keeper)
         try:
             yield client
-        finally:
-            await client.aclose()
+        except BaseException:
+            with trio.CancelScope(shield=True):  # so does `_keep`; `Cancelled` would take the exception's place
+                await client.aclose()
+            raise
+        await client.aclose()
 
 
 async def run_client(

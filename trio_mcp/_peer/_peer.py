@@ -416,5 +416,8 @@ async def open_peer(
         peer._begin()  # noqa: SLF001 - the peer's owner
         try:
             yield peer
-        finally:
-            await peer.aclose()
+        except BaseException:
+            with trio.CancelScope(shield=True):  # bounded by itself; `Cancelled` would take the exception's place
+                await peer.aclose()
+            raise
+        await peer.aclose()
