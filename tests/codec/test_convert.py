@@ -63,11 +63,11 @@ class Extended:
         (types.TaskMetadata, {"ttl": float("inf")}, "ttl", "expected an integer, got Infinity"),
         (types.ToolsCapability, {"listChanged": 1}, "listChanged", "expected a boolean, got an integer"),
         (types.ToolsCapability, {"listChanged": "no"}, "listChanged", "expected a boolean, got a string"),
-        (types.Annotations, {"priority": "1"}, "priority", "expected a number, got a string"),
-        (types.Annotations, {"priority": True}, "priority", "expected a number, got a boolean"),
-        (types.Icon, {"src": "x", "sizes": "any"}, "sizes", "expected a list, got a string"),
-        (types.Icon, {"src": "x", "theme": "grey"}, "theme", 'expected "light" or "dark", got "grey"'),
-        (types.Icon, {"src": "x", "theme": ["dark"]}, "theme", 'expected "light" or "dark", got a list'),
+        (types.NumberSchema, {"type": "number", "minimum": "1"}, "minimum", "expected a number, got a string"),
+        (types.NumberSchema, {"type": "number", "minimum": True}, "minimum", "expected a number, got a boolean"),
+        (types.CallToolResult, {"content": "any"}, "content", "expected a list, got a string"),
+        (types.ElicitResult, {"action": "grey"}, "action", 'expected "accept", "decline" or "cancel", got "grey"'),
+        (types.ElicitResult, {"action": ["accept"]}, "action", 'expected "accept", "decline" or "cancel", got a list'),
         (types.Tool, {**TOOL, "inputSchema": "x"}, "inputSchema", "expected an object, got a string"),
         (types.Tool, {**TOOL, "inputSchema": []}, "inputSchema", "expected an object, got a list"),
         (types.Tool, [], "", "expected an object, got a list"),
@@ -253,14 +253,14 @@ def test_what_fits_no_part_of_a_union_is_refused(kind: Any, data: object, expect
 def test_all_that_is_wrong_is_said_in_the_names_of_the_wire() -> None:
     """Whoever reads the message knows the specification, not our classes."""
     data = {
-        "tools": [TOOL, {"inputSchema": "x", "annotations": {"readOnlyHint": 1}}, 5],
+        "tools": [TOOL, {"inputSchema": "x", "outputSchema": 1}, 5],
         "nextCursor": 7,
     }
     assert problems(data, types.ListToolsResult) == (
         ("nextCursor", "expected a string, got an integer"),
         ("tools[1].name", "required, but missing"),
         ("tools[1].inputSchema", "expected an object, got a string"),
-        ("tools[1].annotations.readOnlyHint", "expected a boolean, got an integer"),
+        ("tools[1].outputSchema", "expected an object, got an integer"),
         ("tools[2]", "expected an object, got an integer"),
     )
     with pytest.raises(
