@@ -287,7 +287,7 @@ async def test_answers_to_questions_are_never_kept(autojump_clock: trio.testing.
 
 
 async def test_what_cannot_be_read_is_not_kept(autojump_clock: trio.testing.MockClock) -> None:
-    server = ScriptedServer(script=Lists(ttlMs=50_000, cacheScope="nobody"))
+    server = ScriptedServer(script=Lists(ttlMs=50_000, cacheScope="private", contents=5))
     async with open_scripted(server) as client:
         for _ in range(2):
             with pytest.raises(RemoteProtocolError):
