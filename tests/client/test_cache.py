@@ -91,6 +91,34 @@ async def test_a_result_that_is_not_said_to_be_fresh_is_stale(
         assert len(server.requests("tools/list")) == 2
 
 
+@pytest.mark.parametrize("ttl", [1.5, -1.5, "5000", "", True, [], {}])
+@pytest.mark.parametrize("scope", ["private", "", "shared", 5, None])
+async def test_odd_hints_about_keeping_cost_nothing_but_themselves(
+    ttl: object, scope: object, autojump_clock: trio.testing.MockClock
+) -> None:
+    """What was asked for is there, and is not kept."""
+    server = ScriptedServer(script=Lists(ttlMs=ttl, cacheScope=scope))
+    async with open_scripted(server) as client:
+        assert await names(client) == ["t1"]
+        assert await names(client) == ["t1"]
+        assert len(server.requests("tools/list")) == 2
+        assert (await read(client, "a:b")).text == "t"
+
+
+@pytest.mark.parametrize("scope", ["", "shared", 5, None])
+async def test_a_result_for_nobody_in_particular_is_for_who_asked(
+    scope: object, autojump_clock: trio.testing.MockClock
+) -> None:
+    """ "Cache Scope Field": it is fresh as the server says, and nobody else is served it."""
+    cache = ResponseCache()
+    server = ScriptedServer(script=Lists(ttlMs=5000, cacheScope=scope))
+    for _ in range(2):
+        async with open_scripted(server, cache=cache) as client:
+            await names(client)
+            await names(client)
+            assert len(server.requests("tools/list")) == 1
+
+
 @pytest.mark.parametrize("revision", LEGACY)
 async def test_the_legacy_era_has_no_such_hints(revision: str, autojump_clock: trio.testing.MockClock) -> None:
     server = ScriptedServer(revision, Lists(ttlMs=5000, cacheScope="private"))
@@ -287,7 +315,7 @@ async def test_answers_to_questions_are_never_kept(autojump_clock: trio.testing.
 
 
 async def test_what_cannot_be_read_is_not_kept(autojump_clock: trio.testing.MockClock) -> None:
-    server = ScriptedServer(script=Lists(ttlMs=50_000, cacheScope="nobody"))
+    server = ScriptedServer(script=Lists(ttlMs=50_000, cacheScope="private", contents=5))
     async with open_scripted(server) as client:
         for _ in range(2):
             with pytest.raises(RemoteProtocolError):

@@ -737,6 +737,145 @@ async def test_a_listener_that_comes_while_another_leaves_is_subscribed(
         server.say(note("resources/updated", uri="a:b"))
 
 
+@OLD_REVISIONS
+@pytest.mark.parametrize("is_written", [False, True])
+async def test_a_listener_cancelled_before_it_was_subscribed_leaves_the_next_one_to_subscribe(
+    is_written: bool, revision: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """What the server has not confirmed is nobody's subscription: it may never have been asked."""
+    answering = False
+
+    def script(_: ScriptedServer, message: dict[str, Any]) -> object:
+        return None if answering or message["method"] != "resources/subscribe" else NO_ANSWER
+
+    server = ScriptedServer(revision, script)
+    acknowledged = trio.Event()
+    async with open_scripted(server) as client, trio.open_nursery() as nursery:
+
+        async def listen(scope: trio.CancelScope, entered: trio.Event) -> None:
+            with scope:
+                async with client.listen(resources=["a:b"]):
+                    entered.set()
+                    await trio.sleep_forever()
+
+        if not is_written:
+            server.channel.stop_reading()
+            nursery.start_soon(client.notify, "notifications/x/first")  # the writer is stuck with this one
+            await settle()
+        first, second = trio.CancelScope(), trio.CancelScope()
+        nursery.start_soon(listen, first, trio.Event())
+        await settle()
+        nursery.start_soon(listen, second, acknowledged)
+        await settle()
+        first.cancel()
+        await settle()
+        assert not acknowledged.is_set()
+        answering = True
+        server.channel.reading.set()
+        await settle()
+        if is_written:
+            server.say({"jsonrpc": "2.0", "id": server.requests("resources/subscribe")[-1]["id"], "result": {}})
+        with trio.fail_after(1):
+            await acknowledged.wait()
+        asked = server.requests("resources/subscribe")
+        assert asked[-1]["id"] not in server.goodbyes()
+        assert len(asked) == (2 if is_written else 1)
+        assert server.requests("resources/unsubscribe") == []
+        second.cancel()
+        await settle()
+        assert len(server.requests("resources/unsubscribe")) == 1
+
+
+@OLD_REVISIONS
+async def test_whenever_one_listener_is_cancelled_the_other_one_is_subscribed(
+    revision: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """The last word about the resource that the server can have heeded is that somebody listens."""
+    for steps in range(40):
+        server = ScriptedServer(revision)
+        async with open_scripted(server) as client:
+            await settle()
+            async with trio.open_nursery() as nursery:
+                scope = trio.CancelScope()
+
+                async def come_and_go(client: Client = client, scope: trio.CancelScope = scope) -> None:
+                    with scope:
+                        async with client.listen(resources=["a:b"]):
+                            await trio.sleep_forever()
+
+                async def come_and_stay(client: Client = client) -> None:
+                    async with client.listen(resources=["a:b"]) as events:
+                        assert await take(events, 1) == [ResourceUpdated("a:b")]
+
+                nursery.start_soon(come_and_go)
+                nursery.start_soon(come_and_stay)
+                for _ in range(steps):
+                    await trio.lowlevel.checkpoint()
+                scope.cancel()
+                await settle()
+                heeded = [
+                    message["method"]
+                    for message in server.sent
+                    if message["method"].startswith("resources/") and message["id"] not in server.goodbyes()
+                ]
+                assert heeded[-1:] == ["resources/subscribe"], f"cancelled after {steps} steps"
+                server.say(note("resources/updated", uri="a:b"))
+            await settle()
+            assert server.requests("resources/unsubscribe")
+
+
+@OLD_REVISIONS
+async def test_a_resource_that_is_slow_to_be_given_back_does_not_let_another_be_forgotten(
+    revision: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """A resource is remembered until everybody has given it back, or what is asked about it would lose its order."""
+    held: list[dict[str, Any]] = []
+
+    def script(_: ScriptedServer, message: dict[str, Any]) -> object:
+        if message["method"] != "resources/unsubscribe":
+            return None
+        if message["params"]["uri"] == "a:fast" and not held:
+            return None
+        held.append(message)
+        return NO_ANSWER
+
+    server = ScriptedServer(revision, script)
+
+    async def come_and_go(*uris: str) -> None:
+        async with client.listen(resources=uris):
+            pass
+
+    async def come_and_stay() -> None:
+        async with client.listen(resources=["a:fast"]):
+            await trio.sleep_forever()
+
+    def answer_held(index: int) -> None:
+        server.say({"jsonrpc": "2.0", "id": held[index]["id"], "result": {}})
+
+    async with open_scripted(server) as client, trio.open_nursery() as nursery:
+        nursery.start_soon(come_and_go, "a:fast", "a:slow")
+        await settle()
+        held.sort(key=lambda message: str(message["params"]["uri"]) == "a:slow", reverse=True)
+        assert held[0]["params"]["uri"] == "a:slow"
+        if len(held) > 1:
+            answer_held(1)
+            del held[1]
+            await settle()
+        nursery.start_soon(come_and_go, "a:fast")
+        await settle()
+        assert [message["params"]["uri"] for message in held] == ["a:slow", "a:fast"]
+        answer_held(0)  # the first listener has given everything back
+        await settle()
+        before = len(server.requests("resources/subscribe"))
+        nursery.start_soon(come_and_stay)
+        await settle()
+        assert len(server.requests("resources/subscribe")) == before, "the server is still asked to end it"
+        answer_held(1)
+        await settle()
+        assert len(server.requests("resources/subscribe")) == before + 1
+        nursery.cancel_scope.cancel()
+
+
 # After an interruption.
 
 

@@ -2,9 +2,11 @@
 
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
+import attrs
 import pytest
 
 from trio_mcp import types
@@ -13,7 +15,7 @@ from trio_mcp._codec._convert import from_wire, to_wire
 from trio_mcp._codec._invalid import InvalidData
 from trio_mcp._errors import LocalProtocolError
 from trio_mcp._revisions import LATEST, LEGACY, Revision
-from trio_mcp.types._fields import wire
+from trio_mcp.types._fields import Member, members, options_of, wire
 
 TOOL = {"name": "add", "inputSchema": {"type": "object"}}
 V2025_03_26, V2025_06_18, V2025_11_25 = Revision.V2025_03_26, Revision.V2025_06_18, Revision.V2025_11_25
@@ -63,11 +65,11 @@ class Extended:
         (types.TaskMetadata, {"ttl": float("inf")}, "ttl", "expected an integer, got Infinity"),
         (types.ToolsCapability, {"listChanged": 1}, "listChanged", "expected a boolean, got an integer"),
         (types.ToolsCapability, {"listChanged": "no"}, "listChanged", "expected a boolean, got a string"),
-        (types.Annotations, {"priority": "1"}, "priority", "expected a number, got a string"),
-        (types.Annotations, {"priority": True}, "priority", "expected a number, got a boolean"),
-        (types.Icon, {"src": "x", "sizes": "any"}, "sizes", "expected a list, got a string"),
-        (types.Icon, {"src": "x", "theme": "grey"}, "theme", 'expected "light" or "dark", got "grey"'),
-        (types.Icon, {"src": "x", "theme": ["dark"]}, "theme", 'expected "light" or "dark", got a list'),
+        (types.NumberSchema, {"type": "number", "minimum": "1"}, "minimum", "expected a number, got a string"),
+        (types.NumberSchema, {"type": "number", "minimum": True}, "minimum", "expected a number, got a boolean"),
+        (types.CallToolResult, {"content": "any"}, "content", "expected a list, got a string"),
+        (types.ElicitResult, {"action": "grey"}, "action", 'expected "accept", "decline" or "cancel", got "grey"'),
+        (types.ElicitResult, {"action": ["accept"]}, "action", 'expected "accept", "decline" or "cancel", got a list'),
         (types.Tool, {**TOOL, "inputSchema": "x"}, "inputSchema", "expected an object, got a string"),
         (types.Tool, {**TOOL, "inputSchema": []}, "inputSchema", "expected an object, got a list"),
         (types.Tool, [], "", "expected an object, got a list"),
@@ -247,20 +249,84 @@ def test_what_fits_no_part_of_a_union_is_refused(kind: Any, data: object, expect
     assert problem(data, kind) == expected
 
 
+# Reading: hints.
+
+HINTS = [
+    pytest.param(cls, member, id=f"{cls.__name__}.{member.attribute}")
+    for name in sorted(types.__all__)
+    if attrs.has(cls := getattr(types, name))
+    for member in members(cls)
+    if member.hint
+]
+
+
+@pytest.mark.parametrize(("cls", "member"), HINTS)
+@pytest.mark.parametrize("odd", [True, -1, 1.5, "", "odd", [], [5], {}, {"x": 5}], ids=repr)
+def test_an_odd_hint_costs_nothing_but_itself(odd: object, cls: type, member: Member) -> None:
+    """It is taken as it is where it fits, and counts as missing where it does not."""
+    needed: dict[str, Any] = {
+        other.name: _fitting(other.type) for other in members(cls) if other.default is attrs.NOTHING
+    }
+    if cls is types.InputRequiredResult:
+        needed["requestState"] = "s"  # it needs something
+    read: Any = from_wire({**needed, member.name: odd}, cls)
+    plain: Any = from_wire(needed, cls)
+    value = getattr(read, member.attribute)
+    assert value == getattr(plain, member.attribute) == member.default or _fits(value, member.type)
+    assert attrs.evolve(read, **{member.attribute: member.default}) == plain
+
+
+def _fitting(kind: Any) -> object:
+    """Return something that fits a required member."""
+    first = options_of(kind)[0]
+    if get_origin(first) is Literal:
+        return get_args(first)[0]
+    if get_origin(first) is Sequence:
+        return []
+    if attrs.has(first):
+        return {m.name: m.tag or _fitting(m.type) for m in members(first) if m.default is attrs.NOTHING or m.tag}
+    return {str: "s", int: 1, float: 1.5}.get(first, {})
+
+
+def _fits(value: object, kind: Any) -> bool:
+    """Whether what was read is what the member is declared to be, as far as its outermost kind goes."""
+    for option in options_of(kind):
+        outer = get_origin(option)
+        if outer is Literal:
+            if value in get_args(option):
+                return True
+        elif outer is Sequence:
+            if isinstance(value, tuple):
+                return True
+        elif type(value) is ({Mapping: dict}.get(outer, option) if outer else option):
+            return True
+    return False
+
+
+def test_of_a_list_of_hints_the_odd_ones_are_left_out() -> None:
+    """One icon that cannot be used must not hide the others, nor one role that is not known yet."""
+    icons = [{"src": 5}, {"src": "a:b", "theme": "grey", "sizes": ["any", 5]}, "c:d"]
+    tool = from_wire({**TOOL, "icons": icons, "annotations": {"title": 5, "readOnlyHint": True}}, types.Tool)
+    assert tool.icons == (types.Icon(src="a:b", sizes=["any"]),)
+    assert tool.annotations == types.ToolAnnotations(read_only_hint=True)
+    assert from_wire({"audience": ["robot", "user"]}, types.Annotations).audience == ("user",)
+    assert from_wire({"audience": ["robot"]}, types.Annotations).audience is None
+
+
 # Reading: what is said about what is wrong.
 
 
 def test_all_that_is_wrong_is_said_in_the_names_of_the_wire() -> None:
     """Whoever reads the message knows the specification, not our classes."""
     data = {
-        "tools": [TOOL, {"inputSchema": "x", "annotations": {"readOnlyHint": 1}}, 5],
+        "tools": [TOOL, {"inputSchema": "x", "outputSchema": 1}, 5],
         "nextCursor": 7,
     }
     assert problems(data, types.ListToolsResult) == (
         ("nextCursor", "expected a string, got an integer"),
         ("tools[1].name", "required, but missing"),
         ("tools[1].inputSchema", "expected an object, got a string"),
-        ("tools[1].annotations.readOnlyHint", "expected a boolean, got an integer"),
+        ("tools[1].outputSchema", "expected an object, got an integer"),
         ("tools[2]", "expected an object, got an integer"),
     )
     with pytest.raises(

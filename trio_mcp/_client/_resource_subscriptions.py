@@ -6,14 +6,15 @@ Spec: 2025-11-25, server/resources, "Subscriptions".
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, final
 
 import attrs
 import trio
 
 from .._codec._convert import to_wire
-from .._errors import LocalProtocolError, McpError
+from .._codec._jsonrpc import RequestId
+from .._errors import LocalProtocolError, McpError, RequestError
 from .._peer._peer import Peer
 from .._revisions import Revision
 from ..types import SubscribeRequestParams, UnsubscribeRequestParams
@@ -22,20 +23,30 @@ __all__ = ["ResourceSubscriptions"]
 
 _log: Final = logging.getLogger("trio_mcp.client")
 
+_SUBSCRIBE: Final = "resources/subscribe"
+_UNSUBSCRIBE: Final = "resources/unsubscribe"
+
 
 @final
 @attrs.define(eq=False)
 class _Held:
     """One resource.
 
+    A request that is given up leaves open what the server thinks, so there are two answers: nobody relies on a
+    subscription that the server has not confirmed, and whatever it may think is taken back in the end.
+
     Attributes:
         count: How many listeners want it.
-        is_subscribed: Whether the server may think that we are.
-        turn: Held while the server is being told, so that it is told in order.
+        users: How many listeners have not given it back entirely; the last one forgets the resource.
+        is_subscribed: Whether the server has said that we are subscribed, and was not asked to end it since.
+        may_be_subscribed: Whether the server may think that we are.
+        turn: Held while the server is being asked, so that it is asked in order.
     """
 
     count: int = 0
+    users: int = 0
     is_subscribed: bool = False
+    may_be_subscribed: bool = False
     turn: trio.Lock = attrs.field(factory=trio.Lock)
 
 
@@ -74,7 +85,9 @@ class ResourceSubscriptions:
             ConnectionLost: The connection ended first.
         """
         for uri in uris:
-            self._held.setdefault(uri, _Held()).count += 1
+            held = self._held.setdefault(uri, _Held())
+            held.count += 1
+            held.users += 1
         if uris and not self._may_subscribe:
             raise LocalProtocolError(
                 "this server does not let clients subscribe to resources (resources.subscribe)"
@@ -83,7 +96,7 @@ class ResourceSubscriptions:
         if errors:
             raise errors[0]
 
-    async def release(self, uris: Iterable[str]) -> None:
+    async def release(self, uris: Sequence[str]) -> None:
         """Give back what `acquire` was called for.
 
         Cancelled or not, the server is told of what nobody wants any more, within the goodbye's timeout.
@@ -94,37 +107,43 @@ class ResourceSubscriptions:
             held.count -= 1
             if not held.count:
                 unwanted.append(uri)
-        with trio.move_on_after(self._goodbye_timeout, shield=True):
-            for error in await _for_each(unwanted, self._unsubscribe):
-                _log.debug("could not unsubscribe: %s", error)
-        for uri in unwanted:
-            if uri in self._held and not self._held[uri].count:
-                del self._held[uri]
+        try:
+            with trio.move_on_after(self._goodbye_timeout, shield=True):
+                for error in await _for_each(unwanted, self._unsubscribe):
+                    _log.debug("could not unsubscribe: %s", error)
+        finally:
+            for uri in uris:
+                held = self._held[uri]
+                held.users -= 1
+                if not held.users:
+                    del self._held[uri]
 
     async def _subscribe(self, uri: str) -> None:
         held = self._held[uri]
         async with held.turn:
             if held.is_subscribed:
                 return
-            # From here on it may be so, whatever becomes of the answer.
-            held.is_subscribed = True
+
+            def begin(_: RequestId) -> None:
+                held.may_be_subscribed = True
+
+            params = to_wire(SubscribeRequestParams(uri=uri), self._revision)
             try:
-                params = to_wire(SubscribeRequestParams(uri=uri), self._revision)
-                await self._peer.request("resources/subscribe", params)
-            except McpError:
-                held.is_subscribed = False
+                await self._peer.request(_SUBSCRIBE, params, on_id=begin)
+            except RequestError:
+                held.may_be_subscribed = False
                 raise
+            held.is_subscribed = True
 
     async def _unsubscribe(self, uri: str) -> None:
-        held = self._held.get(uri)
-        if held is None:
-            return  # another listener has come and gone meanwhile
+        held = self._held[uri]
         async with held.turn:
             # Another listener may have come while this one waited for its turn.
-            if held.is_subscribed and not held.count and not self._is_over:
+            if held.may_be_subscribed and not held.count and not self._is_over:
                 held.is_subscribed = False
                 params = to_wire(UnsubscribeRequestParams(uri=uri), self._revision)
-                await self._peer.request("resources/unsubscribe", params)
+                await self._peer.request(_UNSUBSCRIBE, params)
+                held.may_be_subscribed = False
 
 
 async def _for_each(uris: Sequence[str], act: Callable[[str], Awaitable[None]]) -> list[Exception]:

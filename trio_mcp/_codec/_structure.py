@@ -2,7 +2,8 @@
 
 Every hook is exact: ``"5"`` is not 5, ``true`` is not a number, 5 is not ``"5"``, a string is not a list. Only
 two things are forgiven: a whole number written as a fraction (``5.0``; JSON has one type of number), and ``null``
-for a member that may be missing (which peers in Python send). Members nobody knows are ignored.
+for a member that may be missing (which peers in Python send). Members nobody knows are ignored, and so are odd
+*hints* (see `member`): a title that is no string must not cost anybody the tool.
 
 Inside, what is wrong is a `ValueError` or, out of the functions cattrs writes, a group of them; `reader` makes
 one `InvalidData` of either.
@@ -10,6 +11,7 @@ one `InvalidData` of either.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias, get_args, get_origin
@@ -235,9 +237,40 @@ def _class_handler(cls: Any, tag: str | None = None) -> Handler:
 
 def _member_hook(member: Member) -> Hook:
     hook, default = _hook(member.type), member.default
+    if member.hint:
+        return _forgiving(hook, member)
     if default is attrs.NOTHING or default is None or default is ABSENT:
         return hook
     return lambda value, kind: default if value is None else hook(value, kind)
+
+
+def _forgiving(hook: Hook, member: Member) -> Hook:
+    """Make a hook that takes an odd hint for a missing one, and leaves out the odd items of a list."""
+    default = member.default
+    item = next(
+        (get_args(option)[0] for option in options_of(member.type) if get_origin(option) is Sequence), None
+    )
+
+    def structure(value: Any, kind: Any) -> Any:
+        if value is None:
+            return default
+        try:
+            return hook(value, kind)
+        except (ValueError, ClassValidationError):
+            if item is None or type(value) is not list:
+                return default
+        return _readable(value, item) or default
+
+    return structure
+
+
+def _readable(values: Iterable[Any], kind: Any) -> tuple[Any, ...]:
+    hook = _hook(kind)
+    readable: list[Any] = []
+    for value in values:
+        with contextlib.suppress(ValueError, ClassValidationError):
+            readable.append(hook(value, kind))
+    return tuple(readable)
 
 
 # Unions of objects, told apart by a tag.

@@ -158,12 +158,12 @@ class ClientCapabilities:
         extensions: Settings of the extensions it knows, by identifier.
     """
 
-    experimental: Mapping[str, JSONObject] | None = None
+    experimental: Mapping[str, JSONObject] | None = member(default=None, hint=True)
     roots: RootsCapability | None = None
     sampling: SamplingCapability | None = None
     elicitation: ElicitationCapability | None = member(default=None, since=Revision.V2025_06_18)
     tasks: ClientTasksCapability | None = member(default=None, since=_TASKS, until=_TASKS)
-    extensions: Mapping[str, JSONObject] | None = member(default=None, since=Revision.V2026_07_28)
+    extensions: Mapping[str, JSONObject] | None = member(default=None, hint=True, since=Revision.V2026_07_28)
 
 
 @final
@@ -220,11 +220,11 @@ class ServerCapabilities:
         extensions: Settings of the extensions it knows, by identifier.
     """
 
-    experimental: Mapping[str, JSONObject] | None = None
+    experimental: Mapping[str, JSONObject] | None = member(default=None, hint=True)
     logging: JSONObject | None = None
     completions: JSONObject | None = member(default=None, since=Revision.V2025_03_26)
     prompts: PromptsCapability | None = None
     resources: ResourcesCapability | None = None
     tools: ToolsCapability | None = None
     tasks: ServerTasksCapability | None = member(default=None, since=_TASKS, until=_TASKS)
-    extensions: Mapping[str, JSONObject] | None = member(default=None, since=Revision.V2026_07_28)
+    extensions: Mapping[str, JSONObject] | None = member(default=None, hint=True, since=Revision.V2026_07_28)

@@ -30,7 +30,7 @@ class PromptReference:
 
     type: Literal["ref/prompt"] = "ref/prompt"
     name: str
-    title: str | None = member(default=None, since=Revision.V2025_06_18)
+    title: str | None = member(default=None, hint=True, since=Revision.V2025_06_18)
 
 
 @final
@@ -100,8 +100,8 @@ class Completion:
     """
 
     values: Sequence[str] = member(max_items=100)
-    total: int | None = None
-    has_more: bool | None = None
+    total: int | None = member(default=None, hint=True)
+    has_more: bool | None = member(default=None, hint=True)
 
 
 @final

@@ -38,8 +38,8 @@ class TextContent:
 
     type: Literal["text"] = "text"
     text: str
-    annotations: Annotations | None = None
-    meta: MetaObject | None = member(default=None, since=Revision.V2025_06_18)
+    annotations: Annotations | None = member(default=None, hint=True)
+    meta: MetaObject | None = member(default=None, hint=True, since=Revision.V2025_06_18)
 
 
 @final
@@ -56,8 +56,8 @@ class ImageContent:
     type: Literal["image"] = "image"
     data: str
     mime_type: str
-    annotations: Annotations | None = None
-    meta: MetaObject | None = member(default=None, since=Revision.V2025_06_18)
+    annotations: Annotations | None = member(default=None, hint=True)
+    meta: MetaObject | None = member(default=None, hint=True, since=Revision.V2025_06_18)
 
 
 @final
@@ -74,8 +74,8 @@ class AudioContent:
     type: Literal["audio"] = "audio"
     data: str
     mime_type: str
-    annotations: Annotations | None = None
-    meta: MetaObject | None = member(default=None, since=Revision.V2025_06_18)
+    annotations: Annotations | None = member(default=None, hint=True)
+    meta: MetaObject | None = member(default=None, hint=True, since=Revision.V2025_06_18)
 
 
 @final
@@ -98,8 +98,8 @@ class EmbeddedResource:
 
     type: Literal["resource"] = "resource"
     resource: TextResourceContents | BlobResourceContents
-    annotations: Annotations | None = None
-    meta: MetaObject | None = member(default=None, since=Revision.V2025_06_18)
+    annotations: Annotations | None = member(default=None, hint=True)
+    meta: MetaObject | None = member(default=None, hint=True, since=Revision.V2025_06_18)
 
 
 @final
@@ -138,7 +138,7 @@ class ToolUseContent:
     id: str
     name: str
     input: JSONObject
-    meta: MetaObject | None = None
+    meta: MetaObject | None = member(default=None, hint=True)
 
 
 @final
@@ -159,7 +159,7 @@ class ToolResultContent:
     content: Sequence[ContentBlock]
     structured_content: object | Absent = ABSENT
     is_error: bool | None = None
-    meta: MetaObject | None = None
+    meta: MetaObject | None = member(default=None, hint=True)
 
 
 SamplingMessageContentBlock: TypeAlias = (

@@ -56,8 +56,8 @@ class StringSchema:
     """
 
     type: Literal["string"] = "string"
-    title: str | None = None
-    description: str | None = None
+    title: str | None = member(default=None, hint=True)
+    description: str | None = member(default=None, hint=True)
     min_length: int | None = None
     max_length: int | None = None
     format: Literal["email", "uri", "date", "date-time"] | None = None
@@ -79,8 +79,8 @@ class NumberSchema:
     """
 
     type: Literal["number", "integer"]
-    title: str | None = None
-    description: str | None = None
+    title: str | None = member(default=None, hint=True)
+    description: str | None = member(default=None, hint=True)
     minimum: int | float | None = None
     maximum: int | float | None = None
     default: int | float | None = member(default=None, since=Revision.V2025_11_25)
@@ -98,8 +98,8 @@ class BooleanSchema:
     """
 
     type: Literal["boolean"] = "boolean"
-    title: str | None = None
-    description: str | None = None
+    title: str | None = member(default=None, hint=True)
+    description: str | None = member(default=None, hint=True)
     default: bool | None = None
 
 
@@ -116,8 +116,8 @@ class UntitledSingleSelectEnumSchema:
     """
 
     type: Literal["string"] = "string"
-    title: str | None = None
-    description: str | None = None
+    title: str | None = member(default=None, hint=True)
+    description: str | None = member(default=None, hint=True)
     enum: Sequence[str]
     default: str | None = member(default=None, since=Revision.V2025_11_25)
 
@@ -136,8 +136,8 @@ class LegacyTitledEnumSchema:
     """
 
     type: Literal["string"] = "string"
-    title: str | None = None
-    description: str | None = None
+    title: str | None = member(default=None, hint=True)
+    description: str | None = member(default=None, hint=True)
     enum: Sequence[str]
     enum_names: Sequence[str] | None = None
     default: str | None = member(default=None, since=Revision.V2025_11_25)
@@ -170,8 +170,8 @@ class TitledSingleSelectEnumSchema:
     """
 
     type: Literal["string"] = "string"
-    title: str | None = None
-    description: str | None = None
+    title: str | None = member(default=None, hint=True)
+    description: str | None = member(default=None, hint=True)
     one_of: Sequence[EnumOption]
     default: str | None = None
 
@@ -208,8 +208,8 @@ class UntitledMultiSelectEnumSchema:
     """
 
     type: Literal["array"] = "array"
-    title: str | None = None
-    description: str | None = None
+    title: str | None = member(default=None, hint=True)
+    description: str | None = member(default=None, hint=True)
     min_items: int | None = None
     max_items: int | None = None
     items: EnumItems
@@ -231,8 +231,8 @@ class TitledMultiSelectEnumSchema:
     """
 
     type: Literal["array"] = "array"
-    title: str | None = None
-    description: str | None = None
+    title: str | None = member(default=None, hint=True)
+    description: str | None = member(default=None, hint=True)
     min_items: int | None = None
     max_items: int | None = None
     items: TitledEnumItems
@@ -280,7 +280,7 @@ class ElicitRequestFormParams:
         task: Ask that the request become a task.
     """
 
-    meta: MetaObject | None = member(default=None, until=Revision.V2025_11_25)
+    meta: MetaObject | None = member(default=None, hint=True, until=Revision.V2025_11_25)
     mode: Literal["form"] = member(default="form", since=Revision.V2025_11_25)
     message: str
     requested_schema: RequestedSchema
@@ -300,7 +300,7 @@ class ElicitRequestURLParams:
         task: Ask that the request become a task.
     """
 
-    meta: MetaObject | None = member(default=None, until=Revision.V2025_11_25)
+    meta: MetaObject | None = member(default=None, hint=True, until=Revision.V2025_11_25)
     mode: Literal["url"] = "url"
     message: str
     url: str
@@ -330,7 +330,7 @@ class ElicitResult:
         content: What they filled in, by field, if they agreed to a form.
     """
 
-    meta: MetaObject | None = member(default=None, until=Revision.V2025_11_25)
+    meta: MetaObject | None = member(default=None, hint=True, until=Revision.V2025_11_25)
     action: ElicitAction
     content: Mapping[str, ElicitValue] | None = None
 

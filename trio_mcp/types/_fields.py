@@ -81,6 +81,7 @@ class Member:
         minimum: The smallest number that may be sent.
         maximum: The largest number that may be sent.
         max_items: How many items may be sent.
+        hint: Whether the object is as good without it, so that what is received and odd counts as missing.
     """
 
     attribute: str
@@ -93,6 +94,7 @@ class Member:
     minimum: float | None = None
     maximum: float | None = None
     max_items: int | None = None
+    hint: bool = False
 
     @property
     def tag(self) -> str | None:
@@ -113,6 +115,7 @@ def member(
     minimum: float | None = None,
     maximum: float | None = None,
     max_items: int | None = None,
+    hint: bool = False,
 ) -> Any:
     """Describe a member that differs between revisions, is bounded, or has a name of its own.
 
@@ -126,6 +129,8 @@ def member(
         minimum: The smallest number that may be sent. What is received is not held to it.
         maximum: The largest number that may be sent.
         max_items: How many items may be sent.
+        hint: Whether the object is as good without it. What is received and odd then has its default; of a list,
+            the odd items are left out.
     """
     described: dict[str, object] = {
         "span": Span(since, until),
@@ -134,6 +139,7 @@ def member(
         "minimum": minimum,
         "maximum": maximum,
         "max_items": max_items,
+        "hint": hint,
     }
     if name is not None:
         described["name"] = name

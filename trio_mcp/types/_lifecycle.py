@@ -37,11 +37,11 @@ class Implementation:
     """
 
     name: str
-    title: str | None = member(default=None, since=Revision.V2025_06_18)
+    title: str | None = member(default=None, hint=True, since=Revision.V2025_06_18)
     version: str
-    description: str | None = member(default=None, since=Revision.V2025_11_25)
-    website_url: str | None = member(default=None, since=Revision.V2025_11_25)
-    icons: Sequence[Icon] | None = member(default=None, since=Revision.V2025_11_25)
+    description: str | None = member(default=None, hint=True, since=Revision.V2025_11_25)
+    website_url: str | None = member(default=None, hint=True, since=Revision.V2025_11_25)
+    icons: Sequence[Icon] | None = member(default=None, hint=True, since=Revision.V2025_11_25)
 
 
 @final
@@ -75,7 +75,7 @@ class InitializeResult(Result):
     protocol_version: str
     capabilities: ServerCapabilities
     server_info: Implementation
-    instructions: str | None = None
+    instructions: str | None = member(default=None, hint=True)
 
 
 @final
@@ -91,7 +91,7 @@ class DiscoverResult(CacheableResult):
 
     supported_versions: Sequence[str]
     capabilities: ServerCapabilities
-    instructions: str | None = None
+    instructions: str | None = member(default=None, hint=True)
 
 
 @final
@@ -108,4 +108,4 @@ class CancelledNotificationParams(NotificationParams):
     request_id: RequestId | None = member(
         default=None, required_in=[r for r in Revision if r is not Revision.V2025_11_25]
     )
-    reason: str | None = None
+    reason: str | None = member(default=None, hint=True)

@@ -34,5 +34,5 @@ class LoggingMessageNotificationParams(NotificationParams):
     """
 
     level: LoggingLevel
-    logger: str | None = None
+    logger: str | None = member(default=None, hint=True)
     data: object | Absent = member(default=ABSENT, required_in=tuple(Revision))

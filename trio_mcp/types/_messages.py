@@ -75,7 +75,7 @@ class Result:
             the peer's revision is older and the result is complete.
     """
 
-    meta: MetaObject | None = None
+    meta: MetaObject | None = member(default=None, hint=True)
     result_type: str = member(default="complete", since=Revision.V2026_07_28)
 
 
@@ -94,8 +94,8 @@ class CacheableResult(Result):
     Spec: 2026-07-28, server/utilities/caching.
     """
 
-    ttl_ms: int = member(default=0, since=Revision.V2026_07_28, minimum=0)
-    cache_scope: CacheScope = member(default="private", since=Revision.V2026_07_28)
+    ttl_ms: int = member(default=0, hint=True, since=Revision.V2026_07_28, minimum=0)
+    cache_scope: CacheScope = member(default="private", hint=True, since=Revision.V2026_07_28)
 
 
 @wire

@@ -35,9 +35,9 @@ class Annotations:
         last_modified: When it last changed, as an ISO 8601 date and time.
     """
 
-    audience: Sequence[Role] | None = None
-    priority: int | float | None = member(default=None, minimum=0, maximum=1)
-    last_modified: str | None = member(default=None, since=Revision.V2025_06_18)
+    audience: Sequence[Role] | None = member(default=None, hint=True)
+    priority: int | float | None = member(default=None, hint=True, minimum=0, maximum=1)
+    last_modified: str | None = member(default=None, hint=True, since=Revision.V2025_06_18)
 
 
 @final
@@ -56,6 +56,6 @@ class Icon:
     """
 
     src: str
-    mime_type: str | None = None
-    sizes: Sequence[str] | None = None
-    theme: Literal["light", "dark"] | None = None
+    mime_type: str | None = member(default=None, hint=True)
+    sizes: Sequence[str] | None = member(default=None, hint=True)
+    theme: Literal["light", "dark"] | None = member(default=None, hint=True)

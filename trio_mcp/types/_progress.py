@@ -23,5 +23,5 @@ class ProgressNotificationParams(NotificationParams):
 
     progress_token: ProgressToken
     progress: int | float
-    total: int | float | None = None
-    message: str | None = member(default=None, since=Revision.V2025_03_26)
+    total: int | float | None = member(default=None, hint=True)
+    message: str | None = member(default=None, hint=True, since=Revision.V2025_03_26)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import final
 
-from ._fields import wire
+from ._fields import member, wire
 from ._input_required import InputResponseRequestParams
 from ._messages import Result
 from ._prompts import PromptMessage
@@ -35,5 +35,5 @@ class GetPromptResult(Result):
         messages: What is said, in order.
     """
 
-    description: str | None = None
+    description: str | None = member(default=None, hint=True)
     messages: Sequence[PromptMessage]

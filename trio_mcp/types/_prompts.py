@@ -33,8 +33,8 @@ class PromptArgument:
     """
 
     name: str
-    title: str | None = member(default=None, since=Revision.V2025_06_18)
-    description: str | None = None
+    title: str | None = member(default=None, hint=True, since=Revision.V2025_06_18)
+    description: str | None = member(default=None, hint=True)
     required: bool | None = None
 
 
@@ -52,11 +52,11 @@ class Prompt:
     """
 
     name: str
-    title: str | None = member(default=None, since=Revision.V2025_06_18)
-    description: str | None = None
+    title: str | None = member(default=None, hint=True, since=Revision.V2025_06_18)
+    description: str | None = member(default=None, hint=True)
     arguments: Sequence[PromptArgument] | None = None
-    icons: Sequence[Icon] | None = member(default=None, since=Revision.V2025_11_25)
-    meta: MetaObject | None = member(default=None, since=Revision.V2025_06_18)
+    icons: Sequence[Icon] | None = member(default=None, hint=True, since=Revision.V2025_11_25)
+    meta: MetaObject | None = member(default=None, hint=True, since=Revision.V2025_06_18)
 
 
 @final

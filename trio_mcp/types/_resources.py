@@ -41,13 +41,13 @@ class Resource:
 
     uri: str
     name: str
-    title: str | None = member(default=None, since=Revision.V2025_06_18)
-    description: str | None = None
-    mime_type: str | None = None
-    size: int | None = None
-    annotations: Annotations | None = None
-    icons: Sequence[Icon] | None = member(default=None, since=Revision.V2025_11_25)
-    meta: MetaObject | None = member(default=None, since=Revision.V2025_06_18)
+    title: str | None = member(default=None, hint=True, since=Revision.V2025_06_18)
+    description: str | None = member(default=None, hint=True)
+    mime_type: str | None = member(default=None, hint=True)
+    size: int | None = member(default=None, hint=True)
+    annotations: Annotations | None = member(default=None, hint=True)
+    icons: Sequence[Icon] | None = member(default=None, hint=True, since=Revision.V2025_11_25)
+    meta: MetaObject | None = member(default=None, hint=True, since=Revision.V2025_06_18)
 
 
 @final
@@ -67,12 +67,12 @@ class ResourceTemplate:
 
     uri_template: str
     name: str
-    title: str | None = member(default=None, since=Revision.V2025_06_18)
-    description: str | None = None
-    mime_type: str | None = None
-    annotations: Annotations | None = None
-    icons: Sequence[Icon] | None = member(default=None, since=Revision.V2025_11_25)
-    meta: MetaObject | None = member(default=None, since=Revision.V2025_06_18)
+    title: str | None = member(default=None, hint=True, since=Revision.V2025_06_18)
+    description: str | None = member(default=None, hint=True)
+    mime_type: str | None = member(default=None, hint=True)
+    annotations: Annotations | None = member(default=None, hint=True)
+    icons: Sequence[Icon] | None = member(default=None, hint=True, since=Revision.V2025_11_25)
+    meta: MetaObject | None = member(default=None, hint=True, since=Revision.V2025_06_18)
 
 
 @final
@@ -87,9 +87,9 @@ class TextResourceContents:
     """
 
     uri: str
-    mime_type: str | None = None
+    mime_type: str | None = member(default=None, hint=True)
     text: str
-    meta: MetaObject | None = member(default=None, since=Revision.V2025_06_18)
+    meta: MetaObject | None = member(default=None, hint=True, since=Revision.V2025_06_18)
 
 
 @final
@@ -104,9 +104,9 @@ class BlobResourceContents:
     """
 
     uri: str
-    mime_type: str | None = None
+    mime_type: str | None = member(default=None, hint=True)
     blob: str
-    meta: MetaObject | None = member(default=None, since=Revision.V2025_06_18)
+    meta: MetaObject | None = member(default=None, hint=True, since=Revision.V2025_06_18)
 
 
 @final

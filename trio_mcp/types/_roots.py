@@ -23,8 +23,8 @@ class Root:
     """
 
     uri: str
-    name: str | None = None
-    meta: MetaObject | None = member(default=None, since=Revision.V2025_06_18)
+    name: str | None = member(default=None, hint=True)
+    meta: MetaObject | None = member(default=None, hint=True, since=Revision.V2025_06_18)
 
     @property
     def path(self) -> Path:
@@ -39,7 +39,7 @@ class Root:
 class ListRootsRequestParams:
     """Ask for the client's roots. Unlike other requests it needs no `_meta` in any revision."""
 
-    meta: MetaObject | None = None
+    meta: MetaObject | None = member(default=None, hint=True)
 
 
 @final
@@ -47,5 +47,5 @@ class ListRootsRequestParams:
 class ListRootsResult:
     """The client's roots."""
 
-    meta: MetaObject | None = member(default=None, until=Revision.V2025_11_25)
+    meta: MetaObject | None = member(default=None, hint=True, until=Revision.V2025_11_25)
     roots: Sequence[Root]

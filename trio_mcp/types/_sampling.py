@@ -33,7 +33,7 @@ class ModelHint:
         name: A part of a model's name, or of the name of one much like it.
     """
 
-    name: str | None = None
+    name: str | None = member(default=None, hint=True)
 
 
 @final
@@ -48,10 +48,10 @@ class ModelPreferences:
         intelligence_priority: How much ability matters, from 0 to 1.
     """
 
-    hints: Sequence[ModelHint] | None = None
-    cost_priority: int | float | None = member(default=None, minimum=0, maximum=1)
-    speed_priority: int | float | None = member(default=None, minimum=0, maximum=1)
-    intelligence_priority: int | float | None = member(default=None, minimum=0, maximum=1)
+    hints: Sequence[ModelHint] | None = member(default=None, hint=True)
+    cost_priority: int | float | None = member(default=None, hint=True, minimum=0, maximum=1)
+    speed_priority: int | float | None = member(default=None, hint=True, minimum=0, maximum=1)
+    intelligence_priority: int | float | None = member(default=None, hint=True, minimum=0, maximum=1)
 
 
 @final
@@ -66,7 +66,7 @@ class SamplingMessage:
 
     role: Role
     content: SamplingMessageContentBlock | Sequence[SamplingMessageContentBlock]
-    meta: MetaObject | None = member(default=None, since=Revision.V2025_11_25)
+    meta: MetaObject | None = member(default=None, hint=True, since=Revision.V2025_11_25)
 
 
 @final
@@ -100,9 +100,9 @@ class CreateMessageRequestParams:
         task: Ask that the request become a task.
     """
 
-    meta: MetaObject | None = member(default=None, until=Revision.V2025_11_25)
+    meta: MetaObject | None = member(default=None, hint=True, until=Revision.V2025_11_25)
     messages: Sequence[SamplingMessage]
-    model_preferences: ModelPreferences | None = None
+    model_preferences: ModelPreferences | None = member(default=None, hint=True)
     system_prompt: str | None = None
     include_context: IncludeContext | None = None
     temperature: int | float | None = None
@@ -127,11 +127,11 @@ class CreateMessageResult:
             its provider calls it.
     """
 
-    meta: MetaObject | None = None
+    meta: MetaObject | None = member(default=None, hint=True)
     role: Role
     content: SamplingMessageContentBlock | Sequence[SamplingMessageContentBlock]
     model: str
-    stop_reason: str | None = None
+    stop_reason: str | None = member(default=None, hint=True)
 
     @property
     def blocks(self) -> Sequence[SamplingMessageContentBlock]:

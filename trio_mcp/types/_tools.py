@@ -32,11 +32,11 @@ class ToolAnnotations:
             missing: yes.
     """
 
-    title: str | None = None
-    read_only_hint: bool | None = None
-    destructive_hint: bool | None = None
-    idempotent_hint: bool | None = None
-    open_world_hint: bool | None = None
+    title: str | None = member(default=None, hint=True)
+    read_only_hint: bool | None = member(default=None, hint=True)
+    destructive_hint: bool | None = member(default=None, hint=True)
+    idempotent_hint: bool | None = member(default=None, hint=True)
+    open_world_hint: bool | None = member(default=None, hint=True)
 
 
 @final
@@ -48,7 +48,7 @@ class ToolExecution:
         task_support: Whether a call may become a task. Where it is missing: ``"forbidden"``.
     """
 
-    task_support: TaskSupport | None = None
+    task_support: TaskSupport | None = member(default=None, hint=True)
 
 
 @final
@@ -68,14 +68,16 @@ class Tool:
     """
 
     name: str
-    title: str | None = member(default=None, since=Revision.V2025_06_18)
-    description: str | None = None
+    title: str | None = member(default=None, hint=True, since=Revision.V2025_06_18)
+    description: str | None = member(default=None, hint=True)
     input_schema: JSONObject
     output_schema: JSONObject | None = member(default=None, since=Revision.V2025_06_18)
-    annotations: ToolAnnotations | None = member(default=None, since=Revision.V2025_03_26)
-    execution: ToolExecution | None = member(default=None, since=Revision.V2025_11_25, until=Revision.V2025_11_25)
-    icons: Sequence[Icon] | None = member(default=None, since=Revision.V2025_11_25)
-    meta: MetaObject | None = member(default=None, since=Revision.V2025_06_18)
+    annotations: ToolAnnotations | None = member(default=None, hint=True, since=Revision.V2025_03_26)
+    execution: ToolExecution | None = member(
+        default=None, hint=True, since=Revision.V2025_11_25, until=Revision.V2025_11_25
+    )
+    icons: Sequence[Icon] | None = member(default=None, hint=True, since=Revision.V2025_11_25)
+    meta: MetaObject | None = member(default=None, hint=True, since=Revision.V2025_06_18)
 
 
 @final
