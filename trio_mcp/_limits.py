@@ -81,6 +81,8 @@ class Limits:
             after it was asked to terminate, before it is killed.
         max_threads: Tools and resources written as plain functions, and files, that threads run and read at once,
             per server.
+        thread_timeout: How long the call of a plain function waits for a thread while all of them are still busy
+            with calls that were given up, before it is refused.
         max_parked: Handlers that wait for their client between two of its requests, per running server.
         max_parked_per_principal: The same, for one client, where the transport tells who it is.
         parked_timeout: How long such a handler waits before it is cancelled, and how long its state is good for.
@@ -126,6 +128,7 @@ class Limits:
     max_known_tools: int = _size(10_000)
     max_schema_bytes: int = _size(256 * KIB)
     max_threads: int = _size(40)
+    thread_timeout: float = _seconds(5.0)
     max_parked: int = _size(10_000)
     max_parked_per_principal: int = _size(1_000)
     parked_timeout: float = _seconds(600.0)

@@ -618,6 +618,7 @@ def test_every_limit_has_a_test() -> None:
         "max_uri_length",
         "parked_timeout",
         "terminate_timeout",
+        "thread_timeout",
     }
     assert {field.name for field in attrs.fields(Limits)} == tested_here | tested_elsewhere
     assert issubclass(ScriptedChannel, Channel)

@@ -289,7 +289,7 @@ class Endpoint:
         """
         limits = self._server.limits
         with trio.move_on_after(limits.drain_timeout + limits.goodbye_timeout):
-            async with trio.open_nursery() as nursery:
+            async with open_hidden_nursery() as nursery:
                 nursery.start_soon(self._modern.drain)
                 nursery.start_soon(self._legacy.drain)
             while self._active:

@@ -24,6 +24,7 @@ from .._core._http_headers import LAST_EVENT_ID, SESSION_ID
 from .._core._http_settings import HttpServerSettings
 from .._core._lifecycle import Agreement
 from .._core._sse import encode_sse_event
+from .._groups import open_hidden_nursery
 from .._revisions import Revision
 from .._server._background import Background
 from .._server._server import Server
@@ -115,7 +116,7 @@ class LegacySession:
     async def serve_session(self, service: Service[Any], shutdown: Shutdown) -> None:
         """Serve it until it is ended, or idle for too long, or `shutdown` says so."""
         try:
-            async with trio.open_nursery() as nursery:
+            async with open_hidden_nursery() as nursery:
                 self._begin(nursery.cancel_scope)
                 self._background = Background(nursery, f"the session with {self._channel.description}")
                 await self._server.serve_beside(

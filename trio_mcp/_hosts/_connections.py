@@ -13,6 +13,7 @@ from typing import Final, TypeAlias, final
 import trio
 
 from .._core._http_settings import HttpServerSettings
+from .._groups import open_hidden_nursery
 from ._places import Places
 from ._wires import Wire
 
@@ -43,7 +44,7 @@ class Connection(abc.ABC):
     async def serve(self) -> None:
         """Serve it until it ends."""
         try:
-            async with trio.open_nursery() as nursery:
+            async with open_hidden_nursery() as nursery:
                 self._nursery = nursery
                 with self._reading:
                     await self._read()

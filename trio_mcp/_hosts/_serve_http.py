@@ -108,7 +108,7 @@ async def serve_http(
         async with open_hidden_nursery() as nursery:
             nursery.start_soon(connections.end_idle)
             try:
-                async with trio.open_nursery() as accepting:
+                async with open_hidden_nursery() as accepting:
                     for listener in listeners:
                         accepting.start_soon(_accept, listener, connections, settings, ssl_context, nursery)
                     _log.info("serving at %s", ", ".join(urls))
@@ -127,7 +127,7 @@ async def serve_http(
 
 async def _unless(ending: Callable[[], Awaitable[None]], work: Callable[[], Awaitable[None]]) -> None:
     """Do something, unless something else comes first."""
-    async with trio.open_nursery() as nursery:
+    async with open_hidden_nursery() as nursery:
 
         async def end() -> None:
             await ending()

@@ -25,6 +25,7 @@ from .._errors import (
 from .._peer._exchange import Exchange, OnProgress
 from .._revisions import Revision
 from ..types import ClientCapabilities
+from ._threads import ends_with_its_thread
 
 __all__ = ["Abilities", "Asker", "CapabilityMissing", "Inquiry", "WireAsker", "read_said", "unusable"]
 
@@ -67,6 +68,7 @@ class WireAsker:
         self._exchange = exchange
         self._revision = revision
 
+    @ends_with_its_thread
     async def ask(
         self, method: str, params: object, *, on_progress: OnProgress | None = None
     ) -> Mapping[str, Any]:

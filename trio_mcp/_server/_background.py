@@ -10,6 +10,7 @@ from typing import Final, TypeVarTuple, final
 import trio
 
 from .._groups import open_hidden_nursery
+from ._threads import detached
 
 __all__ = ["Background", "open_background"]
 
@@ -45,6 +46,7 @@ class Background:
             raise trio.ClosedResourceError(f"{self._owner} has ended") from error
 
     async def _run(self, async_fn: Callable[[*_Args], Awaitable[object]], args: tuple[*_Args]) -> None:
+        detached()
         try:
             await async_fn(*args)
         except Exception:

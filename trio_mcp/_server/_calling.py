@@ -6,7 +6,6 @@ results and of errors is their business.
 
 from __future__ import annotations
 
-import functools
 import inspect
 import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -22,6 +21,7 @@ from .._schema import CallSpec, inspect_callable, is_unstructured
 from ._context import Context
 from ._depends import Injection, anything, is_provided, name_of, own_parameters, refuse_misplaced
 from ._interim import is_interim
+from ._threads import Threads
 
 __all__ = ["HandlerFunction", "Overdue", "is_several", "read_given", "read_handler", "said"]
 
@@ -85,7 +85,7 @@ class HandlerFunction:
         self,
         values: dict[str, Any],
         context: Context[Any],
-        threads: trio.CapacityLimiter,
+        threads: Threads,
         finish: Callable[[Any], Awaitable[_T]],
     ) -> _T:
         """Call the function.
@@ -121,7 +121,7 @@ class HandlerFunction:
         self,
         values: dict[str, Any],
         context: Context[Any],
-        threads: trio.CapacityLimiter,
+        threads: Threads,
         finish: Callable[[Any], Awaitable[_T]],
     ) -> _T:
         if self.timeout == math.inf:
@@ -136,7 +136,7 @@ class HandlerFunction:
         self,
         values: dict[str, Any],
         context: Context[Any],
-        threads: trio.CapacityLimiter,
+        threads: Threads,
         finish: Callable[[Any], Awaitable[_T]],
     ) -> _T:
         injection = self.injection
@@ -159,17 +159,13 @@ class HandlerFunction:
         made: _T = result
         return made
 
-    async def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any], threads: trio.CapacityLimiter) -> Any:
+    async def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any], threads: Threads) -> Any:
         if self.spec.is_async:
             return await self.function(*args, **kwargs)
         if not self.in_thread:
             await trio.lowlevel.checkpoint()
             return self.function(*args, **kwargs)
-        # A thread cannot be cancelled. The call is, and the thread is left to end by itself: waiting for it would
-        # let one stuck function hold up a cancellation, or the end of the program.
-        return await trio.to_thread.run_sync(
-            functools.partial(self.function, *args, **kwargs), abandon_on_cancel=True, limiter=threads
-        )
+        return await threads.run(self.function, *args, **kwargs)
 
 
 def said(group: BaseExceptionGroup[BaseException]) -> Exception | None:

@@ -12,6 +12,7 @@ from .. import types
 from .._errors import INVALID_PARAMS, RequestError
 from ._calling import HandlerFunction, is_several, read_given
 from ._context import Context
+from ._threads import Threads
 
 __all__ = ["Completer", "CompletionSource"]
 
@@ -88,7 +89,7 @@ class Completer:
         self._functions[key] = read_given(function, _given, what=_VALUE, optional=("arguments",), thread=thread)
 
     async def complete(
-        self, params: types.CompleteRequestParams, context: Context[Any], threads: trio.CapacityLimiter
+        self, params: types.CompleteRequestParams, context: Context[Any], threads: Threads
     ) -> types.CompleteResult:
         """Answer a request for completion.
 

@@ -24,6 +24,7 @@ from ._asking import Asker, read_said
 from ._background import Background
 from ._questions import Questions
 from ._requirements import require_for
+from ._threads import ends_with_its_thread
 
 __all__ = ["Context", "ProgressReporter", "Surroundings"]
 
@@ -255,6 +256,10 @@ class Context(Questions, Generic[StateT]):
 
         Spec: 2026-07-28, server/utilities/logging; deprecated there, and so are the alternatives it names.
         """
+        await self._log(level, data, logger)
+
+    @ends_with_its_thread
+    async def _log(self, level: types.LoggingLevel, data: object, logger: str | None) -> None:
         if self.wants_log(level):
             message = types.LoggingMessageNotificationParams(level=level, data=data, logger=logger)
             await self._exchange.notify("notifications/message", to_wire(message, self.revision))
@@ -346,8 +351,15 @@ class Context(Questions, Generic[StateT]):
         rule = METHODS.get(method)
         if rule is not None and not rule.allows(Side.SERVER, self.revision):
             raise LocalProtocolError(f"a server of {self.revision} has no request {method}")
+        return await self._ask(method, params, on_progress)
+
+    @ends_with_its_thread
+    async def _ask(
+        self, method: str, params: Mapping[str, Any] | None, on_progress: OnProgress | None
+    ) -> dict[str, Any]:
         return await self._exchange.ask(method, params, on_progress=on_progress)
 
+    @ends_with_its_thread
     async def _report(self, progress: float, total: float | None, message: str | None) -> None:
         _check_finite(progress)
         # Counted as a float, told as the whole number it mostly is.

@@ -14,11 +14,11 @@ from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from typing import Any, Final, Literal, TypeAlias, cast, final
 
 import attrs
-import trio
 import typing_extensions
 
 from .._schema import CallSpec, inspect_callable
 from ._context import Context
+from ._threads import Threads
 
 __all__ = [
     "Depends",
@@ -164,7 +164,7 @@ class Injection:
         return cls(contexts=contexts, needs=needs, steps=tuple(graph.steps))
 
     async def enter(
-        self, context: Context[Any], threads: trio.CapacityLimiter, stack: contextlib.AsyncExitStack
+        self, context: Context[Any], threads: Threads, stack: contextlib.AsyncExitStack
     ) -> dict[str, Any]:
         """Call what has to be called, in order, and return the values of the parameters."""
         values: list[Any] = []
@@ -182,9 +182,7 @@ def _filled(
     return filled
 
 
-async def _enter(
-    step: _Step, filled: dict[str, Any], threads: trio.CapacityLimiter, stack: contextlib.AsyncExitStack
-) -> Any:
+async def _enter(step: _Step, filled: dict[str, Any], threads: Threads, stack: contextlib.AsyncExitStack) -> Any:
     args, kwargs = step.spec.arrange(filled)
     match step.kind:
         case "plain":
@@ -197,9 +195,7 @@ async def _enter(
             return await stack.enter_async_context(step.enter(*args, **kwargs))
         case "thread":
             # It has nothing to clean up, so it can be left to end by itself.
-            return await trio.to_thread.run_sync(
-                functools.partial(step.enter, *args, **kwargs), abandon_on_cancel=True, limiter=threads
-            )
+            return await threads.run(step.enter, *args, **kwargs)
 
 
 @final

@@ -21,7 +21,6 @@ from typing import Final, TypeAlias, final
 from urllib.parse import unquote_to_bytes
 
 import attrs
-import trio
 
 from .. import types
 from .._core._uri_matching import Found
@@ -65,7 +64,7 @@ def file_contents(uri: str, data: bytes, kind: str | None, name: str) -> _Conten
 async def _read_in_thread(reading: Reading, read: Callable[[], _Contents]) -> types.ReadResourceResult:
     try:
         # A thread that is left behind ends by itself and keeps nothing.
-        contents = await trio.to_thread.run_sync(read, abandon_on_cancel=True, limiter=reading.threads)
+        contents = await reading.threads.run(read)
     except FileTooLarge as error:
         raise RequestError(
             INTERNAL_ERROR, f"Reading the resource failed: {error}", {"uri": reading.uri}

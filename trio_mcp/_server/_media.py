@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import functools
 import hashlib
 import os
 from collections.abc import Mapping
@@ -18,6 +17,7 @@ from .. import types
 from ._beneath import read_file
 from ._files import file_contents
 from ._mime import BINARY, guess_type, sniff_type
+from ._threads import Threads
 
 __all__ = ["Audio", "File", "Image", "Media", "block_of_bytes", "block_of_media", "contents_of_media", "is_media"]
 
@@ -125,7 +125,7 @@ def is_media(value: object) -> TypeGuard[Media]:
 
 
 async def contents_of_media(
-    media: Media, uri: str, threads: trio.CapacityLimiter, max_bytes: int
+    media: Media, uri: str, threads: Threads, max_bytes: int
 ) -> types.TextResourceContents | types.BlobResourceContents:
     """Read a file, picture or sound as contents of a resource.
 
@@ -140,7 +140,7 @@ async def contents_of_media(
     return types.BlobResourceContents(uri=uri, mime_type=_type_of(media, data), blob=_base64(data))
 
 
-async def block_of_media(media: Media, threads: trio.CapacityLimiter, max_bytes: int) -> types.ContentBlock:
+async def block_of_media(media: Media, threads: Threads, max_bytes: int) -> types.ContentBlock:
     """Read a file, picture or sound as a block of a result; see `contents_of_media`."""
     data = await _read(media, threads, max_bytes)
     if isinstance(media, File):
@@ -171,14 +171,13 @@ def block_of_bytes(data: bytes) -> types.ContentBlock:
     return types.EmbeddedResource(resource=contents)
 
 
-async def _read(media: Media, threads: trio.CapacityLimiter, max_bytes: int) -> bytes:
+async def _read(media: Media, threads: Threads, max_bytes: int) -> bytes:
     source = media.path if isinstance(media, File) else media.source
     if isinstance(source, bytes):
         await trio.lowlevel.checkpoint()
         return source
     # A thread that is left behind ends by itself and keeps nothing.
-    read = functools.partial(read_file, str(source), max_bytes)
-    return (await trio.to_thread.run_sync(read, abandon_on_cancel=True, limiter=threads)).data
+    return (await threads.run(read_file, str(source), max_bytes)).data
 
 
 def _check(media: Image | Audio) -> None:

@@ -40,6 +40,7 @@ from .._peer._exchange import Exchange, OnProgress
 from ._background import Background
 from ._context import Context
 from ._input_required import InputRequired, input_request, input_requests, input_responses
+from ._threads import ends_with_its_thread
 
 __all__ = ["Parking", "Work"]
 
@@ -156,6 +157,7 @@ class Run:
         except Exception as error:  # raised again in the task of the request that attends
             return _Outcome(error=error)
 
+    @ends_with_its_thread
     async def ask(
         self, method: str, params: object, *, on_progress: OnProgress | None = None
     ) -> Mapping[str, Any]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, overload
 
-import trio
-
 from .. import types
 from ._application import MethodHandler
 from ._completion import Completer
@@ -15,6 +13,7 @@ from ._interim import Interim
 from ._listing import Listing
 from ._params import read_params
 from ._prompts import PromptRegistry
+from ._threads import Threads
 
 __all__ = ["PromptOffers"]
 
@@ -24,7 +23,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 class PromptOffers:
     """Registers prompts and completions; a server is one."""
 
-    _threads: trio.CapacityLimiter
+    _threads: Threads
     _listing: Listing
     _prompts: PromptRegistry
     _completer: Completer

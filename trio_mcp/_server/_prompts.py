@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, final
 
 import attrs
-import trio
 
 from .. import types
 from .._codec import _json
@@ -18,6 +17,7 @@ from ._depends import anything
 from ._input_required import Asking
 from ._interim import Interim
 from ._registry import Registry
+from ._threads import Threads
 
 __all__ = ["PromptRegistry", "RegisteredPrompt", "assistant_message", "user_message"]
 
@@ -65,7 +65,7 @@ class RegisteredPrompt:
     choices: Mapping[str, tuple[str, ...]]
 
     async def get(
-        self, arguments: Mapping[str, str], context: Context[Any], threads: trio.CapacityLimiter
+        self, arguments: Mapping[str, str], context: Context[Any], threads: Threads
     ) -> types.GetPromptResult | Interim:
         """Call the function, and make messages of what it returns.
 

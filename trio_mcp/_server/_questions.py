@@ -18,6 +18,7 @@ from .._revisions import METHODS, Side
 from ._asking import Abilities, Asker, Inquiry, WireAsker, read_said
 from ._elicitation import Elicitation, elicit, elicit_url
 from ._roots import list_roots
+from ._threads import ends_with_its_thread
 
 if TYPE_CHECKING:
     from ._sampling import Preferences, SamplingInput
@@ -125,6 +126,7 @@ class Questions:
         """
         return await elicit_url(self._inquiry, message, url, elicitation_id)
 
+    @ends_with_its_thread
     async def elicitation_complete(self, elicitation_id: str) -> None:
         """Tell the client that its user is done at a URL, while this request lasts; 2025-11-25 alone has this.
 

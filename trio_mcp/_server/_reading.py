@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, final
 
 import attrs
-import trio
 
 from .. import types
 from .._limits import Limits
 from ._context import Context
 from ._interim import Interim
+from ._threads import Threads
 
 if TYPE_CHECKING:
     from .._core._uri_matching import Found
@@ -33,7 +33,7 @@ class Reading:
 
     uri: str
     context: Context[Any]
-    threads: trio.CapacityLimiter
+    threads: Threads
     limits: Limits
 
 

@@ -24,6 +24,7 @@ from ._listing import Listing
 from ._params import read_params
 from ._reading import Reading, ResourceSource
 from ._registry import Entry, Registry
+from ._threads import Threads
 
 if TYPE_CHECKING:
     from .._core._uri_matching import Found
@@ -82,7 +83,7 @@ class ResourceRegistry:
         entries: What is registered, by URI.
     """
 
-    def __init__(self, limits: Limits, threads: trio.CapacityLimiter, listing: Listing) -> None:
+    def __init__(self, limits: Limits, threads: Threads, listing: Listing) -> None:
         self.entries: Final = Registry[Offer]("resource", named="at", key=normalised)
         self._limits = limits
         self._threads = threads
@@ -153,9 +154,7 @@ class ResourceRegistry:
         taken = {normalised(entry.name) for entry in self.entries if entry.item.source.template is None}
         if any(entry.item.source.blocks for entry in entries):
             # A thread that is left behind only looks around.
-            found = await trio.to_thread.run_sync(
-                _listed, entries, taken, abandon_on_cancel=True, limiter=self._threads
-            )
+            found = await self._threads.run(_listed, entries, taken)
         else:
             await trio.lowlevel.checkpoint()
             found = _listed(entries, taken)

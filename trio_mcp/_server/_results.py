@@ -7,8 +7,6 @@ import types
 from collections.abc import Sequence
 from typing import Any, Final, Union, cast, get_args, get_origin
 
-import trio
-
 from .._absent import ABSENT
 from .._codec import _json
 from .._schema import CallSpec, is_unstructured, to_json
@@ -21,6 +19,7 @@ from ..types import (
     TextContent,
     UnknownContent,
 )
+from ._threads import Threads
 
 __all__ = ["has_no_schema", "tool_result", "with_media_read"]
 
@@ -61,7 +60,7 @@ def _has_block(hint: Any) -> bool:
     return _is_block(hint) or any(_has_block(part) for part in get_args(hint))
 
 
-async def with_media_read(returned: Any, threads: trio.CapacityLimiter, max_bytes: int) -> Any:
+async def with_media_read(returned: Any, threads: Threads, max_bytes: int) -> Any:
     """Return what a tool returned, with blocks in the place of bytes, files, pictures and sound.
 
     Where something else is in a list with them, it is left as it is.
@@ -87,7 +86,7 @@ async def with_media_read(returned: Any, threads: trio.CapacityLimiter, max_byte
     return [await _as_read_block(part, threads, max_bytes) for part in parts]
 
 
-async def _as_read_block(part: Any, threads: trio.CapacityLimiter, max_bytes: int) -> Any:
+async def _as_read_block(part: Any, threads: Threads, max_bytes: int) -> Any:
     from ._media import block_of_bytes, block_of_media, is_media
 
     if isinstance(part, (bytes, bytearray)):

@@ -11,6 +11,7 @@ import trio
 
 from .._bindings._stdio_server import open_stdio_channel
 from .._channel import Channel
+from .._groups import open_hidden_nursery
 from .._limits import Limits
 from .._peer._frames import OnFrame
 from .._peer._peer import Peer
@@ -99,7 +100,7 @@ async def serve_until_end(peer: Peer, shutdown: Shutdown) -> None:
 
 async def _first(*waits: Callable[[], Awaitable[object]]) -> None:
     """Run all of them until one returns."""
-    async with trio.open_nursery() as nursery:
+    async with open_hidden_nursery() as nursery:
 
         async def run(wait: Callable[[], Awaitable[object]]) -> None:
             await wait()
@@ -160,12 +161,13 @@ def run_until_signal(serve: Serves) -> None:
 
     Raises:
         SystemExit: With status 130 after SIGINT.
+        Others: What `serve` raises, as it is: an `OSError` for a port that is in use, what the lifespan raises.
     """
 
     async def main() -> bool:
         shutdown = Shutdown()
         interrupted = trio.Event()
-        async with trio.open_nursery() as nursery:
+        async with open_hidden_nursery() as nursery:
             await nursery.start(_obey_signals, shutdown, interrupted)
             await serve(shutdown=shutdown)
             is_terminated = shutdown.is_draining and not interrupted.is_set()

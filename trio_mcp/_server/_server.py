@@ -46,6 +46,7 @@ from ._serve import run_http, run_stdio, serve_until_end
 from ._service import Service, open_service
 from ._session import ServerSession
 from ._shutdown import Shutdown
+from ._threads import Threads
 from ._tool_offers import ToolOffers
 from ._tools import ToolRegistry
 
@@ -128,7 +129,7 @@ class Server(ToolOffers, PromptOffers, ResourceOffers, Generic[StateT]):
         self._limits = Limits() if limits is None else limits
         self._revisions = tuple(Revision(revision) for revision in revisions)
         self._changes = ChangeHub()
-        self._threads = trio.CapacityLimiter(self._limits.max_threads)
+        self._threads = Threads(self._limits)
         self._listing = Listing(page_size=page_size, cursor_key=cursor_key, cache=cache)
         self._tools = ToolRegistry()
         self._tools.entries.on_change = partial(self._changes.list_changed, "tools")

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, TypeVar, overload
 
-import trio
-
 from .. import types
 from .._codec._json import is_object
 from .._limits import Limits
@@ -14,6 +12,7 @@ from ._application import MethodHandler
 from ._context import Context
 from ._listing import Listing
 from ._params import are_plain, read_params
+from ._threads import Threads
 from ._tools import ToolRegistry
 
 __all__ = ["ToolOffers"]
@@ -27,7 +26,7 @@ class ToolOffers:
     """Registers tools; a server is one."""
 
     _limits: Limits
-    _threads: trio.CapacityLimiter
+    _threads: Threads
     _listing: Listing
     _tools: ToolRegistry
 

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, TypedDict, final
 
 import attrs
-import trio
 
 from .._absent import ABSENT
 from .._core._header_marks import HeaderMark, header_marks
@@ -25,6 +24,7 @@ from ._input_required import Asking
 from ._interim import Interim
 from ._registry import Registry
 from ._results import has_no_schema, tool_result, with_media_read
+from ._threads import Threads
 
 __all__ = ["RegisteredTool", "ToolRegistry"]
 
@@ -72,7 +72,7 @@ class RegisteredTool:
         self,
         arguments: Mapping[str, Any],
         context: Context[Any],
-        threads: trio.CapacityLimiter,
+        threads: Threads,
         max_file_bytes: int,
     ) -> object:
         """Call the function, and turn whatever comes of it into a result.
@@ -128,9 +128,7 @@ class RegisteredTool:
             return result
         return _wrapped(result)
 
-    async def _result(
-        self, returned: object, threads: trio.CapacityLimiter, max_file_bytes: int
-    ) -> CallToolResult | Interim:
+    async def _result(self, returned: object, threads: Threads, max_file_bytes: int) -> CallToolResult | Interim:
         if isinstance(returned, Interim):
             return returned
         if self.handler.spec.output_schema is None:

@@ -1,0 +1,296 @@
+"""Plain functions, which run in threads: what becomes of them when their call is given up. Threads: real time."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Awaitable, Callable
+from contextlib import nullcontext, suppress
+from typing import Annotated, Any, Literal, TypeAlias
+
+import pytest
+import trio
+import trio.testing
+
+from trio_mcp import Context, Depends, Limits, RequestError, Server, open_client
+from trio_mcp._errors import SERVER_BUSY
+from trio_mcp.types import ElicitResult
+
+Era: TypeAlias = Literal["modern", "legacy"]
+ERAS = pytest.mark.parametrize("era", ["modern", "legacy"])
+ONE_THREAD = Limits(max_threads=1, thread_timeout=1000)
+
+
+async def until(condition: Callable[[], object]) -> None:
+    with trio.fail_after(10):
+        while not condition():
+            await trio.sleep(0.005)
+
+
+class Diary:
+    """What has happened, in any thread."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.asked = trio.Event()
+
+    def note_end(self, name: str, function: Callable[..., Any], *args: Any) -> None:
+        """Call something in the event loop, and note how that ends."""
+        try:
+            trio.from_thread.run(function, *args)
+        except BaseException as error:
+            self.lines.append(f"{name}: {type(error).__name__}")
+            raise
+        self.lines.append(f"{name}: done")
+
+    async def on_elicit(self, _: Any) -> ElicitResult:
+        """Be the user who never answers."""
+        self.asked.set()
+        try:
+            await trio.sleep_forever()
+        finally:
+            self.lines.append("the question is closed")
+        raise AssertionError
+
+
+async def test_a_thread_that_asks_ends_with_its_call() -> None:
+    """Its question is taken back, it is told so by `trio.Cancelled`, and its place is another call's."""
+    server, diary = Server("asking", limits=ONE_THREAD), Diary()
+
+    @server.tool
+    def ask(ctx: Context) -> str:
+        diary.note_end("asking", ctx.elicit, "Well?", bool)
+        return "answered"
+
+    @server.tool
+    def plain() -> str:
+        return "served"
+
+    with trio.fail_after(20):
+        async with open_client(server, era="legacy", on_elicit=diary.on_elicit) as client:
+            for _ in range(3):
+                diary.asked, diary.lines = trio.Event(), []
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(client.call_tool, "ask")
+                    await diary.asked.wait()
+                    nursery.cancel_scope.cancel()
+                assert (await client.call_tool("plain")).text == "served"
+                assert sorted(diary.lines) == ["asking: Cancelled", "the question is closed"]
+
+
+async def test_a_thread_that_asks_ends_when_its_handler_was_parked_for_too_long() -> None:
+    """In the modern era no request is open while the client is asked. Whether it comes back shows in time."""
+    server, diary = Server("parking", limits=Limits(max_threads=1, parked_timeout=0.1)), Diary()
+
+    @server.tool
+    def ask(ctx: Context) -> str:
+        diary.note_end("asking", ctx.elicit, "Well?", bool)
+        return "answered"
+
+    @server.tool
+    def plain() -> str:
+        return "served"
+
+    with trio.fail_after(20):
+        async with open_client(server, era="modern", on_elicit=diary.on_elicit) as client:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(client.call_tool, "ask")
+                await diary.asked.wait()
+                nursery.cancel_scope.cancel()
+            assert (await client.call_tool("plain")).text == "served"
+    assert sorted(diary.lines) == ["asking: Cancelled", "the question is closed"]
+
+
+@ERAS
+async def test_a_thread_that_asks_ends_when_its_client_leaves(era: Era) -> None:
+    """Nothing is left of a connection: no question, and no thread that waits for its answer."""
+    server, diary = Server("left", limits=Limits(drain_timeout=0)), Diary()
+
+    @server.tool
+    def ask(ctx: Context) -> str:
+        diary.note_end("asking", ctx.elicit, "Well?", bool)
+        return "answered"
+
+    with trio.fail_after(20):
+        async with (
+            trio.open_nursery() as nursery,
+            open_client(server, era=era, on_elicit=diary.on_elicit) as client,
+        ):
+            nursery.start_soon(_ignoring_the_end, client.call_tool, "ask")
+            await diary.asked.wait()
+            nursery.cancel_scope.cancel()
+        await until(lambda: len(diary.lines) == 2)
+    assert sorted(diary.lines) == ["asking: Cancelled", "the question is closed"]
+
+
+async def _ignoring_the_end(function: Callable[..., Awaitable[object]], *args: Any) -> None:
+    with suppress(RequestError, trio.ClosedResourceError):
+        await function(*args)
+
+
+@pytest.mark.parametrize("said", ["report_progress", "log", "request"])
+async def test_a_thread_that_was_blocking_ends_at_what_it_says_next(said: str) -> None:
+    """As an async function ends at its next checkpoint. Until then nothing can be done about it."""
+    server, diary = Server("blocking", limits=ONE_THREAD), Diary()
+    began, go_on = trio.Event(), threading.Event()
+
+    @server.tool
+    def block(ctx: Context) -> str:
+        trio.from_thread.run_sync(began.set)
+        go_on.wait()
+        said_so: dict[str, tuple[Any, ...]] = {
+            "report_progress": (ctx.report_progress, 1),
+            "log": (ctx.log, "info", "still here"),
+            "request": (ctx.request, "roots/list"),
+        }
+        diary.note_end(said, *said_so[said])
+        return "done"
+
+    with trio.fail_after(20):
+        async with open_client(server, roots=[]) as client:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(client.call_tool, "block")
+                await began.wait()
+                nursery.cancel_scope.cancel()
+            await trio.testing.wait_all_tasks_blocked()
+            go_on.set()
+            await until(lambda: diary.lines)
+    assert diary.lines == [f"{said}: Cancelled"]
+
+
+def _answer(ctx: Context[Diary]) -> bool:
+    ctx.state.note_end("asking", ctx.elicit, "Well?", bool)
+    return True
+
+
+async def test_a_dependency_in_a_thread_ends_with_its_call() -> None:
+    """It is a plain function like others."""
+    diary = Diary()
+    server = Server("depending", limits=ONE_THREAD, lifespan=lambda _: nullcontext(diary))
+
+    @server.tool
+    async def use(said: Annotated[bool, Depends(_answer, thread=True)]) -> str:
+        return str(said)
+
+    with trio.fail_after(20):
+        async with open_client(server, era="legacy", on_elicit=diary.on_elicit) as client:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(client.call_tool, "use")
+                await diary.asked.wait()
+                nursery.cancel_scope.cancel()
+            await until(lambda: len(diary.lines) == 2)
+    assert sorted(diary.lines) == ["asking: Cancelled", "the question is closed"]
+
+
+async def test_what_a_thread_has_started_goes_on_without_it() -> None:
+    """`Context.start_soon` is for what outlives the request, whoever calls it."""
+    server, diary = Server("starting", limits=ONE_THREAD), Diary()
+    began, go_on = trio.Event(), trio.Event()
+
+    @server.tool
+    def start(ctx: Context) -> str:
+        async def outlive() -> None:
+            await go_on.wait()
+            await ctx.report_progress(1)  # nobody listens any more
+            diary.lines.append("outlived it")
+
+        trio.from_thread.run_sync(ctx.start_soon, outlive)
+        trio.from_thread.run_sync(began.set)
+        diary.note_end("asking", ctx.elicit, "Well?", bool)
+        return "done"
+
+    with trio.fail_after(20):
+        async with open_client(server, era="legacy", on_elicit=diary.on_elicit) as client:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(client.call_tool, "start")
+                await diary.asked.wait()
+                nursery.cancel_scope.cancel()
+            go_on.set()
+            await until(lambda: "outlived it" in diary.lines)
+
+
+@pytest.fixture
+def stuck() -> Any:
+    """Lets threads go that are stuck."""
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+async def test_calls_are_refused_when_all_threads_are_stuck_with_calls_given_up(stuck: threading.Event) -> None:
+    """thread_timeout: nobody knows whether they will ever end. What needs no thread is served as ever."""
+    limits = Limits(max_threads=2, thread_timeout=0.1)
+    server = Server("stuck", limits=limits)
+    running = 0
+
+    @server.tool
+    def block() -> str:
+        trio.from_thread.run_sync(count)
+        stuck.wait()
+        return "done"
+
+    def count() -> None:
+        nonlocal running
+        running += 1
+
+    @server.tool
+    def plain() -> str:
+        return "served"
+
+    @server.tool
+    async def nimble() -> str:
+        return "served"
+
+    with trio.fail_after(20):
+        async with open_client(server) as client:
+            async with trio.open_nursery() as nursery:
+                for _ in range(2):
+                    nursery.start_soon(client.call_tool, "block")
+                await until(lambda: running == 2)
+                # While their callers wait, so does whoever comes: they may be done at any time.
+                with trio.move_on_after(0.3) as waiting:
+                    await client.call_tool("plain")
+                assert waiting.cancelled_caught
+                nursery.cancel_scope.cancel()
+            with pytest.raises(RequestError, match=r"all 2 threads .* given up") as caught:
+                await client.call_tool("plain")
+            assert caught.value.code == SERVER_BUSY
+            assert (await client.call_tool("nimble")).text == "served"
+            stuck.set()
+            served = False
+            while not served:  # their threads take a moment to end
+                with suppress(RequestError):
+                    served = (await client.call_tool("plain")).text == "served"
+
+
+async def test_who_waits_for_a_thread_is_refused_when_the_others_are_given_up(stuck: threading.Event) -> None:
+    """thread_timeout: it runs from then on. Those who wait can be given up themselves, too."""
+    server = Server("waiting", limits=Limits(max_threads=1, thread_timeout=0.1))
+    running = trio.Event()
+
+    @server.tool
+    def block() -> str:
+        trio.from_thread.run_sync(running.set)
+        stuck.wait()
+        return "done"
+
+    @server.tool
+    def plain() -> str:
+        return "served"
+
+    async def refused() -> None:
+        with pytest.raises(RequestError) as caught:
+            await client.call_tool("plain")
+        assert caught.value.code == SERVER_BUSY
+
+    with trio.fail_after(20):
+        async with (
+            open_client(server) as client,
+            trio.open_nursery() as waiting,
+            trio.open_nursery() as nursery,
+        ):
+            nursery.start_soon(client.call_tool, "block")
+            await running.wait()
+            waiting.start_soon(refused)
+            nursery.start_soon(client.call_tool, "plain")
+            await trio.testing.wait_all_tasks_blocked()
+            nursery.cancel_scope.cancel()
