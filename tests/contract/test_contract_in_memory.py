@@ -392,6 +392,43 @@ async def test_cancelling_a_call_cancels_the_question_its_handler_asked(
     assert not [m for m in tape.sent if "method" not in m and m["id"] == question], "nothing for a dead question"
 
 
+@LINES
+@pytest.mark.parametrize("way", ["given up", "deadline"])
+async def test_a_cancelled_handler_that_asks_in_that_moment_is_cancelled(
+    way: str,
+    binding: str,
+    revision: str,
+    autojump_clock: trio.testing.MockClock,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Promise 4: whatever it awaits next is where it ends, a question included; that is no failure of its own."""
+    server = Server("asks late")
+    outcome: list[BaseException] = []
+
+    @server.tool
+    async def ask(ctx: Context[Any]) -> None:
+        try:
+            with trio.CancelScope(shield=True):
+                await trio.sleep(2)
+            await ctx.list_roots()
+        except BaseException as error:
+            outcome.append(error)
+            raise
+
+    async with open_line(server, binding, revision, roots=lambda: pytest.fail("it was asked")) as line:
+        with trio.CancelScope() as scope:
+            if way == "deadline":
+                scope.deadline = trio.current_time() + 1
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(line.client.call_tool, "ask")
+                if way == "given up":
+                    await trio.testing.wait_all_tasks_blocked()
+                    scope.cancel()
+        await trio.sleep(3)
+    assert [type(error) for error in outcome] == [trio.Cancelled]
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
 @LEGACY_LINES
 async def test_deadlines_shrink_inward(
     binding: str, revision: str, autojump_clock: trio.testing.MockClock

@@ -196,9 +196,11 @@ class Exchange:
         """Ask the other side something. Cancelling the handler cancels the question, on the wire too.
 
         Raises:
-            LocalProtocolError: This request is over already.
+            LocalProtocolError: This request is over already, and the task that asks is not cancelled with it: it
+                cleans up behind a shield, or is none of the request's.
         """
         if self.is_over:
+            await trio.lowlevel.checkpoint()  # a handler that was cancelled ends here, as at any other await
             raise LocalProtocolError(f"{method} cannot be asked: {self.request.method} is over already")
         try:
             return await self.sink.send_request(self, method, params, on_progress)

@@ -165,11 +165,12 @@ class Run:
 
         Raises:
             RequestError: No more handlers can be parked.
-            LocalProtocolError: The handler was cancelled.
+            LocalProtocolError: The handler was cancelled, and cleans up behind a shield.
         """
         del on_progress  # a question that is part of a result has none
         if self._scope.cancel_called:
-            # A handler that cleans up, behind a shield perhaps: nobody attends it any more, or ever will.
+            await trio.lowlevel.checkpoint()  # a handler that was cancelled ends here, as at any other await
+            # It cleans up, behind a shield: nobody attends it any more, or ever will.
             raise LocalProtocolError(f"{method} cannot be asked: the request is over already")
         request = input_requests()[method](params=params)
         key = self._key(request)
