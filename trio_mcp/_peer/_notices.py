@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Hashable, Mapping
+from contextvars import copy_context
 from typing import Any, Final, TypeGuard, final
 
 import attrs
@@ -11,6 +12,7 @@ import trio
 
 from .._channel import Origin
 from .._codec._jsonrpc import Notification
+from .._contained import Contained, going_on
 from .._core._notices import NoticeQueue
 from .._limits import Limits
 from .._parking_lot import LightParkingLot
@@ -19,6 +21,7 @@ from ._calls import Calls
 from ._delivery import delivering
 from ._dispatcher import Dispatcher
 from ._exchange import Progress
+from ._steps import Steps
 
 __all__ = ["Notices"]
 
@@ -75,6 +78,8 @@ class Notices:
         self._wake = wake
         self._room = LightParkingLot()
         self._delivered = LightParkingLot()
+        self._variables = copy_context()
+        self._handling: Notification | None = None
         self._is_delivering = False
         self._lagging = False
         self.is_waking = False
@@ -153,6 +158,13 @@ class Notices:
 
     async def deliver(self) -> None:
         """Hand each notification on and wait until it is handled: for ever, or until there is none left."""
+        goes_on = True
+        while goes_on:
+            with Contained(self._note_failure) as block:
+                goes_on = await self._deliver(block)
+
+    async def _deliver(self, block: Contained) -> bool:
+        """Do so until a handler has left something open in the block. Returns whether to go on with another."""
         while True:
             self.is_waking = False
             self._is_delivering = self._queue.first is not None
@@ -160,13 +172,16 @@ class Notices:
                 case None:
                     self._delivered.unpark_all()
                     if self._something is None:
-                        return
+                        return False
                     await self._something.park()
                 case _CallProgress(call=call):
                     await call.hand_over(self._pop_progress_of(call))
                 case _Other(notification=notification, origin=origin):
                     self._pop()
                     await self._handle(notification, origin)
+                    if not block.is_clean:
+                        return True
+                    self._handling = None
 
     def _pop_progress_of(self, call: Call) -> list[Progress]:
         """Take the progress of one call as far as nothing else lies between; it crosses to the caller at once."""
@@ -183,12 +198,31 @@ class Notices:
         self._room.unpark()
 
     async def _handle(self, notification: Notification, origin: Origin | None) -> None:
+        self._handling = notification
+        task = trio.lowlevel.current_task()
+        steps = Steps(self._notified(notification, origin), self._variables.copy())
+        if not steps.begin(task):
+            await steps.go_on(task)
+
+    async def _notified(self, notification: Notification, origin: Origin | None) -> None:
         try:
             with delivering(self._calls):
                 await self._dispatcher.notified(notification, origin)
-        except Exception:
+        except BaseException as error:  # noqa: ASYNC103
             # The boundary of one notification: its handler's failure costs nobody else anything.
+            passing = going_on(error)
+            if passing is error:
+                raise
             _log.exception("a handler of %s failed", notification.method)
+            if passing is not None:
+                raise passing from None  # noqa: ASYNC104
+
+    def _note_failure(self, error: BaseException) -> None:
+        """A handler has left something open, or what it has raised before has come back."""
+        notification, self._handling = self._handling, None
+        if notification is None:
+            raise error
+        _log.error("a handler of %s failed", notification.method, exc_info=error)
 
 
 def _read_progress(params: Mapping[str, Any]) -> Progress | None:
