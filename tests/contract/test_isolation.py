@@ -6,6 +6,9 @@ own; or, over HTTP, that of its POST. What a handler sees must be the same.
 
 from __future__ import annotations
 
+import math
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AsyncExitStack, suppress
 from contextvars import ContextVar
 from typing import Any, Final
 
@@ -14,7 +17,7 @@ import trio
 import trio.testing
 from lines import LEGACY_LINES, LINES, open_line
 
-from trio_mcp import Client, Limits, Server
+from trio_mcp import Client, Context, Limits, RequestError, Server
 
 tenant: Final = ContextVar("tenant", default="nobody")
 
@@ -140,3 +143,188 @@ async def test_variables_of_one_notification_are_not_seen_by_the_next(binding: s
             await line.client.notify("x/visit", {})
             await trio.testing.wait_all_tasks_blocked()
     assert seen == ["nobody", "Ann"] * 2
+
+
+# What a handler leaves open.
+
+
+async def in_a_scope(scope: trio.CancelScope) -> AsyncGenerator[int]:  # noqa: ASYNC900 - the mistake
+    """Yield inside a scope, as nobody should."""
+    with scope:
+        yield 1  # noqa: ASYNC119
+
+
+async def in_a_nursery(work: Callable[[], Any]) -> AsyncGenerator[int]:  # noqa: ASYNC900 - the mistake
+    """Yield inside a nursery, as nobody should."""
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(work)
+        yield 1  # noqa: ASYNC101, ASYNC119
+
+
+class Careless:
+    """A server whose tools leave something open, and keep it."""
+
+    def __init__(self, limits: Limits | None = None) -> None:
+        self.server = server = Server("careless", limits=limits)
+        self.kept: list[Any] = []
+        self.scopes: list[trio.CancelScope] = []
+        self.ended: list[str] = []
+        self.go = trio.Event()
+        self.staying = 0
+
+        async def child() -> None:
+            try:
+                await trio.sleep_forever()
+            finally:
+                self.ended.append("child")
+
+        async def leave(what: str) -> None:
+            if what in {"scope", "late scope", "shielded scope"}:
+                scope = trio.CancelScope(shield=what == "shielded scope")
+                self.scopes.append(scope)
+                self.kept.append(in_a_scope(scope))
+                await anext(self.kept[-1])
+            elif what == "cancelled scope":
+                self.kept.append(in_a_scope(trio.CancelScope(deadline=-math.inf)))
+                await anext(self.kept[-1])
+            elif what == "nursery":
+                self.kept.append(in_a_nursery(child))
+                await anext(self.kept[-1])
+            elif what == "stack":
+                stack = AsyncExitStack()
+                self.kept.append(stack)
+                nursery = await stack.enter_async_context(trio.open_nursery())
+                nursery.start_soon(child)
+
+        @server.tool
+        async def leave_open(what: str) -> str:
+            await leave(what)
+            return "left"
+
+        @server.tool
+        async def wait_and_leave_open(what: str) -> str:
+            await trio.lowlevel.checkpoint()
+            await leave(what)
+            await trio.lowlevel.checkpoint()
+            return "left"
+
+        @server.tool
+        async def leave_open_and_ask(what: str, ctx: Context[Any]) -> str:
+            await leave(what)
+            await ctx.elicit("Really?", bool)
+            return "left"
+
+        @server.tool
+        async def stay() -> str:
+            self.staying += 1
+            await self.go.wait()
+            return "stayed"
+
+        @server.tool
+        async def visit() -> str:
+            assert trio.current_effective_deadline() == math.inf
+            await trio.lowlevel.checkpoint()
+            return "hello"
+
+
+WHAT: Final = ["scope", "shielded scope", "cancelled scope", "nursery", "stack"]
+
+
+@LINES
+@pytest.mark.parametrize("what", WHAT)
+@pytest.mark.parametrize("tool", ["leave_open", "wait_and_leave_open", "leave_open_and_ask"])
+async def test_a_scope_that_a_handler_leaves_open_costs_its_request_alone(
+    tool: str,
+    what: str,
+    binding: str,
+    revision: str,
+    caplog: pytest.LogCaptureFixture,
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Whatever becomes of the scope later touches neither neighbours nor the connection."""
+    if tool == "leave_open_and_ask" and revision == "2024-11-05":
+        tool = "leave_open"
+    careless = Careless()
+    async with (
+        open_line(careless.server, binding, revision, on_elicit=lambda _: {"value": True}) as line,
+        trio.open_nursery() as nursery,
+    ):
+        answers: list[str] = []
+
+        async def stay() -> None:
+            answers.append(await call_text(line.client, "stay"))
+
+        nursery.start_soon(stay)
+        await trio.testing.wait_all_tasks_blocked()
+        for _ in range(2):
+            with pytest.raises(RequestError) as caught:
+                await line.client.call_tool(tool, {"what": what})
+            assert (caught.value.code, caught.value.message) == (-32603, "internal error")
+        assert "stack corrupted" in caplog.text
+        if what in {"nursery", "stack"}:
+            await trio.testing.wait_all_tasks_blocked()
+            assert careless.ended == ["child"] * 2
+        for scope in careless.scopes:
+            scope.cancel()
+        assert await call_text(line.client, "visit") == "hello"
+        for kept in careless.kept:
+            with trio.move_on_after(1):  # the mistake may show where it is made, and nowhere else
+                with suppress(RuntimeError, IndexError):
+                    await kept.aclose()
+        careless.kept.clear()
+        for _ in range(3):
+            assert await call_text(line.client, "visit") == "hello"
+        assert careless.staying == 1
+        careless.go.set()
+    assert answers == ["stayed"]
+
+
+@pytest.mark.filterwarnings("ignore:Async generator")
+@LINES
+@pytest.mark.parametrize("what", WHAT[:4])
+async def test_an_abandoned_generator_touches_nobody_when_it_is_collected(
+    what: str, binding: str, revision: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Trio closes it in a task of its own, after the handler."""
+    careless = Careless()
+    async with open_line(careless.server, binding, revision) as line:
+        for tool in ("leave_open", "wait_and_leave_open"):
+            with pytest.raises(RequestError):
+                await line.client.call_tool(tool, {"what": what})
+            careless.kept.clear()
+            await trio.testing.wait_all_tasks_blocked()
+            assert await call_text(line.client, "visit") == "hello"
+
+
+@LINES
+@pytest.mark.parametrize("waits", [False, True])
+async def test_a_cancellation_that_outlives_its_scope_costs_one_request(
+    *, waits: bool, binding: str, revision: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An exception that was kept and is raised again cancels nobody."""
+    server = Server("keeps")
+
+    @server.tool
+    async def fail(ctx: Context[Any]) -> None:
+        kept: list[BaseException] = []
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            try:
+                await trio.lowlevel.checkpoint()
+            except trio.Cancelled as error:
+                kept.append(error)
+                raise
+        if waits:
+            await trio.lowlevel.checkpoint()
+        raise kept[0]
+
+    @server.tool
+    async def visit() -> str:
+        return "hello"
+
+    async with open_line(server, binding, revision, on_elicit=lambda _: {"value": True}) as line:
+        for _ in range(2):
+            with pytest.raises(RequestError, match="internal error"):
+                await line.client.call_tool("fail")
+            assert await call_text(line.client, "visit") == "hello"
+    assert "a scope that was left before" in caplog.text

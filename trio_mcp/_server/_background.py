@@ -9,6 +9,7 @@ from typing import Final, TypeVarTuple, final
 
 import trio
 
+from .._contained import Contained
 from .._groups import open_hidden_nursery
 
 __all__ = ["Background", "open_background"]
@@ -45,11 +46,12 @@ class Background:
             raise trio.ClosedResourceError(f"{self._owner} has ended") from error
 
     async def _run(self, async_fn: Callable[[*_Args], Awaitable[object]], args: tuple[*_Args]) -> None:
-        try:
+        # The boundary of one task: it belongs to nobody who could be told.
+        with Contained(self._log_failure):
             await async_fn(*args)
-        except Exception:
-            # The boundary of one task: it belongs to nobody who could be told.
-            _log.exception("a background task of %s failed", self._owner)
+
+    def _log_failure(self, error: BaseException) -> None:
+        _log.error("a background task of %s failed", self._owner, exc_info=error)
 
 
 @asynccontextmanager
