@@ -6,18 +6,20 @@ own; or, over HTTP, that of its POST. What a handler sees must be the same.
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from contextvars import ContextVar
-from typing import Any, Final
+from functools import partial
+from typing import Annotated, Any, Final
 
 import pytest
 import trio
 import trio.testing
 from lines import LEGACY_LINES, LINES, open_line
 
-from trio_mcp import Client, Context, Limits, RequestError, Server
+from trio_mcp import Client, Context, Depends, Limits, RequestError, Server, open_client
 
 tenant: Final = ContextVar("tenant", default="nobody")
 
@@ -328,3 +330,259 @@ async def test_a_cancellation_that_outlives_its_scope_costs_one_request(
                 await line.client.call_tool("fail")
             assert await call_text(line.client, "visit") == "hello"
     assert "a scope that was left before" in caplog.text
+
+
+# What a handler raises that is no exception of the usual kind.
+
+
+class _Oddity(BaseException):
+    """What another framework might raise."""
+
+
+ODD: Final[dict[str, Callable[[], BaseException]]] = {
+    "exit": lambda: SystemExit(2),
+    "generator exit": GeneratorExit,
+    "asyncio": asyncio.CancelledError,
+    "odd": _Oddity,
+    "group": lambda: BaseExceptionGroup("two", [SystemExit(2), ValueError("the other")]),
+    "nested": lambda: BaseExceptionGroup("nested", [BaseExceptionGroup("inner", [asyncio.CancelledError()])]),
+}
+
+
+which_odd: Final = ContextVar[str]("which_odd")
+
+
+def raise_odd(odd: str) -> None:
+    error = ODD[odd]()
+    raise error
+
+
+@asynccontextmanager
+async def entering() -> AsyncGenerator[int]:
+    await trio.lowlevel.checkpoint()
+    raise_odd(which_odd.get())
+    yield 1
+
+
+@asynccontextmanager
+async def leaving() -> AsyncGenerator[int]:
+    yield 1
+    await trio.lowlevel.checkpoint()
+    raise_odd(which_odd.get())
+
+
+class Exiting:
+    """A server of which everything raises the same thing."""
+
+    def __init__(self, odd: str) -> None:
+        self.server = server = Server("exiting")
+
+        def fail() -> Any:
+            raise_odd(odd)
+
+        which_odd.set(odd)
+
+        @server.tool
+        async def at_once() -> None:  # noqa: ASYNC910 - not to wait is the point
+            fail()
+
+        @server.tool
+        async def later() -> None:
+            await trio.lowlevel.checkpoint()
+            fail()
+
+        @server.tool
+        async def in_a_child() -> None:
+            async def child() -> None:
+                await trio.lowlevel.checkpoint()
+                fail()
+
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(child)
+
+        @server.tool
+        def in_a_thread() -> None:
+            fail()
+
+        @server.tool(thread=False)
+        def plain() -> None:
+            fail()
+
+        @server.tool
+        async def asks_first(ctx: Context[Any]) -> None:
+            await ctx.elicit("Really?", bool)
+            fail()
+
+        @server.tool
+        async def depends(entered: Annotated[int, Depends(entering)]) -> None:
+            raise AssertionError
+
+        @server.tool
+        async def depended(left: Annotated[int, Depends(leaving)]) -> None:
+            await trio.lowlevel.checkpoint()
+
+        @server.tool
+        async def in_the_background(ctx: Context[Any]) -> str:
+            async def work() -> None:
+                await trio.lowlevel.checkpoint()
+                fail()
+
+            ctx.start_soon(work)
+            await trio.lowlevel.checkpoint()
+            return "begun"
+
+        @server.resource("x://it")
+        async def resource() -> str:
+            fail()
+            raise AssertionError
+
+        @server.prompt
+        def prompt() -> str:
+            fail()
+            raise AssertionError
+
+        @server.request_handler("x/ask")
+        async def ask(params: Any, ctx: Any) -> Any:
+            fail()
+
+        @server.notification_handler("x/tell")
+        async def tell(params: Any, ctx: Any) -> None:
+            fail()
+
+        @server.tool
+        async def visit() -> str:
+            return "hello"
+
+
+@LINES
+@pytest.mark.parametrize("odd", ODD)
+async def test_what_exits_in_a_handler_costs_that_call_alone(
+    odd: str, binding: str, revision: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A library's ``sys.exit`` ends no server: it is masked for the client and told to our log, like any failure."""
+    exiting = Exiting(odd)
+    async with open_line(exiting.server, binding, revision, on_elicit=lambda _: {"value": True}) as line:
+        client = line.client
+
+        async def alive() -> None:
+            assert "Traceback" in caplog.text, "the log has it in full"
+            caplog.clear()
+            assert await call_text(client, "visit") == "hello"
+
+        tools = ["at_once", "later", "in_a_child", "in_a_thread", "plain", "depends", "depended"]
+        for tool in [*tools, *(["asks_first"] if revision != "2024-11-05" else [])]:
+            result = await client.call_tool(tool)
+            assert result.is_error
+            assert result.content[0].text == f"{tool} failed. The server's log says why."  # type: ignore[union-attr]
+            await alive()
+        asking: list[Callable[[], Any]] = [
+            partial(client.read_resource, "x://it"),
+            partial(client.get_prompt, "prompt"),
+            partial(client.request, "x/ask"),
+        ]
+        for ask in asking:
+            with pytest.raises(RequestError) as caught:
+                await ask()
+            assert caught.value.code == -32603
+            assert "two" not in str(caught.value)
+            await alive()
+        assert await call_text(client, "in_the_background") == "begun"
+        await trio.testing.wait_all_tasks_blocked()
+        await alive()
+        await client.notify("x/tell", {})
+        await trio.testing.wait_all_tasks_blocked()
+        await alive()
+
+
+@LINES
+@pytest.mark.parametrize("odd", ODD)
+async def test_what_exits_in_middleware_costs_that_call_alone(odd: str, binding: str, revision: str) -> None:
+    """It is part of serving a request, or of handling a notification."""
+
+    async def fail(message: Any, call_next: Any) -> Any:
+        if message.method in {"tools/call", "x/tell"}:
+            raise_odd(odd)
+        return await call_next(message)
+
+    server = Server("interposed", middleware=[fail])
+
+    @server.notification_handler("x/tell")
+    async def tell(params: Any, ctx: Any) -> None:
+        raise AssertionError
+
+    @server.tool
+    async def visit() -> str:
+        return "hello"
+
+    async with open_line(server, binding, revision) as line:
+        for _ in range(2):
+            with pytest.raises(RequestError, match="internal error"):
+                await line.client.call_tool("visit")
+            await line.client.notify("x/tell", {})
+            await trio.testing.wait_all_tasks_blocked()
+        assert [tool.name async for tool in line.client.list_tools()] == ["visit"]
+
+
+@LEGACY_LINES
+@pytest.mark.parametrize("odd", ODD)
+async def test_what_exits_in_a_clients_handler_costs_that_question_alone(
+    odd: str, binding: str, revision: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The server is told "internal error"; the client lives on."""
+    server = Server("asks")
+
+    @server.tool
+    async def ask(ctx: Context[Any]) -> str:
+        await ctx.warning("I shall ask")
+        try:
+            await ctx.list_roots()
+        except RequestError as error:
+            return error.message
+        return "answered"
+
+    def fail(*_: object) -> Any:
+        raise_odd(odd)
+
+    async with open_line(server, binding, revision, roots=fail, on_log=fail) as line:
+        for _ in range(2):
+            assert await call_text(line.client, "ask") == "internal error"
+    assert "Traceback" in caplog.text
+
+
+@LINES
+@pytest.mark.parametrize("odd", ["exit", "asyncio"])
+async def test_what_exits_in_a_callback_of_the_callers_comes_out_of_its_call(
+    odd: str, binding: str, revision: str
+) -> None:
+    """It runs in the caller's task, and is the caller's."""
+    server = Server("reports")
+
+    @server.tool
+    async def report(ctx: Context[Any]) -> str:
+        async with ctx.progress(total=1) as progress:
+            await progress.advance()
+        return "done"
+
+    def fail(_: object) -> None:
+        raise_odd(odd)
+
+    async with open_line(server, binding, revision) as line:
+        with pytest.raises(type(ODD[odd]())):
+            await line.client.call_tool("report", on_progress=fail)
+        assert await call_text(line.client, "report") == "done"
+
+
+@pytest.mark.parametrize("waits", [False, True])
+async def test_an_interrupt_ends_the_program(*, waits: bool) -> None:
+    """Ctrl+C arrives wherever the program happens to be, and that is no failure of the handler's."""
+    server = Server("interrupted")
+
+    @server.tool
+    async def interrupted() -> None:
+        if waits:
+            await trio.lowlevel.checkpoint()
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        async with open_client(server) as client:
+            await client.call_tool("interrupted")
