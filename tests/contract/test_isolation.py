@@ -147,6 +147,95 @@ async def test_variables_of_one_notification_are_not_seen_by_the_next(binding: s
     assert seen == ["nobody", "Ann"] * 2
 
 
+# Everything else that a handler can see.
+
+
+class Looking:
+    """A server whose tools say all that they see of where they run."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.server = server = Server("looking", limits=limits)
+        self.seen: list[dict[str, object]] = []
+        self.go = trio.Event()
+
+        async def look() -> None:
+            task = trio.lowlevel.current_task()
+            seen: dict[str, object] = {"tenant": tenant.get()}
+            tenant.set("the handler")
+            for step in range(3):
+                nursery = task.parent_nursery
+                assert nursery is not None
+                seen[f"task {step}"] = (task.name, id(nursery), task is nursery.parent_task, task.child_nurseries)
+                seen[f"variables {step}"] = (tenant.get(), task.context.get(tenant), len(task.context))
+                seen[f"deadline {step}"] = trio.current_effective_deadline()
+                inner: list[object] = []
+
+                async def child(inner: list[object] = inner) -> None:
+                    await trio.lowlevel.checkpoint()
+                    inner.append((tenant.get(), trio.current_effective_deadline()))
+                    tenant.set("a child")
+
+                def thread(inner: list[object] = inner) -> None:
+                    inner.append(tenant.get())
+                    inner.append(trio.from_thread.run_sync(tenant.get))
+                    inner.append(trio.from_thread.run(later))
+                    tenant.set("a thread")
+
+                async def later() -> tuple[str, float]:
+                    tenant.set(f"{tenant.get()}, for a thread")
+                    await trio.lowlevel.checkpoint()
+                    return tenant.get(), trio.current_effective_deadline()
+
+                if step:
+                    async with trio.open_nursery() as own:
+                        own.start_soon(child)
+                    await trio.to_thread.run_sync(thread)
+                    await trio.lowlevel.checkpoint()
+                    await trio.lowlevel.cancel_shielded_checkpoint()
+                seen[f"others {step}"] = inner
+            self.seen.append(seen)
+
+        @server.tool
+        async def look_around() -> None:
+            await look()
+
+        @server.tool
+        async def stay() -> None:
+            tenant.set("a neighbour")
+            await self.go.wait()
+
+
+@pytest.mark.parametrize("granted", [None, 30_000])
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+async def test_a_handler_cannot_tell_whether_it_had_to_wait(granted: int | None, revision: str) -> None:
+    """Task, variables, deadline, nurseries, threads: all is as when it is served on the spot."""
+    looking = Looking(Limits(max_inbound_requests=1))
+    meta: dict[str, object] = {} if granted is None else {"trio-mcp/timeoutMs": granted}
+    call = {"name": "look_around", "arguments": {}, "_meta": meta}
+    tenant.set("the server's")
+    async with open_client(looking.server, revision=revision) as client:
+        tenant.set("after it was opened")
+        await client.request("tools/call", call)  # on the spot
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(client.call_tool, "stay")
+            await trio.testing.wait_all_tasks_blocked()
+            for _ in range(2):
+                nursery.start_soon(client.request, "tools/call", call)
+            await trio.testing.wait_all_tasks_blocked()
+            looking.go.set()
+        await client.request("tools/call", call)
+    first, *others = looking.seen
+    assert len(others) == 3
+    assert first["tenant"] == "the server's"
+    assert first["variables 2"] == ("the handler", "the handler", first["variables 2"][2])  # type: ignore[index]
+    for other in others:
+        for what, seen in first.items():
+            if granted is None or ("deadline" not in what and "others" not in what):
+                assert other[what] == seen, what
+            else:
+                assert repr(other[what]).count("inf") == repr(seen).count("inf") == 0, what
+
+
 # What a handler leaves open.
 
 
