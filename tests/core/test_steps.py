@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from typing import Final
 
 import pytest
@@ -21,8 +21,8 @@ async def at_once(result: int) -> int:  # noqa: ASYNC910 - not to wait is the po
 
 async def test_what_does_not_wait_is_done_at_once_and_leaves_no_variables_behind() -> None:
     """Its variables are its own, as those of a task are."""
-    steps = Steps(at_once(3))
-    assert steps.begin()
+    steps = Steps(at_once(3), copy_context())
+    assert steps.begin(trio.lowlevel.current_task())
     assert steps.result == 3
     assert name.get() == "nobody"
 
@@ -39,13 +39,13 @@ async def test_what_waits_goes_on_with_its_own_variables() -> None:
         seen.append(name.get())
         return name.get()
 
-    steps = Steps(wait())
-    assert not steps.begin()
+    steps = Steps(wait(), copy_context())
+    assert not steps.begin(trio.lowlevel.current_task())
     assert name.get() == "nobody"
     name.set("its host")
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_set, go)
-        assert await steps.go_on() == "somebody"
+        assert await steps.go_on(trio.lowlevel.current_task()) == "somebody"
     assert seen == ["somebody"]
     assert name.get() == "its host"
 
@@ -64,14 +64,14 @@ async def test_what_it_raises_comes_out(*, waits: bool) -> None:
             await trio.lowlevel.checkpoint()
         raise ValueError("as it should")
 
-    steps = Steps(fail())
+    steps = Steps(fail(), copy_context())
     if not waits:
         with pytest.raises(ValueError, match="as it should"):
-            steps.begin()
+            steps.begin(trio.lowlevel.current_task())
         return
-    assert not steps.begin()
+    assert not steps.begin(trio.lowlevel.current_task())
     with pytest.raises(ValueError, match="as it should"):
-        await steps.go_on()
+        await steps.go_on(trio.lowlevel.current_task())
 
 
 async def test_scopes_that_it_enters_before_it_waits_hold(autojump_clock: trio.testing.MockClock) -> None:
@@ -83,10 +83,10 @@ async def test_scopes_that_it_enters_before_it_waits_hold(autojump_clock: trio.t
             return "slept"
         return "moved on"
 
-    steps = Steps(too_long())
-    assert not steps.begin()
+    steps = Steps(too_long(), copy_context())
+    assert not steps.begin(trio.lowlevel.current_task())
     began = trio.current_time()
-    assert await steps.go_on() == "moved on"
+    assert await steps.go_on(trio.lowlevel.current_task()) == "moved on"
     assert trio.current_time() - began == pytest.approx(5)
 
 
@@ -103,10 +103,10 @@ async def test_it_is_cancelled_with_its_host_and_cleans_up() -> None:
             cleaned.append("up")
 
     with trio.CancelScope() as scope:
-        steps = Steps(wait())
-        assert not steps.begin()
+        steps = Steps(wait(), copy_context())
+        assert not steps.begin(trio.lowlevel.current_task())
         scope.cancel()
-        await steps.go_on()
+        await steps.go_on(trio.lowlevel.current_task())
     assert scope.cancelled_caught
     assert cleaned == ["up"]
 
@@ -126,6 +126,6 @@ async def test_nurseries_that_it_opens_are_nested_in_its_host() -> None:
                 nursery.start_soon(child, number)
         return sorted(done)
 
-    steps = Steps(with_children())
-    assert not steps.begin()
-    assert await steps.go_on() == [0, 1, 2]
+    steps = Steps(with_children(), copy_context())
+    assert not steps.begin(trio.lowlevel.current_task())
+    assert await steps.go_on(trio.lowlevel.current_task()) == [0, 1, 2]

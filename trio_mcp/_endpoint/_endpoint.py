@@ -20,6 +20,7 @@ import trio
 from .._codec import _json
 from .._codec._json import is_array, is_object
 from .._codec._jsonrpc import InvalidMessage, Message, Notification, Request, encode_error, parse_message, read_id
+from .._contained import going_on
 from .._core._http_admission import EVENT_STREAM, JSON, HttpRefused, check_accept, check_content_type
 from .._core._http_headers import LAST_EVENT_ID, METHOD, NAME, PROTOCOL_VERSION, SESSION_ID
 from .._core._http_settings import HttpServerSettings
@@ -111,11 +112,14 @@ class Endpoint:
             await self._admit(call)
         except HttpRefused as refused:
             await self._refuse(call, refused)
-        except Exception:
+        except BaseException as error:  # noqa: ASYNC103
+            if going_on(error) is not None:
+                raise
             # The boundary of one request: it is told to our log in full, and to the other side not at all.
             _log.exception("%s %s failed", call.method, call.path)
             if not call.is_started:
-                await call.respond(500, encode_error(None, RequestError(INTERNAL_ERROR, "internal error")))
+                problem = RequestError(INTERNAL_ERROR, "internal error")
+                await call.respond(500, encode_error(None, problem))  # noqa: ASYNC102, ASYNC104 - no cancellation
         finally:
             self._active -= 1
             if self._idle and not self._active:

@@ -87,18 +87,22 @@ class ModernRequests:
 
     async def request(self, call: HttpCall, request: Request) -> None:
         """Answer a request."""
+        refusal: RequestError | None = None
         try:
             if self._refusal is not None:
                 raise self._refusal
             self._check(call, request)
             decision = self._dispatcher.route(request, HttpOrigin(call.principal))
         except RequestError as error:
-            await self.refuse(call, request, error)
-            return
-        except Exception:
+            decision, refusal = None, error
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # nothing in there waits  # noqa: ASYNC103
             # The boundary of one request, as when it comes over any other wire.
             _log.exception("%s could not be served", request.method)
-            await self.refuse(call, request, RequestError(INTERNAL_ERROR, "internal error"))
+            decision, refusal = None, RequestError(INTERNAL_ERROR, "internal error")
+        if refusal is not None:
+            await self.refuse(call, request, refusal)
             return
         if isinstance(decision, Standing):
             call.on_answer()  # it is no request among others

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from contextvars import copy_context
 from typing import Any, Final, final
 
 import attrs
@@ -84,6 +85,7 @@ class Exchanges:
         calls: The requests of ours; while they wait, reading must go on.
         limits: How many requests, and how large.
         changed: Woken when a request is done, or one of ours is made.
+        name: What the tasks are called.
     """
 
     def __init__(
@@ -96,6 +98,7 @@ class Exchanges:
         calls: Calls,
         limits: Limits,
         changed: LightParkingLot,
+        name: str,
     ) -> None:
         self._nursery = nursery
         self._dispatcher = dispatcher
@@ -112,6 +115,8 @@ class Exchanges:
             max_standing_bytes=limits.max_subscription_bytes,
         )
         self._changed = changed
+        self._name = name
+        self._variables = copy_context()
         self._refusal: RequestError | None = None
         self._is_over = False
         self._starts_waiting = True
@@ -203,10 +208,12 @@ class Exchanges:
                 self._answer_at_once(request.id, decision, arrival)
         except RequestError:
             raise
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             # The boundary of one request. Here it keeps a request that nobody thought of from ending the reader.
             _log.exception("%s could not be served", request.method)
-            raise RequestError(INTERNAL_ERROR, "internal error") from error
+            raise RequestError(INTERNAL_ERROR, "internal error") from error  # noqa: ASYNC104
         return None
 
     def _answer_at_once(self, id: RequestId, answer: Answer | None, arrival: Arrival) -> None:
@@ -226,8 +233,12 @@ class Exchanges:
         return Ready(exchange, handler, arrival)
 
     def start(self, ready: Ready) -> None:
-        """Serve a request in a task of its own."""
-        self._nursery.start_soon(self._run, ready, name=f"serving {ready.exchange.request.method}")
+        """Serve a request in a task of its own.
+
+        Whoever calls this, mostly a request that is done and makes room, the task has the context variables of
+        whoever has opened the connection.
+        """
+        self._variables.run(lambda: self._nursery.start_soon(self._run, ready, name=self._name))
 
     def _stand(self, request: Request, standing: Standing, arrival: Arrival) -> None:
         if arrival.batch is not None:
@@ -284,9 +295,9 @@ class Exchanges:
         try:
             reply = await reply_to(ready.exchange, ready.handler, self._limits, self._outbox.wait_room)
         except BaseException:
-            self.leave(ready)
+            self._variables.copy().run(self.leave, ready)
             raise
-        self.finish(ready, reply)
+        self._variables.copy().run(self.finish, ready, reply)
 
     def finish(self, ready: Ready, reply: Reply | None) -> None:
         """Answer a request that was served; not at all, if there is no reply."""

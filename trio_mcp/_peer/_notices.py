@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from contextvars import copy_context
 from typing import Any, Final, Literal, TypeAlias, TypeGuard, final
 
 import attrs
@@ -18,6 +19,7 @@ import trio
 from .._channel import Origin
 from .._codec import _json
 from .._codec._jsonrpc import Notification
+from .._contained import Contained, going_on
 from .._core._notices import NoticeQueue
 from .._limits import Limits
 from .._parking_lot import LightParkingLot
@@ -25,6 +27,7 @@ from ._call import Call
 from ._calls import Calls
 from ._dispatcher import Dispatcher
 from ._exchange import Progress
+from ._steps import Steps
 
 __all__ = ["Notices"]
 
@@ -78,6 +81,8 @@ class Notices:
         self._wake = wake
         self._room = LightParkingLot()
         self._delivered = LightParkingLot()
+        self._variables = copy_context()
+        self._handling: Notification | None = None
         self._is_delivering = False
         self._full: set[Call] = set()  # those whose line was full, and is not half empty yet
         self._awaited: _Line | None = None  # the one that reading waits for
@@ -188,16 +193,26 @@ class Notices:
 
     async def deliver(self) -> None:
         """Handle one notification after another but progress: for ever, or until there is none left."""
+        goes_on = True
+        while goes_on:
+            with Contained(self._note_failure) as block:
+                goes_on = await self._deliver(block)
+
+    async def _deliver(self, block: Contained) -> bool:
+        """Do so until a handler has left something open in the block. Returns whether to go on with another."""
         while True:
             self.is_waking = False
             self._is_delivering = self._queue.first is not None
             if self._queue.first is None:
                 self._delivered.unpark_all()
                 if self._something is None:
-                    return
+                    return False
                 await self._something.park()
             else:
                 await self._handle(self._pop())
+                if not block.is_clean:
+                    return True
+                self._handling = None
 
     def _pop(self) -> _Notice:
         notice = self._queue.pop()
@@ -207,11 +222,30 @@ class Notices:
         return notice
 
     async def _handle(self, notice: _Notice) -> None:
+        self._handling = notice.notification
+        task = trio.lowlevel.current_task()
+        steps = Steps(self._notified(notice), self._variables.copy())
+        if not steps.begin(task):
+            await steps.go_on(task)
+
+    async def _notified(self, notice: _Notice) -> None:
         try:
             await self._dispatcher.notified(notice.notification, notice.origin)
-        except Exception:
+        except BaseException as error:  # noqa: ASYNC103
             # The boundary of one notification: its handler's failure costs nobody else anything.
+            passing = going_on(error)
+            if passing is error:
+                raise
             _log.exception("a handler of %s failed", notice.notification.method)
+            if passing is not None:
+                raise passing from None  # noqa: ASYNC104
+
+    def _note_failure(self, error: BaseException) -> None:
+        """A handler has left something open, or what it has raised before has come back."""
+        notification, self._handling = self._handling, None
+        if notification is None:
+            raise error
+        _log.error("a handler of %s failed", notification.method, exc_info=error)
 
 
 def _read_progress(params: Mapping[str, Any]) -> Progress | None:

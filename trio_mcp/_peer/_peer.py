@@ -92,6 +92,7 @@ class Peer:
         self._outbox = Outbox(limits.max_outbox_bytes, self._wake_writer if self._rests else None)
         frames = None if on_frame is None else Frames(on_frame)
         changed = LightParkingLot()
+        serving = f"serving {channel.description}"
         self._outlet = outlet = Outlet(
             channel,
             self._outbox,
@@ -107,7 +108,7 @@ class Peer:
         self._calls = outlet.calls
         self._notices = Notices(self._calls, dispatcher, limits, self._wake_notices if self._rests else None)
         self._exchanges = Exchanges(
-            nursery, dispatcher, outlet, self._outbox, outlet.put, self._calls, limits, changed
+            nursery, dispatcher, outlet, self._outbox, outlet.put, self._calls, limits, changed, serving
         )
         intake = Intake(
             channel,
@@ -128,7 +129,7 @@ class Peer:
             self._exchanges,
             self._outbox,
             limits,
-            name=f"serving {channel.description}",
+            name=serving,
             keeps_idle=not self._rests,
             flush=outlet.flush,
             on_end=self._end_reading,

@@ -14,11 +14,12 @@ import attrs
 import trio
 
 from .._codec._jsonrpc import encode_error, encode_response
+from .._contained import Contained, going_on
 from .._errors import CANCELLED_BY_DEADLINE, INTERNAL_ERROR, SERVER_BUSY, RequestError
 from .._limits import Limits
 from ._exchange import Exchange, Handler
 
-__all__ = ["Reply", "log_failed_cleanup", "make_reply", "reply_to", "settle"]
+__all__ = ["Reply", "make_reply", "note_failure", "reply_to", "settle"]
 
 _log: Final = logging.getLogger("trio_mcp.peer")
 
@@ -60,12 +61,12 @@ async def reply_to(
         The reply; `None` if the other side has given the request up.
     """
     reply: Reply | None = None
-    try:
-        with exchange.scope:
-            if not exchange.given_up:
-                reply = await make_reply(exchange, handler, limits, wait_room)
-    except Exception:
-        log_failed_cleanup(exchange)
+    failures: list[BaseException] = []
+    with Contained(failures.append, exchange.scope):
+        if not exchange.given_up:
+            reply = await make_reply(exchange, handler, limits, wait_room)
+    if failures:
+        reply = note_failure(exchange, failures[0])
     if reply is None or exchange.scope.cancel_called:
         return await settle(exchange, reply, limits)
     exchange.companion = None  # what it leaves behind, parked, does not end with this exchange
@@ -93,9 +94,16 @@ async def settle(exchange: Exchange, reply: Reply | None, limits: Limits) -> Rep
     return reply or _too_late(exchange)
 
 
-def log_failed_cleanup(exchange: Exchange) -> None:
-    """Tell the log of a handler that was cancelled, and failed while it cleaned up."""
-    _log.exception("the handler of %s failed while it was being cancelled", exchange.request.method)
+def note_failure(exchange: Exchange, error: BaseException) -> Reply:
+    """Return the reply to a request whose handler has failed, and tell our log why: it alone is told.
+
+    Args:
+        exchange: The request.
+        error: What its handler has raised, or has left behind.
+    """
+    when = " while it was being cancelled" if exchange.scope.cancel_called else ""
+    _log.error("the handler of %s failed%s", exchange.request.method, when, exc_info=error)
+    return Reply.of_error(exchange, RequestError(INTERNAL_ERROR, "internal error"))
 
 
 async def make_reply(
@@ -122,11 +130,15 @@ async def make_reply(
             problem = f"the answer is {len(reply.data)} bytes; max_message_bytes is {limits.max_message_bytes}"
             _log.error("%s: %s", request.method, problem)
             reply = Reply.of_error(exchange, RequestError(INTERNAL_ERROR, problem))
-    except Exception:
+    except BaseException as error:  # noqa: ASYNC103
         # The boundary of one request: whatever fails in a handler is the answer to it, told to our log in
         # full and to the other side not at all.
-        _log.exception("the handler of %s failed", request.method)
-        reply = Reply.of_error(exchange, RequestError(INTERNAL_ERROR, "internal error"))
+        passing = going_on(error)
+        if passing is error:
+            raise
+        reply = note_failure(exchange, error)
+        if passing is not None:
+            raise passing from None  # noqa: ASYNC104
     if wait_room is not None:
         await wait_room()
     return reply

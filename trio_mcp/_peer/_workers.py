@@ -5,8 +5,11 @@ Most are served without waiting for anything, and then no other task takes part,
 A request that has to wait keeps the task that has begun it, and another one leads from then on: one that has
 nothing to do, or a new one.
 
-Each task has one cancel scope for all that it serves, until that is cancelled. Cancelled from outside, the
-tasks end like whatever they serve; who goes on reading then is their owner's business.
+What a handler sees must not depend on which task it has, nor on what that task has done before. So a handler runs
+with context variables of its own, made from those of whoever has opened the connection, and in a cancel scope
+that is the task's for as long as nobody has cancelled it or left something in it; else the next request has a new
+one. A task in which a handler has left a scope or a nursery open ends with that request. Cancelled from outside,
+the tasks end like whatever they serve; who goes on reading then is their owner's business.
 """
 
 from __future__ import annotations
@@ -14,23 +17,26 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from contextvars import copy_context
-from typing import Final, final
+from typing import Final, TypeVarTuple, final
 
 import attrs
 import trio
 
+from .._contained import Contained
 from .._errors import ConnectionLost
 from .._limits import Limits
 from ._exchanges import Exchanges, Ready
 from ._intake import Intake
 from ._outbox import Outbox
-from ._reply import Reply, log_failed_cleanup, make_reply, settle
+from ._reply import Reply, make_reply, note_failure, settle
 from ._steps import Steps
 
 __all__ = ["Workers"]
 
 MAX_IDLE: Final = 8
 """How many tasks with nothing to do are kept until they are needed: waking one costs less than starting one."""
+
+_Args = TypeVarTuple("_Args")
 
 SERVED_AT_ONCE: Final = 64
 """After how many requests that were served on the spot others get a turn."""
@@ -42,14 +48,22 @@ class _Worker:
     """One of the tasks.
 
     Attributes:
-        scope: The scope that it serves in, while that is not cancelled.
-        serving: The request that it serves, while that has to wait for something.
+        serving: The request that it serves, while that has to wait for something, or has gone wrong.
         reply: What has become of that.
+        failure: What has come out of it besides.
+        block: Where it serves, while nobody has cancelled the scope of that or left something in it.
     """
 
-    scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
     serving: Ready | None = None
     reply: Reply | None = None
+    failure: BaseException | None = None
+    block: Contained = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.block = Contained(self._fail)
+
+    def _fail(self, error: BaseException) -> None:
+        self.failure = error
 
 
 @final
@@ -121,51 +135,74 @@ class Workers:
 
     async def _work(self) -> None:
         """Be one of the tasks."""
+        task = trio.lowlevel.current_task()
         goes_on = True
         while goes_on and not self._has_ended:
             worker = _Worker()
             try:
-                with worker.scope:
-                    goes_on = await self._work_in_scope(worker)
-            except Exception:
-                if worker.serving is None:
-                    raise
-                log_failed_cleanup(worker.serving.exchange)
+                with worker.block:
+                    goes_on = await self._work_in_scope(worker, task)
             except BaseException:
                 if worker.serving is not None:
-                    self._exchanges.leave(worker.serving)
+                    self._outside(self._exchanges.leave, worker.serving)
                 raise
-            if worker.serving is not None:
-                await self._settle(worker.serving, worker.reply)
-
-    async def _work_in_scope(self, worker: _Worker) -> bool:
-        """Read and serve until there is nothing to do, or the scope is used up. Returns whether to go on."""
-        while await self._lead():
-            while True:
-                ready = self._next(worker.scope)
+            ready = worker.serving
+            if worker.failure is not None:
                 if ready is None:
-                    if not await self._wait(worker.scope):
+                    raise worker.failure
+                worker.reply = note_failure(ready.exchange, worker.failure)
+                goes_on = False
+            if ready is not None:
+                if ready.exchange.scope.cancel_called:
+                    await self._settle(ready, worker.reply)
+                else:
+                    assert worker.reply is not None, "its handler was not cancelled"
+                    self._outside(self._finish, ready, worker.reply)
+                await trio.lowlevel.cancel_shielded_checkpoint()  # from here on with its own variables
+
+    async def _work_in_scope(self, worker: _Worker, task: trio.lowlevel.Task) -> bool:
+        """Read and serve until there is nothing to do, or the scope is used up. Returns whether to go on."""
+        block = worker.block
+        scope = block.scope
+        has_waited = False
+        while await self._lead(has_waited=has_waited):
+            while True:
+                ready = self._next(scope)
+                if ready is None:
+                    if not await self._wait(scope):
                         return False
                     continue
                 exchange = ready.exchange
-                steps = Steps(make_reply(exchange, ready.handler, self._limits, self._outbox.wait_room))
+                steps = Steps(
+                    make_reply(exchange, ready.handler, self._limits, self._outbox.wait_room),
+                    self._variables.copy(),
+                )
                 try:
-                    is_done = steps.begin()
+                    is_done = steps.begin(task)
                 except BaseException:
-                    self._exchanges.leave(ready)
+                    worker.serving = ready
+                    self._hand_over()
                     raise
-                if is_done and not exchange.is_overdue:
+                if is_done and block.is_clean and not exchange.is_overdue:
                     self._finish(ready, steps.result)
                     continue
                 worker.serving, worker.reply = ready, None
                 self._hand_over()
-                worker.reply = steps.result if is_done else await steps.go_on()
-                if worker.scope.cancel_called:
+                worker.reply = steps.result if is_done else await steps.go_on(task)
+                if scope.cancel_called or not block.is_clean:
                     return True
                 worker.serving = None
-                self._finish(ready, worker.reply)
+                self._outside(self._finish, ready, worker.reply)
+                has_waited = True
                 break
         return False
+
+    def _outside(self, function: Callable[[*_Args], object], *args: *_Args) -> None:
+        """Call something with the variables of whoever has opened the connection.
+
+        When a handler that has waited is done, its variables are still those of the task.
+        """
+        self._variables.copy().run(function, *args)
 
     def _finish(self, ready: Ready, reply: Reply) -> None:
         exchange = ready.exchange
@@ -179,13 +216,19 @@ class Workers:
         try:
             reply = await settle(ready.exchange, reply, self._limits)
         except BaseException:
-            self._exchanges.leave(ready)
+            self._outside(self._exchanges.leave, ready)
             raise
-        self._exchanges.finish(ready, reply)
+        self._outside(self._exchanges.finish, ready, reply)
 
-    async def _lead(self) -> bool:
-        """Wait until nobody else leads, and lead. Returns whether there is anything left to do for this task."""
-        while self._is_led and not self._has_ended:
+    async def _lead(self, *, has_waited: bool) -> bool:
+        """Wait until nobody else leads, and lead. Returns whether there is anything left to do for this task.
+
+        Args:
+            has_waited: Whether it has just served what had to wait. Then another leads, or is about to, and this
+                one waits in any case: so it has its own variables again before it does anything.
+        """
+        while (has_waited or self._is_led) and not self._has_ended:
+            has_waited = False
             if len(self._idle) == self._max_idle:
                 return False
             task = trio.lowlevel.current_task()

@@ -9,6 +9,7 @@ from typing import Final, TypeVarTuple, final
 
 import trio
 
+from .._contained import Contained
 from .._groups import open_hidden_nursery
 from ._threads import detached
 
@@ -47,11 +48,12 @@ class Background:
 
     async def _run(self, async_fn: Callable[[*_Args], Awaitable[object]], args: tuple[*_Args]) -> None:
         detached()
-        try:
+        # The boundary of one task: it belongs to nobody who could be told.
+        with Contained(self._log_failure):
             await async_fn(*args)
-        except Exception:
-            # The boundary of one task: it belongs to nobody who could be told.
-            _log.exception("a background task of %s failed", self._owner)
+
+    def _log_failure(self, error: BaseException) -> None:
+        _log.error("a background task of %s failed", self._owner, exc_info=error)
 
 
 @asynccontextmanager

@@ -31,6 +31,7 @@ from .. import types
 from .._absent import ABSENT
 from .._codec import _json
 from .._codec._convert import to_wire
+from .._contained import Contained, going_on
 from .._core._lifecycle import Agreement
 from .._core._sealing import Sealer, StateRefused, binding_of
 from .._errors import INTERNAL_ERROR, INVALID_PARAMS, SERVER_BUSY, LocalProtocolError, RequestError
@@ -96,7 +97,7 @@ class _Question:
 @attrs.frozen
 class _Outcome:
     value: object = None
-    error: Exception | None = None
+    error: BaseException | None = None
 
 
 @final
@@ -138,14 +139,16 @@ class Run:
 
     async def run(self) -> None:
         """Run the handler; stay until somebody has taken the result, or none will."""
+        outcome: _Outcome | None = None
         try:
-            with self._scope:
-                self._outcome = await self._work_through()
-                self._news.unpark_all()
-                while self.token is not None:
-                    await self._attended.park()
-        except Exception:
-            _log.exception("a handler failed while it was being cancelled")
+            with Contained(self._note_failure, self._scope) as block:
+                outcome = await self._work_through()
+                if block.is_clean:
+                    self._outcome = outcome
+                    self._news.unpark_all()
+                    while self.token is not None:
+                        await self._attended.park()
+            self._outcome = self._outcome or outcome
         finally:
             self._parking.forget(self)
             self._finished.set()
@@ -154,8 +157,17 @@ class Run:
     async def _work_through(self) -> _Outcome:
         try:
             return _Outcome(await self._work(self._context))
-        except Exception as error:  # raised again in the task of the request that attends
-            return _Outcome(error=error)
+        except BaseException as error:  # noqa: ASYNC103
+            if going_on(error) is not None:
+                raise
+            return _Outcome(error=error)  # noqa: ASYNC104  # raised again in the task of the request that attends
+
+    def _note_failure(self, error: BaseException) -> None:
+        """The handler has left something open, or failed while it was being cancelled."""
+        if self._scope.cancel_called:
+            _log.error("a handler failed while it was being cancelled", exc_info=error)
+        else:
+            self._outcome = _Outcome(error=error)
 
     @ends_with_its_thread
     async def ask(

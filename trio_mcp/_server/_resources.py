@@ -11,6 +11,7 @@ import attrs
 import trio
 
 from .. import types
+from .._contained import going_on
 from .._core._uris import check_uri, normalised
 from .._errors import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND, RequestError, ResourceNotFound
 from .._limits import Limits
@@ -192,11 +193,13 @@ class ResourceRegistry:
             raise _not_found(error, uri, context.revision) from error
         except RequestError:
             raise
-        except Exception as error:
+        except BaseException as error:
+            if going_on(error) is not None:
+                raise
             # The boundary of one read. What the exception says was not written for strangers.
             _log.exception("reading the resource %s failed", uri)
             problem = "Reading the resource failed. The server's log says why."
-            raise RequestError(INTERNAL_ERROR, problem, {"uri": uri}) from error
+            raise RequestError(INTERNAL_ERROR, problem, {"uri": uri}) from error  # noqa: ASYNC104
         # Only the deadline leads here.
         _log.warning("reading the resource %s took longer than %g s and was cancelled", uri, offer.timeout)
         problem = f"Reading the resource took longer than {offer.timeout:g} s and was cancelled."

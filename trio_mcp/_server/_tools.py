@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, TypedDict, final
 import attrs
 
 from .._absent import ABSENT
+from .._contained import going_on
 from .._core._header_marks import HeaderMark, header_marks
 from .._core._wrapping import RESULT_MEMBER, needs_wrapping, wrapped_schema
 from .._errors import INVALID_PARAMS, RequestError, ToolError
@@ -120,10 +121,12 @@ class RegisteredTool:
             if error.question is None:
                 raise
             return _failure(f"The client refused {error.question}: {error.message}")
-        except Exception:
+        except BaseException as error:  # noqa: ASYNC103
+            if going_on(error) is not None:
+                raise
             # The boundary of one call. What the exception says was not written for strangers.
             _log.exception("tool %s failed", name)
-            return _failure(f"{name} failed. The server's log says why.")
+            return _failure(f"{name} failed. The server's log says why.")  # noqa: ASYNC104
         if isinstance(result, Interim) or self.older_tool is self.tool or context.revision.is_modern:
             return result
         return _wrapped(result)
