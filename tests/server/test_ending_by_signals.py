@@ -16,6 +16,8 @@ import trio
 from http_wire import request_for
 from raw import modern
 
+from trio_mcp import Shutdown, run_until_signal
+
 PROGRAM = Path(__file__).parent / "programs" / "hanging.py"
 TRANSPORTS = pytest.mark.parametrize("transport", ["stdio", "hypercorn", "lean"])
 FOR_EVER = 1_000
@@ -217,6 +219,29 @@ async def test_the_third_signal_ends_a_lifespan_that_shields_itself(transport: s
         assert program.process.poll() is None
         program.process.send_signal(TERM)
         assert await program.process.wait() == -TERM
+
+
+async def test_the_third_signal_ends_a_program_that_hangs_after_serving(tmp_path: Path) -> None:
+    """Until then it is on its way out, and must not look killed."""
+    async with hanging(tmp_path, "stdio", "exiting") as program:
+        await begin(program, "stdio")
+        await program.send(TERM)
+        await program.wait_line("hangs exiting")
+        await program.send(TERM)
+        assert program.process.poll() is None
+        program.process.send_signal(TERM)
+        assert await program.process.wait() == -TERM
+
+
+def test_without_a_signal_they_mean_what_they_meant_before() -> None:
+    """A program may go on after serving."""
+
+    async def serve(*, shutdown: Shutdown) -> None:
+        await trio.lowlevel.checkpoint()
+
+    before = signal.getsignal(TERM), signal.getsignal(INT)
+    run_until_signal(serve)
+    assert (signal.getsignal(TERM), signal.getsignal(INT)) == before
 
 
 async def test_the_third_signal_does_not_wait_for_standard_error(tmp_path: Path) -> None:

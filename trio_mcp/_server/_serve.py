@@ -172,7 +172,9 @@ def run_until_signal(serve: Serves) -> None:
        loop that is blocked. It dies of the signal; no more code of yours runs, and a line on standard error says
        so.
 
-    A lifespan that is still being entered is cancelled by the first one: there is nothing to finish.
+    A lifespan that is still being entered is cancelled by the first one: there is nothing to finish. Once there
+    was a signal, the count goes on after this has returned, while the program ends; else both signals are as
+    before.
 
     `Server.run` is this for the usual cases. To be called in the main thread.
 

@@ -10,6 +10,7 @@ import json
 import logging
 import os
 import sys
+import threading
 import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -116,3 +117,6 @@ if __name__ == "__main__":
         log.addHandler(_Announce())
         log.setLevel(logging.INFO)
         server.run("streamable-http", port=0, http=cast("Literal['hypercorn', 'lean']", transport))
+    if WHERE == "exiting":
+        note("hangs exiting")
+        threading.Thread(target=time.sleep, args=(1000,)).start()
