@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, Protocol, TypeAlias, final, runtime_checkable
 
 import attrs
@@ -169,6 +170,19 @@ class Channel(abc.ABC):
 
     async def wait_room(self, origin: Origin | None) -> None:  # noqa: B027 - right for a single wire
         """Wait until `has_room` says yes. Does not checkpoint if it does."""
+
+    def reading_ahead(self, on_end: Callable[[], object], max_bytes: int) -> AbstractAsyncContextManager[None]:
+        """Notice the end of the other side's half while nobody calls `receive` yet. Entered once, first.
+
+        A server whose lifespan is still being entered learns in this way that its client has gone. What is read
+        is kept for `receive`. The default notices nothing.
+
+        Args:
+            on_end: Called when nothing more comes. Never waits.
+            max_bytes: How much may be kept before reading stops until `receive` is called.
+        """
+        del on_end, max_bytes
+        return nullcontext()
 
     def rests(self, wake: Callable[[], object]) -> bool:
         """Say whether this calls something whenever `may_rest` says no after it has said yes.

@@ -76,7 +76,10 @@ class Limits:
         discover_timeout: How long a server may be silent about ``server/discover`` before it counts as one of
             the legacy era. It is part of `connect_timeout`.
         goodbye_timeout: How long leaving a connection may wait for the peer to take what is still to be said.
-        drain_timeout: How long handlers may finish after the server was asked to stop.
+        drain_timeout: How long handlers may finish after the server was asked to stop; and how long the lifespan
+            may still take to begin when the only client has ended its input meanwhile.
+        lifespan_timeout: How long the lifespan may take to end when the only client has gone, and nobody has
+            asked the server to stop and could ask again.
         terminate_timeout: How long a server process may take to exit after its input was closed, and again
             after it was asked to terminate, before it is killed.
         max_threads: Tools and resources written as plain functions, and files, that threads run and read at once,
@@ -119,6 +122,7 @@ class Limits:
     discover_timeout: float = _seconds(5.0)
     goodbye_timeout: float = _seconds(2.0)
     drain_timeout: float = _seconds(5.0)
+    lifespan_timeout: float = _seconds(30.0)
     terminate_timeout: float = _seconds(2.0)
     listen_timeout: float = _seconds(30.0)
     max_events: int = _size(1_000)

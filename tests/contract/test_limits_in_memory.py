@@ -597,6 +597,7 @@ def test_every_limit_has_a_test() -> None:
     tested_elsewhere = {
         "cache_timeout",
         "goodbye_timeout",
+        "lifespan_timeout",
         "listen_timeout",
         "max_batch_messages",
         "max_cache_bytes",

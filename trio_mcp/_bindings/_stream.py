@@ -5,14 +5,19 @@ Spec: 2026-07-28, basic/transports, "Custom Transports"; basic/transports/stdio.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import final
 
 import trio
 
 from .._channel import Channel, Incoming, Outgoing, Received, TooLarge
 from .._core._lines import LineReader
 from .._errors import ConnectionLost
+from .._groups import open_hidden_nursery
 from .._limits import Limits
+from .._parking_lot import LightParkingLot
 from ._bytes import ByteReader, ByteWriter, reader_of, writer_of
 
 __all__ = ["StreamChannel"]
@@ -46,6 +51,7 @@ class StreamChannel(Channel):
         self._lines = LineReader(max_message_bytes)
         self._at_end = False
         self._rest: memoryview | None = None  # of what `send_nowait` has begun to write
+        self._ahead: _Ahead | None = None  # what was read before somebody received
 
     @property
     def description(self) -> str:
@@ -56,7 +62,7 @@ class StreamChannel(Channel):
         """Wait for messages; see `Channel.receive`."""
         while not self._at_end:
             try:
-                data = await self._reader.read()
+                data = await (self._reader.read() if self._ahead is None else self._take_ahead(self._ahead))
             except trio.BrokenResourceError as error:
                 raise ConnectionLost(f"reading from {self._description} failed: {_cause(error)}") from error
             # No checkpoint from here to the return: what was read is returned.
@@ -69,6 +75,25 @@ class StreamChannel(Channel):
                 ]
         await trio.lowlevel.checkpoint()
         raise trio.EndOfChannel
+
+    @asynccontextmanager
+    async def reading_ahead(self, on_end: Callable[[], object], max_bytes: int) -> AsyncGenerator[None]:
+        """Read before anybody receives; see `Channel.reading_ahead`."""
+        self._ahead = ahead = _Ahead()
+        async with open_hidden_nursery() as nursery:
+            nursery.start_soon(ahead.read, self._reader, on_end, max_bytes, name="reading ahead")
+            try:
+                yield
+            finally:
+                nursery.cancel_scope.cancel(reason="serving ended")
+
+    async def _take_ahead(self, ahead: _Ahead) -> bytes:
+        """Return what was read, or is being read, before anybody received; then read as ever."""
+        data = await ahead.take()
+        if data is not None:
+            return data
+        self._ahead = None
+        return await self._reader.read()
 
     async def send(self, messages: Sequence[Outgoing]) -> None:
         """Write messages; see `Channel.send`. Cancelled, it may have written half of one."""
@@ -102,6 +127,54 @@ class StreamChannel(Channel):
             await self._send_stream.aclose()
         finally:
             await self._receive_stream.aclose()
+
+
+@final
+class _Ahead:
+    """What is read while nobody receives. Once somebody does, it ends with the next piece: no read is torn."""
+
+    def __init__(self) -> None:
+        self._pieces: deque[bytes] = deque()
+        self._failure: trio.BrokenResourceError | None = None
+        self._is_wanted = False
+        self._has_ended = False
+        self._changed = LightParkingLot()
+
+    async def read(self, reader: ByteReader, on_end: Callable[[], object], max_bytes: int) -> None:
+        """Read until there is enough, nothing more comes, or somebody receives."""
+        size = 0
+        await trio.lowlevel.checkpoint()
+        try:
+            while size < max_bytes and not self._is_wanted:
+                data = await reader.read()
+                self._pieces.append(data)
+                self._changed.unpark_all()
+                size += len(data)
+                if not data:
+                    on_end()
+                    return
+        except trio.BrokenResourceError as error:
+            self._failure = error
+            on_end()
+        finally:
+            self._has_ended = True
+            self._changed.unpark_all()
+
+    async def take(self) -> bytes | None:
+        """Return the next piece; `None` when there will be none.
+
+        Raises:
+            trio.BrokenResourceError: The stream failed.
+        """
+        self._is_wanted = True
+        await trio.lowlevel.checkpoint()
+        while not (self._pieces or self._has_ended):
+            await self._changed.park()
+        if self._pieces:
+            return self._pieces.popleft()
+        if self._failure is not None:
+            raise self._failure
+        return None
 
 
 def _framed(messages: Sequence[Outgoing]) -> bytes:

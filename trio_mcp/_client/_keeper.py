@@ -99,6 +99,11 @@ class ConnectionKeeper:
         self._closed = trio.Event()
 
     @property
+    def limits(self) -> Limits:
+        """How long connecting and leaving may take, and what a connection may cost."""
+        return self._limits
+
+    @property
     def agreed(self) -> Connection:
         """The connection that was agreed on last; it may be gone."""
         assert self._agreed is not None, "asked before there was any"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Final, Literal, TypeAlias, TypedDict, get_args
 
 import trio
@@ -145,14 +145,24 @@ async def open_client(target: Target, **options: Unpack[ClientOptions]) -> Async
     """
     keeper, client = _make_client(target, options)
     async with open_hidden_nursery() as nursery:
-        await nursery.start(_keep, keeper)
+        keeping: trio.CancelScope = await nursery.start(_keep, keeper)
         try:
             yield client
         except BaseException:
-            with trio.CancelScope(shield=True):  # so does `_keep`; `Cancelled` would take the exception's place
-                await client.aclose()
+            # What the block has raised comes out, no `Cancelled` in its place: the nursery waits in any case.
+            with suppress(trio.Cancelled):
+                await _leave(client, keeping, keeper.limits)  # noqa: ASYNC102 - `_keep` is shielded
             raise
+        await _leave(client, keeping, keeper.limits)
+
+
+async def _leave(client: Client, keeping: trio.CancelScope, limits: Limits) -> None:
+    try:
         await client.aclose()
+    except trio.Cancelled:
+        # What was still to be said is said by then. A server in this process may have a lifespan that hangs.
+        keeping.deadline = trio.current_time() + limits.goodbye_timeout
+        raise
 
 
 async def run_client(
@@ -180,16 +190,17 @@ async def run_client(
 
 
 async def _keep(
-    keeper: ConnectionKeeper, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    keeper: ConnectionKeeper, *, task_status: trio.TaskStatus[trio.CancelScope] = trio.TASK_STATUS_IGNORED
 ) -> None:
     """Keep a client connected, and from then on until it is closed, even if everything around is cancelled.
 
-    The body is cancelled then, too, and may still want to talk to the server while it cleans up.
+    The body is cancelled then, too, and may still want to talk to the server while it cleans up. Started with the
+    scope that is shielded, for whoever has left the body: nobody else can cancel this.
     """
     with trio.CancelScope() as scope:
 
         def started() -> None:
-            task_status.started()
+            task_status.started(scope)
             shield_started(scope)
 
         await keeper.run(started)

@@ -29,6 +29,8 @@ from .._groups import open_hidden_nursery
 from .._parking_lot import LightParkingLot
 from .._revisions import Revision
 from .._server._server import Server
+from .._server._service import Lifetime
+from .._server._shutdown import Shutdown
 from ._call import Authenticate, HttpCall
 from ._event_store import EventStore, MemoryEventStore
 from ._legacy import LegacySessions
@@ -307,6 +309,7 @@ async def open_endpoint(
     *,
     authenticate: Authenticate | None = None,
     event_store: EventStore | None = None,
+    shutdown: Shutdown | None = None,
 ) -> AsyncGenerator[Endpoint]:
     """Run a server as an HTTP endpoint for as long as the body runs.
 
@@ -318,10 +321,15 @@ async def open_endpoint(
         settings: What is served, and to whom.
         authenticate: Finds out who sends a request.
         event_store: Keeps events for clients of the legacy era that lost a connection; in memory by default.
+        shutdown: Says how long the lifespan may take. Who serves the endpoint heeds the rest of it.
+
+    Raises:
+        EndedBeforeStart: The lifespan was cancelled while it was being entered.
     """
     settings = HttpServerSettings() if settings is None else settings
+    lifetime = Lifetime(Shutdown() if shutdown is None else shutdown, server.limits)
     store = MemoryEventStore() if event_store is None else event_store
-    async with server.open_service() as service, open_hidden_nursery() as nursery:
+    async with server.open_service(lifetime) as service, open_hidden_nursery() as nursery:
         load = Load(settings, server.limits)
         modern = ModernRequests(server, service, nursery, settings, load)
         if settings.keep_alive_interval < math.inf:

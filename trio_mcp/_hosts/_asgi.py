@@ -21,6 +21,7 @@ from .._endpoint._endpoint import Endpoint, open_endpoint
 from .._endpoint._event_store import EventStore
 from .._groups import open_hidden_nursery
 from .._server._server import Server
+from .._server._shutdown import Shutdown
 from ._body import RequestBody
 
 __all__ = ["AsgiCall", "AsgiScope", "McpASGI"]
@@ -142,19 +143,26 @@ class McpASGI:
     async def running(self) -> AsyncGenerator[None]:
         """Serve while a block runs: ``async with app.running():``. Instead of the lifespan protocol.
 
-        Leaving lets requests finish within `Limits.drain_timeout`.
+        Leaving lets requests finish within `Limits.drain_timeout`, and the lifespan take its time. Cancelled,
+        both are cancelled.
 
         Raises:
             RuntimeError: It runs already.
         """
         if self._endpoint is not None:
             raise RuntimeError("McpASGI runs already")
+        shutdown = Shutdown()
         async with open_endpoint(
-            self._server, self._settings, authenticate=self._authenticate, event_store=self._event_store
+            self._server,
+            self._settings,
+            authenticate=self._authenticate,
+            event_store=self._event_store,
+            shutdown=shutdown,
         ) as endpoint:
             self._endpoint = endpoint
             try:
                 yield
+                shutdown.drain()
                 await endpoint.drain()
             finally:
                 self._endpoint = None

@@ -25,6 +25,7 @@ from .._endpoint._event_store import EventStore
 from .._groups import open_hidden_nursery
 from .._server._serve import run_until_signal
 from .._server._server import Server
+from .._server._service import EndedBeforeStart
 from .._server._shutdown import Shutdown
 from ._connections import Connections, OpenConnection
 from ._listeners import open_listeners
@@ -72,7 +73,8 @@ async def serve_http(
     One endpoint serves clients of every revision. It speaks HTTP/1.1; for HTTP/2 put a reverse proxy in front.
     What one connection does costs no other anything. When `shutdown` says so, nobody new is accepted, what came
     is answered within `Limits.drain_timeout`, and what is left then is cancelled. Cancelled, every handler is
-    cancelled and its cleanup runs. Either way nothing is left.
+    cancelled and its cleanup runs. Either way nothing is left. A lifespan that `shutdown` interrupts while it is
+    being entered is cancelled, and this returns without having served.
 
     Args:
         server: The server.
@@ -99,30 +101,35 @@ async def serve_http(
     shutdown = Shutdown() if shutdown is None else shutdown
     if ssl_context is not None:
         ssl_context.set_alpn_protocols(["http/1.1"])
-    async with (
-        open_endpoint(server, settings, authenticate=authenticate, event_store=event_store) as endpoint,
-        open_listeners(host, port, unix_path, unix_mode) as listeners,
-    ):
-        connections = Connections(_host(http, endpoint, settings), settings)
-        urls = tuple(_url_of(listener, ssl_context, settings.path) for listener in listeners)
-        async with open_hidden_nursery() as nursery:
-            nursery.start_soon(connections.end_idle)
-            try:
-                async with open_hidden_nursery() as accepting:
+    try:
+        async with (
+            open_endpoint(
+                server, settings, authenticate=authenticate, event_store=event_store, shutdown=shutdown
+            ) as endpoint,
+            open_listeners(host, port, unix_path, unix_mode) as listeners,
+        ):
+            connections = Connections(_host(http, endpoint, settings), settings)
+            urls = tuple(_url_of(listener, ssl_context, settings.path) for listener in listeners)
+            async with open_hidden_nursery() as nursery:
+                nursery.start_soon(connections.end_idle)
+                try:
+                    async with open_hidden_nursery() as accepting:
+                        for listener in listeners:
+                            accepting.start_soon(_accept, listener, connections, settings, ssl_context, nursery)
+                        _log.info("serving at %s", ", ".join(urls))
+                        task_status.started(urls)
+                        await shutdown.wait_drain()
+                        accepting.cancel_scope.cancel(reason="no more connections are accepted")
                     for listener in listeners:
-                        accepting.start_soon(_accept, listener, connections, settings, ssl_context, nursery)
-                    _log.info("serving at %s", ", ".join(urls))
-                    task_status.started(urls)
-                    await shutdown.wait_drain()
-                    accepting.cancel_scope.cancel(reason="no more connections are accepted")
-                for listener in listeners:
-                    listener.socket.close()
-                await _unless(shutdown.wait_abort, endpoint.drain)
-                with trio.move_on_after(server.limits.goodbye_timeout):
-                    await _unless(shutdown.wait_abort, connections.finish)
-            finally:
-                connections.abort()
-                nursery.cancel_scope.cancel(reason="serving ended")
+                        listener.socket.close()
+                    await _unless(shutdown.wait_abort, endpoint.drain)
+                    with trio.move_on_after(server.limits.goodbye_timeout):
+                        await _unless(shutdown.wait_abort, connections.finish)
+                finally:
+                    connections.abort()
+                    nursery.cancel_scope.cancel(reason="serving ended")
+    except EndedBeforeStart:
+        _log.info("told to end before serving began")
 
 
 async def _unless(ending: Callable[[], Awaitable[None]], work: Callable[[], Awaitable[None]]) -> None:

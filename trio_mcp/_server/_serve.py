@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import atexit
+import os
+import select
 import signal
-from collections.abc import Awaitable, Callable
+import sys
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Final, Protocol, final
 
 import trio
 
@@ -32,6 +38,9 @@ __all__ = [
 
 INTERRUPTED: Final = 128 + signal.SIGINT
 """The exit status of a program that SIGINT ended, as shells give it."""
+
+MAX_SIGNALS: Final = 3
+"""After how many signals a program has been asked often enough."""
 
 
 class RunsHttp(Protocol):
@@ -153,8 +162,21 @@ class Serves(Protocol):
 def run_until_signal(serve: Serves) -> None:
     """Run a program that serves: ``run_until_signal(partial(serve_http, server, unix_path="mcp.sock"))``.
 
-    It ends when it has nothing to serve any more, or by a signal: SIGTERM lets handlers finish within
-    `Limits.drain_timeout`, a second one or SIGINT cancels them at once. `Server.run` is this for the usual cases.
+    It ends when it has nothing to serve any more, or by signals, of which each says more than the one before:
+
+    1. SIGTERM lets handlers finish within `Limits.drain_timeout`, and the lifespan take its time. SIGINT says
+       already what the second signal says.
+    2. A second one cancels handlers at once, and a lifespan that is being left. One that is left only after that
+       has `Limits.goodbye_timeout`.
+    3. A third one ends the process there and then, whatever it does: handlers that shield themselves, an event
+       loop that is blocked. It dies of the signal; no more code of yours runs, and a line on standard error says
+       so.
+
+    A lifespan that is still being entered is cancelled by the first one: there is nothing to finish. Once there
+    was a signal, the count goes on after this has returned, while the program ends; else both signals are as
+    before.
+
+    `Server.run` is this for the usual cases. To be called in the main thread.
 
     Args:
         serve: Serves until the `Shutdown` says when to end.
@@ -163,38 +185,90 @@ def run_until_signal(serve: Serves) -> None:
         SystemExit: With status 130 after SIGINT.
         Others: What `serve` raises, as it is: an `OSError` for a port that is in use, what the lifespan raises.
     """
+    shutdown = Shutdown()
 
-    async def main() -> bool:
-        shutdown = Shutdown()
-        interrupted = trio.Event()
-        async with open_hidden_nursery() as nursery:
-            await nursery.start(_obey_signals, shutdown, interrupted)
-            await serve(shutdown=shutdown)
-            is_terminated = shutdown.is_draining and not interrupted.is_set()
-            nursery.cancel_scope.cancel()
-        if is_terminated:
-            # Clients that are in a hurry ask twice. The program is on its way out, and must not look killed.
-            signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        return interrupted.is_set()
+    async def main() -> None:
+        signals.obey()
+        await serve(shutdown=shutdown)
 
-    if trio.run(main):
+    with _hearing_signals(shutdown) as signals:
+        trio.run(main)
+    if signals.was_interrupted:
         raise SystemExit(INTERRUPTED)
 
 
-async def _obey_signals(
-    shutdown: Shutdown,
-    interrupted: trio.Event,
-    *,
-    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
-) -> None:
-    """SIGTERM drains, and then aborts; SIGINT aborts."""
-    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-        task_status.started()
-        async for number in signals:
-            if number == signal.SIGINT:
-                interrupted.set()
-                shutdown.abort()
-            elif shutdown.is_draining:
-                shutdown.abort()
+@final
+class _Signals:
+    """The signals that ask the program to end, counted where Python hears them: the event loop may be blocked.
+
+    Args:
+        shutdown: Told of them, in the event loop.
+    """
+
+    def __init__(self, shutdown: Shutdown) -> None:
+        self._shutdown = shutdown
+        self._heard: list[int] = []
+        self._obeyed = 0
+        self._run: trio.lowlevel.TrioToken | None = None
+
+    @property
+    def were_heard(self) -> bool:
+        """Whether there was one."""
+        return bool(self._heard)
+
+    @property
+    def was_interrupted(self) -> bool:
+        """Whether one of them was SIGINT."""
+        return signal.SIGINT in self._heard
+
+    def hear(self, number: int, _: FrameType | None) -> None:
+        """Be the handler of a signal."""
+        self._heard.append(number)
+        if len(self._heard) >= MAX_SIGNALS:
+            _die_of(number)
+        if self._run is not None:
+            with suppress(trio.RunFinishedError):
+                self._run.run_sync_soon(self.obey)
+
+    def obey(self) -> None:
+        """Do what was heard. Called in the event loop, for the first time when it begins."""
+        self._run = trio.lowlevel.current_trio_token()
+        while self._obeyed < len(self._heard):
+            number = self._heard[self._obeyed]
+            self._obeyed += 1
+            if number == signal.SIGINT or self._shutdown.is_draining:
+                self._shutdown.abort()
             else:
-                shutdown.drain()
+                self._shutdown.drain()
+
+
+@contextmanager
+def _hearing_signals(shutdown: Shutdown) -> Generator[_Signals]:
+    """Hear signals while the body runs; and also after it, once there was one: the program is on its way out.
+
+    Clients that are in a hurry ask twice, and what is left of the program must not look killed then. But it can
+    still hang, in a thread of its own for example, and three signals are three signals.
+    """
+    signals = _Signals(shutdown)
+    before = {number: signal.signal(number, signals.hear) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield signals
+    finally:
+        if signals.were_heard:
+            # From when the interpreter is taken down nobody hears any more.
+            atexit.register(signal.signal, signal.SIGTERM, signal.SIG_IGN)
+        else:
+            for number, handler in before.items():
+                signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+
+def _die_of(number: int) -> None:
+    """End the process by a signal, as if nobody had ever heard it."""
+    name = signal.Signals(number).name
+    with suppress(OSError, ValueError):
+        # Whoever reads standard error may have stopped, and that must not hold us up.
+        if sys.platform == "win32" or select.select([], [2], [], 0)[1]:
+            os.write(2, f"the third signal, {name}: this process ends without cleaning up\n".encode())
+    signal.signal(number, signal.SIG_DFL)
+    signal.raise_signal(number)
+    os._exit(128 + number)

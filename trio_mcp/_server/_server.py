@@ -43,7 +43,7 @@ from ._prompts import PromptRegistry
 from ._resource_offers import ResourceOffers
 from ._resources import ResourceRegistry
 from ._serve import run_http, run_stdio, serve_until_end
-from ._service import Service, open_service
+from ._service import EndedBeforeStart, Lifetime, Service, open_service
 from ._session import ServerSession
 from ._shutdown import Shutdown
 from ._threads import Threads
@@ -340,7 +340,8 @@ class Server(ToolOffers, PromptOffers, ResourceOffers, Generic[StateT]):
 
         When the client says nothing more, or `shutdown` says so, what was asked is still answered, within
         `Limits.drain_timeout`. Cancelled, every handler is cancelled and its cleanup runs. Either way the channel
-        is closed and nothing is left.
+        is closed and nothing is left. A lifespan that `shutdown` interrupts while it is being entered is
+        cancelled, and this returns without having served.
 
         Args:
             channel: The channel; it is closed in the end.
@@ -348,11 +349,16 @@ class Server(ToolOffers, PromptOffers, ResourceOffers, Generic[StateT]):
             on_frame: Called with ``"sent"`` or ``"received"`` and each message.
             task_status: Told when the client can be served.
         """
+        shutdown = Shutdown() if shutdown is None else shutdown
+        lifetime = Lifetime(shutdown, self._limits)
         try:
-            async with self.open_service() as service:
-                await self.serve_one(
-                    service, channel, shutdown or Shutdown(), on_frame=on_frame, task_status=task_status
-                )
+            async with (
+                channel.reading_ahead(lifetime.lose_client, self._limits.max_waiting_bytes),
+                self.open_service(lifetime) as service,
+            ):
+                await self.serve_one(service, channel, shutdown, on_frame=on_frame, task_status=task_status)
+        except EndedBeforeStart:
+            pass
         finally:
             with trio.move_on_after(self._limits.goodbye_timeout, shield=True):
                 await channel.aclose()
@@ -368,9 +374,15 @@ class Server(ToolOffers, PromptOffers, ResourceOffers, Generic[StateT]):
         """Return which arguments of a request header fields carry, over HTTP."""
         return self._tools.marks_of(params.get("name")) if method == "tools/call" else ()
 
-    def open_service(self) -> AbstractAsyncContextManager[Service[StateT | None]]:
-        """Run the server: enter its lifespan, and leave it when no connection is served any more."""
-        return open_service(self._info.name, self._lifespan_state(), self._sealer, self._limits)
+    def open_service(
+        self, lifetime: Lifetime | None = None
+    ) -> AbstractAsyncContextManager[Service[StateT | None]]:
+        """Run the server: enter its lifespan, and leave it when no connection is served any more.
+
+        Raises:
+            EndedBeforeStart: The lifespan was cancelled while it was being entered.
+        """
+        return open_service(self._info.name, self._lifespan_state(), self._sealer, self._limits, lifetime)
 
     async def serve_one(
         self,
@@ -418,7 +430,9 @@ class Server(ToolOffers, PromptOffers, ResourceOffers, Generic[StateT]):
 
         Over stdio: standard input and output belong to the protocol, and what is printed goes to standard error.
         SIGTERM, or the end of input, lets handlers finish within `Limits.drain_timeout`; both, or SIGINT, cancels
-        them at once. Their cleanup and the lifespan's run. Over HTTP it is the same but for the end of input.
+        them at once. Their cleanup and the lifespan's run. Over HTTP it is the same but for the end of input. A
+        further signal cancels a lifespan that does not end, and the third one ends the process, whatever it does;
+        see `run_until_signal`.
 
         Args:
             transport: How clients are reached: ``"streamable-http"`` serves every revision at one endpoint, and

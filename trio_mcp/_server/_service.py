@@ -2,20 +2,94 @@
 
 from __future__ import annotations
 
+import logging
+import math
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Generic, final
+from typing import Final, Generic, final
 
+import trio
 from typing_extensions import TypeVar
 
 from .._core._sealing import Sealer
 from .._limits import Limits
 from ._background import Background, open_background
 from ._parking import Parking
+from ._shutdown import Shutdown
 
-__all__ = ["Service", "open_service"]
+__all__ = ["EndedBeforeStart", "Lifetime", "Service", "open_service"]
+
+_log: Final = logging.getLogger("trio_mcp.server")
 
 _State = TypeVar("_State")
+
+
+@final
+class EndedBeforeStart(Exception):
+    """The server was told to end while its lifespan was being entered. That was cancelled; nobody was served."""
+
+
+@final
+class Lifetime:
+    """How long a lifespan may take to be entered and to be left.
+
+    Whoever wants the server to end can say so twice: `Shutdown.drain`, `Shutdown.abort`. What is said while the
+    lifespan is entered, or left, cancels it. What was said before it is left was meant for those being served:
+
+        nothing was said    the client has gone, and perhaps nobody ever will: it has `Limits.lifespan_timeout`
+        drain               it may take its time; who has said this can say more
+        abort               it has `Limits.goodbye_timeout`
+
+    Args:
+        shutdown: Says when to end.
+        limits: How long things may take.
+    """
+
+    def __init__(self, shutdown: Shutdown, limits: Limits) -> None:
+        self.scope: Final = trio.CancelScope()
+        self._shutdown = shutdown
+        self._limits = limits
+        self._is_entering = False
+        self._patience = math.inf  # how much may have been said without an effect
+
+    def lose_client(self) -> None:
+        """The only client will say nothing more; what it has said may still be waiting to be served."""
+        if self._is_entering:
+            self.scope.deadline = trio.current_time() + self._limits.drain_timeout
+
+    # What the service says, in this order.
+
+    def enter(self) -> None:
+        """The lifespan is entered."""
+        self._is_entering = True
+        self._patience = 0
+        self._shutdown.call_on_drain(self._look)
+        self._look()
+
+    def serve(self) -> None:
+        """The lifespan was entered."""
+        self._is_entering = False
+        self._patience = math.inf
+        self.scope.deadline = math.inf
+
+    def leave(self) -> None:
+        """The lifespan is left."""
+        limits = self._limits
+        allowed = (limits.lifespan_timeout, math.inf, limits.goodbye_timeout)[self._said]
+        self.scope.deadline = trio.current_time() + allowed
+        self._patience = self._said
+
+    def end(self) -> None:
+        """The lifespan was left."""
+        self._shutdown.do_not_call(self._look)
+
+    @property
+    def _said(self) -> int:
+        return self._shutdown.is_draining + self._shutdown.is_aborting
+
+    def _look(self) -> None:
+        if self._said > self._patience:
+            self.scope.cancel(reason="the server is to end")
 
 
 @final
@@ -36,7 +110,11 @@ class Service(Generic[_State]):
 
 @asynccontextmanager
 async def open_service(
-    name: str, lifespan: AbstractAsyncContextManager[_State], sealer: Sealer, limits: Limits
+    name: str,
+    lifespan: AbstractAsyncContextManager[_State],
+    sealer: Sealer,
+    limits: Limits,
+    lifetime: Lifetime | None = None,
 ) -> AsyncGenerator[Service[_State]]:
     """Run a server for as long as the body runs: inside its lifespan, with a nursery around all connections.
 
@@ -48,6 +126,33 @@ async def open_service(
         lifespan: What surrounds it.
         sealer: Makes and reads the states that clients carry.
         limits: How many handlers may be parked, and for how long.
+        lifetime: How long the lifespan may take.
+
+    Raises:
+        EndedBeforeStart: The lifespan was cancelled while it was being entered.
     """
-    async with lifespan as state, open_background(f"server {name}") as background:
-        yield Service(state, background, Parking(background, limits, sealer, name))
+    lifetime = Lifetime(Shutdown(), limits) if lifetime is None else lifetime
+    has_started = False
+    failure: BaseException | None = None
+    try:
+        with lifetime.scope:
+            lifetime.enter()
+            async with lifespan as state, open_background(f"server {name}") as background:
+                lifetime.serve()
+                has_started = True
+                try:
+                    yield Service(state, background, Parking(background, limits, sealer, name))
+                except BaseException as error:
+                    failure = error
+                    raise
+                finally:
+                    lifetime.leave()
+        if lifetime.scope.cancelled_caught:
+            if not has_started:
+                raise EndedBeforeStart
+            _log.warning("the lifespan of server %s was cancelled, because it took too long to end", name)
+            if not (failure is None or isinstance(failure, trio.Cancelled)):
+                raise failure
+    finally:
+        lifetime.end()
+        del failure  # its traceback holds this frame

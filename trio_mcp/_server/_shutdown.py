@@ -33,15 +33,26 @@ class Shutdown:
         return self._aborting.is_set()
 
     def drain(self) -> None:
-        """Take no new requests, let handlers finish within `Limits.drain_timeout`, cancel the rest, end."""
+        """Take no new requests, let handlers finish within `Limits.drain_timeout`, cancel the rest, end.
+
+        A lifespan that is still being entered is cancelled. One that is being left may take its time.
+        """
         self._draining.set()
-        for wake in self._wakers:
-            wake()
+        self._wake()
 
     def abort(self) -> None:
-        """Cancel every handler now, run its cleanup, end. No answer is sent any more."""
-        self.drain()
+        """Cancel every handler now, run its cleanup, end. No answer is sent any more.
+
+        A lifespan that is being left already is cancelled, too. One that is left after this has
+        `Limits.goodbye_timeout`.
+        """
+        self._draining.set()
         self._aborting.set()
+        self._wake()
+
+    def _wake(self) -> None:
+        for wake in tuple(self._wakers):
+            wake()
 
     async def wait_drain(self) -> None:
         """Wait until serving is to end."""
@@ -52,7 +63,7 @@ class Shutdown:
         await self._aborting.wait()
 
     def call_on_drain(self, wake: Callable[[], object]) -> None:
-        """Have something called when serving is to end from now on. It must not wait, nor call this.
+        """Have something called when serving is to end from now on, and when at once. It must not wait.
 
         A server with many clients keeps one of these for each of them, and no second task that waits.
         """
