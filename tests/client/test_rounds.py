@@ -148,7 +148,9 @@ async def test_an_empty_list_of_questions_is_answered_with_none(empty: Any) -> N
 @pytest.mark.spec("basic/patterns/mrtr", "Basic Workflow", revisions="2026-07-28")
 @METHODS
 @pytest.mark.parametrize("max_rounds", [1, 10])
-async def test_a_server_that_asks_for_ever_is_given_up(method: str, max_rounds: int) -> None:
+async def test_a_server_that_asks_for_ever_is_given_up(
+    method: str, max_rounds: int, autojump_clock: trio.testing.MockClock
+) -> None:
     server = server_that_says(*[asking(requestState="again")] * (max_rounds + 2))
     async with open_client(server, max_input_rounds=max_rounds) as client:
         with pytest.raises(
@@ -158,7 +160,7 @@ async def test_a_server_that_asks_for_ever_is_given_up(method: str, max_rounds: 
     assert len(server.requests(method)) == max_rounds + 1
 
 
-async def test_ten_rounds_are_allowed_unless_told_otherwise() -> None:
+async def test_ten_rounds_are_allowed_unless_told_otherwise(autojump_clock: trio.testing.MockClock) -> None:
     server = server_that_says(*[asking(requestState="again")] * 10, FINAL)
     async with open_client(server) as client:
         await client.call_tool("x")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from trio_mcp._core._header_marks import HeaderMark
 from trio_mcp._core._marked_tools import MAX_TOOLS, MarkedTools
-from trio_mcp._core._reconnect import MAX_DELAY, Reconnect
+from trio_mcp._core._reconnect import MAX_DELAY, MAX_RETRY, MIN_DELAY, Reconnect
 
 
 def delays(retry: int | None, count: int, *, failed: bool = True, chance: float = 0.0) -> list[float]:
@@ -33,9 +33,15 @@ def test_what_the_server_asks_for_is_the_least() -> None:
     """2025-11-25, basic/transports: "The client MUST respect the `retry` field"."""
     assert delays(500, 3) == [0.5, 1, 2]
     assert delays(5_000, 4) == [5, 10, 20, 30]
-    assert delays(600_000, 3) == [600, 600, 600]
+    assert delays(45_000, 3) == [45, 45, 45]
+
+
+def test_what_the_server_asks_for_is_kept_to_within_reason() -> None:
+    """It may ask for no wait at all, or for one without end; both would be the end of listening."""
+    assert delays(600_000, 3) == [MAX_RETRY] * 3
+    assert [Reconnect(900).next_delay(600_000, failed=True, chance=0)] == [600]
     first, *rest = delays(0, 12)
-    assert first == pytest.approx(0.0625)
+    assert first == MIN_DELAY
     assert rest[-1] == 30
 
 
@@ -44,11 +50,11 @@ def test_a_pause_is_finite_and_never_too_short(retry: int | None, attempts: int,
     """Whatever the server asks for, and however often."""
     for delay in delays(retry, min(attempts, 50), chance=chance):
         assert math.isfinite(delay)
-        assert delay >= (retry or 0) / 1000
-        assert delay <= 1.2 * max(MAX_DELAY, (retry or 0) / 1000)
+        assert delay >= min((retry or 0) / 1000, MAX_RETRY)
+        assert MIN_DELAY <= delay <= 1.2 * max(MAX_DELAY, MAX_RETRY)
 
 
-def test_an_event_is_a_fresh_start() -> None:
+def test_a_message_is_a_fresh_start() -> None:
     reconnect = Reconnect()
     for _ in range(5):
         reconnect.next_delay(None, failed=True, chance=0)

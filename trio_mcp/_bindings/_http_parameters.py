@@ -10,6 +10,7 @@ import attrs
 
 from .._core._headers import HeaderField
 from .._core._http_headers import LAST_EVENT_ID, METHOD, NAME, PARAM_PREFIX, PROTOCOL_VERSION, SESSION_ID
+from .._core._reconnect import MAX_RETRY
 from .._core._restart import RestartPolicy
 from .._errors import ConnectionLost
 from .._http._asgi import AsgiApplication, AsgiClient
@@ -112,6 +113,7 @@ class HttpServerParameters:
         notification_timeout: How long the server may take to accept a notification or an answer before it counts
             as lost.
         max_resumptions: How often in a row resuming a broken stream may fail before its request does.
+        max_retry_delay: How long a server may ask to wait before a stream is taken up again (``retry``).
         restart: Whether and how often to begin again when the stream of HTTP+SSE breaks, which is the only
             connection that can be lost over HTTP; calls fail then, and those made later wait for the next one.
     """
@@ -128,6 +130,7 @@ class HttpServerParameters:
     stream_timeout: float = attrs.field(default=3.0, kw_only=True, validator=attrs.validators.ge(0))
     notification_timeout: float = attrs.field(default=30.0, kw_only=True, validator=attrs.validators.gt(0))
     max_resumptions: int = attrs.field(default=5, kw_only=True, validator=attrs.validators.ge(0))
+    max_retry_delay: float = attrs.field(default=MAX_RETRY, kw_only=True, validator=attrs.validators.ge(0))
     restart: RestartPolicy | None = attrs.field(factory=lambda: RestartPolicy(max_restarts=10), kw_only=True)
 
     @property

@@ -14,7 +14,7 @@ import trio
 
 from .._core._headers import HeaderField
 from .._core._http_headers import PROTOCOL_VERSION, SESSION_ID, is_session_id
-from .._core._reconnect import Reconnect
+from .._core._reconnect import MAX_DELAY, Reconnect
 from .._core._sse import SseReader
 from .._errors import (
     ConnectionLost,
@@ -46,6 +46,7 @@ class HttpSession:
         self._id: str | None = None
         self._version: str | None = None
         self._is_lost = False
+        self._has_streams = False
         self.listening_scope: Final = trio.CancelScope()
         self.listening: Final = trio.Event()
         """The server's own stream is open, or the server has none."""
@@ -138,7 +139,7 @@ class HttpSession:
         Raises:
             McpError: The server refuses it, or it failed too often in a row.
         """
-        reconnect = Reconnect()
+        reconnect = Reconnect(self._endpoint.parameters.max_retry_delay)
         last_event_id, retry = reader.last_event_id, reader.retry
         pause = exchange is not None
         while exchange is None or exchange.unanswered:
@@ -150,10 +151,12 @@ class HttpSession:
                     raise broken
             pause = True
             reader = self._endpoint.new_reader()
+            opened_at = trio.current_time()
             broken = None
             try:
                 async with await self._endpoint.get(self.headers, last_event_id=last_event_id) as response:
                     if is_event_stream(response):
+                        self._has_streams = True
                         self.listening.set()
                         await self._endpoint.take_events(response, exchange, reader)
                     else:
@@ -161,14 +164,16 @@ class HttpSession:
             except ConnectionLost as error:
                 broken = error
             self.listening.set()
-            if reader.events:
+            if reader.messages or trio.current_time() - opened_at >= MAX_DELAY:
                 reconnect.received()
             last_event_id = reader.last_event_id or last_event_id
             retry = retry if reader.retry is None else reader.retry
 
     async def _refusal(self, response: HttpResponse, exchange: HttpExchange | None) -> ConnectionLost:
         """Return what is only so for the moment, and raise what will stay so."""
-        if response.status == 404:
+        # Some servers that have no stream of their own say so with 404 instead of 405. That says nothing of the
+        # session. Who gives events ids has promised that they can be had by GET.
+        if response.status == 404 and (self._has_streams or exchange is not None):
             error = await self._gone(response)
             if exchange is None or not isinstance(error, SessionLost):
                 raise error

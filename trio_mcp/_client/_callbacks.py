@@ -16,40 +16,57 @@ from ._connection import Connection
 from ._renewal import RENEWAL, hold_subscription, is_final, jittered
 from ._subscriptions import Callbacks, Subscription
 
-__all__ = ["attend_callbacks"]
+__all__ = ["CallbackAttendance"]
 
 _log: Final = logging.getLogger("trio_mcp.client")
 
 
-async def attend_callbacks(
-    connection: Connection, callbacks: Callbacks, limits: Limits, *, is_renewal: bool
-) -> None:
-    """See to it that the callbacks are called, until the connection ends or the server has nothing for them.
-
-    After an interruption, that of a connection or of the subscription, each is called once: something may have
-    changed unheard.
+@final
+class CallbackAttendance:
+    """Sees to it that callbacks are called, on one connection after another over the same channel.
 
     Args:
-        connection: The connection.
         callbacks: What is to be called.
         limits: How long an acknowledgement may take.
-        is_renewal: Whether there was a connection before this one.
     """
-    wanted = _wanted(callbacks, None)
-    if wanted == SubscriptionFilter():
-        await trio.lowlevel.checkpoint()
-        return
-    if not connection.revision.is_modern:
-        if is_renewal:
-            connection.subscriptions.tell_callbacks(changes_in(wanted), None)
-        await trio.lowlevel.checkpoint()
-        return
-    wanted = _wanted(callbacks, connection.capabilities)
-    if wanted == SubscriptionFilter():
-        _log.info("the server tells about none of the changes that there are callbacks for")
-        await trio.lowlevel.checkpoint()
-        return
-    await _CallbackSubscription(connection, wanted, limits, was_interrupted=is_renewal).keep()
+
+    def __init__(self, callbacks: Callbacks, limits: Limits) -> None:
+        self._callbacks = callbacks
+        self._limits = limits
+        self._backoff = Backoff(RENEWAL)
+        self._delay: float | None = 0.0
+
+    async def attend(self, connection: Connection, *, is_renewal: bool) -> None:
+        """See to it on one connection, until that ends or the server has nothing for them.
+
+        After an interruption, that of a connection or of the subscription, each is called once: something may
+        have changed unheard.
+
+        Args:
+            connection: The connection.
+            is_renewal: Whether there was a connection before this one.
+        """
+        callbacks = self._callbacks
+        wanted = _wanted(callbacks, None)
+        if wanted == SubscriptionFilter():
+            await trio.lowlevel.checkpoint()
+            return
+        if not connection.revision.is_modern:
+            if is_renewal:
+                connection.subscriptions.tell_callbacks(changes_in(wanted), None)
+            await trio.lowlevel.checkpoint()
+            return
+        wanted = _wanted(callbacks, connection.capabilities)
+        if wanted == SubscriptionFilter():
+            _log.info("the server tells about none of the changes that there are callbacks for")
+            await trio.lowlevel.checkpoint()
+            return
+        if self._delay is None:
+            await trio.lowlevel.checkpoint()
+            return
+        await trio.sleep(self._delay)
+        held = _CallbackSubscription(connection, wanted, self._limits, was_interrupted=is_renewal)
+        self._delay = await held.keep(self._backoff)
 
 
 @final
@@ -66,18 +83,25 @@ class _CallbackSubscription:
         self._acknowledged_at: float | None = None
         self._subscription: Subscription | None = None
 
-    async def keep(self) -> None:
-        """Subscribe, and again after an interruption."""
-        backoff = Backoff(RENEWAL)
+    async def keep(self, backoff: Backoff) -> float | None:
+        """Subscribe, and again after an interruption.
+
+        Returns:
+            How many seconds to wait before subscribing on the next connection over the same channel; `None` if
+            the server has refused too often. That it refuses may be what ends a connection.
+        """
         while True:
             failure = await self._hold()
-            if failure is None or self._connection.end is not None or self._connection.is_voided_by(failure):
-                return  # until the next connection
+            if failure is None or self._connection.end is not None:
+                return 0.0  # until the next connection
             lasted = 0.0 if self._acknowledged_at is None else trio.current_time() - self._acknowledged_at
-            delay = None if is_final(failure) else backoff.next_delay(lasted)
+            is_void = self._connection.is_voided_by(failure)
+            delay = None if is_final(failure) and not is_void else backoff.next_delay(lasted)
             if delay is None:
                 _log.warning("callbacks are not told of changes any more: %s", failure)
-                return
+                return 0.0 if is_final(failure) else None
+            if is_void:
+                return jittered(delay)
             _log.warning("listening for callbacks was interrupted and goes on: %s", failure)
             self._was_interrupted = True
             await trio.sleep(jittered(delay))

@@ -27,7 +27,7 @@ from .._peer._frames import OnFrame
 from .._peer._middleware import Middleware
 from .._peer._peer import Peer, open_peer
 from ..types import DiscoverResult, LoggingLevel
-from ._callbacks import attend_callbacks
+from ._callbacks import CallbackAttendance
 from ._connection import ClientIdentity, Connection
 from ._connectors import Connector
 from ._dispatch import ServerMessages
@@ -332,40 +332,49 @@ class ConnectionKeeper:
             self._forget(None)  # what has changed meanwhile, nobody has heard
         self._agreed = connection
         self._agreed_at = trio.current_time()
+        self._wanted = trio.Event()
         self._changed.unpark_all()
 
     async def _stay(self, connection: Connection, messages: ServerMessages) -> None:
         """See to the connection, and to those that follow it on its channel, until that ends."""
         is_renewal = self._agreements > 0
+        attendance = CallbackAttendance(self._callbacks, self._limits)
+        backoff = Backoff(RENEWAL)
         while True:
             self._agreements += 1
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(
-                    partial(attend_callbacks, connection, self._callbacks, self._limits, is_renewal=is_renewal)
-                )
+                nursery.start_soon(partial(attendance.attend, connection, is_renewal=is_renewal))
                 await connection.wait_over()
                 nursery.cancel_scope.cancel(reason="the connection has ended")
             if connection.peer.end is not None or connection.end is None:
                 return
-            again = await self._agree_again(connection, messages)
+            again = await self._agree_again(connection, messages, backoff)
             if again is None:
                 return
             connection = again
             self._show(connection)
             is_renewal = True
 
-    async def _agree_again(self, void: Connection, messages: ServerMessages) -> Connection | None:
+    async def _agree_again(
+        self, void: Connection, messages: ServerMessages, backoff: Backoff
+    ) -> Connection | None:
         """Make another agreement over the same channel; returns `None` once that has ended.
 
         Whoever waits learns why an attempt has failed. The next one is made when somebody asks for the
-        connection; a few are made without that, because callbacks do not ask.
+        connection; a few are made without that, because callbacks do not ask. An agreement that was void at once
+        is no success: without being asked, the next one is made after a pause that grows.
         """
         peer = void.peer
         self._known = None  # whatever it was, it is out of date
         _log.info("%s; agreeing with the server again", void.end)
-        backoff = Backoff(RENEWAL)
         timeout = self._limits.connect_timeout
-        while peer.end is None:
+        lasted = 0.0 if self._agreed_at is None else trio.current_time() - self._agreed_at
+        delay = backoff.next_delay(lasted)
+        while True:
+            with trio.move_on_after(math.inf if delay is None else delay):
+                await self._wait_wanted(peer)
+            if peer.end is not None:
+                return None
             self._wanted = trio.Event()
             failure: McpError = ConnectionLost(f"no agreement within {timeout:g} s (connect_timeout)")
             with trio.move_on_after(timeout):  # noqa: ASYNC912 - agreeing waits for the server
@@ -377,13 +386,11 @@ class ConnectionKeeper:
             self._renewal_failures += 1
             self._changed.unpark_all()
             _log.warning("there is no new agreement with the server: %s", failure)
-            with trio.move_on_after(backoff.next_delay(0) or math.inf):
-                await self._wait_wanted(peer)
-        return None
+            self._wanted = trio.Event()
+            delay = backoff.next_delay(0)
 
     async def _wait_wanted(self, peer: Peer) -> None:
         """Wait until somebody asks for the connection, or there can be none."""
-        self._wanted = wanted = trio.Event()
         async with trio.open_nursery() as nursery:
 
             async def wait_ended() -> None:
@@ -391,7 +398,7 @@ class ConnectionKeeper:
                 nursery.cancel_scope.cancel(reason="the channel has ended")
 
             nursery.start_soon(wait_ended)
-            await wanted.wait()
+            await self._wanted.wait()
             nursery.cancel_scope.cancel(reason="the connection is wanted")
 
     def _hear_failure(self, failure: McpError) -> None:

@@ -158,14 +158,16 @@ class _Listener:
             if self._keeper.is_over or (is_final(failure) and not was_lost):
                 raise failure
             self._interruption = str(failure)
-            # A connection that is lost is the keeper's to count.
-            delay = RENEWAL.first_delay if was_lost else backoff.next_delay(self._lasted())
+            # A channel that is lost is the keeper's to count. A connection over it that is void is counted here,
+            # too: asking for the next one makes it, and it may be void for what is asked here.
+            is_of_channel = connection is not None and connection.peer.end is not None
+            delay = RENEWAL.first_delay if is_of_channel else backoff.next_delay(self._lasted())
             if delay is None:
                 raise failure
             _log.warning("listening was interrupted and goes on: %s", self._interruption)
             pause = jittered(delay)
-            if connection is None:
-                await trio.sleep(pause)  # there was none, and asking for it makes the next attempt
+            if not is_of_channel:
+                await trio.sleep(pause)
                 pause = 0.0
 
     async def _expect_replacement(

@@ -15,6 +15,7 @@ import attrs
 import trio
 
 from .._codec._json import is_object
+from .._core._restart import Backoff, RestartPolicy
 from .._errors import URL_ELICITATION_REQUIRED, ConnectionLost, RemoteProtocolError, RequestError
 from .._groups import open_hidden_nursery
 from .._peer._exchange import OnProgress
@@ -30,6 +31,9 @@ __all__ = ["Answered", "Rounds"]
 
 BROUGHT: Final = ("inputResponses", "requestState")
 """What a request that is asked again brings along."""
+
+IDLE_ROUNDS: Final = RestartPolicy(max_restarts=1_000, first_delay=0.02, max_delay=10.0)
+"""How long a server that asks back without a question, because it is not done yet, is left alone."""
 
 
 @final
@@ -119,6 +123,7 @@ class Rounds:
                 wire = {name: wire[name] for name in wire if name not in BROUGHT} | brought
             return await self._request(connection, method, wire, on_progress), wire, connection.revision
 
+        idle = Backoff(IDLE_ROUNDS)
         for rounds in range(self._max_rounds + 1):
             result, wire, revision = await self._keeper.ask(make)
             kind = self._result_type(method, result, revision)
@@ -126,6 +131,8 @@ class Rounds:
                 return Answered(result, wire, revision, kind, rounds)
             if rounds < self._max_rounds:
                 brought = await self._bring(method, result, revision)
+                if not brought.get("inputResponses"):
+                    await trio.sleep(idle.next_delay(0) or IDLE_ROUNDS.max_delay)
         raise RemoteProtocolError(
             f"{method}: the server still asks back after {self._max_rounds} rounds (max_input_rounds)"
         )

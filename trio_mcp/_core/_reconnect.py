@@ -1,5 +1,7 @@
 """How long to wait before an event stream is opened again. Time and chance are arguments.
 
+What a server asks for is kept to within reason: it may ask for no wait at all, or for one without end.
+
 Spec: 2025-11-25, basic/transports, "Sending Messages to the Server" (`retry`).
 """
 
@@ -11,6 +13,10 @@ __all__ = ["Reconnect"]
 
 FIRST_DELAY: Final = 0.5
 """Seconds before the first attempt, if the server has not said how long."""
+MIN_DELAY: Final = 0.1
+"""Seconds before an attempt at least, whatever the server says."""
+MAX_RETRY: Final = 60.0
+"""Seconds that a server may ask for, if nobody says otherwise."""
 MAX_DELAY: Final = 30.0
 """Seconds beyond which attempts do not grow apart."""
 JITTER: Final = 0.2
@@ -19,9 +25,14 @@ JITTER: Final = 0.2
 
 @final
 class Reconnect:
-    """Counts the attempts to open one stream again."""
+    """Counts the attempts to open one stream again.
 
-    def __init__(self) -> None:
+    Args:
+        max_retry: The longest wait in seconds that a server may ask for.
+    """
+
+    def __init__(self, max_retry: float = MAX_RETRY) -> None:
+        self._max_retry = max_retry
         self._fruitless = 0
         self._failures = 0
 
@@ -31,13 +42,13 @@ class Reconnect:
         return self._failures
 
     def received(self) -> None:
-        """Something came: the next attempt is the first one again."""
+        """A message came, or the stream lasted: the next attempt is the first one again."""
         self._fruitless = self._failures = 0
 
     def next_delay(self, retry: int | None, *, failed: bool, chance: float) -> float:
         """Return how many seconds to wait before the next attempt.
 
-        Never less than what the server has asked for.
+        Never less than what the server has asked for, as long as that is within the limit.
 
         Args:
             retry: What the server has asked for, in milliseconds.
@@ -45,9 +56,8 @@ class Reconnect:
             chance: A number from 0 to 1.
         """
         self._failures = self._failures + 1 if failed else 0
-        first = FIRST_DELAY if retry is None else retry / 1000
+        first = FIRST_DELAY if retry is None else max(MIN_DELAY, min(retry / 1000, self._max_retry))
         # The exponent is bounded before the power is taken.
-        grown = max(first, FIRST_DELAY / 8) * (1 << min(self._fruitless, 20))
-        delay = max(first, min(grown, MAX_DELAY))
+        delay = max(first, min(first * (1 << min(self._fruitless, 20)), MAX_DELAY))
         self._fruitless += 1
         return delay * (1 + JITTER * chance)

@@ -127,12 +127,12 @@ class SseReader:
         self._id = ""
         self._last_event_id = ""
         self._retry: int | None = None
-        self._events = 0
+        self._messages = 0
 
     @property
-    def events(self) -> int:
-        """How many events there have been."""
-        return self._events
+    def messages(self) -> int:
+        """How many events there have been that hold anything; those that only prime for resuming do not."""
+        return self._messages
 
     @property
     def last_event_id(self) -> str:
@@ -226,7 +226,7 @@ class SseReader:
         """A blank line: what there is of an event is one, if it has data. Its id counts in any case."""
         self._last_event_id = self._id
         if (data := self._data) is not None:
-            self._events += 1
+            self._messages += bool(data.size)
             kind = self._event or "message"
             whole = data.whole
             if whole is not None:
