@@ -11,12 +11,25 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from http_hosted import Hosted
 from http_raw import Answer, Events, Raw, open_raw
 from raw import initialize
 
-from trio_mcp import Context, HttpServerSettings, Limits, MemoryEventStore, Server, StoredEvent
+from trio_mcp import (
+    CapabilityMissing,
+    Context,
+    HttpServerSettings,
+    Limits,
+    MemoryEventStore,
+    Server,
+    StoredEvent,
+    open_endpoint,
+)
 from trio_mcp._endpoint._call import HttpCall
+from trio_mcp._endpoint._endpoint import EndpointStatistics
+from trio_mcp._hosts._serve_http import _host
 from trio_mcp._http._response import HttpResponse
+from trio_mcp._http._target import parse_target
 
 pytestmark = pytest.mark.usefixtures("under")
 
@@ -688,6 +701,147 @@ async def test_json_only_answers_of_sessions(autojump_clock: object) -> None:
         async with session.get() as response:
             events = Events(response)
             assert [(await events.message())["params"]["progress"] for _ in range(3)] == [1, 2, 3]
+
+
+# What nobody reads.
+
+
+def chatty_server(**options: Any) -> Server[Any]:
+    server = make_server(limits=Limits(max_outbox_bytes=10_000), **options)
+
+    @server.tool
+    async def chat(ctx: Context) -> str:
+        for number in range(100):
+            await ctx.info(f"{number} " + "x" * 1_000)
+        return "said it"
+
+    @server.tool
+    async def try_to_ask(ctx: Context) -> str:
+        try:
+            return (await ctx.sample("what?", max_tokens=5)).text
+        except CapabilityMissing as error:
+            return f"missing: {error.message}"
+
+    return server
+
+
+ONLY_JSON = HttpServerSettings(json_only=True)
+ACCEPTS = pytest.mark.parametrize("accept", ["application/json", "application/json, text/event-stream"])
+
+
+@ACCEPTS
+async def test_what_nobody_reads_holds_up_no_handler(accept: str, autojump_clock: object) -> None:
+    """A client that opens no GET need not hear what is logged and reported, and must get its answers."""
+    async with open_raw(chatty_server(), ONLY_JSON) as raw:
+        session = await begin(raw)
+        with trio.fail_after(60):
+            for id in range(3):
+                answer = await session.send(call("chat", id), Accept=accept)
+                assert answer.message["result"]["content"][0]["text"] == "said it"
+        async with session.get() as response:
+            events = Events(response)
+            numbers = [int((await events.message())["params"]["data"].split()[0]) for _ in range(9)]
+            assert numbers == list(range(91, 100)), "the newest are there for who comes all the same"
+
+
+@ACCEPTS
+async def test_a_handler_is_told_that_nobody_can_be_asked(accept: str, autojump_clock: object) -> None:
+    """Without a stream to its client, and without one that comes in time; it may do without, or its caller is told."""
+    async with open_raw(chatty_server(), ONLY_JSON) as raw:
+        session = await begin(raw, capabilities=ELICITING)
+        with trio.fail_after(ONLY_JSON.stream_timeout + 1):
+            answer = await session.send(call("try_to_ask"), Accept=accept)
+        text = answer.message["result"]["content"][0]["text"]
+        assert text.startswith(
+            "missing: the client cannot be asked: the answer to its request is no stream (json_only)"
+        )
+        assert "stream_timeout" in text
+        answer = await session.send(call("ask", 2), Accept=accept)
+        assert answer.message["result"]["isError"]
+        assert "cannot be asked" in answer.message["result"]["content"][0]["text"]
+        async with session.get() as response:
+            events = Events(response)
+            await session.note("notifications/cancelled", requestId="none")
+            with trio.move_on_after(3):
+                raise AssertionError(await events.message())  # what nobody waits for any more is not asked
+
+
+@ACCEPTS
+async def test_a_question_waits_for_a_stream_that_comes_a_little_later(
+    accept: str, autojump_clock: object
+) -> None:
+    """2025-11-25, "Listening for Messages from the Server": the client may open it whenever it likes."""
+    async with open_raw(chatty_server(), ONLY_JSON) as raw:
+        session = await begin(raw, capabilities=ELICITING)
+        answers: list[Answer] = []
+
+        async def ask() -> None:
+            answers.append(await session.send(call("try_to_ask"), Accept=accept))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ask)
+            await trio.sleep(ONLY_JSON.stream_timeout - 1)
+            async with session.get() as response:
+                question = await Events(response).message()
+                await trio.sleep(2 * ONLY_JSON.stream_timeout)
+                assert not answers, "the user has all the time there is"
+                result = {"role": "assistant", "content": {"type": "text", "text": "hi"}, "model": "m"}
+                await session.send({"jsonrpc": "2.0", "id": question["id"], "result": result})
+        assert answers[0].message["result"]["content"][0]["text"] == "hi"
+
+
+async def test_a_question_that_gives_way_to_what_nobody_reads_fails(autojump_clock: object) -> None:
+    """Whoever asked is told, and not kept waiting for what is gone."""
+    async with open_raw(chatty_server(), ONLY_JSON) as raw:
+        session = await begin(raw, capabilities=ELICITING)
+        answers: list[Answer] = []
+
+        async def ask() -> None:
+            answers.append(await session.send(call("try_to_ask")))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ask)
+            await trio.testing.wait_all_tasks_blocked()
+            began = trio.current_time()
+            await session.send(call("chat", 2))
+            await trio.testing.wait_all_tasks_blocked()
+            assert "too much else waits" in answers[0].message["result"]["content"][0]["text"]
+            assert trio.current_time() == began
+
+
+async def test_a_handler_whose_client_has_gone_is_told_when_it_asks(autojump_clock: object) -> None:
+    """Its POST was torn before it was answered by a stream, so its client cannot come back to where it is asked."""
+    server, outcomes = make_server(), list[str]()
+
+    @server.tool
+    async def ask_late(ctx: Context) -> None:
+        await trio.sleep(2)
+        try:
+            await ctx.sample("what?", max_tokens=5)
+        except CapabilityMissing as error:
+            outcomes.append(error.message)
+
+    async with open_raw(server) as raw:
+        session = await begin(raw, capabilities=ELICITING)
+        with trio.move_on_after(1):
+            await session.send(call("ask_late"))
+        await trio.sleep(5)
+        assert outcomes == ["the client cannot be asked: its connection is gone"]
+
+
+async def test_what_is_dropped_is_counted(autojump_clock: object) -> None:
+    """`Endpoint.statistics`, while the session lasts and when it has ended."""
+    async with open_endpoint(chatty_server(), ONLY_JSON) as endpoint, trio.open_nursery() as nursery:
+        hosted = Hosted(_host("lean", endpoint, ONLY_JSON), nursery)
+        session = await begin(Raw(hosted, parse_target("http://localhost:8000/mcp")))
+        assert endpoint.statistics().dropped == 0
+        await session.send(call("chat"))
+        dropped = endpoint.statistics().dropped
+        assert 90 < dropped < 100
+        assert await session.delete() == 204
+        await trio.testing.wait_all_tasks_blocked()
+        assert endpoint.statistics() == EndpointStatistics(0, 0, 0, dropped)
+        nursery.cancel_scope.cancel()
 
 
 # HTTP+SSE.

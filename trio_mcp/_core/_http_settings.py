@@ -98,6 +98,9 @@ class HttpServerSettings:
         request_burst: How many requests may come at once before that counts.
         max_sessions: Sessions of the legacy era at once; 503 beyond.
         session_idle_timeout: How long a session is kept while its client has no request and no stream open.
+        stream_timeout: How long what a handler asks waits for the client to open the stream of its session (GET),
+            where answers are no streams (`json_only`). Then the handler learns that the client cannot be asked
+            (`CapabilityMissing`).
         retry_delay: How long clients of the legacy era are asked to wait before they take a stream up again.
     """
 
@@ -128,6 +131,7 @@ class HttpServerSettings:
     request_burst: int = _size(100)
     max_sessions: int = _size(10_000)
     session_idle_timeout: float = _positive(1_800.0)
+    stream_timeout: float = _positive(5.0)
     retry_delay: float = _positive(1.0)
 
     def __attrs_post_init__(self) -> None:

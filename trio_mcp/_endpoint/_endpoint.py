@@ -62,11 +62,14 @@ class EndpointStatistics:
         requests: Requests that are being served.
         standing: Places that subscriptions take.
         sessions: Sessions of the legacy era.
+        dropped: Messages for the streams of such sessions that have made room for newer ones, because their
+            clients had opened none.
     """
 
     requests: int
     standing: int
     sessions: int
+    dropped: int = 0
 
 
 @final
@@ -102,7 +105,9 @@ class Endpoint:
 
     def statistics(self) -> EndpointStatistics:
         """Return counters, for tests and debugging."""
-        return EndpointStatistics(self._load.running, self._load.standing, len(self._legacy))
+        return EndpointStatistics(
+            self._load.running, self._load.standing, len(self._legacy), self._legacy.dropped
+        )
 
     async def handle(self, call: HttpCall) -> None:
         """Answer one request. What fails costs that request alone.

@@ -9,6 +9,7 @@ the store is, and nothing comes twice.
 from __future__ import annotations
 
 import math
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Final, final
 
@@ -39,6 +40,12 @@ class EventStream:
         keep_alive: How long a connection is silent before it shows that it lives, in seconds.
         retry_ms: How long a client should wait before it connects again, in milliseconds.
         event_type: How the events are called; `None` for what they are called by default.
+        is_optional: Whether a client may never read it. While it is neither read nor stored, nobody waits for
+            room: the oldest events give way.
+        on_dropped: Called with the number of each event that has given way.
+
+    Attributes:
+        dropped: How many events have given way.
     """
 
     def __init__(
@@ -52,6 +59,8 @@ class EventStream:
         keep_alive: float,
         retry_ms: int,
         event_type: str | None = None,
+        is_optional: bool = False,
+        on_dropped: Callable[[int], object] = lambda _: None,
     ) -> None:
         self._session = session
         self.number: Final = number
@@ -61,7 +70,10 @@ class EventStream:
         self._keep_alive = keep_alive
         self._retry_ms = retry_ms
         self._event_type = event_type
-        self._queue: list[StoredEvent] = []
+        self._is_optional = is_optional
+        self._on_dropped = on_dropped
+        self.dropped = 0
+        self._queue: OrderedDict[int, bytes] = OrderedDict()
         self._queued_bytes = 0
         self._last = 0
         self._stored: float = 0 if store is not None else math.inf
@@ -75,16 +87,34 @@ class EventStream:
 
     # What the session says.
 
-    def put(self, data: bytes) -> None:
-        """Say something. Never waits."""
+    def put(self, data: bytes) -> int | None:
+        """Say something. Never waits.
+
+        Returns:
+            Its number; `None` if nobody will ever read it.
+        """
         if self._is_dead or self.is_ended:
-            return
-        self._last += 1
-        self._queue.append((self._last, data))
+            return None
+        self._last = number = self._last + 1
+        self._queue[number] = data
         self._queued_bytes += len(data)
+        if self._is_optional and not self._is_attended:
+            while self._queued_bytes > self._max_bytes and len(self._queue) > 1:
+                self.dropped += 1
+                self._on_dropped(self._take_first())
         if self._is_kept and self._store is not None:
             self._to_be_stored(self)
         self._changed.unpark_all()
+        return number
+
+    def withdraw(self, number: int) -> None:
+        """Take an event back that nobody was sent yet."""
+        self._queued_bytes -= len(self._queue.pop(number, b""))
+
+    def _take_first(self) -> int:
+        number, data = self._queue.popitem(last=False)
+        self._queued_bytes -= len(data)
+        return number
 
     def end(self) -> None:
         """Nothing more is said."""
@@ -102,7 +132,17 @@ class EventStream:
     @property
     def has_room(self) -> bool:
         """Whether notifications need not wait."""
-        return self._queued_bytes < self._max_bytes or self._is_dead or self.is_ended
+        return (
+            self._queued_bytes < self._max_bytes
+            or self._is_dead
+            or self.is_ended
+            or (self._is_optional and not self._is_attended)
+        )
+
+    @property
+    def _is_attended(self) -> bool:
+        """Whether what is said is read, or stored for who reads later."""
+        return self._connection is not None or (self._is_kept and self._store is not None)
 
     async def wait_room(self) -> None:
         """Wait until notifications need not wait. Does not checkpoint if so."""
@@ -113,7 +153,17 @@ class EventStream:
 
     def unstored(self) -> list[StoredEvent]:
         """Return what is not stored yet."""
-        return [event for event in self._queue if event[0] > self._stored]
+        return self._queued_after(self._stored)
+
+    def _queued_after(self, number: float) -> list[StoredEvent]:
+        """Return what is in the queue after a number. What was had before is not looked at."""
+        events: list[StoredEvent] = []
+        for of in reversed(self._queue):
+            if of <= number:
+                break
+            events.append((of, self._queue[of]))
+        events.reverse()
+        return events
 
     def mark_stored(self, number: int) -> None:
         """Everything up to this number is in the store, or never will be."""
@@ -125,11 +175,8 @@ class EventStream:
         had = self._stored
         if self._connection is not None or not self._is_kept or self._store is None:
             had = min(had, self._position)
-        count = 0
-        while count < len(self._queue) and self._queue[count][0] <= had:
-            self._queued_bytes -= len(self._queue[count][1])
-            count += 1
-        del self._queue[:count]
+        while self._queue and next(iter(self._queue)) <= had:
+            self._take_first()
         self._changed.unpark_all()
 
     # What the requests of the client ask.
@@ -138,6 +185,11 @@ class EventStream:
         """Wait until there is something to send, or nothing ever will be."""
         while not (self._queue or self.is_ended or self._is_released):
             await self._changed.park()
+
+    @property
+    def is_read(self) -> bool:
+        """Whether a connection has it just now."""
+        return self._connection is not None
 
     async def wait_changed(self) -> None:
         """Wait until something is different."""
@@ -172,7 +224,7 @@ class EventStream:
 
     def sole_message(self) -> bytes | None:
         """Return the message that is all that was said and will be, if it is so."""
-        return self._queue[0][1] if self.is_ended and self._last == 1 and self._queue else None
+        return self._queue.get(1) if self.is_ended and self._last == 1 else None
 
     def abandon(self) -> None:
         """The client has gone before it knew how to come back: what is said from now on is lost."""
@@ -239,7 +291,7 @@ class EventStream:
 
     async def _next(self) -> Sequence[StoredEvent]:
         """Return the events that follow, from the store or the queue."""
-        begins = self._queue[0][0] if self._queue else self._last + 1
+        begins = next(iter(self._queue)) if self._queue else self._last + 1
         if self._position + 1 < begins:
             if self._store is not None:
                 events = await self._store.read(self._session, self.number, self._position, READ_AT_ONCE)
@@ -247,7 +299,7 @@ class EventStream:
                 if events:
                     return events
             self._position = begins - 1  # what was dropped for want of room
-        return [event for event in self._queue if event[0] > self._position]
+        return self._queued_after(self._position)
 
     def _encoded(self, number: int, data: bytes) -> bytes:
         id = None if self._store is None else self.id_of(number)

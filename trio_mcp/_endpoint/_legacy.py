@@ -63,9 +63,15 @@ class LegacySessions:
         self._sessions: dict[str, LegacySession] = {}
         self._legacy = frozenset(revision for revision in server.revisions if not revision.is_modern)
         self._ended = LightParkingLot()
+        self._dropped = 0  # in sessions that have ended
 
     def __len__(self) -> int:
         return len(self._sessions)
+
+    @property
+    def dropped(self) -> int:
+        """How many messages were dropped that nobody has read."""
+        return self._dropped + sum(session.dropped for session in self._sessions.values())
 
     @property
     def is_served(self) -> bool:
@@ -136,6 +142,7 @@ class LegacySessions:
             await session.serve_session(self._service, self._shutdown)
         finally:
             del self._sessions[session.id]
+            self._dropped += session.dropped
             self._ended.unpark_all()
 
     async def _begin(self, call: HttpCall, posted: Posted) -> None:

@@ -26,6 +26,7 @@ from .._core._lifecycle import Agreement
 from .._core._sse import encode_sse_event
 from .._groups import open_hidden_nursery
 from .._revisions import Revision
+from .._server._asking import CapabilityMissing
 from .._server._background import Background
 from .._server._server import Server
 from .._server._service import Service
@@ -88,7 +89,13 @@ class LegacySession:
         self.revision: Revision | None = None if assumed is None else assumed.revision
         self._storing = None if store is None else Storing(store, id, self._forget_ended)
         self._standalone = self._new_stream(STANDALONE)
-        self._channel = SessionChannel(f"HTTP session {id[:8]}…", self._standalone)
+        self._channel = SessionChannel(
+            f"HTTP session {id[:8]}…",
+            self._standalone,
+            on_question=self._asked_on_standalone,
+            on_lost=lambda ids: self._cannot_ask(ids, "its connection is gone"),
+        )
+        self._unread: dict[int, tuple[RequestId, ...]] = {}  # questions on that stream that nobody was sent yet
         self._streams: dict[int, EventStream] = {STANDALONE: self._standalone}
         self._asking: dict[RequestId, tuple[EventStream, set[RequestId]]] = {}
         self._early_goodbyes = EarlyGoodbyes()
@@ -109,6 +116,8 @@ class LegacySession:
             keep_alive=settings.keep_alive_interval,
             retry_ms=round(settings.retry_delay * 1000),
             event_type=self._event_type,
+            is_optional=number == STANDALONE,
+            on_dropped=self._dropped,
         )
 
     # How long it lasts.
@@ -340,6 +349,52 @@ class LegacySession:
                 finally:
                     self._forget_ended(stream)
                 await call.finish()
+
+    # What nobody reads.
+
+    @property
+    def dropped(self) -> int:
+        """How many messages were dropped, because nobody has read the stream that they are for."""
+        return self._standalone.dropped
+
+    def _dropped(self, number: int) -> None:
+        if self._standalone.dropped == 1:
+            _log.info(
+                "%s: its client opens no stream, and what there is for it exceeds %d bytes (max_outbox_bytes); "
+                "the oldest is dropped",
+                self._channel.description,
+                self._server.limits.max_outbox_bytes,
+            )
+        self._cannot_ask(self._unread.pop(number, ()), "too much else waits for a stream that nobody opens")
+
+    def _asked_on_standalone(self, number: int, ids: tuple[RequestId, ...]) -> None:
+        self._unread[number] = ids
+        if self._background is not None:
+            self._background.start_soon(self._wait_read, number, name="a question waits for a stream")
+
+    async def _wait_read(self, number: int) -> None:
+        """Wait until a question was sent, but without anybody to whom it could be sent not for long."""
+        stream = self._standalone
+        timeout = self._settings.stream_timeout if self.id else 0.0  # a session for one POST has no GET
+        until = math.inf
+        while number in self._unread and stream.position < number and not stream.is_ended:
+            until = math.inf if stream.is_read else min(until, trio.current_time() + timeout)
+            with trio.move_on_at(until) as waiting:
+                await stream.wait_changed()
+            if waiting.cancelled_caught and not stream.is_read:
+                stream.withdraw(number)
+                self._cannot_ask(
+                    self._unread.pop(number, ()),
+                    "the answer to its request is no stream (json_only), and it has opened none beside "
+                    f"for {timeout:g} s (stream_timeout)",
+                )
+        self._unread.pop(number, None)
+
+    def _cannot_ask(self, ids: Sequence[RequestId], why: str) -> None:
+        """Tell handlers that their questions do not reach the client."""
+        if ids:
+            revision = self.revision or Revision.V2025_03_26
+            self._channel.fail(ids, CapabilityMissing(f"the client cannot be asked: {why}", None, revision))
 
     def _read_event_id(self, value: str) -> tuple[int, int]:
         found = _EVENT_ID.fullmatch(value)

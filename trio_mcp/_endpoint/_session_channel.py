@@ -10,6 +10,8 @@ import attrs
 import trio
 
 from .._channel import Channel, Incoming, Origin, Outgoing, Received
+from .._codec._jsonrpc import RequestId, encode_error
+from .._errors import TRANSPORT_FAILED, RequestError
 from .._parking_lot import LightParkingLot
 from ._event_stream import EventStream
 
@@ -69,11 +71,22 @@ class SessionChannel(Channel):
     Args:
         description: What this is, for logs.
         standalone: The stream for what belongs to no POST.
+        on_question: Called with the number and the ids of requests that are said on that stream.
+        on_lost: Called with the ids of requests that nobody will ever read.
     """
 
-    def __init__(self, description: str, standalone: EventStream) -> None:
+    def __init__(
+        self,
+        description: str,
+        standalone: EventStream,
+        *,
+        on_question: Callable[[int, tuple[RequestId, ...]], object],
+        on_lost: Callable[[tuple[RequestId, ...]], object],
+    ) -> None:
         self._description = description
         self._standalone = standalone
+        self._on_question = on_question
+        self._on_lost = on_lost
         self._arrivals: OrderedDict[_Arrival, None] = OrderedDict()
         self._after: Callable[[], object] | None = None
         self._wake: Callable[[], object] = _nothing
@@ -152,15 +165,26 @@ class SessionChannel(Channel):
         """Sort messages into their streams; see `Channel.send_nowait`."""
         for message in messages:
             origin = message.origin
-            if not isinstance(origin, PostOrigin):
-                self._standalone.put(message.data)
-            elif message.answers:
+            if isinstance(origin, PostOrigin) and message.answers:
                 origin.stream.put(message.data)
                 origin.stream.end()
                 origin.answered()
-            else:
-                origin.spoken.put(message.data)
+                continue
+            stream = self._spoken(origin)
+            number = stream.put(message.data)
+            if message.request_ids:
+                if number is None:
+                    self._on_lost(message.request_ids)
+                elif stream is self._standalone:
+                    self._on_question(number, message.request_ids)
         return True
+
+    def fail(self, ids: Sequence[RequestId], error: RequestError) -> None:
+        """Let requests of ours fail that cannot be answered. Never waits."""
+        for id in ids:
+            instead = encode_error(id, RequestError(TRANSPORT_FAILED, error.message))
+            self._arrivals[_Arrival(Incoming(instead, failure=error), None)] = None
+        self._wake()
 
     def has_room(self, origin: Origin | None) -> bool:
         """Whether more may be said on a stream."""

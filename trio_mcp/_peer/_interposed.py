@@ -25,8 +25,11 @@ from ._middleware import Message, Middleware, compose
 __all__ = ["InterposedDispatcher", "interpose", "interpose_batch", "notification"]
 
 TURNS_TO_COME_THROUGH: Final = 16
-"""For how many turns of the event loop a batch waits for a request that is still in middleware. Whoever only goes
-from one checkpoint to the next is through by then; whoever waits for something may wait for an answer to the batch."""
+"""For how many turns of the event loop a batch waits for a request that is still in middleware.
+
+Whoever only goes from one checkpoint to the next is through by then. Whoever waits for something may wait for an
+answer to the batch.
+"""
 
 
 async def interpose(
