@@ -11,6 +11,7 @@ import trio
 from typing_extensions import Unpack
 
 from .._errors import HEADER_MISMATCH, LocalProtocolError, McpError, RequestError
+from .._limits import check_whole
 from .._revisions import METHODS, Side
 from ..types import (
     CallToolRequestParams,
@@ -365,8 +366,7 @@ class Client(LowLevelClient):
         """
         if max_events is None:
             max_events = self._settings.limits.max_events
-        if max_events < 1:
-            raise ValueError(f"max_events must be at least 1, not {max_events!r}")
+        check_whole("max_events", max_events)
         wanted = what_to_listen_to(
             tools_list_changed=tools_list_changed,
             prompts_list_changed=prompts_list_changed,
