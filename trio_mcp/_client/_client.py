@@ -355,8 +355,8 @@ class Client(LowLevelClient):
                 `Limits.max_events`.
 
         Raises:
-            RequestError: The server refuses, or has no such thing.
-            LocalProtocolError: The server, of the legacy era, has not declared that resources can be listened to.
+            RequestError: The server refuses, or has no such thing. A server of the legacy era is asked to tell of
+                resources even if it has not declared that it does: many do, and do not say so.
             ValueError: There is nothing to listen to, or `max_events` is less than 1.
             TypeError: `resources` is one string.
             ConnectionLost: The connection was lost before the server agreed; or, from iterating, for good.
