@@ -201,9 +201,9 @@ class Context(Questions, Generic[StateT]):
 
     @property
     def client_extensions(self) -> Mapping[str, Any]:
-        """The extensions that the client has declared, with their settings as plain JSON; modern clients only."""
+        """The extensions that the client has declared, with their settings as plain JSON."""
         extensions: Any = self._agreement.client_capabilities.get("extensions")
-        return extensions if self.revision.is_modern and is_object(extensions) else {}
+        return extensions if is_object(extensions) else {}
 
     @property
     def principal(self) -> str | None:
