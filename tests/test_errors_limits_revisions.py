@@ -200,7 +200,8 @@ def test_a_size_is_a_whole_number(name: str, value: float) -> None:
 @pytest.mark.parametrize("value", [-0.001, -1, math.nan, -math.inf])
 def test_a_duration_is_not_negative(name: str, value: float) -> None:
     """The error names the limit."""
-    with pytest.raises(ValueError, match=f"^{name} must be at least 0, not {value!r}$"):
+    rule = "more than 0" if name == "parked_timeout" else "at least 0"
+    with pytest.raises(ValueError, match=f"^{name} must be {rule}, not {value!r}$"):
         make_limits(name, value)
 
 
@@ -215,7 +216,11 @@ def test_a_limit_is_a_number(value: object) -> None:
 @pytest.mark.parametrize("name", DURATIONS)
 @pytest.mark.parametrize("value", [0, 0.0, 1, math.inf])
 def test_a_duration_may_be_nothing_or_for_ever(name: str, value: float) -> None:
-    """`math.inf` means never."""
+    """`math.inf` means never. A state that is too old when it is made would be good for nothing."""
+    if not value and name == "parked_timeout":
+        with pytest.raises(ValueError, match="parked_timeout must be more than 0"):
+            make_limits(name, value)
+        return
     assert attrs.asdict(make_limits(name, value)) == {**attrs.asdict(Limits()), name: value}
 
 

@@ -149,6 +149,7 @@ if TYPE_CHECKING:
     from ._server._sampling import SamplingInput as SamplingInput
     from ._server._serve import run_until_signal as run_until_signal
     from ._server._serve import serve_stdio as serve_stdio
+    from ._server._server import RunningServer as RunningServer
     from ._server._server import Server as Server
     from ._server._shutdown import Shutdown as Shutdown
 
@@ -244,6 +245,7 @@ __all__ = [
     "Revision",
     "RootLike",
     "Roots",
+    "RunningServer",
     "SampleAnswer",
     "SamplingInput",
     "Server",
@@ -362,6 +364,7 @@ _HOMES: Final = {
     "Revision": "_revisions",
     "RootLike": "_client._roots",
     "Roots": "_client._roots",
+    "RunningServer": "_server._server",
     "SampleAnswer": "_client._sampling",
     "SamplingInput": "_server._sampling",
     "Server": "_server._server",

@@ -1,4 +1,4 @@
-"""Every bound in the library, with its name, unit and default. Nothing here does anything."""
+"""Every bound in the library, with its name, unit and default, and how the numbers of users are checked."""
 
 from __future__ import annotations
 
@@ -7,24 +7,100 @@ from typing import Any, Final, final
 
 import attrs
 
-__all__ = ["Limits"]
+__all__ = ["Limits", "check_number", "check_seconds", "check_whole"]
 
 KIB: Final = 1024
 MIB: Final = 1024 * KIB
 
 
-def _check_size(_instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
+MAX_WHOLE: Final = 2**63 - 1
+"""The largest whole number that is taken: more than there is of anything, and what databases can hold."""
+
+MAX_SECONDS: Final = 2**53 // 1000
+"""The longest duration that is told a peer, in seconds: as milliseconds, every reader of JSON can hold it."""
+
+
+def check_whole(name: str, value: object, *, at_least: int = 1) -> int:
+    """Return a number of things.
+
+    Raises:
+        TypeError: It is no whole number.
+        ValueError: It is too small, or larger than anything could be.
+    """
     if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"{attribute.name} must be a whole number, not {value!r}")
-    if value < 1:
-        raise ValueError(f"{attribute.name} must be at least 1, not {value!r}")
+        raise TypeError(f"{name} must be a whole number, not {value!r}")
+    if value < at_least:
+        raise ValueError(f"{name} must be at least {at_least}, not {value!r}")
+    if value > MAX_WHOLE:
+        raise ValueError(f"{name} must be less than 2**63")
+    return value
+
+
+def check_number(name: str, value: object, *, what: str = "number", is_finite: bool = True) -> float:
+    """Return a number, which may be negative.
+
+    Args:
+        name: What it is called.
+        value: The number.
+        what: What it is a number of.
+        is_finite: Whether infinities are refused.
+
+    Raises:
+        TypeError: It is no number.
+        ValueError: It is not a number in the sense of IEEE 754, larger than a float can be, or infinite.
+    """
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        raise TypeError(f"{name} must be a {what}, not {value!r}")
+    try:
+        number = float(value)
+    except OverflowError:
+        raise ValueError(f"{name} must be a {what} that a float can hold") from None
+    if is_finite and not math.isfinite(number):
+        raise ValueError(f"{name} must be a finite {what}, not {value!r}")
+    if math.isnan(number):
+        raise ValueError(f"{name} must be a {what}, not {value!r}")
+    return value
+
+
+def check_seconds(name: str, value: object, *, may_be_zero: bool = True, is_told: bool = False) -> float:
+    """Return a duration.
+
+    Args:
+        name: What it is called.
+        value: The duration, in seconds.
+        may_be_zero: Whether it may be 0.
+        is_told: Whether a peer is told it, who knows no infinity. Otherwise ``math.inf`` means never.
+
+    Raises:
+        TypeError: It is no number.
+        ValueError: It is negative, or 0 where that is not allowed; not a number, or too large.
+    """
+    rule = "at least 0" if may_be_zero else "more than 0"
+    if is_told:
+        rule = f"a finite number of seconds, {rule} and at most {MAX_SECONDS}"
+    most = MAX_SECONDS if is_told else math.inf
+    if isinstance(value, float) and math.isnan(value):
+        raise ValueError(f"{name} must be {rule}, not {value!r}")
+    seconds = check_number(name, value, what="number of seconds", is_finite=False)
+    if not 0 <= seconds <= most or not (seconds or may_be_zero):
+        raise ValueError(f"{name} must be {rule}, not {value!r}")
+    return seconds
+
+
+def _check_size(_instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
+    check_whole(attribute.name, value)
+
+
+def _check_count(_instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
+    check_whole(attribute.name, value, at_least=0)
 
 
 def _check_seconds(_instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
-    if not isinstance(value, (int, float)) or isinstance(value, bool):
-        raise TypeError(f"{attribute.name} must be a number of seconds, not {value!r}")
-    if math.isnan(value) or value < 0:
-        raise ValueError(f"{attribute.name} must be at least 0, not {value!r}")
+    check_seconds(attribute.name, value)
+
+
+def _check_positive(_instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
+    check_seconds(attribute.name, value, may_be_zero=False)
 
 
 def _size(default: int) -> int:
@@ -34,6 +110,11 @@ def _size(default: int) -> int:
 
 def _seconds(default: float) -> float:
     seconds: float = attrs.field(default=default, validator=_check_seconds)
+    return seconds
+
+
+def _positive(default: float) -> float:
+    seconds: float = attrs.field(default=default, validator=_check_positive)
     return seconds
 
 
@@ -88,7 +169,8 @@ class Limits:
             with calls that were given up, before it is refused.
         max_parked: Handlers that wait for their client between two of its requests, per running server.
         max_parked_per_principal: The same, for one client, where the transport tells who it is.
-        parked_timeout: How long such a handler waits before it is cancelled, and how long its state is good for.
+        parked_timeout: How long such a handler waits before it is cancelled, and how long its state is good for;
+            more than 0.
         max_request_state_bytes: What a state may weigh that the client carries from one request to the next.
         max_input_rounds: How often one request may ask for input before whoever answers gives up.
         max_uri_length: Characters of a URI that a client asks for.
@@ -135,7 +217,7 @@ class Limits:
     thread_timeout: float = _seconds(5.0)
     max_parked: int = _size(10_000)
     max_parked_per_principal: int = _size(1_000)
-    parked_timeout: float = _seconds(600.0)
+    parked_timeout: float = _positive(600.0)
     max_request_state_bytes: int = _size(64 * KIB)
     max_input_rounds: int = _size(10)
     max_uri_length: int = _size(8 * KIB)

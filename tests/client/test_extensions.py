@@ -39,11 +39,12 @@ async def test_an_extension_is_declared_to_modern_servers() -> None:
 
 
 @pytest.mark.parametrize("revision", LEGACY)
-async def test_a_legacy_server_never_hears_of_extensions(revision: Revision) -> None:
+async def test_an_extension_is_declared_in_initialize_too(revision: Revision) -> None:
+    """SEP-2133, "Negotiation": its example is an `initialize` of 2025-06-18, and capabilities are an open set."""
     server = ScriptedServer(revision)
     async with open_client(server, revision=revision, extensions=[NOTES]):
         pass
-    assert server.declared == {}
+    assert server.declared == {"extensions": {"com.example/notes": {"deep": {"er": 1}}}}
 
 
 async def test_a_result_of_its_own_type_is_finished_by_the_extension() -> None:
@@ -75,7 +76,7 @@ async def test_a_deadline_covers_the_extension(autojump_clock: trio.testing.Mock
 
 
 @pytest.mark.parametrize("revision", ALL)
-async def test_its_notifications_go_to_the_extension_in_the_modern_era(revision: Revision) -> None:
+async def test_its_notifications_go_to_the_extension(revision: Revision) -> None:
     heard: list[str] = []
     others: list[str] = []
 
@@ -89,7 +90,7 @@ async def test_its_notifications_go_to_the_extension_in_the_modern_era(revision:
     ):
         server.tell("notes/changed", id="n1")
         await trio.testing.wait_all_tasks_blocked()
-    assert (heard, others) == ((["n1"], []) if revision.is_modern else ([], ["notes/changed"]))
+    assert (heard, others) == (["n1"], [])
 
 
 @pytest.mark.parametrize("revision", ALL)

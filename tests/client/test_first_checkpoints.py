@@ -344,6 +344,15 @@ async def _serve_beside() -> AsyncGenerator[Act]:
         yield lambda: server.serve_beside(service.background, service, far, Shutdown())
 
 
+@case("RunningServer.serve_channel")
+@asynccontextmanager
+async def _serve_shared() -> AsyncGenerator[Act]:
+    near, far = memory_channel_pair()
+    await near.aclose()
+    async with small_server().open() as running:
+        yield lambda: running.serve_channel(far)
+
+
 @case("serve_http")
 @asynccontextmanager
 async def _serve_http() -> AsyncGenerator[Act]:

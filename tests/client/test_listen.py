@@ -32,7 +32,6 @@ from trio_mcp import (
     Events,
     Lagged,
     Limits,
-    LocalProtocolError,
     PromptsListChanged,
     RemoteProtocolError,
     RequestError,
@@ -672,16 +671,33 @@ async def test_a_refusal_leaves_nothing_subscribed(
 
 @OLD_REVISIONS
 @pytest.mark.parametrize("capabilities", [{}, {"resources": {}}, {"resources": {"subscribe": False}}])
-async def test_what_the_server_does_not_offer_is_not_asked(
+async def test_a_server_that_does_not_say_that_it_tells_of_resources_is_asked(
     capabilities: dict[str, Any], revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:
-    """2025-11-25, basic/lifecycle, "Operation": only capabilities that were negotiated are used."""
+    """Servers made with the reference implementation declare ``subscribe: false`` and serve subscriptions."""
     server = ScriptedServer(revision, capabilities=capabilities)
+    async with open_scripted(server) as client, client.listen(resources=["a:b"]) as events:
+        server.say(note("resources/updated", uri="a:b"))
+        assert await take(events, 1) == [ResourceUpdated("a:b")]
+
+
+@OLD_REVISIONS
+@pytest.mark.parametrize("capabilities", [{}, {"resources": {"subscribe": False}}])
+async def test_a_server_that_does_not_tell_of_resources_says_so_itself(
+    capabilities: dict[str, Any], revision: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    def script(_: ScriptedServer, message: dict[str, Any]) -> object:
+        return refusal(message, -32601, "what is that?") if message["method"] == "resources/subscribe" else None
+
+    server = ScriptedServer(revision, script, capabilities=capabilities)
     async with open_scripted(server) as client:
-        with pytest.raises(LocalProtocolError, match=r"resources\.subscribe"):
+        with pytest.raises(
+            RequestError, match=r"does not let clients subscribe to resources: what is that\?"
+        ) as caught:
             async with client.listen(resources=["a:b"]):
                 raise AssertionError("nobody has agreed")
-        assert server.requests("resources/subscribe") == server.requests("resources/unsubscribe") == []
+        assert caught.value.code == -32601
+        assert server.requests("resources/unsubscribe") == []
 
 
 @OLD_REVISIONS

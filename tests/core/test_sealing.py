@@ -224,10 +224,10 @@ def test_the_limit_on_what_is_opened_is_the_one_on_what_is_sealed(size: int) -> 
 
 
 @pytest.mark.parametrize(
-    ("now", "ttl"), [(0.0, 0.0), (0.0, -1.0), (0.0, math.inf), (0.0, math.nan), (math.nan, 1.0), (math.inf, 1.0)]
+    ("now", "ttl"), [(0.0, 0.0), (0.0, -1.0), (0.0, math.nan), (math.nan, 1.0), (math.inf, 1.0)]
 )
 def test_a_state_needs_an_expiry(now: float, ttl: float) -> None:
-    """One that is never reached, or already is, is a mistake of the caller's."""
+    """One that is reached already, or is no time, is a mistake of the caller's."""
     with pytest.raises(ValueError, match="cannot be sealed"):
         Sealer([KEY]).seal(b"", binding=HERE, now=now, ttl=ttl)
 

@@ -96,6 +96,7 @@ async def test_a_schema_of_an_older_draft_is_sent_to_the_letter_and_enforced(mee
 async def test_a_tool_without_parameters_takes_none(meeting: Meeting) -> None:
     assert (await tool(meeting, "admin.tools.list"))["inputSchema"] == {
         "type": "object",
+        "properties": {},
         "additionalProperties": False,
     }
     assert text_of(await meeting.client.call_tool("admin.tools.list")) == "nothing taken"

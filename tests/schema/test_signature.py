@@ -111,12 +111,15 @@ def test_class_that_contains_itself_keeps_its_type_in_sight() -> None:
 
 
 def test_function_without_parameters_has_the_recommended_schema() -> None:
-    """2026-07-28, tools, "Tool": ``{"type": "object", "additionalProperties": false}``."""
+    """2026-07-28, tools, "Tool": ``{"type": "object", "additionalProperties": false}``.
+
+    Some client libraries look for properties without asking whether there are any.
+    """
 
     def nothing() -> None: ...
 
     spec = inspect_callable(nothing)
-    assert spec.input_schema == {"type": "object", "additionalProperties": False}
+    assert spec.input_schema == {"type": "object", "properties": {}, "additionalProperties": False}
     assert spec.description is None
     assert spec.bind({}) == ((), {})
     with pytest.raises(InvalidValue, match=r"^a: is not known; no members are$"):
@@ -256,6 +259,7 @@ def test_open_keyword_parameters_let_unknown_members_in() -> None:
     assert call(anything, {"b": "x", "a": 1}) == (1, {"b": "x"})
     assert inspect_callable(numbers).input_schema == {
         "type": "object",
+        "properties": {},
         "additionalProperties": {"type": "integer"},
     }
     assert call(numbers, {"b": 1}) == {"b": 1}

@@ -187,7 +187,7 @@ async def test_servers_that_share_a_key_share_their_cursors(names: str, pages: l
         assert "".join(await rest(client, "tools", cursor)) == "".join(pages)
 
 
-@pytest.mark.parametrize("page_size", [0, -1, True])
+@pytest.mark.parametrize("page_size", [0, -1])
 def test_a_page_has_at_least_one_item(page_size: int) -> None:
     with pytest.raises(ValueError, match="page_size must be at least 1"):
         Server("s", page_size=page_size)

@@ -84,9 +84,11 @@ def text(result: CallToolResult) -> str:
     return block.text
 
 
-async def test_both_sides_know_it() -> None:
+@pytest.mark.parametrize("revision", list(Revision))
+async def test_both_sides_know_it(revision: Revision) -> None:
+    """SEP-2133, "Negotiation": it is declared in `initialize`, too."""
     notes = Notes()
-    async with open_client(notes.server, revision=MODERN, extensions=[KNOWN]) as client:
+    async with open_client(notes.server, revision=revision, extensions=[KNOWN]) as client:
         assert client.server_capabilities is not None
         assert client.server_capabilities.extensions == {NOTES: {"max": 5}}
         assert [tool.name for tool in await client.list_tools()] == ["jot", "write", "force", "foreign"]
@@ -111,16 +113,13 @@ async def test_a_modern_client_that_does_not_know_it_is_told_what_is_missing() -
 
 
 @pytest.mark.parametrize("revision", LEGACY)
-async def test_a_legacy_client_never_hears_of_it(revision: Revision) -> None:
-    async with open_client(Notes().server, revision=revision, extensions=[KNOWN]) as client:
-        assert client.server_capabilities is not None
-        assert client.server_capabilities.extensions is None
+async def test_a_legacy_client_that_does_not_know_it_is_told_what_is_missing(revision: Revision) -> None:
+    async with open_client(Notes().server, revision=revision) as client:
         assert text(await client.call_tool("write", {"text": "x"})) == "wrote x"
-        with pytest.raises(RequestError, match="no extensions") as caught:
-            await client.request("notes/read", {"id": 1})
-        assert caught.value.code == -32601
-        with pytest.raises(RequestError, match="has not declared"):
-            await client.call_tool("force")
+        for attempt in (client.request("notes/read", {"id": 1}), client.call_tool("force")):
+            with pytest.raises(RequestError, match=r"has not declared the extension com\.example/notes") as caught:
+                await attempt
+            assert caught.value.code == -32601
 
 
 async def test_a_type_of_result_that_nobody_adds_is_our_mistake(caplog: pytest.LogCaptureFixture) -> None:

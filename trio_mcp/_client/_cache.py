@@ -15,7 +15,7 @@ from .._codec import _json
 from .._core._cache import CacheKey, CacheStore, cache_key
 from .._core._changes import Change
 from .._errors import INVALID_PARAMS, RequestError
-from .._limits import Limits
+from .._limits import Limits, check_whole
 from ..types import CacheableResult, RequestParams
 from ._connection import Connection
 
@@ -54,6 +54,7 @@ class ResponseCache:
         max_bytes: What they may weigh together, as JSON.
 
     Raises:
+        TypeError: A bound is no whole number.
         ValueError: A bound is less than 1.
 
     Spec: 2026-07-28, server/utilities/caching.
@@ -66,8 +67,7 @@ class ResponseCache:
         max_bytes: int = Limits().max_cache_bytes,
     ) -> None:
         for name, value in (("max_entries", max_entries), ("max_bytes", max_bytes)):
-            if value < 1:
-                raise ValueError(f"{name} must be at least 1, not {value!r}")
+            check_whole(name, value)
         self._store = CacheStore(max_entries, max_bytes)
         self._run: trio.lowlevel.TrioToken | None = None
         self._hits = 0

@@ -11,6 +11,7 @@ import trio
 from typing_extensions import Unpack
 
 from .._errors import HEADER_MISMATCH, LocalProtocolError, McpError, RequestError
+from .._limits import check_whole
 from .._revisions import METHODS, Side
 from ..types import (
     CallToolRequestParams,
@@ -354,8 +355,8 @@ class Client(LowLevelClient):
                 `Limits.max_events`.
 
         Raises:
-            RequestError: The server refuses, or has no such thing.
-            LocalProtocolError: The server, of the legacy era, has not declared that resources can be listened to.
+            RequestError: The server refuses, or has no such thing. A server of the legacy era is asked to tell of
+                resources even if it has not declared that it does: many do, and do not say so.
             ValueError: There is nothing to listen to, or `max_events` is less than 1.
             TypeError: `resources` is one string.
             ConnectionLost: The connection was lost before the server agreed; or, from iterating, for good.
@@ -365,8 +366,7 @@ class Client(LowLevelClient):
         """
         if max_events is None:
             max_events = self._settings.limits.max_events
-        if max_events < 1:
-            raise ValueError(f"max_events must be at least 1, not {max_events!r}")
+        check_whole("max_events", max_events)
         wanted = what_to_listen_to(
             tools_list_changed=tools_list_changed,
             prompts_list_changed=prompts_list_changed,

@@ -121,7 +121,7 @@ class Connection:
         self.resource_subscriptions = ResourceSubscriptions(
             self.peer,
             self.revision,
-            may_subscribe=can is not None and bool(can.subscribe),
+            is_declared=can is not None and bool(can.subscribe),
             goodbye_timeout=limits.goodbye_timeout,
         )
 

@@ -42,7 +42,7 @@ class NoticeHandlers:
     Attributes:
         on_log: Who gets log messages.
         on_elicitation_complete: Who is told that a user is done at a URL.
-        extensions: Who gets what extensions add, by method; in the modern era only.
+        extensions: Who gets what extensions add, by method.
         on_notification: Who gets every other notification.
     """
 
@@ -139,6 +139,6 @@ class ServerMessages:
                 _log.info("ignored the end of an elicitation that is not open: %.60r", id)
                 return None
             return handlers.on_elicitation_complete(id)
-        if method in handlers.extensions and self.revision is not None and self.revision.is_modern:
+        if method in handlers.extensions:
             return handlers.extensions[method](params)
         return None if handlers.on_notification is None else handlers.on_notification(method, params)

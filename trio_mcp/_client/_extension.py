@@ -65,20 +65,21 @@ def _read_only(given: Mapping[str, Any]) -> Mapping[str, Any]:
 @final
 @attrs.frozen
 class ClientExtension:
-    """An extension that a client knows. It is declared to modern servers; legacy servers never hear of it.
+    """An extension that a client knows. It is declared to servers of every revision, in `initialize` too.
 
     Attributes:
         identifier: What it is called, for example ``com.example/notes``.
         settings: What is declared with it, as plain JSON.
         result_types: Who takes results of the types it adds, by `resultType`.
-        notification_handlers: Who gets the notifications it adds, by method; in the modern era only.
+        notification_handlers: Who gets the notifications it adds, by method.
         request_handlers: Who answers the questions it adds, by method: input requests in the modern era,
             requests of the server in the legacy one.
 
     Raises:
         ValueError: The identifier is none, or something of the core protocol is claimed.
 
-    Spec: 2026-07-28, basic/versioning, "Extension Negotiation"; basic, "ResultType".
+    Spec: 2026-07-28, basic/versioning, "Extension Negotiation"; basic, "ResultType"; SEP-2133,
+        "Negotiation".
     """
 
     identifier: str

@@ -11,7 +11,7 @@ import trio
 from typing_extensions import Unpack
 
 from .._groups import open_hidden_nursery, shield_started
-from .._limits import Limits
+from .._limits import Limits, check_seconds
 from .._peer._frames import OnFrame
 from .._peer._middleware import Middleware
 from .._revisions import Revision
@@ -209,8 +209,7 @@ async def _keep(
 def _make_client(target: Target, options: ClientOptions) -> tuple[ConnectionKeeper, Client]:
     refuse_unknown(options, ClientOptions)
     request_timeout = options.get("request_timeout", math.inf)
-    if not request_timeout > 0:
-        raise ValueError(f"request_timeout must be more than 0 seconds, not {request_timeout!r}")
+    check_seconds("request_timeout", request_timeout, may_be_zero=False)
     max_input_rounds = options.get("max_input_rounds", 10)
     if max_input_rounds < 1:
         raise ValueError(f"max_input_rounds must be at least 1, not {max_input_rounds!r}")

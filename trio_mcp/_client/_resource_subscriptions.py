@@ -14,7 +14,7 @@ import trio
 
 from .._codec._convert import to_wire
 from .._codec._jsonrpc import RequestId
-from .._errors import LocalProtocolError, McpError, RequestError
+from .._errors import METHOD_NOT_FOUND, McpError, RequestError
 from .._peer._peer import Peer
 from .._revisions import Revision
 from ..types import SubscribeRequestParams, UnsubscribeRequestParams
@@ -57,14 +57,15 @@ class ResourceSubscriptions:
     Args:
         peer: The connection.
         revision: What is spoken there.
-        may_subscribe: Whether the server has said that it lets clients do so.
+        is_declared: Whether the server has said that it lets clients do so. It is asked all the same: many
+            servers let them and do not say so, and one that does not can answer for itself.
         goodbye_timeout: How many seconds unsubscribing may take.
     """
 
-    def __init__(self, peer: Peer, revision: Revision, *, may_subscribe: bool, goodbye_timeout: float) -> None:
+    def __init__(self, peer: Peer, revision: Revision, *, is_declared: bool, goodbye_timeout: float) -> None:
         self._peer = peer
         self._revision = revision
-        self._may_subscribe = may_subscribe
+        self._is_declared = is_declared
         self._goodbye_timeout = goodbye_timeout
         self._held: dict[str, _Held] = {}
         self._is_over = False
@@ -80,7 +81,6 @@ class ResourceSubscriptions:
         """Subscribe to resources. Whatever comes of it, `release` has to follow.
 
         Raises:
-            LocalProtocolError: The server has not declared that clients can subscribe.
             RequestError: The server refuses it.
             ConnectionLost: The connection ended first.
         """
@@ -88,10 +88,6 @@ class ResourceSubscriptions:
             held = self._held.setdefault(uri, _Held())
             held.count += 1
             held.users += 1
-        if uris and not self._may_subscribe:
-            raise LocalProtocolError(
-                "this server does not let clients subscribe to resources (resources.subscribe)"
-            )
         errors = await _for_each(uris, self._subscribe)
         if errors:
             raise errors[0]
@@ -130,8 +126,11 @@ class ResourceSubscriptions:
             params = to_wire(SubscribeRequestParams(uri=uri), self._revision)
             try:
                 await self._peer.request(_SUBSCRIBE, params, on_id=begin)
-            except RequestError:
+            except RequestError as error:
                 held.may_be_subscribed = False
+                if error.code == METHOD_NOT_FOUND and not self._is_declared:
+                    what = f"this server does not let clients subscribe to resources: {error.message}"
+                    raise RequestError(METHOD_NOT_FOUND, what, error.data) from error
                 raise
             held.is_subscribed = True
 

@@ -149,7 +149,9 @@ class Rounds:
 
     def _result_type(self, method: str, result: Mapping[str, Any], revision: Revision) -> str:
         if not revision.is_modern:
-            return "complete"
+            # Results have no type there, but for those of extensions that both sides have declared.
+            said = result.get("resultType")
+            return said if isinstance(said, str) and said in self._result_types else "complete"
         # Where it is missing the server's revision is older, whatever it says (2026-07-28, basic, "ResultType").
         kind = result.get("resultType", "complete")
         if kind == "complete" or (kind == "input_required" and method in INPUT_METHODS):

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias, final, get_args
 
 import attrs
 
-from .._limits import KIB, MIB, _size
+from .._limits import KIB, MIB, _positive, _size, check_number, check_seconds
 from ._forwarding import ProxyHeaders, ProxyRules
 from ._http_admission import LOCAL_HOSTS, LOCAL_ORIGINS, HostRules
 
@@ -18,21 +18,18 @@ HttpHost: TypeAlias = Literal["hypercorn", "lean"]
 """What reads and writes HTTP for an endpoint; see `serve_http`."""
 
 
-def _check_positive(_instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
-    if not isinstance(value, (int, float)) or isinstance(value, bool):
-        raise TypeError(f"{attribute.name} must be a number, not {value!r}")
-    if math.isnan(value) or value <= 0:
+def _check_rate(_instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
+    if check_number(attribute.name, value, is_finite=False) <= 0:
         raise ValueError(f"{attribute.name} must be more than 0, not {value!r}")
+
+
+def _check_delay(_instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
+    check_seconds(attribute.name, value, may_be_zero=False, is_told=True)
 
 
 def _check_path(_instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
     if not isinstance(value, str) or not value.startswith("/") or "?" in value or "#" in value:
         raise ValueError(f"{attribute.name} must be a path that begins with a slash, not {value!r}")
-
-
-def _positive(default: float) -> float:
-    number: float = attrs.field(default=default, validator=_check_positive)
-    return number
 
 
 def _path(default: str) -> str:
@@ -101,7 +98,8 @@ class HttpServerSettings:
         stream_timeout: How long what a handler asks waits for the client to open the stream of its session (GET),
             where answers are no streams (`json_only`). Then the handler learns that the client cannot be asked
             (`CapabilityMissing`).
-        retry_delay: How long clients of the legacy era are asked to wait before they take a stream up again.
+        retry_delay: How long clients of the legacy era are asked to wait before they take a stream up again; not
+            ``math.inf``, for they would not come back.
     """
 
     path: str = _path("/mcp")
@@ -127,12 +125,12 @@ class HttpServerSettings:
     keep_alive_interval: float = _positive(15.0)
     max_requests: int = _size(1_000)
     max_requests_per_principal: int = _size(200)
-    max_request_rate: float = _positive(math.inf)
+    max_request_rate: float = attrs.field(default=math.inf, validator=_check_rate)
     request_burst: int = _size(100)
     max_sessions: int = _size(10_000)
     session_idle_timeout: float = _positive(1_800.0)
     stream_timeout: float = _positive(5.0)
-    retry_delay: float = _positive(1.0)
+    retry_delay: float = attrs.field(default=1.0, validator=_check_delay)
 
     def __attrs_post_init__(self) -> None:
         self.host_rules()  # what cannot be read is refused here, and not at the first request

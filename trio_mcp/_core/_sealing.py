@@ -98,7 +98,7 @@ class Sealer:
             payload: The state.
             binding: What it belongs to; see `binding_of`. It is not in the result.
             now: What time it is, in seconds, on the clock that `open` will be told of.
-            ttl: For how many seconds it can be opened.
+            ttl: For how many seconds it can be opened; ``math.inf`` for ever.
 
         Returns:
             Text of letters, digits, ``-``, ``_`` and one ``.``.
@@ -108,7 +108,7 @@ class Sealer:
         """
         if len(payload) > self._max_payload:
             raise ValueError(f"payload has {len(payload)} bytes; max_payload is {self._max_payload}")
-        if not (math.isfinite(now) and math.isfinite(ttl) and ttl > 0):
+        if not (math.isfinite(now) and ttl > 0):
             raise ValueError(f"state cannot be sealed at {now!r} for {ttl!r} seconds")
         random = secrets.token_bytes(_SALT + _NONCE)
         plain = _EXPIRY.pack(now + ttl) + payload

@@ -9,6 +9,8 @@ from typing import Protocol, TypeAlias, final
 import attrs
 import trio
 
+from .._limits import check_whole
+
 __all__ = ["EventStore", "MemoryEventStore", "StoredEvent"]
 
 StoredEvent: TypeAlias = tuple[int, bytes]
@@ -66,8 +68,7 @@ class MemoryEventStore:
             ("max_session_bytes", max_session_bytes),
             ("max_session_events", max_session_events),
         ):
-            if value < 1:
-                raise ValueError(f"{name} must be at least 1, not {value!r}")
+            check_whole(name, value)
         self._max_bytes = max_bytes
         self._max_session_bytes = max_session_bytes
         self._max_session_events = max_session_events

@@ -14,7 +14,7 @@ from .._core._http_admission import HttpRefused
 from .._core._http_settings import HttpServerSettings
 from .._core._rate import RateTable
 from .._errors import SERVER_BUSY
-from .._limits import Limits
+from .._limits import MAX_SECONDS, Limits
 
 __all__ = ["Load", "Place"]
 
@@ -158,4 +158,6 @@ class Load:
 
 
 def _busy(status: int, problem: str, wait: float) -> HttpRefused:
-    return HttpRefused(status, problem, [(b"retry-after", b"%d" % max(1, math.ceil(wait)))], code=SERVER_BUSY)
+    return HttpRefused(
+        status, problem, [(b"retry-after", b"%d" % max(1, math.ceil(min(wait, MAX_SECONDS))))], code=SERVER_BUSY
+    )

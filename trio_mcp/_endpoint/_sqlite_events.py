@@ -11,6 +11,7 @@ from typing import Final, TypeVar, final
 
 import trio
 
+from .._limits import check_whole
 from ._event_store import StoredEvent
 
 __all__ = ["SqliteEventStore", "open_sqlite_event_store"]
@@ -116,11 +117,11 @@ async def open_sqlite_event_store(
         max_session_events: How many events of one session are kept.
 
     Raises:
+        TypeError: `max_session_events` is no whole number.
         ValueError: `max_session_events` is less than 1.
         sqlite3.Error: The file cannot be used.
     """
-    if max_session_events < 1:
-        raise ValueError(f"max_session_events must be at least 1, not {max_session_events!r}")
+    check_whole("max_session_events", max_session_events)
 
     def connect() -> sqlite3.Connection:
         database = sqlite3.connect(path, check_same_thread=False)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ssl
-from typing import final
+from typing import Any, final
 
 import attrs
 
-from .._limits import KIB
+from .._limits import KIB, _check_count, _positive, _seconds, _size, check_whole
 from ._proxy import read_proxy
 
 __all__ = ["HttpSettings"]
@@ -16,6 +16,10 @@ __all__ = ["HttpSettings"]
 def _check_proxy(_instance: object, _attribute: object, value: str | None) -> None:
     if value is not None:
         read_proxy(value)
+
+
+def _check_head(_instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
+    check_whole(attribute.name, value, at_least=1 * KIB)
 
 
 @final
@@ -42,9 +46,9 @@ class HttpSettings:
     ssl_context: ssl.SSLContext | None = attrs.field(default=None, repr=False)
     proxy: str | None = attrs.field(default=None, repr=False, validator=_check_proxy)
     use_environment_proxies: bool = True
-    max_connections: int = attrs.field(default=256, validator=attrs.validators.ge(1))
-    max_idle_connections: int = attrs.field(default=16, validator=attrs.validators.ge(0))
-    idle_timeout: float = attrs.field(default=75.0, validator=attrs.validators.ge(0))
-    connect_timeout: float = attrs.field(default=10.0, validator=attrs.validators.gt(0))
-    max_head_bytes: int = attrs.field(default=64 * KIB, validator=attrs.validators.ge(1 * KIB))
-    max_redirects: int = attrs.field(default=5, validator=attrs.validators.ge(0))
+    max_connections: int = _size(256)
+    max_idle_connections: int = attrs.field(default=16, validator=_check_count)
+    idle_timeout: float = _seconds(75.0)
+    connect_timeout: float = _positive(10.0)
+    max_head_bytes: int = attrs.field(default=64 * KIB, validator=_check_head)
+    max_redirects: int = attrs.field(default=5, validator=_check_count)

@@ -22,7 +22,7 @@ from .._codec._jsonrpc import (
 )
 from .._core._outbound import OutboundState, OutboundTable
 from .._errors import LocalProtocolError, RemoteProtocolError, RequestError
-from .._limits import Limits
+from .._limits import MAX_SECONDS, Limits
 from .._parking_lot import LightParkingLot
 from .._revisions import PROGRESS_TOKEN_KEY, TIMEOUT_KEY
 from ._call import Call
@@ -177,9 +177,10 @@ class Calls:
             ours[PROGRESS_TOKEN_KEY] = call.request.id
         deadline = granted_deadline()
         if deadline != math.inf and call.request.method != "initialize":
-            # Rounded up: the callee's clock starts later than ours and must not run out before ours does.
             left = max(0.0, deadline - trio.current_time())  # minus infinity in a scope that is cancelled already
-            ours[TIMEOUT_KEY] = math.ceil(left * 1000)
+            if left <= MAX_SECONDS:
+                # Rounded up: the callee's clock starts later than ours and must not run out before ours does.
+                ours[TIMEOUT_KEY] = math.ceil(left * 1000)
         if not ours:
             return params
         if params is None:

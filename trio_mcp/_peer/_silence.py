@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -10,6 +9,8 @@ from typing import final
 
 import attrs
 import trio
+
+from .._limits import check_seconds
 
 __all__ = ["SilenceScope", "current_silence_scope", "fail_after_silence", "granted_deadline"]
 
@@ -76,8 +77,7 @@ def fail_after_silence(idle: float, *, at_most: float) -> Generator[SilenceScope
     Spec: 2026-07-28, basic/patterns/cancellation, "Timeouts".
     """
     for name, seconds in (("idle", idle), ("at_most", at_most)):
-        if math.isnan(seconds) or seconds < 0:
-            raise ValueError(f"{name} must be at least 0 seconds, not {seconds}")
+        check_seconds(name, seconds)
     now = trio.current_time()
     latest = now + at_most
     with trio.CancelScope(deadline=min(now + idle, latest)) as scope:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any, Final, final, get_args
 
 import attrs
 
+from .._limits import check_seconds
 from ..types import CacheScope
 
 __all__ = ["CacheHint", "CacheHints"]
 
 
 def _check_ttl(_instance: object, _attribute: attrs.Attribute[Any], value: float) -> None:
-    if not 0 <= value < math.inf:
-        raise ValueError(f"ttl must be a finite number of seconds, at least 0, not {value!r}")
+    check_seconds("ttl", value, is_told=True)
 
 
 def _check_scope(_instance: object, _attribute: attrs.Attribute[Any], value: str) -> None:

@@ -17,6 +17,7 @@ import trio
 
 from .._errors import RequestError, ToolError
 from .._groups import sole_error
+from .._limits import check_seconds, check_whole
 from .._schema import CallSpec, inspect_callable, is_unstructured
 from ._context import Context
 from ._depends import Injection, anything, is_provided, name_of, own_parameters, refuse_misplaced
@@ -262,10 +263,10 @@ def read_given(
 def _handler(
     function: Callable[..., Any], spec: CallSpec, *, thread: bool, timeout: float | None, limit: int | None
 ) -> HandlerFunction:
-    if timeout is not None and not timeout > 0:
-        raise ValueError(f"timeout must be more than 0 seconds, not {timeout!r}")
-    if limit is not None and (isinstance(limit, bool) or limit < 1):
-        raise ValueError(f"limit must be at least 1, not {limit!r}")
+    if timeout is not None:
+        check_seconds("timeout", timeout, may_be_zero=False)
+    if limit is not None:
+        check_whole("limit", limit)
     return HandlerFunction(
         function=function,
         spec=spec,

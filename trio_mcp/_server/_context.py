@@ -18,6 +18,7 @@ from .._codec._json import is_object
 from .._codec._jsonrpc import RequestId
 from .._core._lifecycle import Agreement
 from .._errors import LocalProtocolError
+from .._limits import check_number, check_seconds
 from .._peer._exchange import Exchange, OnProgress
 from .._revisions import METHODS, QUESTIONS, Revision, Side
 from ._asking import Asker, read_said
@@ -34,11 +35,6 @@ _Args = TypeVarTuple("_Args")
 
 _PROGRESS_MESSAGES: Final = Revision.V2025_03_26
 _SEVERITY: Final = {level: rank for rank, level in enumerate(get_args(types.LoggingLevel))}
-
-
-def _check_finite(progress: float) -> None:
-    if not math.isfinite(progress):
-        raise ValueError(f"progress must be a finite number, not {progress!r}")
 
 
 @final
@@ -69,9 +65,12 @@ class ProgressReporter:
             message: What is being done, for people.
 
         Raises:
+            TypeError: The amount is no number.
             ValueError: The amount is negative or not a finite number.
         """
-        if not (amount >= 0 and math.isfinite(amount)):
+        if type(amount) is float and not (amount >= 0 and math.isfinite(amount)):
+            raise ValueError(f"progress must grow by a finite number of at least 0, not by {amount!r}")
+        if check_number("amount", amount) < 0:
             raise ValueError(f"progress must grow by a finite number of at least 0, not by {amount!r}")
         await self.report(self._value + amount, message)
 
@@ -85,7 +84,7 @@ class ProgressReporter:
         Raises:
             ValueError: The value is not a finite number.
         """
-        _check_finite(value)
+        check_number("progress", value)
         self._value = value
         await self._context._report(value, self._total, message)  # noqa: SLF001 - its own
 
@@ -203,9 +202,9 @@ class Context(Questions, Generic[StateT]):
 
     @property
     def client_extensions(self) -> Mapping[str, Any]:
-        """The extensions that the client has declared, with their settings as plain JSON; modern clients only."""
+        """The extensions that the client has declared, with their settings as plain JSON."""
         extensions: Any = self._agreement.client_capabilities.get("extensions")
-        return extensions if self.revision.is_modern and is_object(extensions) else {}
+        return extensions if is_object(extensions) else {}
 
     @property
     def principal(self) -> str | None:
@@ -230,7 +229,13 @@ class Context(Questions, Generic[StateT]):
 
         Args:
             total: How much there is to do, if that is known.
+
+        Raises:
+            TypeError: The total is no number.
+            ValueError: The total is not a finite number.
         """
+        if total is not None:
+            check_number("total", total)
         return ProgressReporter(self, total)
 
     async def report_progress(
@@ -239,7 +244,8 @@ class Context(Questions, Generic[StateT]):
         """Report progress once: so much of so much is done. Not sent unless it is more than was sent before.
 
         Raises:
-            ValueError: The progress is not a finite number.
+            TypeError: The progress or the total is no number.
+            ValueError: The progress or the total is not a finite number.
         """
         await self._report(progress, total, message)
 
@@ -361,7 +367,9 @@ class Context(Questions, Generic[StateT]):
 
     @ends_with_its_thread
     async def _report(self, progress: float, total: float | None, message: str | None) -> None:
-        _check_finite(progress)
+        check_number("progress", progress)
+        if total is not None:
+            check_number("total", total)
         # Counted as a float, told as the whole number it mostly is.
         whole = int(progress)
         # 2024-11-05 has no message.
@@ -378,12 +386,13 @@ class Context(Questions, Generic[StateT]):
             retry_after: After how many seconds the client should ask again.
 
         Raises:
-            ValueError: That is negative.
+            TypeError: That is no number.
+            ValueError: That is negative, or not finite: the client would not come back.
 
         Spec: 2025-11-25, basic/transports, "Sending Messages to the Server" 6.
         """
-        if retry_after is not None and not retry_after >= 0:
-            raise ValueError(f"retry_after must be at least 0 seconds, not {retry_after!r}")
+        if retry_after is not None:
+            check_seconds("retry_after", retry_after, is_told=True)
         origin = self._exchange.origin
         if isinstance(origin, ReleasableOrigin):
             origin.release(retry_after)

@@ -8,7 +8,6 @@ from typing import Any, final
 
 import attrs
 
-from .._absent import ABSENT
 from .._core._extensions import CORE_RESULT_TYPES, check_identifier
 from .._core._lifecycle import Agreement
 from .._errors import METHOD_NOT_FOUND, MISSING_REQUIRED_CLIENT_CAPABILITY, RequestError
@@ -36,7 +35,7 @@ def _functions(given: Iterable[Callable[..., Any]]) -> tuple[Callable[..., Any],
 @final
 @attrs.frozen
 class ServerExtension:
-    """An extension that a server knows. It is declared to modern clients; legacy clients never hear of it.
+    """An extension that a server knows. It is declared to clients of every revision, in `initialize` too.
 
     What it adds is for clients that declare it, too; others are told that they would have to.
 
@@ -51,7 +50,7 @@ class ServerExtension:
     Raises:
         ValueError: The identifier is none, or something of the core protocol is claimed.
 
-    Spec: 2026-07-28, basic/versioning, "Extension Negotiation".
+    Spec: 2026-07-28, basic/versioning, "Extension Negotiation"; SEP-2133, "Negotiation".
     """
 
     identifier: str
@@ -119,10 +118,7 @@ def _claim(claimed: dict[str, Any], name: str, what: object, kind: str) -> None:
 
 def _for_declared(extension: str, handler: MethodHandler) -> MethodHandler:
     async def serve(params: Mapping[str, Any], context: Context[Any]) -> object:
-        if not context.revision.is_modern:
-            problem = f"{context.revision} has no extensions, so no method {context.method}"
-            raise RequestError(METHOD_NOT_FOUND, problem)
-        _require(extension, context.declared_capabilities, is_modern=True)
+        _require(extension, context.declared_capabilities, is_modern=context.revision.is_modern)
         return await handler(params, context)
 
     return serve
@@ -130,9 +126,10 @@ def _for_declared(extension: str, handler: MethodHandler) -> MethodHandler:
 
 def _require(extension: str, declared: Mapping[str, Any], *, is_modern: bool) -> None:
     extensions: Any = declared.get("extensions")
-    if is_modern and isinstance(extensions, dict) and extension in extensions:
+    if isinstance(extensions, dict) and extension in extensions:
         return
-    needed: object = {"requiredCapabilities": {"extensions": {extension: {}}}} if is_modern else ABSENT
-    raise RequestError(
-        MISSING_REQUIRED_CLIENT_CAPABILITY, f"the client has not declared the extension {extension}", needed
-    )
+    problem = f"the client has not declared the extension {extension}"
+    if not is_modern:  # which has no error of its own for this
+        raise RequestError(METHOD_NOT_FOUND, problem)
+    needed: object = {"requiredCapabilities": {"extensions": {extension: {}}}}
+    raise RequestError(MISSING_REQUIRED_CLIENT_CAPABILITY, problem, needed)

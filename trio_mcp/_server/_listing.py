@@ -12,6 +12,7 @@ import attrs
 from .._codec._jsonrpc import Encoded
 from .._core._cursor import BadCursor, CursorSeal, Position
 from .._errors import INVALID_PARAMS, RequestError
+from .._limits import check_whole
 from .._revisions import Revision
 from ..types import CacheScope, PaginatedRequestParams
 from ._caching import CacheHint, CacheHints
@@ -72,8 +73,8 @@ class Listing:
         cursor_key: bytes | None = None,
         cache: CacheHint | Mapping[str, CacheHint] | None = None,
     ) -> None:
-        if page_size is not None and (isinstance(page_size, bool) or page_size < 1):
-            raise ValueError(f"page_size must be at least 1, not {page_size!r}")
+        if page_size is not None:
+            check_whole("page_size", page_size)
         self._page_size = page_size
         self._seal = CursorSeal(secrets.token_bytes(KEY_BYTES) if cursor_key is None else cursor_key)
         self._origin = secrets.token_hex(4)

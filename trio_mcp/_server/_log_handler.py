@@ -11,6 +11,7 @@ import trio
 
 from .._codec import _json
 from .._errors import ConnectionLost, LocalProtocolError
+from .._limits import check_whole
 from ..types import LoggingLevel
 from ._context import Context
 
@@ -65,8 +66,7 @@ class LogHandler(logging.Handler):
 
     def __init__(self, level: int | str = logging.NOTSET, *, max_waiting: int = 1_000) -> None:
         super().__init__(level)
-        if max_waiting < 1:
-            raise ValueError(f"max_waiting must be at least 1, not {max_waiting!r}")
+        check_whole("max_waiting", max_waiting)
         self._max_waiting = max_waiting
         self._count_lock = threading.Lock()
         self._waiting = 0

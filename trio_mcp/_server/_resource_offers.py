@@ -14,7 +14,7 @@ import attrs
 
 from .. import types
 from .._core._uris import check_uri
-from .._limits import Limits
+from .._limits import Limits, check_whole
 from ._calling import read_handler
 from ._depends import anything
 from ._resources import Offer, ResourceRegistry
@@ -91,6 +91,8 @@ class ResourceOffers:
         from ._mime import type_of_result
         from ._resource_functions import FunctionSource, matcher_for, refuse_parameters, returned_hint
 
+        if size is not None:
+            check_whole("size", size, at_least=0)
         template = UriTemplate(uri) if "{" in uri else None
         if template is None:
             self._check(uri)

@@ -14,7 +14,7 @@ from .. import types
 from .._contained import going_on
 from .._core._uris import check_uri, normalised
 from .._errors import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND, RequestError, ResourceNotFound
-from .._limits import Limits
+from .._limits import Limits, check_seconds
 from .._revisions import Revision
 from ..types._fields import evolve
 from ._application import MethodHandler
@@ -36,8 +36,7 @@ _log: Final = logging.getLogger("trio_mcp.server")
 
 
 def _check_ttl(_instance: object, _attribute: attrs.Attribute[Any], value: float) -> None:
-    if not (math.isfinite(value) and value >= 0):
-        raise ValueError(f"ttl must be a finite number of seconds, at least 0, not {value!r}")
+    check_seconds("ttl", value, is_told=True)
 
 
 def _check_scope(_instance: object, _attribute: attrs.Attribute[Any], value: object) -> None:
@@ -46,8 +45,8 @@ def _check_scope(_instance: object, _attribute: attrs.Attribute[Any], value: obj
 
 
 def _check_timeout(_instance: object, _attribute: attrs.Attribute[Any], value: float | None) -> None:
-    if value is not None and not value > 0:
-        raise ValueError(f"timeout must be more than 0 seconds, not {value!r}")
+    if value is not None:
+        check_seconds("timeout", value, may_be_zero=False)
 
 
 @final

@@ -5,13 +5,13 @@ Spec: client/sampling; tools from 2025-11-25 on (SEP-1577). Deprecated since 202
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias
 
 from .. import types
 from .._core._conversations import blocks_of, check_tool_results
 from .._errors import LocalProtocolError
+from .._limits import check_number, check_whole
 from .._peer._exchange import OnProgress
 from .._revisions import Revision
 from ._asking import Abilities, Inquiry
@@ -56,12 +56,9 @@ async def sample(
     on_progress: OnProgress | None,
 ) -> types.CreateMessageResult:
     """Ask the model; see `Context.sample`."""
-    if isinstance(max_tokens, bool) or not isinstance(max_tokens, int):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise TypeError(f"max_tokens must be a whole number, not {max_tokens!r}")
-    if max_tokens < 1:
-        raise ValueError(f"max_tokens must be at least 1, not {max_tokens!r}")
-    if temperature is not None and not math.isfinite(temperature):
-        raise ValueError(f"temperature must be a finite number, not {temperature!r}")
+    check_whole("max_tokens", max_tokens)
+    if temperature is not None:
+        check_number("temperature", temperature)
     if tool_choice is not None and tools is None:
         raise ValueError("tool_choice needs tools to choose from")
     params = types.CreateMessageRequestParams(

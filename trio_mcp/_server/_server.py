@@ -53,7 +53,7 @@ from ._tools import ToolRegistry
 if TYPE_CHECKING:  # a program that serves a pipe has no use for it
     from .._core._http_settings import HttpHost, HttpServerSettings
 
-__all__ = ["Server"]
+__all__ = ["RunningServer", "Server"]
 
 StateT = TypeVar("StateT", default=Any)
 
@@ -343,6 +343,8 @@ class Server(ToolOffers, PromptOffers, ResourceOffers, Generic[StateT]):
         is closed and nothing is left. A lifespan that `shutdown` interrupts while it is being entered is
         cancelled, and this returns without having served.
 
+        Every call enters the lifespan anew. `open` is for several channels that share one.
+
         Args:
             channel: The channel; it is closed in the end.
             shutdown: Says when to end.
@@ -362,6 +364,29 @@ class Server(ToolOffers, PromptOffers, ResourceOffers, Generic[StateT]):
         finally:
             with trio.move_on_after(self._limits.goodbye_timeout, shield=True):
                 await channel.aclose()
+
+    @asynccontextmanager
+    async def open(self) -> AsyncGenerator[RunningServer[StateT]]:
+        """Run the server for as long as the block runs, and serve any number of channels within it.
+
+        ::
+
+            async with server.open() as running, trio.open_nursery() as nursery:
+                nursery.start_soon(running.serve_channel, one)
+                nursery.start_soon(running.serve_channel, other)
+
+        The lifespan is entered first and left last. In between, tasks that last until the server ends are
+        cancelled, and so are handlers that wait for their clients. The nursery that serves belongs inside of the
+        block, so that nobody is served any more when it is left.
+
+        Spec: none; `serve_http` does the same for all its clients.
+        """
+        async with self.open_service() as service:
+            running = RunningServer(self, service)
+            try:
+                yield running
+            finally:
+                running._is_over = True  # noqa: SLF001 - this module's own
 
     # What hosts of several connections ask.
 
@@ -458,3 +483,51 @@ class Server(ToolOffers, PromptOffers, ResourceOffers, Generic[StateT]):
             run_http(self, host=host, port=port, http=http, settings=settings)
         else:
             raise ValueError(f"transport must be 'stdio', 'streamable-http' or 'sse', not {transport!r}")
+
+
+@final
+class RunningServer(Generic[StateT]):
+    """A server that runs, and serves the channels it is given; `Server.open` makes it."""
+
+    def __init__(self, server: Server[StateT], service: Service[Any]) -> None:
+        self._server = server
+        self._service = service
+        self._is_over = False
+
+    @property
+    def state(self) -> StateT:
+        """What the server's lifespan yielded; `None` if it has none."""
+        state: StateT = self._service.state
+        return state
+
+    async def serve_channel(
+        self,
+        channel: Channel,
+        *,
+        shutdown: Shutdown | None = None,
+        on_frame: OnFrame | None = None,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Serve the client at the other end of a channel until it goes, then return; see `Server.serve_channel`.
+
+        Cancelled, every handler is cancelled and its cleanup runs; other channels are served on.
+
+        Args:
+            channel: The channel; it is closed in the end.
+            shutdown: Says when to end.
+            on_frame: Called with ``"sent"`` or ``"received"`` and each message.
+            task_status: Told when the client can be served.
+
+        Raises:
+            trio.ClosedResourceError: The server does not run any more. The channel is closed all the same.
+        """
+        server = self._server
+        try:
+            if self._is_over:
+                raise trio.ClosedResourceError("this server does not run any more")
+            await server.serve_one(
+                self._service, channel, shutdown or Shutdown(), on_frame=on_frame, task_status=task_status
+            )
+        finally:
+            with trio.move_on_after(server.limits.goodbye_timeout, shield=True):
+                await channel.aclose()

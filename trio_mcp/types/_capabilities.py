@@ -155,7 +155,8 @@ class ClientCapabilities:
         sampling: Deprecated since 2026-07-28 (SEP-2577).
         elicitation: Whether and how it asks its user.
         tasks: Whether it makes tasks of requests.
-        extensions: Settings of the extensions it knows, by identifier.
+        extensions: Settings of the extensions it knows, by identifier. 2026-07-28 is the first schema that names
+            it; capabilities are an open set before, and SEP-2133 declares extensions in `initialize`.
     """
 
     experimental: Mapping[str, JSONObject] | None = member(default=None, hint=True)
@@ -163,7 +164,7 @@ class ClientCapabilities:
     sampling: SamplingCapability | None = None
     elicitation: ElicitationCapability | None = member(default=None, since=Revision.V2025_06_18)
     tasks: ClientTasksCapability | None = member(default=None, since=_TASKS, until=_TASKS)
-    extensions: Mapping[str, JSONObject] | None = member(default=None, hint=True, since=Revision.V2026_07_28)
+    extensions: Mapping[str, JSONObject] | None = member(default=None, hint=True)
 
 
 @final
@@ -217,7 +218,8 @@ class ServerCapabilities:
         resources: Whether it has resources.
         tools: Whether it has tools.
         tasks: Whether it makes tasks of requests.
-        extensions: Settings of the extensions it knows, by identifier.
+        extensions: Settings of the extensions it knows, by identifier. 2026-07-28 is the first schema that names
+            it; capabilities are an open set before, and SEP-2133 declares extensions in `initialize`.
     """
 
     experimental: Mapping[str, JSONObject] | None = member(default=None, hint=True)
@@ -227,4 +229,4 @@ class ServerCapabilities:
     resources: ResourcesCapability | None = None
     tools: ToolsCapability | None = None
     tasks: ServerTasksCapability | None = member(default=None, since=_TASKS, until=_TASKS)
-    extensions: Mapping[str, JSONObject] | None = member(default=None, hint=True, since=Revision.V2026_07_28)
+    extensions: Mapping[str, JSONObject] | None = member(default=None, hint=True)

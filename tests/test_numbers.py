@@ -1,0 +1,283 @@
+"""Every number that users can give: what is no sensible one is refused where it is given, by name and with the rule."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+import attrs
+import pytest
+import trio
+from lines import LINES, open_line
+from trio.testing import MockClock
+
+from trio_mcp import (
+    CacheHint,
+    Context,
+    HttpServerParameters,
+    HttpServerSettings,
+    HttpSettings,
+    Limits,
+    LogHandler,
+    MemoryEventStore,
+    ResponseCache,
+    RestartPolicy,
+    Server,
+    fail_after_silence,
+    open_client,
+    open_sqlite_event_store,
+)
+from trio_mcp.types import ElicitResult
+
+Give = Callable[[Any], object]
+
+HUGE: Final = 10**400
+"""An integer that no float can hold."""
+LONG: Final = 1e300
+"""A finite duration that no number of milliseconds can hold."""
+
+NO_NUMBERS: Final = ("5", True, None, [5], 1j)
+NO_WHOLE_NUMBERS: Final = (*NO_NUMBERS, 1.5, 5.0, math.inf, math.nan)
+
+
+def enter(give: Give) -> Give:
+    """Return what gives a number to something that is entered."""
+
+    def run(value: Any) -> None:
+        async def main() -> None:
+            await trio.lowlevel.checkpoint()
+            with give(value):  # type: ignore[attr-defined]
+                pass
+
+        trio.run(main)
+
+    return run
+
+
+def opened(give: Give) -> Give:
+    """Return what gives a number to something that is opened asynchronously."""
+
+    def run(value: Any) -> None:
+        async def main() -> None:
+            async with give(value):  # type: ignore[attr-defined]
+                pass
+
+        trio.run(main)
+
+    return run
+
+
+def within_a_request(give: Callable[[Context[Any], Any], Any]) -> Give:
+    """Return what gives a number to a context."""
+
+    def run(value: Any) -> None:
+        server: Server[None] = Server("numbers")
+        raised: list[BaseException] = []
+
+        @server.tool
+        async def given(ctx: Context[Any]) -> None:
+            try:
+                await give(ctx, value)
+            except (TypeError, ValueError) as error:
+                raised.append(error)
+
+        async def main() -> None:
+            async with open_client(server) as client:
+                await client.call_tool("given")
+
+        trio.run(main)
+        if raised:
+            raise raised[0]
+
+    return run
+
+
+async def sample(ctx: Context[Any], **options: Any) -> None:
+    await ctx.sample("x", **options)
+
+
+async def progress(ctx: Context[Any], *, total: float) -> None:
+    async with ctx.progress(total):
+        pass
+
+
+def tool(**options: Any) -> None:
+    @Server("numbers").tool(**options)
+    async def some() -> None:
+        raise NotImplementedError
+
+
+def resource(**options: Any) -> None:
+    @Server("numbers").resource("a:b", **options)
+    async def some() -> str:
+        raise NotImplementedError
+
+
+def prompt(**options: Any) -> None:
+    @Server("numbers").prompt(**options)
+    async def some() -> str:
+        raise NotImplementedError
+
+
+def fields(cls: Any, kind: str) -> list[tuple[str, Give]]:
+    """Return the settings of a class that are numbers of a kind."""
+    return [named(field.name, cls) for field in attrs.fields(cls) if field.type == kind]
+
+
+def named(name: str, give: Callable[..., object]) -> tuple[str, Give]:
+    return name, lambda value: give(**{name: value})
+
+
+parameters = partial(HttpServerParameters, "http://localhost/mcp")
+
+WHOLE: Final = [
+    *fields(Limits, "int"),
+    *fields(HttpServerSettings, "int"),
+    *fields(HttpSettings, "int"),
+    *fields(RestartPolicy, "int"),
+    named("max_resumptions", parameters),
+    named("max_entries", ResponseCache),
+    named("max_bytes", ResponseCache),
+    named("max_bytes", MemoryEventStore),
+    named("max_session_bytes", MemoryEventStore),
+    named("max_session_events", MemoryEventStore),
+    ("max_session_events", opened(lambda n: open_sqlite_event_store(":memory:", max_session_events=n))),
+    named("max_waiting", LogHandler),
+    ("max_tokens", within_a_request(lambda ctx, n: sample(ctx, max_tokens=n))),
+]
+WHOLE_OR_NONE: Final = [
+    named("page_size", partial(Server, "numbers")),
+    named("limit", tool),
+    named("size", resource),
+]
+DURATIONS: Final = [
+    *fields(Limits, "float"),
+    *(
+        field
+        for field in fields(HttpServerSettings, "float")
+        if field[0] not in {"max_request_rate", "retry_delay"}
+    ),
+    *fields(HttpSettings, "float"),
+    *fields(RestartPolicy, "float"),
+    named("stream_timeout", parameters),
+    named("notification_timeout", parameters),
+    ("idle", enter(lambda seconds: fail_after_silence(seconds, at_most=1))),
+    ("at_most", enter(lambda seconds: fail_after_silence(1, at_most=seconds))),
+    ("request_timeout", opened(lambda seconds: open_client(Server("numbers"), request_timeout=seconds))),
+]
+DURATIONS_OR_NONE: Final = [named("timeout", tool), named("timeout", prompt), named("timeout", resource)]
+TOLD_DURATIONS: Final = [
+    named("retry_delay", HttpServerSettings),
+    named("ttl", CacheHint),
+    named("ttl", resource),
+]
+TOLD_DURATIONS_OR_NONE: Final = [
+    ("retry_after", within_a_request(lambda ctx, seconds: ctx.release_connection(seconds)))
+]
+NUMBERS: Final = [
+    ("progress", within_a_request(lambda ctx, n: ctx.report_progress(n))),
+    ("amount|progress", within_a_request(lambda ctx, n: ctx.progress().advance(n))),
+    ("progress", within_a_request(lambda ctx, n: ctx.progress().report(n))),
+]
+NUMBERS_OR_NONE: Final = [
+    ("total", within_a_request(lambda ctx, n: ctx.report_progress(1, n))),
+    ("total", within_a_request(lambda ctx, n: progress(ctx, total=n))),
+    ("temperature", within_a_request(lambda ctx, n: sample(ctx, max_tokens=1, temperature=n))),
+]
+
+
+def given(places: list[tuple[str, Give]], *values: object) -> list[Any]:
+    return [
+        pytest.param(name, give, value, id=f"{name}={'10**400' if value is HUGE else repr(value)}-{index}")
+        for index, (name, give) in enumerate(places)
+        for value in values
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "give", "value"),
+    [
+        *given(WHOLE, *NO_WHOLE_NUMBERS),
+        *given(WHOLE_OR_NONE, *(value for value in NO_WHOLE_NUMBERS if value is not None)),
+        *given([*DURATIONS, *TOLD_DURATIONS, ("max_request_rate", rate := named("max_request_rate", HttpServerSettings)[1]), *NUMBERS], *NO_NUMBERS),
+        *given([*DURATIONS_OR_NONE, *TOLD_DURATIONS_OR_NONE, *NUMBERS_OR_NONE], *(value for value in NO_NUMBERS if value is not None)),
+    ],
+)  # fmt: skip
+def test_what_is_no_number_is_refused_by_its_name(name: str, give: Give, value: object) -> None:
+    """`True` is no number of seconds, and 5.0 no number of requests."""
+    with pytest.raises(TypeError, match=rf"^({name}) must be a (whole )?number"):
+        give(value)
+
+
+@pytest.mark.parametrize(
+    ("name", "give", "value"),
+    [
+        *given([*WHOLE, *WHOLE_OR_NONE], -1, HUGE),
+        *given([*DURATIONS, *DURATIONS_OR_NONE], -1, -0.5, math.nan, -math.inf, HUGE),
+        *given([*TOLD_DURATIONS, *TOLD_DURATIONS_OR_NONE], -1, -0.5, math.nan, math.inf, -math.inf, HUGE, LONG),
+        *given([*NUMBERS, *NUMBERS_OR_NONE], math.nan, math.inf, -math.inf, HUGE),
+        *given([("max_request_rate", rate)], -1, 0, math.nan, -math.inf, HUGE),
+        *given([named("parked_timeout", Limits)], 0),
+    ],
+)
+def test_what_is_out_of_bounds_is_refused_by_its_name(name: str, give: Give, value: object) -> None:
+    with pytest.raises(ValueError, match=rf"^({name}) must ") as caught:
+        give(value)
+    assert "internal" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "give", "value"),
+    [
+        *given([*WHOLE, *WHOLE_OR_NONE], 2**62),
+        *given([*DURATIONS, *DURATIONS_OR_NONE], math.inf, LONG),
+        *given([*TOLD_DURATIONS, *TOLD_DURATIONS_OR_NONE], 86_400),
+        *given([("max_request_rate", rate)], math.inf, 1e-300),
+    ],
+)
+def test_what_means_never_or_no_end_is_taken(name: str, give: Give, value: object) -> None:
+    """``math.inf`` is a duration; what is told a peer, who knows no infinity, is finite."""
+    try:
+        give(value)
+    except (TypeError, ValueError) as error:
+        raise AssertionError(f"{name}={value!r}") from error
+    except Exception as error:
+        if name != "max_tokens":  # nobody can be asked here
+            raise AssertionError(f"{name}={value!r}") from error
+
+
+ENDLESS: Final = dict.fromkeys((name for name, _ in fields(Limits, "float")), math.inf)
+LASTING: Final = dict.fromkeys((name for name, _ in fields(Limits, "float")), LONG)
+
+
+@LINES
+@pytest.mark.parametrize("durations", [ENDLESS, LASTING], ids=["inf", "1e300"])
+async def test_a_server_without_any_time_limit_works(
+    durations: dict[str, Any], binding: str, revision: str, autojump_clock: MockClock
+) -> None:
+    """Nothing that is written computes with infinity: it was an internal error with the first question."""
+    server: Server[None] = Server("patient", limits=Limits(**durations))
+
+    @server.tool(timeout=durations["parked_timeout"])
+    async def ask(ctx: Context[Any]) -> str:
+        async with ctx.progress() as progress:
+            await progress.advance()
+        if revision in {"2024-11-05", "2025-03-26"}:
+            return "cannot"
+        return (await ctx.elicit("who?", str)).action
+
+    async def elicited(_: object) -> ElicitResult:
+        await trio.lowlevel.checkpoint()
+        return ElicitResult(action="decline")
+
+    options: dict[str, Any] = {"on_elicit": elicited, "request_timeout": durations["parked_timeout"]}
+    waits = dict.fromkeys(
+        (name for name, _ in fields(HttpServerSettings, "float") if name != "retry_delay"),
+        durations["parked_timeout"],
+    )
+    settings = HttpServerSettings(**waits)
+    async with open_line(server, binding, revision, settings, limits=Limits(**durations), **options) as line:
+        await line.client.call_tool("ask")
+        assert await line.client.list_tools() != []
