@@ -1,0 +1,107 @@
+"""Requests and notifications of this side: what a caller that is cancelled, or has to wait, leaves on the wire."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+from peers import Handlers
+from wires import ScriptedChannel
+
+from trio_mcp import Limits, LocalProtocolError, Outgoing
+from trio_mcp._codec._jsonrpc import RequestId
+from trio_mcp._peer._peer import Peer, open_peer
+
+
+class PromptChannel(ScriptedChannel):
+    """A wire that takes everything at once."""
+
+    def send_nowait(self, messages: Sequence[Outgoing]) -> bool:
+        self.sent.extend(json.loads(message.data) for message in messages)
+        return True
+
+
+WAYS: list[Callable[[Peer], Awaitable[Any]]] = [
+    lambda peer: peer.request("x/y"),
+    lambda peer: peer.request_batch([("x/y", None), ("x/z", None)]),
+    lambda peer: peer.notify("x/y"),
+]
+
+
+@pytest.mark.parametrize("say", WAYS, ids=["request", "batch", "notify"])
+async def test_a_caller_that_is_cancelled_already_says_nothing(say: Callable[[Peer], Awaitable[Any]]) -> None:
+    """Promise 2: what raises `Cancelled` has not happened, however quick the wire is."""
+    channel = PromptChannel()
+    async with open_peer(channel, Handlers(), Limits()) as peer:
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            await say(peer)
+        assert scope.cancelled_caught
+        await trio.testing.wait_all_tasks_blocked()
+        assert channel.sent == []
+        assert peer.statistics().calls == 0
+
+
+@pytest.mark.parametrize("say", WAYS, ids=["request", "batch", "notify"])
+async def test_a_caller_that_is_cancelled_while_it_waits_for_room_says_nothing(
+    say: Callable[[Peer], Awaitable[Any]], autojump_clock: trio.testing.MockClock
+) -> None:
+    """Promise 2: and it is out of the line, for the next one to have the room."""
+    channel = ScriptedChannel()
+    async with open_peer(channel, Handlers(), Limits(max_outbox_bytes=100)) as peer:
+        channel.stop_reading()
+        for method in ("x/stuck", "x/full"):
+            await peer.notify(method, {"much": "x" * 100})
+            await trio.testing.wait_all_tasks_blocked()
+        with trio.move_on_after(1) as scope:
+            await say(peer)
+        assert scope.cancelled_caught
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(peer.notify, "x/next")
+            await trio.testing.wait_all_tasks_blocked()
+            channel.reading.set()
+        await trio.testing.wait_all_tasks_blocked()
+        assert [message["method"] for message in channel.sent] == ["x/stuck", "x/full", "x/next"]
+        assert peer.statistics().outbox_bytes == 0
+
+
+async def test_a_caller_knows_its_id_before_anybody_else_does(autojump_clock: trio.testing.MockClock) -> None:
+    """Nothing that refers to the request can come before that; and there is none for what is refused."""
+    channel = PromptChannel()
+    ids: list[RequestId] = []
+
+    def on_id(id: RequestId) -> None:
+        assert channel.sent == []
+        ids.append(id)
+
+    async with open_peer(channel, Handlers(), Limits(max_message_bytes=200)) as peer:
+        with pytest.raises(LocalProtocolError, match="max_message_bytes"):
+            await peer.request("x/large", {"much": "x" * 300}, on_id=on_id)
+        assert ids == []
+        with trio.move_on_after(1):
+            await peer.request("x/y", on_id=on_id)
+        assert [message["id"] for message in channel.sent if "id" in message] == ids
+        assert len(ids) == 1
+
+
+@pytest.mark.parametrize("too_large", ["its last message", "all of it"])
+async def test_a_batch_that_cannot_be_sent_gives_its_places_back(
+    too_large: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """max_outbound_requests: those of its requests that could have been sent are not waited for by anybody."""
+    channel = ScriptedChannel()
+    limits = Limits(max_outbound_requests=3, max_message_bytes=300)
+    padding = [0, 0, 400] if too_large == "its last message" else [120, 120, 120]
+    async with open_peer(channel, Handlers(), limits) as peer:
+        for _ in range(2):
+            with pytest.raises(LocalProtocolError, match="max_message_bytes is 300"):
+                await peer.request_batch([("x/y", {"much": "x" * size}) for size in padding])
+            assert peer.statistics().calls == 0
+        assert channel.sent == []
+        with trio.move_on_after(1):
+            await peer.request_batch([("x/y", None)] * 3)
+        assert len({message["id"] for message in channel.sent if "id" in message}) == 3
