@@ -98,7 +98,7 @@ async def test_a_batch_that_cannot_be_sent_gives_its_places_back(
     padding = [0, 0, 400] if too_large == "its last message" else [120, 120, 120]
     async with open_peer(channel, Handlers(), limits) as peer:
         for _ in range(2):
-            with pytest.raises(LocalProtocolError, match="max_message_bytes is 300"):
+            with trio.fail_after(5), pytest.raises(LocalProtocolError, match="max_message_bytes is 300"):
                 await peer.request_batch([("x/y", {"much": "x" * size}) for size in padding])
             assert peer.statistics().calls == 0
         assert channel.sent == []
