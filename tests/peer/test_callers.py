@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -14,6 +15,7 @@ from wires import ScriptedChannel
 
 from trio_mcp import Limits, LocalProtocolError, Outgoing
 from trio_mcp._codec._jsonrpc import RequestId
+from trio_mcp._peer._outbox import OutboxEntry
 from trio_mcp._peer._peer import Peer, open_peer
 
 
@@ -105,3 +107,54 @@ async def test_a_batch_that_cannot_be_sent_gives_its_places_back(
         with trio.move_on_after(1):
             await peer.request_batch([("x/y", None)] * 3)
         assert len({message["id"] for message in channel.sent if "id" in message}) == 3
+
+
+@pytest.mark.parametrize("outcome", ["result", "error", "unusable"])
+async def test_a_goodbye_that_the_answer_overtakes_is_taken_back(
+    outcome: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Promise 2: it still lies in the outbox when there is nothing left to be cancelled."""
+    channel = ScriptedChannel()
+    async with open_peer(channel, Handlers(), Limits()) as peer:
+        async with trio.open_nursery() as nursery:
+            for method in ("x/answered", "x/slow"):
+                nursery.start_soon(peer.request, method)
+                await trio.testing.wait_all_tasks_blocked()
+            channel.stop_reading()
+            await peer.notify("x/stuck")
+            await trio.testing.wait_all_tasks_blocked()
+            nursery.cancel_scope.cancel()
+        answered, slow = (message["id"] for message in channel.sent)
+        ending: dict[str, Any] = {
+            "result": {"result": {}},
+            "error": {"error": {"code": 1, "message": "no"}},
+            "unusable": {"result": 5},
+        }
+        channel.say({"jsonrpc": "2.0", "id": answered, **ending[outcome]})
+        await trio.testing.wait_all_tasks_blocked()
+        channel.reading.set()
+        await trio.testing.wait_all_tasks_blocked()
+    goodbyes = [
+        message["params"]["requestId"]
+        for message in channel.sent
+        if message["method"] == "notifications/cancelled"
+    ]
+    assert goodbyes == [slow]
+
+
+async def test_nothing_is_kept_of_calls_that_were_given_up(autojump_clock: trio.testing.MockClock) -> None:
+    """Promise 10: however many, and whether they were ever answered or not."""
+    channel = ScriptedChannel()
+
+    def entries() -> int:
+        gc.collect()
+        return sum(isinstance(thing, OutboxEntry) for thing in gc.get_objects())
+
+    async with open_peer(channel, Handlers(), Limits()) as peer:
+        before = entries()
+        for _ in range(100):
+            with trio.move_on_after(1):
+                await peer.request("x/y")
+        await trio.testing.wait_all_tasks_blocked()
+        assert len(channel.sent) == 200
+        assert entries() <= before + 1, "the writer may still know the last one"
