@@ -1,0 +1,76 @@
+"""Reading pauses when too much waits to be served, and goes on when what is behind may help."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+from peers import Handlers, request
+from wires import ScriptedChannel, answer
+
+from trio_mcp import Limits
+from trio_mcp._peer._exchange import Exchange
+from trio_mcp._peer._peer import open_peer
+
+
+@pytest.mark.parametrize("way", ["handler", "body"])
+async def test_a_question_that_is_asked_while_reading_pauses_is_answered(
+    way: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Promise 7: its answer lies behind requests that nobody has read yet, and the handler keeps the only place."""
+    go_on = trio.Event()
+    answers: list[object] = []
+
+    async def ask(exchange: Exchange) -> dict[str, Any]:
+        await go_on.wait()
+        if way == "handler":
+            answers.append(await exchange.ask("roots/list"))
+        return {}
+
+    async def serve(_: Exchange) -> dict[str, Any]:
+        return {}
+
+    channel = ScriptedChannel(lambda message: answer(message, {"roots": []}) if "method" in message else None)
+    limits = Limits(max_inbound_requests=1, max_waiting_bytes=500)
+    async with open_peer(channel, Handlers({"x/ask": ask, "x/serve": serve}), limits) as peer:
+        channel.say(request(0, "x/ask"), *(request(i, "x/serve") for i in range(1, 100)))
+        await trio.testing.wait_all_tasks_blocked()
+        assert 0 < peer.statistics().waiting < 99, "reading has paused"
+        with trio.fail_after(5):
+            if way == "body":
+                answers.append(await peer.request("roots/list"))
+            go_on.set()
+            await trio.testing.wait_all_tasks_blocked()
+        assert answers == [{"roots": []}]
+        assert {message["id"] for message in channel.sent if "method" not in message} == set(range(100))
+
+
+async def test_requests_that_reading_has_paused_for_are_read_when_there_is_room(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """max_waiting_bytes: none is lost and none refused, and they are served in order."""
+    go_on = trio.Event()
+    order: list[object] = []
+
+    async def hold(_: Exchange) -> dict[str, Any]:
+        await go_on.wait()
+        return {}
+
+    async def serve(exchange: Exchange) -> dict[str, Any]:
+        order.append(exchange.request.id)
+        await trio.sleep(1)
+        return {}
+
+    channel = ScriptedChannel()
+    limits = Limits(max_inbound_requests=1, max_waiting_bytes=500)
+    async with open_peer(channel, Handlers({"x/hold": hold, "x/serve": serve}), limits) as peer:
+        channel.say(request(0, "x/hold"), *(request(i, "x/serve") for i in range(1, 100)))
+        await trio.testing.wait_all_tasks_blocked()
+        assert 0 < peer.statistics().waiting < 99
+        go_on.set()
+        await trio.sleep(200)
+        assert peer.statistics().waiting == 0
+    assert order == list(range(1, 100))
+    assert not [message for message in channel.sent if "error" in message]
