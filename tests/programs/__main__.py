@@ -9,6 +9,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import partial
 from types import FrameType
 
 import attrs
@@ -46,6 +47,11 @@ def judge(program: Program) -> tuple[list[Violation], Record]:
     return check(program, record), record
 
 
+def fails_by(rule: str, program: Program) -> bool:
+    """Say whether a program breaks a rule."""
+    return any(violation.rule == rule for violation in judge(program)[0])
+
+
 def merge(programs: Sequence[Program]) -> Program:
     """Return programs as phases of one, for transports where beginning is dear."""
     first, last = programs[0].clients[0], programs[-1].clients[0]
@@ -80,7 +86,9 @@ def group(programs: Iterable[Program], size: int) -> Iterator[list[Program]]:
         yield batch
 
 
-def run(seeds: Iterable[int], transport: Transport, without: Collection[str], together: int = 8) -> Iterator[tuple[Program, list[Violation], Record]]:
+def run(
+    seeds: Iterable[int], transport: Transport, without: Collection[str], together: int = 8
+) -> Iterator[tuple[Program, list[Violation], Record]]:
     """Play programs, and yield what is wrong with each."""
     programs = programs_of(seeds, transport, without)
     if transport == "memory":
@@ -100,18 +108,27 @@ def main() -> int:
     parser.add_argument("--without", default="", help=f"what to leave out: {', '.join(FEATURES)}")
     parser.add_argument("--shrink", type=int, default=1, help="how many failures of each rule to make small")
     parser.add_argument("--show", action="store_true", help="show the whole record")
-    parser.add_argument("--together", type=int, default=8, help="how many programs at a time, where the clock is real")
+    parser.add_argument(
+        "--together", type=int, default=8, help="how many programs at a time, where the clock is real"
+    )
     arguments = parser.parse_args()
     logging.getLogger("trio_mcp").setLevel(logging.CRITICAL + 1)
     first, _, last = arguments.seeds.partition("-")
     seeds = range(int(first), int(last or first) + 1)
     without = [name for name in arguments.without.split(",") if name]
-    transports: Sequence[Transport] = {"all": TRANSPORTS, "http": ("hypercorn", "lean")}.get(arguments.transport, (arguments.transport,))
+    transports: Sequence[Transport] = {"all": TRANSPORTS, "http": ("hypercorn", "lean")}.get(
+        arguments.transport, (arguments.transport,)
+    )
     shown: Counter[str] = Counter()
     failed = total = 0
     for transport in transports:
         begin, events, count = time.monotonic(), 0, 0
-        mine = seeds if len(transports) < 2 or transport == "memory" else [seed for seed in seeds if seed % 10 == TRANSPORTS.index(transport)]
+        every = {"all": 10, "http": 2}.get(arguments.transport, 1)
+        mine = (
+            seeds
+            if transport == "memory"
+            else [seed for seed in seeds if seed % every == TRANSPORTS.index(transport) % every]
+        )
         for program, violations, record in run(mine, transport, without, arguments.together):
             count += sum(len(client.phases) for client in program.clients[:1])
             events += len(record.events)
@@ -121,12 +138,22 @@ def main() -> int:
                 continue
             failed += 1
             rule = violations[0].rule
-            print(f"{transport} {program.seed}: {violations[0]}" + (f" (and {len(violations) - 1} more)" if violations[1:] else ""), flush=True)
+            print(
+                f"{transport} {program.seed}: {violations[0]}"
+                + (f" (and {len(violations) - 1} more)" if violations[1:] else ""),
+                flush=True,
+            )
             shown[rule] += 1
             if shown[rule] <= arguments.shrink:
-                small = shrink(program, lambda less, rule=rule: any(each.rule == rule for each in judge(less)[0]), 400 if transport == "memory" else 40)
+                small = shrink(
+                    program,
+                    partial(fails_by, rule),
+                    400 if transport == "memory" else 40,
+                )
                 again, record_again = judge(small)
-                again = [each for each in again if each.rule == rule] or violations
+                again = [each for each in again if each.rule == rule]
+                if not again:  # not every time
+                    small, again, record_again = program, violations, record
                 print(f"    {small}\n    {again[0]}")
                 print("\n".join(f"    {line}" for line in record_again.around(again[0].number)), flush=True)
         total += count

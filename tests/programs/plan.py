@@ -54,7 +54,20 @@ class Step:
         cleanup: Steps of the ``finally``.
     """
 
-    kind: Literal["sleep", "progress", "log", "ask", "try", "shield", "leak", "var", "tool-error", "error", "bug", "together"]
+    kind: Literal[
+        "sleep",
+        "progress",
+        "log",
+        "ask",
+        "try",
+        "shield",
+        "leak",
+        "var",
+        "tool-error",
+        "error",
+        "bug",
+        "together",
+    ]
     seconds: float = 0.0
     count: int = 0
     ask: Ask | None = None
@@ -154,6 +167,7 @@ class ClientPlan:
         looks_away: When who does not read.
         logs: Whether it wants log messages.
         opens_at: When it begins.
+        batches: Whether the wire in memory may deliver several messages at once.
     """
 
     revision: str
@@ -164,6 +178,7 @@ class ClientPlan:
     looks_away: tuple[LookAway, ...] = ()
     logs: bool = False
     opens_at: float = 0.0
+    batches: bool = False
 
 
 @attrs.frozen
@@ -287,7 +302,10 @@ class _Maker:
     def seconds(self, most: float = 3.0) -> float:
         """Return a duration: often a round one, so that several things happen at the same time."""
         if self.chance(0.5):
-            return self.random.choice([value for value in (0.0, 0.1, 0.5, 1.0, 2.0, 3.0) if value <= most]) * self.scale
+            return (
+                self.random.choice([value for value in (0.0, 0.1, 0.5, 1.0, 2.0, 3.0) if value <= most])
+                * self.scale
+            )
         return round(self.random.uniform(0, most) * self.scale, 4)
 
     def token(self, client: int) -> str:
@@ -295,19 +313,25 @@ class _Maker:
         return f"{client}.{self.seed}.{self.count}"
 
     def limit(self) -> Limit:
-        kind = self.random.choice(("move-on", "fail", "cancel", "silence") if "silence" in self.features else ("move-on", "fail", "cancel"))
+        kind: Any = self.random.choice(
+            ("move-on", "fail", "cancel", "silence")
+            if "silence" in self.features
+            else ("move-on", "fail", "cancel")
+        )
         if kind == "silence":
             return Limit("silence", self.seconds() + 0.1 * self.scale, self.seconds() * 2 + 0.2 * self.scale)
         return Limit(kind, self.seconds())
 
     def step(self, client: int, depth: int) -> Step:
         wanted = ["sleep", "sleep", "sleep"]
-        wanted += [name for name in ("progress", "log", "ask", "ask", "shield", "leak", "var") if name in self.features]
+        wanted += [
+            name for name in ("progress", "log", "ask", "ask", "shield", "leak", "var") if name in self.features
+        ]
         wanted += ["try", "together"] if depth == 0 else []
-        kind = self.random.choice(wanted)
+        kind: Any = self.random.choice(wanted)
         match kind:
             case "progress" | "log":
-                return Step(kind, count=self.random.choice((1, 2, 5, 20)))  # type: ignore[arg-type]
+                return Step(kind, count=self.random.choice((1, 2, 5, 20)))
             case "ask":
                 return Step("ask", ask=self.ask(client, depth))
             case "shield":
@@ -337,7 +361,10 @@ class _Maker:
         kind = self.random.choice(kinds)
         call = None
         if "nested" in self.features and depth < 2 and kind != "roots" and self.chance(0.3):
-            call = Call(self.token(client), tuple(Step("sleep", self.seconds(1.0)) for _ in range(self.random.randrange(2))))
+            call = Call(
+                self.token(client),
+                tuple(Step("sleep", self.seconds(1.0)) for _ in range(self.random.randrange(2))),
+            )
         return Ask(
             self.token(client),
             kind,
@@ -355,7 +382,9 @@ class _Maker:
             script = (*script, Step(self.random.choice(("tool-error", "error", "bug"))))
         progress: Literal["none", "fast", "slow"] = "none"
         if "progress" in self.features:
-            progress = self.random.choice(("none", "fast", "slow") if "slow-progress" in self.features else ("none", "fast"))
+            progress = self.random.choice(
+                ("none", "fast", "slow") if "slow-progress" in self.features else ("none", "fast")
+            )
         plain = "thread" in self.features and self.chance(0.3)
         return Call(self.token(client), script, self.limit() if self.chance(0.5) else None, progress, plain=plain)
 
@@ -384,11 +413,15 @@ class _Maker:
 
     def client(self, number: int) -> ClientPlan:
         self.revision = self.random.choice((MODERN, MODERN, LEGACY, LEGACY, OLD))
-        plan = ClientPlan(self.revision, (self.group(number, 0),), logs="log" in self.features)
+        plan = ClientPlan(
+            self.revision, (self.group(number, 0),), logs="log" in self.features, batches=self.chance(0.3)
+        )
         if "request-timeout" in self.features and self.chance(0.3):
-            plan = attrs.evolve(plan, request_timeout=self.seconds() + 0.5 * self.scale + (0 if self.scale == 1 else 0.5))
+            plan = attrs.evolve(
+                plan, request_timeout=self.seconds() + 0.5 * self.scale + (0 if self.scale == 1 else 0.5)
+            )
         if "leave" in self.features and self.chance(0.5):
-            how = self.random.choice(("return", "raise", "cancel", "aclose"))
+            how: Any = self.random.choice(("return", "raise", "cancel", "aclose"))
             plan = attrs.evolve(plan, leave_at=self.seconds() + 0.01 * self.scale, leave=how)
         if "look-away" in self.features and self.chance(0.6):
             away = [
@@ -409,6 +442,6 @@ def make_program(seed: int, transport: Transport, without: Collection[str] = ())
     if "small" in maker.features:
         program = attrs.evolve(program, max_inbound=maker.random.randint(1, 4))
     if transport != "stdio" and maker.features & {"die", "drain"}:
-        end = "drain" if "drain" in maker.features else maker.random.choice(("abort", "cancel"))
-        program = attrs.evolve(program, ends_at=maker.seconds() + 0.5 * maker.scale, end=end)  # type: ignore[arg-type]
+        end: Any = "drain" if "drain" in maker.features else maker.random.choice(("abort", "cancel"))
+        program = attrs.evolve(program, ends_at=maker.seconds() + 0.5 * maker.scale, end=end)
     return program

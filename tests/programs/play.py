@@ -7,8 +7,9 @@ import math
 import sys
 import tempfile
 import time
-from collections.abc import AsyncGenerator, Generator, Iterable, Sequence
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from collections import deque
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import ExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, assert_never
@@ -20,6 +21,7 @@ import trio.testing
 from trio_mcp import (
     Channel,
     Client,
+    Incoming,
     Limits,
     MemoryChannel,
     Notification,
@@ -47,7 +49,6 @@ from .plan import (
     Group,
     Limit,
     Listen,
-    LookAway,
     Node,
     Pause,
     Ping,
@@ -63,6 +64,8 @@ from .scripted import GOODBYE, make_server
 
 ROOT: Final = Path(__file__).parents[2]
 HERE: Final = Path(__file__).parent
+
+ENDS: Final[tuple[End, End]] = ("client", "server")
 
 BACKSTOP: Final = 300.0
 REAL_BACKSTOP: Final = 40.0
@@ -84,7 +87,9 @@ class Wire(Channel):
     client: int
     end: End
     away: Sequence[tuple[float, float]]
+    one_by_one: bool
     closed: trio.Event = attrs.field(factory=trio.Event)
+    kept: deque[Received] = attrs.field(factory=deque)
 
     @property
     def description(self) -> str:
@@ -97,13 +102,21 @@ class Wire(Channel):
                 if begin <= now < end and not self.closed.is_set():
                     with trio.move_on_at(end):
                         await self.closed.wait()
+            if self.kept:
+                return [self._received(self.kept.popleft())]
             now = trio.current_time()
             coming = min((begin for begin, _ in self.away if begin > now), default=math.inf)
             with trio.move_on_at(coming):
                 received = await self.inner.receive()
-                for message in received:
-                    self.record.frame(self.client, self.end, "in", message.data)  # type: ignore[union-attr]
-                return received
+                if self.one_by_one and len(received) > 1:
+                    self.kept.extend(received)
+                    continue
+                return [self._received(message) for message in received]
+
+    def _received(self, message: Received) -> Received:
+        assert isinstance(message, Incoming)
+        self.record.frame(self.client, self.end, "in", message.data)
+        return message
 
     async def send(self, messages: Sequence[Outgoing]) -> None:
         self._sent(messages)
@@ -289,10 +302,14 @@ class Player:
                 scopes=inner.scopes,
                 silence=inner.silence,
             )
-            on_progress = {"none": None, "fast": partial(self.fast, call), "slow": partial(self.slow, call)}[call.progress]
+            on_progress = {"none": None, "fast": partial(self.fast, call), "slow": partial(self.slow, call)}[
+                call.progress
+            ]
             arguments = {"token": call.token, "steps": to_json(call.script)}
             try:
-                result = await self.open_client.call_tool("plain" if call.plain else "script", arguments, on_progress=on_progress)
+                result = await self.open_client.call_tool(
+                    "plain" if call.plain else "script", arguments, on_progress=on_progress
+                )
             except trio.Cancelled:
                 self.add("call-ended", call.token, how="cancelled")
                 raise
@@ -357,7 +374,9 @@ class Player:
         else:
             self.record.frame(self.number, "client", "out" if direction == "sent" else "in", data)
 
-    async def phases(self, task_status: trio.TaskStatus[trio.CancelScope], last: trio.Event, done: trio.Event) -> None:
+    async def phases(
+        self, task_status: trio.TaskStatus[trio.CancelScope], last: trio.Event, done: trio.Event
+    ) -> None:
         with trio.CancelScope() as scope:
             task_status.started(scope)
             try:
@@ -426,7 +445,9 @@ class Player:
                 self.add("left", how=how)
             if self.client is not None:
                 left = self.client.statistics()
-                self.add("statistics", calls=left.calls, exchanges=left.exchanges, dropped=left.dropped_notifications)
+                self.add(
+                    "statistics", calls=left.calls, exchanges=left.exchanges, dropped=left.dropped_notifications
+                )
             if tree is not None:
                 tree.cancel()
 
@@ -487,8 +508,19 @@ async def over_memory(program: Program, record: Record) -> None:
         now = trio.current_time()
         ends = memory_channel_pair()
         wires = [
-            Wire(inner, record, player.number, where, [(now + w.at, now + w.at + w.seconds) for w in player.plan.looks_away if w.end == where])
-            for inner, where in zip(ends, ("client", "server"), strict=True)
+            Wire(
+                inner,
+                record,
+                player.number,
+                where,
+                [
+                    (now + away.at, now + away.at + away.seconds)
+                    for away in player.plan.looks_away
+                    if away.end == where
+                ],
+                one_by_one=not player.plan.batches,
+            )
+            for inner, where in zip(ends, ENDS, strict=True)
         ]
         async with trio.open_nursery() as nursery:
             nursery.start_soon(serve, player.number, wires[1])
@@ -506,7 +538,7 @@ def play_memory(program: Program) -> Record:
     threads = any(call.plain for call in calls_of(program))
     clock = trio.testing.MockClock(autojump_threshold=0.03 if threads else 0)
     record = Record(clock.current_time, is_exact=True)
-    trio._core._run._r.seed(program.seed)  # type: ignore[attr-defined]
+    trio._core._run._r.seed(program.seed)
     trio.run(over_memory, program, record, clock=clock)
     return record
 
@@ -544,14 +576,14 @@ async def over_http(program: Program, record: Record) -> None:
     server = make_server(record, program.max_inbound)
     shutdown = Shutdown()
     host: Any = program.transport
+    scope = trio.CancelScope()
 
     async def serve(task_status: trio.TaskStatus[tuple[str, ...]]) -> None:
-        try:
+        with scope:
             await serve_http(server, port=0, http=host, shutdown=shutdown, task_status=task_status)
-        finally:
-            record.add("server-ended", -1)
+        record.add("server-ended", -1)
 
-    async def end(scope: trio.CancelScope) -> None:
+    async def end() -> None:
         await trio.sleep_until(begin + program.ends_at)
         record.add("server-ending", -1, how=program.end)
         {"abort": shutdown.abort, "drain": shutdown.drain, "cancel": scope.cancel}[program.end]()
@@ -568,10 +600,11 @@ async def over_http(program: Program, record: Record) -> None:
         (url,) = await servers.start(serve)
         port = int(url.split(":")[2].split("/")[0])
         if program.ends_at:
-            servers.start_soon(end, servers.cancel_scope)
+            servers.start_soon(end)
         async with trio.open_nursery() as nursery:
             for player in players(program, record):
                 nursery.start_soon(live, player, port)
+        scope.cancel()
         servers.cancel_scope.cancel()
     record.add("over", tasks=[])
 
@@ -582,14 +615,18 @@ async def _play_real(programs: Iterable[Program], records: list[Record], togethe
     places = trio.Semaphore(together)
 
     async def play(program: Program, record: Record, folder: Path) -> None:
-        async with places:
-            with trio.move_on_after(REAL_BACKSTOP * 2) as scope:
-                if program.transport == "stdio":
-                    await over_stdio(program, record, folder)
-                else:
-                    await over_http(program, record)
-            if scope.cancelled_caught:
-                record.add("backstop")
+        async def watch(scope: trio.CancelScope) -> None:
+            await trio.sleep(REAL_BACKSTOP * 2)
+            record.add("backstop")
+            scope.cancel()
+
+        async with places, trio.open_nursery() as nursery:
+            nursery.start_soon(watch, nursery.cancel_scope)  # no deadline: that would be told
+            if program.transport == "stdio":
+                await over_stdio(program, record, folder)
+            else:
+                await over_http(program, record)
+            nursery.cancel_scope.cancel()
 
     with tempfile.TemporaryDirectory(prefix="programs") as folder:
         async with trio.open_nursery() as nursery:
@@ -628,7 +665,9 @@ def play_real(programs: Sequence[Program], together: int = 8) -> list[Record]:
     records: list[Record] = []
     trio.run(_play_real, programs, records, together)
     for record in records:
-        record.add("process", descriptors=sorted(descriptors() - before[0]), children=sorted(children() - before[1]))
+        record.add(
+            "process", descriptors=sorted(descriptors() - before[0]), children=sorted(children() - before[1])
+        )
     return records
 
 

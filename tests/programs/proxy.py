@@ -62,7 +62,9 @@ class HttpReader:
                     return False
                 del self._buffer[: len(head) + 4]
                 lines = head.decode("latin-1").split("\r\n")
-                fields = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines[1:])}
+                fields = {
+                    name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines[1:])
+                }
                 if lines[0].startswith("HTTP/1.1 1"):
                     return True
                 if not self.on_head(lines):

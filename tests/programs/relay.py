@@ -41,9 +41,13 @@ def main() -> int:
     assert server.stdout is not None
     at_server = [(at, seconds) for end, at, seconds in pauses if end == "server"]
     at_client = [(at, seconds) for end, at, seconds in pauses if end == "client"]
-    inward = threading.Thread(target=forward, args=("in", 0, os.dup(server.stdin.fileno()), log, at_server), daemon=True)
+    inward = threading.Thread(
+        target=forward, args=("in", 0, os.dup(server.stdin.fileno()), log, at_server), daemon=True
+    )
     server.stdin.close()
-    outward = threading.Thread(target=forward, args=("out", server.stdout.fileno(), 1, log, at_client), daemon=True)
+    outward = threading.Thread(
+        target=forward, args=("out", server.stdout.fileno(), 1, log, at_client), daemon=True
+    )
     inward.start()
     outward.start()
     outward.join()

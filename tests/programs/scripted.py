@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from collections.abc import Generator, Mapping, Sequence
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Final
@@ -117,6 +117,7 @@ class Running:
         assert step.ask is not None
         asked = step.ask
         self.add("asking", ask=asked.token)
+        answer = ""
         try:
             match asked.kind:
                 case "elicit":
@@ -137,7 +138,9 @@ class Running:
 
 def make_server(record: Record, max_inbound: int) -> Server[None]:
     """Return a server that writes down what its handlers do."""
-    server = Server("programs", limits=Limits(max_inbound_requests=max_inbound, drain_timeout=DRAIN, goodbye_timeout=GOODBYE))
+    server = Server(
+        "programs", limits=Limits(max_inbound_requests=max_inbound, drain_timeout=DRAIN, goodbye_timeout=GOODBYE)
+    )
 
     @contextmanager
     def written_down(running: Running) -> Generator[None]:

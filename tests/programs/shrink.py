@@ -48,7 +48,7 @@ def shrink(program: Program, fails: Callable[[Program], bool], tries: int = 400)
             tries -= 1
             if tries <= 0:
                 break
-            if fails(cast(Program, less)):
+            if fails(cast("Program", less)):
                 program, progress = less, True
                 break
     return program
