@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import attrs
 
-from .plan import MODERN, Call, Program, asks_of, calls_of
+from .plan import MODERN, Call, Program, asks_of, calls_of, kinds_of
 from .record import Event, Record
 from .scripted import DRAIN, GOODBYE
 
@@ -223,7 +223,11 @@ class Checker:
 
     def _may_not_have_come(self, end: str, request: Ask, number: int) -> bool:
         """Whether an answer has passed the proxy, but perhaps not reached the server."""
-        return self.is_http and end == "server" and self.events[number].t < self.events[int(request.answered)].t + SLACK
+        return (
+            self.is_http
+            and end == "server"
+            and self.events[number].t < self.events[int(request.answered)].t + SLACK
+        )
 
     def rule_goodbye_is_for_what_was_given_up(self) -> Found:
         """A request that its caller did not give up is not cancelled."""
@@ -560,6 +564,13 @@ class Checker:
                 )
             if self.calls[token].plain or deadline == math.inf:
                 continue
+            if began[1].data["left"] < -self.slack:  # it has waited too long for its place
+                yield Violation(
+                    "nothing-begins-after-its-deadline",
+                    began[0],
+                    f"{token} begins {-began[1].data['left']:.4f} s late",
+                )
+                continue
             at_deadline = next(
                 (number for number, event in enumerate(self.events) if event.t > deadline + TINY),
                 len(self.events),
@@ -871,6 +882,8 @@ class Checker:
             if how == "result":
                 answers = "|".join(at[1].data["answer"] for at in self.of_token[token]["answered"])
                 match over:
+                    case "return" if is_error and "leak" in kinds_of(self.calls[token].script):
+                        wrong = False  # it may cost the call
                     case "return":
                         wrong = is_error or text != f"{token}: {answers}"
                     case "ToolError":
@@ -901,6 +914,8 @@ class Checker:
 
     def _may_be_refused(self, ended: At, over: str | None, text: str) -> bool:
         token, client = ended[1].token, ended[1].client
+        if "leak" in kinds_of(self.calls[token].script):
+            return True
         if over == "RequestError":
             return f"error of {token}" in text
         if over == "LookupError" or self.server_ended(client) < ended[0]:
@@ -944,9 +959,12 @@ class Checker:
                 yield Violation("leaks-cost-themselves", number, f"{event.token}: {event.data['text']}")
 
 
-OPEN_QUESTIONS: Final = frozenset({"parked-handlers-have-the-deadline", "handler-dies-with-its-retry"})
-"""What the documentation does not decide: whether a handler that is parked keeps the deadline of the request before, and
-whether it dies when the request that would wake it up is cancelled before it was begun."""
+OPEN_QUESTIONS: Final = frozenset(
+    {"parked-handlers-have-the-deadline", "handler-dies-with-its-retry", "nothing-begins-after-its-deadline"}
+)
+"""What the documentation does not decide: whether a handler that is parked keeps the deadline of the request before;
+whether it dies when the request that would wake it up is cancelled before it was begun; whether a request begins that
+has waited for its place until its deadline was over."""
 
 
 def check(program: Program, record: Record, *, is_strict: bool = False) -> list[Violation]:

@@ -324,9 +324,7 @@ class _Maker:
 
     def step(self, client: int, depth: int) -> Step:
         wanted = ["sleep", "sleep", "sleep"]
-        wanted += [
-            name for name in ("progress", "log", "ask", "ask", "shield", "leak", "var") if name in self.features
-        ]
+        wanted += [name for name in ("progress", "log", "ask", "ask", "shield", "var") if name in self.features]
         wanted += ["try", "together"] if depth == 0 else []
         kind: Any = self.random.choice(wanted)
         match kind:
@@ -347,8 +345,6 @@ class _Maker:
                 return Step("try", body=self.steps(client, depth + 1), cleanup=tuple(cleanup))
             case "together":
                 return Step("together", body=self.steps(client, depth + 1))
-            case "leak":
-                return Step("leak", self.seconds())
             case "var":
                 return Step("var")
             case _:
@@ -380,6 +376,8 @@ class _Maker:
         script = self.steps(client)
         if self.chance(0.15):
             script = (*script, Step(self.random.choice(("tool-error", "error", "bug"))))
+        if "leak" in self.features and self.chance(0.3):  # last, so that a handler is not cancelled by its own
+            script = (*script, Step("leak", self.seconds()))
         progress: Literal["none", "fast", "slow"] = "none"
         if "progress" in self.features:
             progress = self.random.choice(

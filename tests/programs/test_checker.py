@@ -44,7 +44,9 @@ QUESTION: Final[dict[str, Any]] = {"id": 7, "method": "elicitation/create", "par
 OPENED: Final = [on("opening"), on("opened")]
 
 
-def began(left: float = math.inf, *, silence: bool = False, scopes: Sequence[str] = ("scope",), told: int | None = None) -> list[Event]:
+def began(
+    left: float = math.inf, *, silence: bool = False, scopes: Sequence[str] = ("scope",), told: int | None = None
+) -> list[Event]:
     meta = {"progressToken": "p"} if told is None else {"progressToken": "p", "trio-mcp/timeoutMs": told}
     return [
         on("call-began", T, left=left, scopes=scopes, silence=silence),
@@ -106,7 +108,9 @@ def record(events: Sequence[Event], *, is_exact: bool = True) -> Record:
         shown.append(event)
         if event.kind in {"client-in", "client-out"}:
             data = json.dumps(event.data["message"])
-            shown.append(attrs.evolve(event, kind="on-frame", token="", data={"way": event.kind[7:], "data": data}))
+            shown.append(
+                attrs.evolve(event, kind="on-frame", token="", data={"way": event.kind[7:], "data": data})
+            )
     return Record(lambda: 0.0, is_exact=is_exact, events=shown)
 
 
@@ -219,6 +223,7 @@ BAD: Final[list[tuple[str, Program, list[Event]]]] = [
     ("errors-have-a-reason", program(SIMPLE), [*OPENED, *began(), ended(1, "KeyError"), *died(1), *left()]),
     ("leaks-cost-themselves", program(SIMPLE), [*OPENED, *began(), on("call-ended", T, how="RuntimeError", text="Cancel scope stack corrupted"), *left()]),
     ("parked-handlers-have-the-deadline", program(ASKS, revision=MODERN), [*OPENED, *began(1.0, told=1000), *given_up()[:2], *died(2), *left()]),
+    ("nothing-begins-after-its-deadline", program(SIMPLE), [*OPENED, *began(1.0, told=1000)[:3], *given_up()[:2], on("handler-began", T, t=1.5, id=2, left=-0.5, whose="nobody's"), *answered(1.5)[:2], *left()]),
     ("handler-dies-with-its-retry", program(ASKS, revision=MODERN), [*OPENED, *began(), frame("server-in", **request(3)), frame("server-in", 1, **goodbye(3)), *died(1.5), *left()]),
 ]  # fmt: skip
 
