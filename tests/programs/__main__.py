@@ -32,7 +32,7 @@ def on_alarm(number: int, frame: FrameType | None) -> None:
     raise HungError
 
 
-def judge(program: Program) -> tuple[list[Violation], Record]:
+def judge(program: Program, *, is_strict: bool = False) -> tuple[list[Violation], Record]:
     """Play a program and check what happened."""
     signal.signal(signal.SIGALRM, on_alarm)
     signal.alarm(PATIENCE)
@@ -44,12 +44,12 @@ def judge(program: Program) -> tuple[list[Violation], Record]:
         return [Violation("it-crashes", 0, repr(error))], Record(time.monotonic)
     finally:
         signal.alarm(0)
-    return check(program, record), record
+    return check(program, record, is_strict=is_strict), record
 
 
-def fails_by(rule: str, program: Program) -> bool:
+def fails_by(rule: str, program: Program, *, is_strict: bool = True) -> bool:
     """Say whether a program breaks a rule."""
-    return any(violation.rule == rule for violation in judge(program)[0])
+    return any(violation.rule == rule for violation in judge(program, is_strict=is_strict)[0])
 
 
 def merge(programs: Sequence[Program]) -> Program:
@@ -87,17 +87,22 @@ def group(programs: Iterable[Program], size: int) -> Iterator[list[Program]]:
 
 
 def run(
-    seeds: Iterable[int], transport: Transport, without: Collection[str], together: int = 8
+    seeds: Iterable[int],
+    transport: Transport,
+    without: Collection[str] = (),
+    together: int = 8,
+    *,
+    is_strict: bool = False,
 ) -> Iterator[tuple[Program, list[Violation], Record]]:
     """Play programs, and yield what is wrong with each."""
     programs = programs_of(seeds, transport, without)
     if transport == "memory":
         for program in programs:
-            yield program, *judge(program)
+            yield program, *judge(program, is_strict=is_strict)
         return
     for batch in group(programs, together * 4):
         for program, record in zip(batch, play_real(batch, together), strict=True):
-            yield program, check(program, record), record
+            yield program, check(program, record, is_strict=is_strict), record
 
 
 def main() -> int:
@@ -107,6 +112,7 @@ def main() -> int:
     parser.add_argument("--transport", default="memory", choices=[*TRANSPORTS, "http", "all"])
     parser.add_argument("--without", default="", help=f"what to leave out: {', '.join(FEATURES)}")
     parser.add_argument("--shrink", type=int, default=1, help="how many failures of each rule to make small")
+    parser.add_argument("--strict", action="store_true", help="judge what the documentation leaves open as well")
     parser.add_argument("--show", action="store_true", help="show the whole record")
     parser.add_argument(
         "--together", type=int, default=8, help="how many programs at a time, where the clock is real"
@@ -129,7 +135,9 @@ def main() -> int:
             if transport == "memory"
             else [seed for seed in seeds if seed % every == TRANSPORTS.index(transport) % every]
         )
-        for program, violations, record in run(mine, transport, without, arguments.together):
+        for program, violations, record in run(
+            mine, transport, without, arguments.together, is_strict=arguments.strict
+        ):
             count += sum(len(client.phases) for client in program.clients[:1])
             events += len(record.events)
             if arguments.show:
@@ -150,7 +158,7 @@ def main() -> int:
                     partial(fails_by, rule),
                     400 if transport == "memory" else 40,
                 )
-                again, record_again = judge(small)
+                again, record_again = judge(small, is_strict=True)
                 again = [each for each in again if each.rule == rule]
                 if not again:  # not every time
                     small, again, record_again = program, violations, record
