@@ -63,7 +63,8 @@ class Limits:
         max_notifications: Notifications received and not yet handled: of the progress of each call that wants it,
             and of all others together.
         slow_consumer_timeout: How long a full line of notifications holds up reading before the oldest of what
-            can be merged or dropped goes; and how long a stuck sink holds up reading a server's standard error
+            can be merged or dropped goes; how long a lost connection's calls may go on handling progress that has
+            come; and how long a stuck sink holds up reading a server's standard error
             before lines are dropped.
         connect_timeout: From opening the transport until both sides have agreed on a revision.
         discover_timeout: How long a server may be silent about ``server/discover`` before it counts as one of
