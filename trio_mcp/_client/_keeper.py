@@ -97,6 +97,7 @@ class ConnectionKeeper:
         self._leaving = False
         self._departure = trio.CancelScope()
         self._closed = trio.Event()
+        self._between_requests: set[trio.CancelScope] = set()
 
     @property
     def limits(self) -> Limits:
@@ -124,16 +125,42 @@ class ConnectionKeeper:
         """
         failures = self._renewal_failures
         while True:
-            if self._leaving:
-                raise trio.ClosedResourceError("this client was closed")
-            if self._failure is not None:
-                raise self._failure.renewed()
+            if self.is_over:
+                raise self._why_over()
             if self._agreed is not None and self._agreed.end is None:
                 return self._agreed
             if self._renewal_failure is not None and self._renewal_failures > failures:
                 raise _renewed(self._renewal_failure)
             self._wanted.set()
             await self._changed.park()
+
+    def _why_over(self) -> Exception:
+        if self._leaving or self._failure is None:
+            return trio.ClosedResourceError("this client was closed")
+        return self._failure.renewed()
+
+    @contextmanager
+    def while_kept(self) -> Generator[None]:
+        """Do what a call does between two requests, such as asking the user, while there are connections.
+
+        Raises:
+            ConnectionLost: There will be none any more. What the block did was cancelled.
+            trio.ClosedResourceError: The client was closed, likewise.
+        """
+        if self.is_over:
+            raise self._why_over()
+        with trio.CancelScope() as scope:
+            self._between_requests.add(scope)
+            try:
+                yield
+            finally:
+                self._between_requests.discard(scope)
+        if scope.cancelled_caught:
+            raise self._why_over()
+
+    def _end_what_is_between_requests(self) -> None:
+        for scope in tuple(self._between_requests):
+            scope.cancel(reason="there will be no connection any more")
 
     async def ask(self, make: Callable[[Connection], Awaitable[_T]]) -> _T:
         """Make a request, and once again if the server has refused it unseen because of the connection.
@@ -207,6 +234,7 @@ class ConnectionKeeper:
         """Say goodbye and release everything. Bounded; cancelled, it happens all the same."""
         self._leaving = True
         self._departure.cancel(reason="the client was closed")
+        self._end_what_is_between_requests()
         self._changed.unpark_all()
         await self._closed.wait()
 
@@ -251,6 +279,7 @@ class ConnectionKeeper:
         """There will be no connection any more."""
         if self._failure is None:
             self._failure = why
+        self._end_what_is_between_requests()
         self._changed.unpark_all()
 
     @contextmanager

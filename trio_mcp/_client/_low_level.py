@@ -206,6 +206,8 @@ class LowLevelClient:
 
         Raises:
             RemoteProtocolError: The server asks what it may not.
+            ConnectionLost: The connection is gone for good; handlers that still ran were cancelled.
+            trio.ClosedResourceError: The client was closed; likewise.
             Others: Whatever a handler raises.
 
         Spec: 2026-07-28, basic/patterns/mrtr, "InputRequests".
@@ -296,7 +298,8 @@ class LowLevelClient:
         finish = self._settings.result_types.get(answered.result_type)
         if finish is None:
             return answered  # noqa: ASYNC910 - the callers have waited for it
-        result = dict(await finish(self, method, answered.params, answered.result))
+        with self._keeper.while_kept():
+            result = dict(await finish(self, method, answered.params, answered.result))
         if result.get("resultType", "complete") != "complete":
             raise RemoteProtocolError(f"{method}: an extension made no complete result of {answered.result_type}")
         return attrs.evolve(answered, result=result)

@@ -99,7 +99,9 @@ class Rounds:
         """Ask until there is a result.
 
         Cancelled while the server works, the request of that round is given up on the wire; cancelled while the
-        user's handlers work, they are cancelled and the wire hears nothing, for nothing is in flight.
+        user's handlers work, they are cancelled and the wire hears nothing, for nothing is in flight. They are
+        cancelled as well when the client is left, or the connection lost and not restored. While it is being
+        restored they go on, and what they answer is brought to the next server.
 
         Args:
             method: The method.
@@ -182,10 +184,13 @@ class Rounds:
     async def answer(self, method: str, asked: object, revision: Revision) -> dict[str, Any]:
         """Let the user's handlers answer what the server asks, all of it at once.
 
-        Nobody is asked anything unless everything may be asked. When one handler fails, the others are cancelled.
+        Nobody is asked anything unless everything may be asked. When one handler fails, the others are cancelled;
+        and all of them when there will be no connection any more.
 
         Raises:
             RemoteProtocolError: The server asks what it may not.
+            ConnectionLost: The connection is gone and will not be restored.
+            trio.ClosedResourceError: The client was closed.
             Others: Whatever a handler raises, as itself if it is the only one.
         """
         questions = self._prepare(method, asked, revision)
@@ -194,9 +199,10 @@ class Rounds:
         async def answer_one(key: str, question: Question) -> None:
             answers[key] = await question()
 
-        async with open_hidden_nursery() as nursery:
-            for key, question in questions.items():
-                nursery.start_soon(answer_one, key, question, name=f"answering {key!r} for {method}")
+        with self._keeper.while_kept():
+            async with open_hidden_nursery() as nursery:
+                for key, question in questions.items():
+                    nursery.start_soon(answer_one, key, question, name=f"answering {key!r} for {method}")
         await trio.lowlevel.checkpoint()  # there may have been nothing to answer
         return answers
 

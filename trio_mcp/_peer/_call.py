@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import final
 
 import attrs
+import trio
 
 from .._core._outbound import OutboundRequest
 from .._parking_lot import LightParkingLot
@@ -24,7 +26,8 @@ class Call:
 
     Progress callbacks run here, in the caller's task: what they raise comes out of the call, its deadline covers
     them, and when the call is over none of them is left. Progress comes here when it is read, before the answer
-    behind it, so that a callback holds up its own call and no other.
+    behind it, so that a callback holds up its own call and no other. When the connection ends it may run until
+    `end_callbacks` says.
 
     Attributes:
         request: What is waited for.
@@ -41,6 +44,9 @@ class Call:
     on_room: Callable[[Call], object] | None = None
     _progress: deque[Progress] | None = None
     _is_handling: bool = False
+    _callback: trio.CancelScope | None = None
+    _callbacks_end: float = math.inf
+    _why_cut: Exception | None = None
     _wake: LightParkingLot = attrs.field(factory=LightParkingLot)
 
     @property
@@ -82,7 +88,13 @@ class Call:
         self._is_handling = True
         outcome = self.on_progress(progress)
         if isinstance(outcome, Awaitable):
-            await outcome
+            with trio.CancelScope(deadline=self._callbacks_end) as scope:
+                self._callback = scope
+                await outcome
+            self._callback = None
+            if scope.cancelled_caught:
+                self.request.error = self._why_cut
+                self.forget_progress()
         self._is_handling = False
 
     def hand_over(self, progress: Progress) -> None:
@@ -96,6 +108,12 @@ class Call:
         """The progress that has waited longest makes room."""
         assert self._progress
         self._progress.popleft()
+
+    def end_callbacks(self, deadline: float, why: Exception) -> None:
+        """What of its callbacks has not ended by the deadline is cancelled or never begun; the call fails then."""
+        self._callbacks_end, self._why_cut = deadline, why
+        if self._callback is not None:
+            self._callback.deadline = deadline
 
     def forget_progress(self) -> None:
         """No progress will be handled any more."""

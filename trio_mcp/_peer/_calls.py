@@ -285,9 +285,14 @@ class Calls:
         return call if call is not None and call.wants_progress and not call.request.is_settled else None
 
     def fail_all(self, make_error: Callable[[], Exception]) -> None:
-        """No answer will come any more: everything waiting fails, and so does everything that is asked now."""
+        """No answer will come any more: everything waiting fails, and so does everything that is asked now.
+
+        What was received before may still be handled, for as long as a slow handler is waited for.
+        """
         self._refusal = make_error
+        callbacks_end = trio.current_time() + self._limits.slow_consumer_timeout
         for call in tuple(self._calls.values()):
+            call.end_callbacks(callbacks_end, make_error())
             if call.request.is_settled:
                 continue
             if call.request.state is OutboundState.QUEUED and call.entry is not None:
@@ -299,13 +304,15 @@ class Calls:
 
     def leave(self, make_error: Callable[[], Exception]) -> None:
         """We close: say goodbye for everything that is written and not answered, and fail everything."""
-        self._refusal = make_error
-        for call in tuple(self._calls.values()):
+        was_lost, self._refusal = self._refusal is not None, make_error
+        # If it was lost before, all are settled, and their callbacks have been told how long they may take.
+        for call in () if was_lost else tuple(self._calls.values()):
             if not call.request.is_settled:
                 self._give_up(call, "the connection is being closed")
                 call.request.error = make_error()
             elif call.is_behind:
                 call.request.error = make_error()  # answered, but not everything before the answer was handled
+            call.end_callbacks(-math.inf, make_error())
             call.forget_progress()
             call.wake()
         self._calls.clear()
