@@ -19,7 +19,7 @@ import trio
 import trio.testing
 from lines import LEGACY_LINES, LINES, open_line
 
-from trio_mcp import Client, Context, Depends, Limits, RequestError, Server, open_client
+from trio_mcp import Client, Context, Depends, Limits, RequestError, Server, open_client, types
 
 tenant: Final = ContextVar("tenant", default="nobody")
 
@@ -287,6 +287,13 @@ class Careless:
                 nursery = await stack.enter_async_context(trio.open_nursery())
                 nursery.start_soon(child)
 
+        self.leave = leave
+
+        @server.tool
+        async def log(text: str, ctx: Context[Any]) -> str:
+            await ctx.info(text)
+            return "logged"
+
         @server.tool
         async def leave_open(what: str) -> str:
             await leave(what)
@@ -419,6 +426,91 @@ async def test_a_cancellation_that_outlives_its_scope_costs_one_request(
                 await line.client.call_tool("fail")
             assert await call_text(line.client, "visit") == "hello"
     assert "a scope that was left before" in caplog.text
+
+
+@LINES
+@pytest.mark.parametrize("what", WHAT)
+async def test_a_scope_that_is_left_open_after_waiting_for_a_place_costs_its_request_alone(
+    what: str, binding: str, revision: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Such a request has a task of its own, whose end must not take the connection down."""
+    careless = Careless(Limits(max_inbound_requests=1))
+    outcomes: list[str] = []
+    async with open_line(careless.server, binding, revision) as line, trio.open_nursery() as nursery:
+
+        async def call(tool: str, **arguments: object) -> None:
+            try:
+                outcomes.append(await call_text(line.client, tool, **arguments))
+            except RequestError as error:
+                outcomes.append(error.message)
+
+        nursery.start_soon(call, "stay")
+        await trio.testing.wait_all_tasks_blocked()
+        for tool in ("leave_open", "wait_and_leave_open"):
+            nursery.start_soon(partial(call, tool, what=what))
+        await trio.testing.wait_all_tasks_blocked()
+        careless.go.set()
+        await trio.testing.wait_all_tasks_blocked()
+        for kept in careless.scopes:
+            kept.cancel()
+        assert await call_text(line.client, "visit") == "hello"
+    assert sorted(outcomes) == ["internal error", "internal error", "stayed"]
+
+
+@LINES
+@pytest.mark.parametrize("what", WHAT)
+async def test_what_a_handler_of_notifications_leaves_open_costs_that_notification_alone(
+    what: str,
+    binding: str,
+    revision: str,
+    caplog: pytest.LogCaptureFixture,
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """At the server and at the client; each handles all of them in one task."""
+    careless = Careless()
+    at_server: list[str] = []
+    at_client: list[object] = []
+
+    @careless.server.notification_handler("x/tell")
+    async def tell(params: Any, ctx: Any) -> None:
+        at_server.append(params["name"])
+        await careless.leave(what)
+
+    async def on_log(message: types.LoggingMessageNotificationParams) -> None:
+        at_client.append(message.data)
+        await careless.leave(what)
+
+    async with open_line(careless.server, binding, revision, on_log=on_log) as line:
+        await line.client.set_log_level("info")
+        for name in ("one", "two", "three"):
+            await line.client.notify("x/tell", {"name": name})
+            assert await call_text(line.client, "log", text=name) == "logged"
+            await trio.testing.wait_all_tasks_blocked()
+            for scope in careless.scopes:
+                scope.cancel()
+        assert await call_text(line.client, "visit") == "hello"
+    assert at_client == at_server == ["one", "two", "three"]
+    assert "stack corrupted" in caplog.text
+
+
+@LINES
+@pytest.mark.parametrize("what", WHAT)
+async def test_what_a_background_task_leaves_open_costs_that_task_alone(
+    what: str, binding: str, revision: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """It is nobody's but its own."""
+    careless = Careless()
+
+    @careless.server.tool
+    async def begin(ctx: Context[Any]) -> None:
+        ctx.start_soon(careless.leave, what)
+        await trio.lowlevel.checkpoint()
+
+    async with open_line(careless.server, binding, revision) as line:
+        for _ in range(2):
+            await line.client.call_tool("begin")
+            await trio.testing.wait_all_tasks_blocked()
+        assert await call_text(line.client, "visit") == "hello"
 
 
 # What a handler raises that is no exception of the usual kind.

@@ -272,12 +272,20 @@ async def test_a_client_that_goes_cancels_what_it_asked_for(how: str, host: str)
             await until(lambda: log == ["nap began", "nap ended"])
 
 
-async def test_requests_of_one_connection_share_no_context() -> None:
-    """Two users may come over one connection of a proxy; what is set while one is served is not the other's."""
+@pytest.mark.parametrize("sent_ahead", [False, True])
+async def test_requests_of_one_connection_share_no_context(*, sent_ahead: bool) -> None:
+    """Two users may come over one connection of a proxy; what is set while one is served is not the other's.
+
+    A request that has come already is started by the one before it, and is not its child.
+    """
     with trio.fail_after(20):
         async with serving(make_server()) as served, served.wire() as wire:
-            for name in ("alice", "bob"):
-                await wire.stream.send_all(wire.request(call_tool("enter", who_is_it=name)))
+            requests = [wire.request(call_tool("enter", who_is_it=name)) for name in ("alice", "bob", "cid")]
+            if sent_ahead:
+                await wire.stream.send_all(b"".join(requests))
+            for request in requests:
+                if not sent_ahead:
+                    await wire.stream.send_all(request)
                 assert text_of((await wire.answer())[1]) == "nobody"
 
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import abc
 import logging
-from collections.abc import Callable
-from typing import Final, TypeAlias, final
+from collections.abc import Awaitable, Callable
+from contextvars import copy_context
+from typing import Final, TypeAlias, TypeVarTuple, final
 
 import trio
 
@@ -20,6 +21,8 @@ from ._wires import Wire
 __all__ = ["Connection", "Connections", "OpenConnection"]
 
 _log: Final = logging.getLogger("trio_mcp.http")
+
+_Args = TypeVarTuple("_Args")
 
 
 class Connection(abc.ABC):
@@ -39,6 +42,15 @@ class Connection(abc.ABC):
         self.is_draining: bool = False
         self._places = places
         self._reading = trio.CancelScope()
+        self._variables = copy_context()
+
+    @final
+    def start(self, async_fn: Callable[[*_Args], Awaitable[object]], *args: *_Args) -> None:
+        """Serve a request in a task of its own.
+
+        It may be the end of the request before it that starts it. It has the context variables of the connection.
+        """
+        self._variables.run(lambda: self._nursery.start_soon(async_fn, *args, name="an HTTP request"))
 
     @final
     async def serve(self) -> None:

@@ -163,7 +163,7 @@ class _HypercornConnection(Connection):
         """Start what answers a request, and return what takes the rest of it. Hypercorn calls both."""
         del app, config
         call = AsgiCall(scope, send, self._settings)
-        self._nursery.start_soon(self._serve, call, send, name="an HTTP request")
+        self.start(self._serve, call, send)
 
         async def take(message: Any) -> None:  # noqa: ASYNC124 - Hypercorn awaits it
             call.take(message)

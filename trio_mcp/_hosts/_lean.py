@@ -112,10 +112,10 @@ class LeanConnection(Connection):
                 buffer += call.feed(piece)  # what is behind the last chunk comes back
         except HttpRefused as refused:
             self._is_irregular = True
-            self._nursery.start_soon(self._refuse, refused)
+            self.start(self._refuse, refused)
         else:
             self.work()
-            self._nursery.start_soon(self._serve, call, name="an HTTP request")
+            self.start(self._serve, call)
 
     def _next_head(self) -> RequestHead | None:
         buffer, limit = self._buffer, self._settings.max_head_bytes
