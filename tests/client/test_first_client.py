@@ -679,3 +679,33 @@ async def test_a_page_that_fails_can_be_asked_for_again() -> None:
     with pytest.raises(RequestError):
         await anext(pages)
     assert [item async for item in pages] == [2]
+
+
+async def test_a_slow_server_of_both_eras_is_spoken_to_in_the_modern(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Its answer to the first question comes before that to `initialize`, and late as it is, it counts."""
+    waiting: list[dict[str, Any]] = []
+
+    def collect(message: dict[str, Any]) -> object:
+        if "id" in message:
+            waiting.append(message)
+        return None
+
+    async def wake_up() -> None:
+        await trio.sleep(8)
+        assert [message["method"] for message in waiting] == ["server/discover", "initialize"]
+        capable: dict[str, Any] = {"capabilities": {"tools": {}}}
+        channel.say(
+            answer(waiting[0], {"supportedVersions": [MODERN, LEGACY], **capable}),
+            answer(
+                waiting[1], {"protocolVersion": LEGACY, "serverInfo": {"name": "s", "version": "1"}, **capable}
+            ),
+        )
+
+    channel = ScriptedChannel(collect)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(wake_up)
+        async with open_client(channel) as client:
+            assert client.revision == MODERN
+            assert trio.current_time() == 8

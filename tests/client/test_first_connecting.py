@@ -151,6 +151,29 @@ async def test_half_an_end_is_an_end(code: str, problem: str) -> None:
             pass
 
 
+async def test_the_exit_of_a_server_is_seen_while_a_silent_descendant_holds_its_pipe() -> None:
+    """Promise 7: no end of output comes, and those who wait learn all the same how the process has ended."""
+    code = """
+import json, subprocess, sys
+subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])
+for line in sys.stdin:
+    request = json.loads(line)
+    if request['method'] == 'ping': sys.exit(3)
+    if 'id' not in request: continue
+    result = {'protocolVersion': '2025-11-25', 'capabilities': {}, 'serverInfo': {'name': 'x', 'version': ''}}
+    print(json.dumps({'jsonrpc': '2.0', 'id': request['id'], 'result': result}), flush=True)
+"""
+    parameters = StdioServerParameters(sys.executable, ["-c", code], restart=None)
+    limits = Limits(terminate_timeout=0.5)
+    with trio.fail_after(ENOUGH):
+        async with open_client(parameters, limits=limits, revision="2025-11-25") as client:
+            with pytest.raises(ConnectionLost, match="exited with status 3") as caught:
+                await client.ping()
+            assert caught.value.exit_status == 3
+            with pytest.raises(ConnectionLost, match="exited with status 3"):
+                await client.ping()
+
+
 async def test_a_descendant_that_goes_on_talking_is_heard() -> None:
     """What the process has written is read to its end, also when somebody else writes it later."""
     child = (

@@ -18,6 +18,7 @@ from trio_mcp import ConnectionLost, LocalProtocolError, RemoteProtocolError
 from trio_mcp._core._http_heads import ReadFields
 from trio_mcp._http._client import HttpClient, open_http_client, send_following
 from trio_mcp._http._connection import HttpConnection
+from trio_mcp._http._pool import OriginPool
 from trio_mcp._http._request import HttpRequest
 from trio_mcp._http._settings import HttpSettings
 from trio_mcp._http._target import HttpTarget, parse_target
@@ -562,6 +563,46 @@ async def test_requests_beyond_the_limit_wait_in_line() -> None:
             assert response.status == 200
         go.set()
     assert order == [b"first", b"urgent", b"second", b"third"]
+
+
+@pytest.mark.parametrize("how", ["refused", "cancelled"])
+async def test_a_place_in_the_pool_comes_back_when_there_is_no_connection(
+    how: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Promise 10: or a server that is down for a while would never be asked again."""
+    attempts = 0
+
+    async def connect() -> HttpConnection:
+        nonlocal attempts
+        attempts += 1
+        if how == "cancelled":
+            await trio.sleep_forever()
+        await trio.lowlevel.checkpoint()
+        raise ConnectionLost("nobody there")
+
+    pool = OriginPool(connect, HttpSettings(max_connections=2), lambda: None)
+    failed = 0
+
+    async def ask() -> None:
+        nonlocal failed
+        with trio.move_on_after(10):
+            try:
+                await pool.send(post(parse_target("http://localhost/mcp")), urgent=False)
+            except ConnectionLost:
+                failed += 1
+
+    for _ in range(3):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ask)
+            nursery.start_soon(ask)
+    with trio.fail_after(100):
+        async with trio.open_nursery() as nursery:
+            for _ in range(6):
+                nursery.start_soon(ask)
+    assert attempts == (12 if how == "refused" else 8), "the last four have waited for as long as they would"
+    assert failed == (12 if how == "refused" else 0)
+    statistics = pool.statistics()
+    assert (statistics.idle, statistics.in_use, statistics.waiting) == (0, 0, 0)
 
 
 async def test_hundreds_of_cancelled_requests_wedge_nothing() -> None:

@@ -337,3 +337,98 @@ async def test_nothing_is_asked_before_the_end_of_the_handshake(
     async with open_client(server.parameters(), revision=server.revision) as client:
         await client.request("x/echo")
         assert trio.current_time() == 1
+
+
+# Only an answer decides.
+
+
+class BothEras:
+    """A server of both eras, whose answers to the first questions get lost."""
+
+    def __init__(self, *fates: int | str) -> None:
+        self.modern = HttpServer("2026-07-28")
+        self.legacy = HttpServer("2025-11-25")
+        self._fates = list(fates)
+        self.discoveries = 0
+
+    def parameters(self) -> HttpServerParameters:
+        return HttpServerParameters(URL, app=self)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        headers = dict(scope.get("headers", ()))
+        if headers.get(b"mcp-method") == b"server/discover":
+            self.discoveries += 1
+            fate = self._fates.pop(0) if self._fates else None
+            if fate == "silence":
+                await trio.sleep(20)
+            elif fate == "reset":
+                raise ConnectionResetError
+            elif fate is not None:
+                await send({"type": "http.response.start", "status": fate, "headers": []})
+                await send({"type": "http.response.body", "body": b"not now"})
+                return
+        is_modern = headers.get(b"mcp-protocol-version") == b"2026-07-28"
+        await (self.modern if is_modern else self.legacy).script(scope, receive, send)
+
+
+@pytest.mark.parametrize("fate", [408, 425, 429, 500, 502, 503, "reset"])
+async def test_one_failure_of_the_first_question_decides_nothing(
+    fate: int | str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """basic/versioning: an answer identifies the era. A server that is busy, or a reset, is none."""
+    server = BothEras(fate)
+    async with open_client(server.parameters()) as client:
+        assert client.revision == "2026-07-28"
+        await client.request("x/echo")
+    assert not server.legacy.asked("initialize")
+
+
+@pytest.mark.parametrize("fate", [401, 429, 503, "reset", "silence"])
+async def test_a_server_that_was_taken_for_an_old_one_is_asked_again(
+    fate: int | str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """What it can do in the legacy era is at hand at once; what it says later still counts, and no call fails."""
+    server = BothEras(fate, fate)
+    async with open_client(server.parameters()) as client:
+        assert client.revision == "2025-11-25"
+        with trio.fail_after(60):
+            while client.revision != "2026-07-28":
+                await client.request("x/echo")
+                await trio.sleep(0.5)
+        await client.request("x/echo")
+    assert len(server.legacy.asked("initialize")) == 1
+    assert not server.legacy.sessions, "its session was ended"
+
+
+@pytest.mark.parametrize("fate", [500, 401])
+async def test_a_server_that_never_answers_the_first_question_is_left_in_peace(
+    fate: int, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Old servers that fall over it: a few attempts, and no more until there is another agreement."""
+    server = BothEras(*[fate] * 1000)
+    async with open_client(server.parameters()) as client:
+        for _ in range(10):
+            await trio.sleep(60)
+            await client.request("x/echo")
+        assert client.revision == "2025-11-25"
+        assert server.discoveries <= 8
+        before = server.discoveries
+        server._fates.clear()
+        server.legacy.forget_sessions()
+        await client.request("x/echo")
+        assert client.revision == "2026-07-28", "the next agreement asks anew"
+        assert server.discoveries == before + 1
+
+
+@pytest.mark.parametrize("insists", [{"era": "modern"}, {"revision": "2026-07-28"}])
+@pytest.mark.parametrize("status", [401, 403, 429, 503])
+async def test_a_refusal_of_whoever_asks_is_said_as_it_is(
+    status: int, insists: dict[str, Any], autojump_clock: trio.testing.MockClock
+) -> None:
+    """It tells nothing of the revisions that the server speaks."""
+    server = HttpServer("2026-07-28")
+    server.down = (status, b"not you")
+    with pytest.raises(HttpStatusError, match="not you") as caught:
+        async with open_client(server.parameters(), **insists):
+            raise AssertionError
+    assert caught.value.status == status

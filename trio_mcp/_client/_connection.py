@@ -85,6 +85,7 @@ class Connection:
         capabilities: What the server says it can do, if it was asked.
         instructions: How a model should use the server.
         is_assumed: Whether it was made without asking the server, which has not confirmed it yet.
+        is_certain: Whether an answer has decided the era. Without, it is asked for again.
         subscriptions: Who listens to what on it.
         resource_subscriptions: Which resources it is subscribed to, in the legacy era.
     """
@@ -109,6 +110,7 @@ class Connection:
         self.capabilities: Final = capabilities
         self.instructions: Final = instructions
         self.is_assumed = is_assumed
+        self.is_certain = True
         self._meta = dict(meta or {})
         self._void: ConnectionLost | None = None
         self._scopes: set[trio.CancelScope] = set()

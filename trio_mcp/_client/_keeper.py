@@ -31,7 +31,7 @@ from ._callbacks import CallbackAttendance
 from ._connection import ClientIdentity, Connection
 from ._connectors import Connector
 from ._dispatch import ServerMessages
-from ._negotiation import negotiate
+from ._negotiation import negotiate, settle_era
 from ._renewal import RENEWAL
 from ._subscriptions import Callbacks, Forget
 
@@ -373,6 +373,8 @@ class ConnectionKeeper:
             self._agreements += 1
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(partial(attendance.attend, connection, is_renewal=is_renewal))
+                if not connection.is_certain:
+                    nursery.start_soon(settle_era, connection, self._identity, self._limits)
                 await connection.wait_over()
                 nursery.cancel_scope.cancel(reason="the connection has ended")
             if connection.peer.end is not None or connection.end is None:
@@ -408,7 +410,8 @@ class ConnectionKeeper:
             failure: McpError = ConnectionLost(f"no agreement within {timeout:g} s (connect_timeout)")
             with trio.move_on_after(timeout):  # noqa: ASYNC912 - agreeing waits for the server
                 try:
-                    return await self._agree(peer, messages, probe=void.revision.is_modern)
+                    probe = void.revision.is_modern or not void.is_certain
+                    return await self._agree(peer, messages, probe=probe)
                 except McpError as error:
                     failure = error
             self._renewal_failure = failure

@@ -1,7 +1,8 @@
 """How a client finds the revision that it and a server both speak. Decisions only: no I/O, no Trio, no clock.
 
 A client that does not know the server asks ``server/discover`` first. An answer that only a modern server gives
-settles the era; anything else, silence included, means a legacy server, which wants `initialize`.
+settles the era; any other answer means a legacy server, which wants `initialize`. Silence is no answer, nor is a
+refusal of whoever asks, or of any work just now: what a legacy server wants is tried; the question stays open.
 
 Spec: 2026-07-28, basic/versioning; basic/transports/stdio, "Backward Compatibility".
 """
@@ -9,13 +10,22 @@ Spec: 2026-07-28, basic/versioning; basic/transports/stdio, "Backward Compatibil
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from .._codec._json import is_array, is_object
-from .._errors import MODERN_ERRORS, UNSUPPORTED_PROTOCOL_VERSION, RemoteProtocolError, RequestError
+from .._errors import (
+    MODERN_ERRORS,
+    SERVER_BUSY,
+    UNSUPPORTED_PROTOCOL_VERSION,
+    RemoteProtocolError,
+    RequestError,
+)
 from .._revisions import Revision
 
-__all__ = ["choose_revision", "common_revision", "judge_discovery", "judge_initialize"]
+__all__ = ["choose_revision", "common_revision", "is_no_answer", "judge_discovery", "judge_initialize"]
+
+_NO_ANSWERS: Final = frozenset({401, 403, 407, 408, 425, 429})
+"""HTTP statuses below 500 that speak of whoever asks, or of the moment, and not of what was asked."""
 
 
 def common_revision(offered: Iterable[object], ours: Sequence[Revision]) -> Revision | None:
@@ -38,6 +48,18 @@ def choose_revision(offered: Iterable[object], ours: Sequence[Revision]) -> Revi
             f"this client {', '.join(ours)}"
         )
     return common
+
+
+def is_no_answer(error: RequestError) -> bool:
+    """Whether an error says nothing of the era, because the question was not looked at.
+
+    Args:
+        error: What came of ``server/discover``.
+    """
+    if error.code in MODERN_ERRORS:
+        return False
+    status = error.status
+    return error.code == SERVER_BUSY or (status is not None and (status in _NO_ANSWERS or status >= 500))
 
 
 def judge_discovery(
