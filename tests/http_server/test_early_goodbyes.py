@@ -42,6 +42,25 @@ def test_the_newest_are_kept() -> None:
     assert not goodbyes.is_given_up(2, 0)
 
 
+def test_neither_table_grows_with_what_a_client_sends() -> None:
+    """Goodbyes to nothing, requests that follow their goodbyes or come before them: so many are kept, and no more."""
+    goodbyes = EarlyGoodbyes()
+    for id in range(0, 10 * MAX_IDS, 3):
+        goodbyes.say(id, id)
+        goodbyes.is_given_up(id + 1, id)
+        goodbyes.say(id + 1, id)
+        goodbyes.say(id + 2, id)
+        goodbyes.is_given_up(id + 2, id)
+        assert len(goodbyes._early) <= MAX_IDS
+        assert len(goodbyes._seen) <= MAX_IDS
+    assert len(goodbyes._seen) == MAX_IDS
+    goodbyes = EarlyGoodbyes()
+    for id in range(MAX_IDS):
+        goodbyes.say(id, 0)
+        assert goodbyes.is_given_up(id, 0)
+    assert not goodbyes._early, "what was found is not kept"
+
+
 def test_long_ids_are_not_kept() -> None:
     """What is kept has a bound in bytes."""
     goodbyes = EarlyGoodbyes()

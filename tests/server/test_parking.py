@@ -274,6 +274,54 @@ async def test_how_many_may_be_parked_is_limited_altogether_and_for_one_principa
         assert (await client.request("tools/call", call()))["resultType"] == "input_required"
 
 
+async def test_a_principal_gets_its_parked_places_back(autojump_clock: trio.testing.MockClock) -> None:
+    """max_parked_per_principal: what is answered, has expired or has ended with serving is not parked any more."""
+    asking, wire = Asking(Limits(max_parked_per_principal=2, parked_timeout=60)), ScriptedChannel()
+    meta: dict[str, Any] = {
+        "io.modelcontextprotocol/protocolVersion": MODERN,
+        "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}},
+    }
+    last_id = 0
+
+    async def ask(principal: str, params: dict[str, Any]) -> dict[str, Any]:
+        nonlocal last_id
+        last_id += 1
+        params = {**params, "_meta": meta}
+        wire.say_as(
+            Principal(principal), {"jsonrpc": "2.0", "id": last_id, "method": "tools/call", "params": params}
+        )
+        await trio.testing.wait_all_tasks_blocked()
+        answer: dict[str, Any] = wire.sent[-1]
+        assert answer["id"] == last_id
+        return answer
+
+    def is_refused(answer: dict[str, Any]) -> bool:
+        return "max_parked_per_principal" in json.dumps(answer)
+
+    async with trio.open_nursery() as nursery:
+        await nursery.start(asking.server.serve_channel, wire)
+        for again in range(3):
+            first = (await ask("alice", call()))["result"]
+            second = (await ask("alice", call()))["result"]
+            assert is_refused(await ask("alice", call()))
+            assert "requestState" in (bob := (await ask("bob", call()))["result"]), "others have their own"
+            assert text((await ask("alice", answering(first, accepted("Ada"))))["result"]) == "Hello, Ada"
+            first = (await ask("alice", call()))["result"]
+            assert "requestState" in first, f"given back by an answer, the {again + 1}. time"
+            assert is_refused(await ask("alice", call()))
+            for required in (first, second):
+                await ask("alice", answering(required, accepted("Ada")))
+            assert text((await ask("bob", answering(bob, accepted("Bo"))))["result"]) == "Hello, Bo"
+        for _ in range(2):
+            assert "requestState" in (await ask("alice", call()))["result"]
+        assert is_refused(await ask("alice", call()))
+        await trio.sleep(61)
+        for _ in range(2):
+            assert "requestState" in (await ask("alice", call()))["result"], "given back when they expire"
+        assert is_refused(await ask("alice", call()))
+        wire.hang_up()
+
+
 @pytest.mark.spec("basic/patterns/mrtr", "Server Requirements (Basic Workflow)", revisions="2026-07-28")
 async def test_it_expires_to_the_second(autojump_clock: trio.testing.MockClock) -> None:
     asking = Asking(Limits(parked_timeout=60))

@@ -1,0 +1,55 @@
+"""Goodbyes that lie in the outbox are known by the id of what they give up, and for no longer than they lie there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import trio
+import trio.testing
+from wires import ScriptedChannel, answer, modern_server
+
+from trio_mcp import Client, open_client
+
+
+async def hang(client: Client) -> None:
+    with trio.move_on_after(1):
+        await client.request("x/hang")
+
+
+def waiting_goodbyes(client: Client) -> int:
+    return len(client._keeper.agreed.peer._calls._goodbyes)
+
+
+async def test_goodbyes_that_were_written_are_forgotten(autojump_clock: trio.testing.MockClock) -> None:
+    """A connection on which calls are given up all day long does not grow."""
+    channel = ScriptedChannel(modern_server())
+    async with open_client(channel) as client:
+        for _ in range(3):
+            async with trio.open_nursery() as nursery:
+                for _ in range(20):
+                    nursery.start_soon(hang, client)
+            await trio.testing.wait_all_tasks_blocked()
+            assert waiting_goodbyes(client) == 0
+        cancelled = [m for m in channel.sent if m.get("method") == "notifications/cancelled"]
+        assert len(cancelled) == 60
+
+
+async def test_goodbyes_that_are_taken_back_are_forgotten(autojump_clock: trio.testing.MockClock) -> None:
+    """The answers come while nothing is read: there is nothing left to cancel, and nothing left of the goodbyes."""
+    channel = ScriptedChannel(modern_server())
+    async with open_client(channel) as client:
+        async with trio.open_nursery() as nursery:
+            for _ in range(20):
+                nursery.start_soon(hang, client)
+            await trio.testing.wait_all_tasks_blocked()
+            asked: list[dict[str, Any]] = [m for m in channel.sent if m.get("method") == "x/hang"]
+            assert len(asked) == 20
+            channel.stop_reading()
+            nursery.start_soon(client.notify, "x/stuck")
+        assert waiting_goodbyes(client) == 20
+        channel.say(*(answer(message, {}) for message in asked))
+        await trio.testing.wait_all_tasks_blocked()
+        assert waiting_goodbyes(client) == 0
+        channel.reading.set()
+        await trio.testing.wait_all_tasks_blocked()
+        assert not [m for m in channel.sent if m.get("method") == "notifications/cancelled"]
