@@ -117,7 +117,9 @@ async def test_a_legacy_client_that_does_not_know_it_is_told_what_is_missing(rev
     async with open_client(Notes().server, revision=revision) as client:
         assert text(await client.call_tool("write", {"text": "x"})) == "wrote x"
         for attempt in (client.request("notes/read", {"id": 1}), client.call_tool("force")):
-            with pytest.raises(RequestError, match=r"has not declared the extension com\.example/notes") as caught:
+            with pytest.raises(
+                RequestError, match=r"has not declared the extension com\.example/notes"
+            ) as caught:
                 await attempt
             assert caught.value.code == -32601
 

@@ -23,6 +23,7 @@ from .._peer._exchange import Exchange, OnProgress
 from .._revisions import METHODS, QUESTIONS, Revision, Side
 from ._asking import Asker, read_said
 from ._background import Background
+from ._notifications import check_own_notification
 from ._questions import Questions
 from ._requirements import require_for
 from ._threads import ends_with_its_thread
@@ -364,6 +365,31 @@ class Context(Questions, Generic[StateT]):
         self, method: str, params: Mapping[str, Any] | None, on_progress: OnProgress | None
     ) -> dict[str, Any]:
         return await self._exchange.ask(method, params, on_progress=on_progress)
+
+    @ends_with_its_thread
+    async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
+        """Send the client a notification of your own, as part of the request: ``await ctx.notify("x/y", {…})``.
+
+        It goes where progress goes: in the stream of the request over HTTP, in order with everything else that
+        the handler says, and before its answer. Once the request is over nothing is sent. It is for methods that
+        client and server have agreed on, such as those of an extension; look at `client_extensions` first. In the
+        modern era a server says nothing outside of requests but what a client has subscribed to, so there is no
+        notification of your own to all clients.
+
+        Args:
+            method: The method.
+            params: Its parameters, as plain JSON.
+
+        Raises:
+            ValueError: The library sends this method by itself; the error says how.
+            LocalProtocolError: It is a method of the protocol that no server of this revision sends; or it is
+                larger than a message may be.
+            ConnectionLost: The connection is gone.
+
+        Spec: 2026-07-28, basic/patterns, "Request and Response".
+        """
+        check_own_notification(method, self.revision)
+        await self._exchange.notify(method, params)
 
     @ends_with_its_thread
     async def _report(self, progress: float, total: float | None, message: str | None) -> None:

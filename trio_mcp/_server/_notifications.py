@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
 from typing import Any, Final, Generic, TypeAlias, final
 
 from typing_extensions import TypeVar
@@ -11,15 +12,31 @@ from .._channel import Origin
 from .._codec._json import is_object
 from .._codec._jsonrpc import Notification
 from .._core._lifecycle import Agreement
+from .._errors import LocalProtocolError
 from .._revisions import METHODS, Revision, Side
 from ..types import ClientCapabilities, Implementation
 from ._params import read_params
 
-__all__ = ["NotificationContext", "NotificationHandler", "check_notification_method"]
+__all__ = ["NotificationContext", "NotificationHandler", "check_notification_method", "check_own_notification"]
 
 StateT = TypeVar("StateT", default=Any)
 
 _OURS: Final = frozenset({"notifications/cancelled", "notifications/progress"})
+
+_SENT_BY: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "notifications/cancelled": "the connection sends it when a request is given up",
+        "notifications/progress": "use Context.progress or Context.report_progress, which know the token",
+        "notifications/message": "use Context.log, which heeds the level that the client wants",
+        "notifications/tools/list_changed": "use Server.list_changed, which knows who wants to be told",
+        "notifications/prompts/list_changed": "use Server.list_changed, which knows who wants to be told",
+        "notifications/resources/list_changed": "use Server.list_changed, which knows who wants to be told",
+        "notifications/resources/updated": "use Server.resource_updated, which knows who wants to be told",
+        "notifications/subscriptions/acknowledged": "the server sends it when somebody subscribes",
+        "notifications/elicitation/complete": "use Context.elicitation_complete",
+    }
+)
+"""What the library sends of a server by itself, and who does."""
 
 
 @final
@@ -87,3 +104,17 @@ def check_notification_method(method: str) -> None:
     rule = METHODS.get(method)
     if rule is not None and not any(rule.allows(Side.CLIENT, revision) for revision in Revision):
         raise ValueError(f"{method} is never sent by a client")
+
+
+def check_own_notification(method: str, revision: Revision) -> None:
+    """Check that a server may send a notification of this method by hand.
+
+    Raises:
+        ValueError: The library sends it, and keeps the protocol's rules about it; the error says how.
+        LocalProtocolError: The method is one of the protocol that a server of the revision does not send.
+    """
+    if method in _SENT_BY:
+        raise ValueError(f"{method} cannot be sent by hand: {_SENT_BY[method]}")
+    rule = METHODS.get(method)
+    if rule is not None and not (method.startswith("notifications/") and rule.allows(Side.SERVER, revision)):
+        raise LocalProtocolError(f"a server of {revision} has no notification {method}")
