@@ -262,7 +262,7 @@ class Workers:
     async def _wait(self, scope: trio.CancelScope) -> bool:
         """Write what is to be said, and wait for more messages. Returns whether any will come. For who leads."""
         self._flush()
-        if self._has_ended:
+        if self._has_ended:  # by what was taken just now: nobody would cancel the wait
             return False
         self._reading = scope
         try:
