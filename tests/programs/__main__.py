@@ -18,7 +18,7 @@ from .checker import Violation, check
 from .plan import FEATURES, TRANSPORTS, Program, Transport, make_program
 from .play import play, play_real
 from .record import Record
-from .shrink import shrink
+from .shrink import brief, shrink
 
 PATIENCE = 120  # seconds of real time that a program over memory may take
 PHASES = 10
@@ -162,7 +162,7 @@ def main() -> int:
                 again = [each for each in again if each.rule == rule]
                 if not again:  # not every time
                     small, again, record_again = program, violations, record
-                print(f"    {small}\n    {again[0]}")
+                print(f"    {brief(small)}\n    {again[0]}")
                 print("\n".join(f"    {line}" for line in record_again.around(again[0].number)), flush=True)
         total += count
         print(f"{transport}: {count} programs, {events} events, {time.monotonic() - begin:.1f} s")

@@ -243,10 +243,10 @@ class Player:
         try:
             match limit.kind:
                 case "move-on":
-                    with trio.move_on_after(limit.seconds):
+                    with trio.move_on_after(limit.seconds):  # noqa: ASYNC100
                         yield hard
                 case "fail":
-                    with trio.fail_after(limit.seconds):
+                    with trio.fail_after(limit.seconds):  # noqa: ASYNC100
                         yield hard
                 case "silence":
                     most = min(fence.deadline, now + limit.at_most)
@@ -374,7 +374,7 @@ class Player:
         else:
             self.record.frame(self.number, "client", "out" if direction == "sent" else "in", data)
 
-    async def phases(
+    async def phases(  # noqa: ASYNC114
         self, task_status: trio.TaskStatus[trio.CancelScope], last: trio.Event, done: trio.Event
     ) -> None:
         with trio.CancelScope() as scope:
@@ -436,7 +436,7 @@ class Player:
                                 await client.aclose()
                             case _:
                                 pass
-            except BaseException as error:
+            except BaseException as error:  # noqa: ASYNC103
                 if error is not boom:
                     how = f"{type(error).__name__}: {error}"
                     if isinstance(error, trio.Cancelled):

@@ -165,7 +165,7 @@ class Stream:
         self.message = None
 
 
-async def serve_proxy(
+async def serve_proxy(  # noqa: ASYNC114
     record: Record, client: int, port: int, away: Sequence[LookAway], *, task_status: trio.TaskStatus[int]
 ) -> None:
     """Relay to a port on loopback, from a port of our own, which is told."""

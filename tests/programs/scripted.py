@@ -92,7 +92,7 @@ class Running:
                     await self.run(step.body)
                 finally:
                     self.add("cleanup")
-                    await self.run(step.cleanup)
+                    await self.run(step.cleanup)  # noqa: ASYNC102
             case "shield":
                 self.add("shield-begins")
                 with trio.CancelScope(shield=True):

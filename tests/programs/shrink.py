@@ -7,7 +7,7 @@ from typing import Any, Final, cast
 
 import attrs
 
-from .plan import Program
+from .plan import Group, Program
 
 KEPT: Final = frozenset({"seed", "token", "transport", "revision", "kind", "clients"})
 
@@ -28,6 +28,8 @@ def smaller(value: Any) -> Iterator[Any]:
                     if len(now) > least:
                         yield attrs.evolve(value, **{field.name: (*now[:index], *now[index + 1 :])})
             for index, item in enumerate(now):
+                if isinstance(item, Group) and field.name == "children":
+                    yield attrs.evolve(value, children=(*now[:index], *item.children, *now[index + 1 :]))
                 for less in smaller(item):
                     yield attrs.evolve(value, **{field.name: (*now[:index], less, *now[index + 1 :])})
         elif attrs.has(type(now)):
@@ -52,3 +54,14 @@ def shrink(program: Program, fails: Callable[[Program], bool], tries: int = 400)
                 program, progress = less, True
                 break
     return program
+
+
+def brief(value: Any) -> str:
+    """Return what an object was made of, without what is as usual."""
+    if isinstance(value, tuple):
+        return f"({''.join(f'{brief(item)}, ' for item in value)})"
+    if not attrs.has(type(value)):
+        return repr(value)
+    told = ((field, getattr(value, field.name)) for field in attrs.fields(type(value)))
+    said = (f"{field.name}={brief(now)}" for field, now in told if now != field.default)
+    return f"{type(value).__name__}({', '.join(said)})"
