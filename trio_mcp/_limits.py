@@ -151,8 +151,8 @@ class Limits:
             and of all others together.
         slow_consumer_timeout: How long a full line of notifications holds up reading before the oldest of what
             can be merged or dropped goes; how long waiting requests hold it up before further ones are refused
-            (`max_waiting_bytes`); how long a lost connection's calls may go on handling progress that has come; and
-            how long a stuck sink holds up reading a server's standard error before lines are dropped.
+            (`max_waiting_bytes`); how long a lost connection's calls may go on handling progress that has come;
+            and how long a stuck sink holds up reading a server's standard error before lines are dropped.
         connect_timeout: From opening the transport until both sides have agreed on a revision.
         discover_timeout: How long a server may be silent about ``server/discover`` before it counts as one of
             the legacy era. It is part of `connect_timeout`.

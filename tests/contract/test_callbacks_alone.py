@@ -69,6 +69,48 @@ async def test_a_stuck_progress_callback_holds_up_its_own_call_alone(
             nursery.cancel_scope.cancel()
 
 
+@LINES
+@pytest.mark.parametrize("is_one_stuck", [True, False])
+async def test_log_messages_and_progress_are_handled_in_the_order_they_were_sent(
+    binding: str, revision: str, autojump_clock: trio.testing.MockClock, *, is_one_stuck: bool
+) -> None:
+    """They are handled in different tasks, which Trio runs in no order; a callback that is stuck changes nothing."""
+    server: Server[None] = Server("mixing")
+
+    @server.tool
+    async def mix(ctx: Context[Any]) -> str:
+        for number in range(30):
+            await ctx.info(f"{number}")
+            await ctx.report_progress(number)
+            if number % 3 == 0:
+                await ctx.info(f"{number} again")
+        return "mixed"
+
+    seen: list[str] = []
+    expected: list[str] = []
+    for number in range(30):
+        expected += [f"log {number}", f"progress {number}", *([f"log {number} again"] if number % 3 == 0 else [])]
+
+    def on_log(message: trio_mcp.types.LoggingMessageNotificationParams) -> None:
+        seen.append(f"log {message.data}")
+
+    async with (
+        open_line(server, binding, revision, on_log=on_log) as line,
+        trio.open_nursery() as nursery,
+    ):
+        await line.client.set_log_level("info")
+        if is_one_stuck:
+            nursery.start_soon(lambda: line.client.call_tool("mix", on_progress=never_return))
+            await trio.testing.wait_all_tasks_blocked()
+            seen.clear()
+        await line.client.call_tool(
+            "mix", on_progress=lambda progress: seen.append(f"progress {progress.progress}")
+        )
+        await trio.testing.wait_all_tasks_blocked()
+        assert seen == expected
+        nursery.cancel_scope.cancel()
+
+
 async def test_a_stuck_log_handler_holds_up_no_progress(autojump_clock: trio.testing.MockClock) -> None:
     """The other way round: a call's progress is its own task's affair."""
     async with open_client(reporting_server(), on_log=never_return) as client:

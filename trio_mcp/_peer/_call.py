@@ -110,7 +110,7 @@ class Call:
         self._progress.popleft()
 
     def end_callbacks(self, deadline: float, why: Exception) -> None:
-        """What of its callbacks has not ended by the deadline is cancelled or never begun; the call fails then."""
+        """Cancel what of its callbacks has not ended by the deadline, or begun; then the call fails."""
         self._callbacks_end, self._why_cut = deadline, why
         if self._callback is not None:
             self._callback.deadline = deadline

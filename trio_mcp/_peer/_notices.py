@@ -35,6 +35,10 @@ _log: Final = logging.getLogger("trio_mcp.peer")
 
 PROGRESS: Final = "notifications/progress"
 OTHERS: Final = "others"
+
+MAX_TURNS: Final = 4
+"""After how many turns of the event loop a handler counts as one that waits. One that does not takes two."""
+
 _Line: TypeAlias = Call | Literal["others"]
 
 
@@ -60,10 +64,12 @@ class Notices:
         limits: How long a line may be, and how long it may hold up reading.
         wake: Called when something is offered, if the task ends when it has emptied the queue.
 
+    What is handled in different tasks is begun in wire order all the same: before reading gives something to
+    another task it pauses, with `wait_begun`, until the one before has begun with what it was given, or turns out
+    to wait.
+
     Attributes:
         dropped: How many notifications had to make room so far.
-        is_waking: Whether a request that came after a notification should wait, with `wait_begun`, so that the
-            two are begun in order.
     """
 
     def __init__(
@@ -71,7 +77,7 @@ class Notices:
         calls: Calls,
         dispatcher: Dispatcher,
         limits: Limits,
-        wake: Callable[[], bool] | None = None,
+        wake: Callable[[], object] | None = None,
     ) -> None:
         self._calls = calls
         self._dispatcher = dispatcher
@@ -87,16 +93,29 @@ class Notices:
         self._full: set[Call] = set()  # those whose line was full, and is not half empty yet
         self._awaited: _Line | None = None  # the one that reading waits for
         self._lagging: set[_Line] = set()  # those for which it has waited long enough
-        self.is_waking = False
+        self._is_stuck = False  # the oldest notification that is no progress waits for the handler of another
+        self._has_called = False  # progress was given to calls since reading has paused for them
         self.dropped = 0
 
+    @property
+    def must_begin(self) -> bool:
+        """Whether a request that came after notifications should wait, with `wait_begun`."""
+        return self._has_called or self._has_unbegun
+
+    @property
+    def _has_unbegun(self) -> bool:
+        return not self._is_stuck and self._queue.first is not None
+
     def must_wait(self, method: object, params: object) -> bool:
-        """Whether reading should be held up with `wait_room` before a notification is offered.
+        """Whether reading should pause, with `wait_begun` and `wait_room`, before a notification is offered.
 
         Args:
             method: Its method, as it came.
             params: Its parameters, as they came.
         """
+        self._awaited = None
+        if self._has_unbegun if method == PROGRESS else self._has_called:
+            return True
         if self._lagging:
             return False
         if method != PROGRESS:
@@ -110,8 +129,20 @@ class Notices:
         return line.waiting >= self._limits.max_notifications if isinstance(line, Call) else self._queue.is_full
 
     async def wait_begun(self) -> None:
-        """Wait until the handling of what was offered has begun."""
-        while self.is_waking:  # noqa: ASYNC110 - a turn of the loop or two
+        """Wait until the handling of what was offered has begun, unless it has to wait for something else."""
+        turns = 0
+        first = self._queue.first
+        while self._has_unbegun:
+            if turns == MAX_TURNS:
+                self._is_stuck = True
+                break
+            await trio.lowlevel.checkpoint()
+            turns = turns + 1 if self._queue.first is first else 0
+            first = self._queue.first
+        if self._has_called:
+            self._has_called = False
+            # Their tasks run in the next turn of the event loop; this one in that, perhaps first, and in the next.
+            await trio.lowlevel.checkpoint()
             await trio.lowlevel.checkpoint()
 
     async def wait_delivered(self) -> None:
@@ -153,8 +184,7 @@ class Notices:
             self._queue.drop()
             self.dropped += 1
         self._queue.push(self._dispatcher.notice_key(notification), _Notice(notification, origin))
-        if self._wake_up():
-            self.is_waking = True
+        self._wake_up()
 
     def _offer_progress(self, params: Mapping[str, Any]) -> None:
         call = self._calls.find(params.get("progressToken"))
@@ -173,6 +203,7 @@ class Notices:
             call.drop_oldest()
             self.dropped += 1
         call.hand_over(progress)
+        self._has_called = True
         if call.waiting == self._limits.max_notifications:
             self._full.add(call)
             call.on_room = self._look_at
@@ -185,11 +216,12 @@ class Notices:
             call.on_room = None
         self._room.unpark_all()
 
-    def _wake_up(self) -> bool:
-        """Let the task that delivers look what there is. Returns whether it has not begun to."""
+    def _wake_up(self) -> None:
+        """Let the task that delivers look what there is."""
         if self._wake is not None:
-            return self._wake()
-        return self._something is not None and self._something.unpark()
+            self._wake()
+        elif self._something is not None:
+            self._something.unpark()
 
     async def deliver(self) -> None:
         """Handle one notification after another but progress: for ever, or until there is none left."""
@@ -201,7 +233,6 @@ class Notices:
     async def _deliver(self, block: Contained) -> bool:
         """Do so until a handler has left something open in the block. Returns whether to go on with another."""
         while True:
-            self.is_waking = False
             self._is_delivering = self._queue.first is not None
             if self._queue.first is None:
                 self._delivered.unpark_all()
@@ -216,6 +247,7 @@ class Notices:
 
     def _pop(self) -> _Notice:
         notice = self._queue.pop()
+        self._is_stuck = False
         if len(self._queue) * 2 <= self._limits.max_notifications:
             self._lagging.discard(OTHERS)
         self._room.unpark_all()
