@@ -141,7 +141,7 @@ class Notices:
             first = self._queue.first
         if self._has_called:
             self._has_called = False
-            # Their tasks run in the next turn of the event loop; this one in that, perhaps first, and in the next.
+            # Their tasks run in the next turn of the event loop; this one in that and the next.
             await trio.lowlevel.checkpoint()
             await trio.lowlevel.checkpoint()
 
