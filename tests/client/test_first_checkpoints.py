@@ -241,6 +241,7 @@ context_case("debug", lambda ctx: ctx.debug("not heard"))
 context_case("info", lambda ctx: ctx.info("heard"))
 context_case("warning", lambda ctx: ctx.warning("heard"))
 context_case("error", lambda ctx: ctx.error("heard"))
+context_case("notify", lambda ctx: ctx.notify("x/y"))
 for _level in ("notice", "critical", "alert", "emergency"):
     context_case(_level, lambda ctx, level=_level: getattr(ctx, level)("heard"))  # type: ignore[misc]
 context_case("release_connection", lambda ctx: ctx.release_connection(), revision=NEWEST_LEGACY)

@@ -171,7 +171,7 @@ async def test_many_requests_at_once(revision: str) -> None:
 
 @pytest.mark.parametrize("seconds", [0, -1, math.nan, -math.inf])
 async def test_a_request_timeout_is_above_zero(seconds: float) -> None:
-    with pytest.raises(ValueError, match="request_timeout must be more than 0 seconds"):
+    with pytest.raises(ValueError, match="request_timeout must be more than 0, not"):
         async with open_client(small_server(), request_timeout=seconds):
             raise AssertionError
     with pytest.raises(ValueError, match="request_timeout"):
