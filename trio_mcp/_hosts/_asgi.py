@@ -21,7 +21,6 @@ from .._endpoint._endpoint import Endpoint, open_endpoint
 from .._endpoint._event_store import EventStore
 from .._groups import open_hidden_nursery
 from .._server._server import Server
-from .._server._shutdown import Shutdown
 from ._body import RequestBody
 
 __all__ = ["AsgiCall", "AsgiScope", "McpASGI"]
@@ -151,18 +150,12 @@ class McpASGI:
         """
         if self._endpoint is not None:
             raise RuntimeError("McpASGI runs already")
-        shutdown = Shutdown()
         async with open_endpoint(
-            self._server,
-            self._settings,
-            authenticate=self._authenticate,
-            event_store=self._event_store,
-            shutdown=shutdown,
+            self._server, self._settings, authenticate=self._authenticate, event_store=self._event_store
         ) as endpoint:
             self._endpoint = endpoint
             try:
                 yield
-                shutdown.drain()
                 await endpoint.drain()
             finally:
                 self._endpoint = None

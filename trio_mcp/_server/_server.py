@@ -352,7 +352,7 @@ class Server(ToolOffers, PromptOffers, ResourceOffers, Generic[StateT]):
             task_status: Told when the client can be served.
         """
         shutdown = Shutdown() if shutdown is None else shutdown
-        lifetime = Lifetime(shutdown, self._limits)
+        lifetime = Lifetime(shutdown, self._limits, of_client=True)
         try:
             async with (
                 channel.reading_ahead(lifetime.lose_client, self._limits.max_waiting_bytes),

@@ -36,19 +36,22 @@ class Lifetime:
     Whoever wants the server to end can say so twice: `Shutdown.drain`, `Shutdown.abort`. What is said while the
     lifespan is entered, or left, cancels it. What was said before it is left was meant for those being served:
 
-        nothing was said    the client has gone, and perhaps nobody ever will: it has `Limits.lifespan_timeout`
+        nothing was said    it may take its time; but where the only client has gone, and perhaps nobody is left
+                            who could say something, it has `Limits.lifespan_timeout`
         drain               it may take its time; who has said this can say more
         abort               it has `Limits.goodbye_timeout`
 
     Args:
         shutdown: Says when to end.
         limits: How long things may take.
+        of_client: Whether the server is there for one client and ends with it.
     """
 
-    def __init__(self, shutdown: Shutdown, limits: Limits) -> None:
+    def __init__(self, shutdown: Shutdown, limits: Limits, *, of_client: bool = False) -> None:
         self.scope: Final = trio.CancelScope()
         self._shutdown = shutdown
         self._limits = limits
+        self._of_client = of_client
         self._is_entering = False
         self._patience = math.inf  # how much may have been said without an effect
 
@@ -75,7 +78,8 @@ class Lifetime:
     def leave(self) -> None:
         """The lifespan is left."""
         limits = self._limits
-        allowed = (limits.lifespan_timeout, math.inf, limits.goodbye_timeout)[self._said]
+        alone = limits.lifespan_timeout if self._of_client else math.inf
+        allowed = (alone, math.inf, limits.goodbye_timeout)[self._said]
         self.scope.deadline = trio.current_time() + allowed
         self._patience = self._said
 
