@@ -10,7 +10,7 @@ import trio.testing
 from tape import Tape
 
 from trio_mcp import Server, fail_after_silence, open_client, run_client
-from trio_mcp._peer._silence import current_silence_scope, granted_deadline
+from trio_mcp._peer._silence import current_clock, granted_deadline
 
 
 def make_server() -> Server[None]:
@@ -64,7 +64,7 @@ async def test_a_client_opened_inside_is_of_use_afterwards(autojump_clock: trio.
 async def test_only_what_surrounds_a_task_bounds_it(autojump_clock: trio.testing.MockClock) -> None:
     """A shield keeps a deadline out, and what is over is over."""
     with fail_after_silence(3, at_most=50) as outer, fail_after_silence(2, at_most=20) as inner:
-        assert current_silence_scope() is inner
+        assert current_clock() is inner
         assert granted_deadline() == 20
         with trio.CancelScope(shield=True):
             await trio.lowlevel.checkpoint()
@@ -74,7 +74,7 @@ async def test_only_what_surrounds_a_task_bounds_it(autojump_clock: trio.testing
 
         async def look() -> None:
             await trio.sleep(1)
-            seen.extend((current_silence_scope(), granted_deadline()))
+            seen.extend((current_clock(), granted_deadline()))
 
         async with trio.open_nursery() as nursery:
             with fail_after_silence(0.5, at_most=0.5):

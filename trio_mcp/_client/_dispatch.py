@@ -16,6 +16,7 @@ from .._codec._invalid import InvalidData
 from .._codec._jsonrpc import Notification, Request
 from .._errors import METHOD_NOT_FOUND, RequestError
 from .._peer._exchange import Answer, Exchange, Handler
+from .._peer._peer import Peer
 from .._revisions import BATCH_REVISION, LATEST_LEGACY, Revision
 from ..types import LoggingMessageNotificationParams
 from ._elicitation import OnElicitationComplete
@@ -70,6 +71,8 @@ class ServerMessages:
         self._handlers = handlers
         self.revision: Revision | None = None
         """What is spoken, once that is agreed on."""
+        self.peer: Peer | None = None
+        """Over what, from then on."""
 
     @property
     def accepts_batches(self) -> bool:
@@ -97,7 +100,10 @@ class ServerMessages:
         except RequestError as error:
             _log.warning("refused a question of the server, %.60r: %s", request.method, error.message)
             raise
-        return await question()
+        if self.peer is None:
+            return await question()
+        with self.peer.clocks_stopped():
+            return await question()
 
     def take_back(self, request: Request) -> None:
         """Nothing that is answered on the spot changes anything; see `Dispatcher.take_back`."""

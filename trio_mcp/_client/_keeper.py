@@ -349,7 +349,7 @@ class ConnectionKeeper:
             McpError: There was no agreement.
         """
         connection = await negotiate(peer, self._identity, self._limits, probe=probe, known=known)
-        messages.revision = connection.revision
+        messages.revision, messages.peer = connection.revision, peer
         connection.begin(messages.subscriptions, self._limits)
         if self._log_level is not None:
             await connection.set_log_level(self._log_level)

@@ -14,6 +14,7 @@ import trio
 from .._errors import RemoteProtocolError, RequestError, SessionLost
 from .._limits import Limits
 from .._peer._peer import PeerStatistics
+from .._peer._silence import move_on_after_answer_time
 from .._revisions import Revision
 from ..types import Implementation, RequestParams, ServerCapabilities
 from ._connection import Connection
@@ -309,7 +310,9 @@ class LowLevelClient:
 
     @contextmanager
     def _fail_late(self, method: str) -> Generator[None]:
-        with trio.move_on_after(self._settings.request_timeout) as scope:
+        # A question in an older era comes as a request, and the server's own clock goes on meanwhile.
+        is_told = self._keeper.agreed.revision.is_modern or not self._questions.are_any
+        with move_on_after_answer_time(self._settings.request_timeout, is_told=is_told) as scope:
             yield
         if scope.cancelled_caught:
             raise trio.TooSlowError(

@@ -113,6 +113,13 @@ class Questions:
         """The roots, if the client has any to tell of."""
         return self._handlers.roots
 
+    @property
+    def are_any(self) -> bool:
+        """Whether a server can ask anything."""
+        handlers = self._handlers
+        asked = (handlers.on_sample, handlers.on_elicit, handlers.roots)
+        return bool(handlers.others) or any(handler is not None for handler in asked)
+
     def knows(self, method: str) -> bool:
         """Whether there is a handler for a question."""
         handlers = self._handlers

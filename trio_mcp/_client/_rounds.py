@@ -19,6 +19,7 @@ from .._core._restart import Backoff, RestartPolicy
 from .._errors import URL_ELICITATION_REQUIRED, ConnectionLost, RemoteProtocolError, RequestError
 from .._groups import open_hidden_nursery
 from .._peer._exchange import OnProgress
+from .._peer._silence import clock_stopped, current_clock
 from .._revisions import INPUT_METHODS, Revision
 from ..types import RequestParams
 from ._connection import Connection
@@ -131,6 +132,9 @@ class Rounds:
             kind = self._result_type(method, result, revision)
             if kind != "input_required" or hand_back:
                 return Answered(result, wire, revision, kind, rounds)
+            clock = current_clock()
+            if clock is not None:
+                clock.push()  # it has been heard of
             if rounds < self._max_rounds:
                 brought = await self._bring(method, result, revision)
                 if not brought.get("inputResponses"):
@@ -199,7 +203,7 @@ class Rounds:
         async def answer_one(key: str, question: Question) -> None:
             answers[key] = await question()
 
-        with self._keeper.while_kept():
+        with self._keeper.while_kept(), clock_stopped():
             async with open_hidden_nursery() as nursery:
                 for key, question in questions.items():
                     nursery.start_soon(answer_one, key, question, name=f"answering {key!r} for {method}")

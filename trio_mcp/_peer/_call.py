@@ -14,7 +14,7 @@ from .._core._outbound import OutboundRequest
 from .._parking_lot import LightParkingLot
 from ._exchange import OnProgress, Progress
 from ._outbox import OutboxEntry
-from ._silence import SilenceScope
+from ._silence import Clock
 
 __all__ = ["Call"]
 
@@ -33,17 +33,18 @@ class Call:
         request: What is waited for.
         entry: Where it lies in the outbox until it is written, perhaps with others as a batch.
         on_progress: Called for each progress notification, if the caller wants them.
-        silence: The innermost `fail_after_silence` around the caller.
+        clock: The innermost `fail_after_silence` or `request_timeout` around the caller.
         on_room: Called when one less progress notification waits, or none will any more.
     """
 
     request: OutboundRequest
     entry: OutboxEntry | None = None
     on_progress: OnProgress | None = None
-    silence: SilenceScope | None = None
+    clock: Clock | None = None
     on_room: Callable[[Call], object] | None = None
     _progress: deque[Progress] | None = None
     _is_handling: bool = False
+    _stops: int = 0
     _callback: trio.CancelScope | None = None
     _callbacks_end: float = math.inf
     _why_cut: Exception | None = None
@@ -52,7 +53,7 @@ class Call:
     @property
     def wants_progress(self) -> bool:
         """Whether anybody would notice progress."""
-        return self.on_progress is not None or self.silence is not None
+        return self.on_progress is not None or (self.clock is not None and self.clock.heeds_progress)
 
     def wake(self) -> None:
         """Let the caller look again whether it can go on."""
@@ -103,6 +104,23 @@ class Call:
             self._progress = deque()
         self._progress.append(progress)
         self._wake.unpark()
+
+    @property
+    def has_stopped_clock(self) -> bool:
+        """Whether there is a `stop_clock` to be taken back."""
+        return self._stops > 0
+
+    def stop_clock(self) -> None:
+        """The user is being asked, perhaps for this call: that is not the server's time."""
+        if self.clock is not None:
+            self._stops += 1
+            self.clock.stop()
+
+    def start_clock(self) -> None:
+        """Take one `stop_clock` back, if there is one left."""
+        if self._stops and self.clock is not None:
+            self._stops -= 1
+            self.clock.start()
 
     def drop_oldest(self) -> None:
         """The progress that has waited longest makes room."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import logging
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final, final
 
 import trio
@@ -28,7 +29,7 @@ from .._revisions import PROGRESS_TOKEN_KEY, TIMEOUT_KEY
 from ._call import Call
 from ._exchange import OnProgress
 from ._outbox import Outbox, OutboxEntry
-from ._silence import current_silence_scope, granted_deadline
+from ._silence import current_clock, granted_deadline
 
 __all__ = ["Calls"]
 
@@ -159,7 +160,7 @@ class Calls:
     def _open(
         self, method: str, params: Mapping[str, Any] | None, on_progress: OnProgress | None
     ) -> tuple[Call, bytes]:
-        call = Call(self._table.open(method), on_progress=on_progress, silence=current_silence_scope())
+        call = Call(self._table.open(method), on_progress=on_progress, clock=current_clock())
         self._calls[call.request.id] = call
         self._changed.unpark_all()
         try:
@@ -212,6 +213,8 @@ class Calls:
         self._table.give_up(call.request)
         self._calls.pop(call.request.id, None)
         call.forget_progress()
+        while call.has_stopped_clock:
+            call.start_clock()
         self._wake_next()
 
     def mark_written(self, entry: OutboxEntry) -> None:
@@ -269,7 +272,9 @@ class Calls:
             self._take_goodbye_back(id)
             return False
         self._table.answer(request, error)
-        self._calls[request.id].wake()
+        call = self._calls[request.id]
+        call.end_callbacks(trio.current_time() + self._limits.slow_consumer_timeout, error)
+        call.wake()
         return True
 
     def _take_goodbye_back(self, id: RequestId | None) -> None:
@@ -283,6 +288,18 @@ class Calls:
         token = read_id(progress_token)
         call = None if token is None else self._calls.get(token)
         return call if call is not None and call.wants_progress and not call.request.is_settled else None
+
+    @contextmanager
+    def clocks_stopped(self) -> Generator[None]:
+        """Stop the clocks of all calls that are pending now, as long as the block or the call lasts."""
+        calls = [call for call in self._calls.values() if call.clock is not None]
+        for call in calls:
+            call.stop_clock()
+        try:
+            yield
+        finally:
+            for call in calls:
+                call.start_clock()
 
     def fail_all(self, make_error: Callable[[], Exception]) -> None:
         """No answer will come any more: everything waiting fails, and so does everything that is asked now.

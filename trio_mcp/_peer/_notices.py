@@ -195,8 +195,8 @@ class Notices:
         if progress is None:
             _log.warning("ignored progress that is no number: %.200r", params)
             return
-        if call.silence is not None:
-            call.silence.push()
+        if call.clock is not None:
+            call.clock.push()
         if call.on_progress is None:
             return
         if call in self._full and self._is_full(call):

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager
 from typing import Any, Final, final
 
 import attrs
@@ -186,6 +186,10 @@ class Peer:
             Whether somebody waited for it.
         """
         return self._calls.fail(id, error)
+
+    def clocks_stopped(self) -> AbstractContextManager[None]:
+        """Stop `fail_after_silence` and `request_timeout` for every request that is pending, during a block."""
+        return self._calls.clocks_stopped()
 
     def deliver(self, notification: Notification) -> None:
         """Put a notification of this side's own in line with those that were received. Never waits."""
