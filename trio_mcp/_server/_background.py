@@ -36,15 +36,34 @@ class Background:
     def start_soon(
         self, async_fn: Callable[[*_Args], Awaitable[object]], *args: *_Args, name: object = None
     ) -> None:
-        """Start a task. What it raises is logged and ends nothing else.
+        """Start a task. What it raises is logged and ends nothing else, nor does what it leaves open.
 
         Raises:
             trio.ClosedResourceError: The owner is gone.
         """
+        self._start(self._run, async_fn, args, async_fn if name is None else name)
+
+    def start_own(self, async_fn: Callable[[*_Args], Awaitable[object]], *args: *_Args, name: object) -> None:
+        """Start a task of the package itself, which leaves nothing open. Else as `start_soon`."""
+        self._start(self._run_own, async_fn, args, name)
+
+    def _start(
+        self,
+        run: Callable[[Callable[[*_Args], Awaitable[object]], tuple[*_Args]], Awaitable[object]],
+        async_fn: Callable[[*_Args], Awaitable[object]],
+        args: tuple[*_Args],
+        name: object,
+    ) -> None:
         try:
-            self._nursery.start_soon(self._run, async_fn, args, name=async_fn if name is None else name)
+            self._nursery.start_soon(run, async_fn, args, name=name)
         except RuntimeError as error:
             raise trio.ClosedResourceError(f"{self._owner} has ended") from error
+
+    async def _run_own(self, async_fn: Callable[[*_Args], Awaitable[object]], args: tuple[*_Args]) -> None:
+        try:
+            await async_fn(*args)
+        except Exception as error:
+            self._log_failure(error)
 
     async def _run(self, async_fn: Callable[[*_Args], Awaitable[object]], args: tuple[*_Args]) -> None:
         detached()

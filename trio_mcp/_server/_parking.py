@@ -376,7 +376,7 @@ class Parking:
                 raise StateRefused
         run = Run(self, work, context, binding, recorded)
         context.resume(run, answers, notes)
-        self._background.start_soon(run.run, name=f"handler of {exchange.request.method}")
+        self._background.start_own(run.run, name=f"handler of {exchange.request.method}")
         return await run.attend(exchange, agreement)
 
     def _wake(self, token: bytes, answers: Mapping[str, types.InputResponse], params: Mapping[str, Any]) -> Run:
