@@ -609,3 +609,32 @@ async def test_a_server_that_hangs_is_not_waited_for(
                 pytest.fail("there is no server")
     await trio.testing.wait_all_tasks_blocked()
     assert server.running == 0
+
+
+async def test_a_server_may_let_a_request_be_polled_for(autojump_clock: trio.testing.MockClock) -> None:
+    """2025-11-25, "Sending Messages to the Server": it ends the stream and says when to come back, as often as it likes."""
+    polls = 0
+
+    async def handler(call: HttpCall) -> None:
+        await call.stream()
+        await call.raw(b"id: 0\nretry: 1000\ndata:\n\n")
+        await call.end()
+        asked.append(call.id)
+
+    async def poll(call: HttpCall) -> None:
+        nonlocal polls
+        if call.headers.get("last-event-id") is None:
+            await nothing(call)
+            return
+        polls += 1
+        await call.stream()
+        if polls < 20:
+            await call.raw(b"id: %d\ndata:\n\n" % polls)
+        else:
+            await call.event(result(asked[0], done=True))
+        await call.end()
+
+    asked: list[Any] = []
+    async with client_of(handler, get=poll) as (client, _):
+        assert await client.request("x/slow") == {"done": True}
+        assert trio.current_time() <= 20 * 1.2 + 1

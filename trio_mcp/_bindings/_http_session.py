@@ -164,7 +164,9 @@ class HttpSession:
             except ConnectionLost as error:
                 broken = error
             self.listening.set()
-            if reader.messages or trio.current_time() - opened_at >= MAX_DELAY:
+            # A server that lets a request be polled for sends no more than an id each time.
+            is_polled = exchange is not None and bool(reader.last_event_id)
+            if reader.messages or is_polled or trio.current_time() - opened_at >= MAX_DELAY:
                 reconnect.received()
             last_event_id = reader.last_event_id or last_event_id
             retry = retry if reader.retry is None else reader.retry

@@ -168,6 +168,8 @@ class _Discovery:
             return await self.peer.request("server/discover", {"_meta": self._identity.meta(self._asked)})
         except McpError as error:
             return error
+        except trio.ClosedResourceError as error:
+            return ConnectionLost(str(error))  # who asks anything else learns it as it is
 
     @property
     def is_answered(self) -> bool:
