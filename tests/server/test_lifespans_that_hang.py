@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from interrupting import interrupted
 
 from trio_mcp import Limits, McpASGI, Server, Shutdown, StreamChannel, open_client, run_client, serve_http
 from trio_mcp._bindings._memory import memory_channel_pair
@@ -75,6 +76,18 @@ async def test_a_caller_that_is_cancelled_while_it_leaves_leaves(autojump_clock:
         async with open_client(lived.server, limits=Limits(goodbye_timeout=3)):
             pass
     assert trio.current_time() == 13
+    assert lived.lines == ["entered", "not left"]
+
+
+def test_ctrl_c_while_a_client_leaves_ends_the_program() -> None:
+    """It reaches the lifespan as a cancellation does."""
+    lived = Lived(leaving=FOR_EVER, lifespan_timeout=FOR_EVER)
+
+    async def main() -> None:
+        async with open_client(lived.server, limits=Limits(goodbye_timeout=3)):
+            pass
+
+    assert interrupted(main, at=10, unstick=lambda: None) == 13
     assert lived.lines == ["entered", "not left"]
 
 

@@ -200,13 +200,15 @@ class StreamableHttpChannel(Channel):
         """
         patience = self._limits.goodbye_timeout
         ending = self._session if self._session is not None and self._session.can_be_ended else None
-        with trio.move_on_after(patience):
-            with trio.move_on_after(patience if ending is None else patience / 2):
-                while self._untold:
-                    await self._all_told.park()
-            if ending is not None:
-                await ending.end()
-        self._close()
+        try:
+            with trio.move_on_after(patience):
+                with trio.move_on_after(patience if ending is None else patience / 2):
+                    while self._untold:
+                        await self._all_told.park()
+                if ending is not None:
+                    await ending.end()
+        finally:
+            self._close()  # after Ctrl+C, too
 
     # Requests.
 

@@ -161,7 +161,7 @@ async def open_client(target: Target, **options: Unpack[ClientOptions]) -> Async
 async def _leave(client: Client, keeping: trio.CancelScope, limits: Limits) -> None:
     try:
         await client.aclose()
-    except trio.Cancelled:
+    except BaseException:  # `Cancelled`, or Ctrl+C
         # What was still to be said is said by then. A server in this process may have a lifespan that hangs.
         keeping.deadline = trio.current_time() + limits.goodbye_timeout
         raise

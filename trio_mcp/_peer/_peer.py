@@ -380,9 +380,11 @@ class Peer:
             self._calls.leave(self._why_closed)
             self._exchanges.give_up("this end of the connection was closed")
             # Shielded, or a cancelled task could not say goodbye; bounded, or a stuck peer could hold it.
-            with trio.move_on_after(self._limits.goodbye_timeout, shield=True):
-                await self._outbox.wait_empty()
-            self._let_go()
+            try:
+                with trio.move_on_after(self._limits.goodbye_timeout, shield=True):
+                    await self._outbox.wait_empty()
+            finally:
+                self._let_go()  # after Ctrl+C, too: it comes out of what the main task waits for, shielded or not
         if self._is_closed:
             await trio.lowlevel.checkpoint()
         else:

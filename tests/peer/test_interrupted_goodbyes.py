@@ -1,0 +1,29 @@
+"""Ctrl+C while a connection is being closed: what is said to nobody is said no longer, and nothing is left."""
+
+from __future__ import annotations
+
+import pytest
+from interrupting import interrupted
+from peers import Handlers
+from wires import ScriptedChannel
+
+from trio_mcp import Limits
+from trio_mcp._peer._peer import Peer, open_peer
+
+
+@pytest.mark.parametrize("way", ["quietly", "exception"])
+def test_ctrl_c_during_the_goodbye_ends_the_program(way: str) -> None:
+    """Promise 8: it comes out of a shielded wait, too, and then nobody else lets go of the connection."""
+    channel = ScriptedChannel()
+    peers: list[Peer] = []
+
+    async def main() -> None:
+        async with open_peer(channel, Handlers({}), Limits(goodbye_timeout=10)) as peer:
+            peers.append(peer)
+            channel.stop_reading()
+            await peer.notify("x/stuck")
+            if way == "exception":
+                raise LookupError("the body's")
+
+    assert interrupted(main, at=1, unstick=lambda: peers[0]._let_go()) == 1
+    assert not channel.sent
