@@ -18,6 +18,7 @@ BOUNDS: Final = {
     "_endpoint/_sqlite_events.py SqliteEventStore._close move_on_after": "five seconds",
     "_http/_asgi.py open_asgi_client move_on_after": "the seconds an application has to end",
     "_peer/_peer.py Peer.aclose move_on_after": "goodbye_timeout",
+    "_server/_server.py RunningServer.serve_channel move_on_after": "goodbye_timeout",
     "_server/_server.py Server.serve_channel move_on_after": "goodbye_timeout",
     # Around what is bounded inside, or waits for nothing.
     "_bindings/_process.py ServerProcess.aclose CancelScope": "twice terminate_timeout, and 1.2 s for a killed one",
@@ -26,6 +27,7 @@ BOUNDS: Final = {
     "_client/_connectors.py _InProcessConnector.open CancelScope": "closing memory waits for nothing",
     "_endpoint/_session.py LegacySession.serve_session CancelScope": "goodbye_timeout, inside, for the store",
     "_http/_client.py open_http_client CancelScope": "closing forcefully waits for nothing",
+    "_peer/_peer.py open_peer CancelScope": "goodbye_timeout, inside, by `Peer.aclose`",
     # Until the cleanup of a handler is done that has been cancelled: that is its author's.
     "_server/_parking.py Run.attend CancelScope": "the handler's own cleanup",
     "_server/_parking.py Run._leave CancelScope": "the handler's own cleanup",

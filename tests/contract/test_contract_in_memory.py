@@ -529,13 +529,14 @@ async def test_the_end_of_the_connection_fails_every_pending_call_with_the_reaso
 
 
 async def test_connecting_to_a_silent_peer_fails_by_itself(autojump_clock: trio.testing.MockClock) -> None:
-    """Promise 7: after discover_timeout it counts as legacy, after connect_timeout it counts as nobody."""
+    """Promise 7: after discover_timeout it is asked as a legacy one, too; after connect_timeout it is nobody."""
     channel = ScriptedChannel()
     with pytest.raises(ConnectionLost, match=r"no agreement within 30 s \(connect_timeout\)"):
         async with open_client(channel):
             pass
     assert trio.current_time() == 30
-    assert [m["method"] for m in channel.sent] == ["server/discover", "notifications/cancelled", "initialize"]
+    assert [m["method"] for m in channel.sent] == ["server/discover", "initialize", "notifications/cancelled"]
+    assert channel.sent[2]["params"]["requestId"] == channel.sent[0]["id"], "initialize cannot be given up"
     assert channel.closed
 
 
