@@ -74,6 +74,7 @@ async def test_a_thread_that_asks_ends_with_its_call() -> None:
                     await diary.asked.wait()
                     nursery.cancel_scope.cancel()
                 assert (await client.call_tool("plain")).text == "served"
+                await until(lambda: len(diary.lines) == 2)
                 assert sorted(diary.lines) == ["asking: Cancelled", "the question is closed"]
 
 
@@ -97,6 +98,7 @@ async def test_a_thread_that_asks_ends_when_its_handler_was_parked_for_too_long(
                 await diary.asked.wait()
                 nursery.cancel_scope.cancel()
             assert (await client.call_tool("plain")).text == "served"
+            await until(lambda: len(diary.lines) == 2)
     assert sorted(diary.lines) == ["asking: Cancelled", "the question is closed"]
 
 

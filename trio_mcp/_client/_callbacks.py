@@ -64,7 +64,8 @@ class CallbackAttendance:
         if self._delay is None:
             await trio.lowlevel.checkpoint()
             return
-        await trio.sleep(self._delay)
+        if self._delay:
+            await trio.sleep(self._delay)
         held = _CallbackSubscription(connection, wanted, self._limits, was_interrupted=is_renewal)
         self._delay = await held.keep(self._backoff)
 

@@ -126,7 +126,7 @@ class Rounds:
                 wire = {name: wire[name] for name in wire if name not in BROUGHT} | brought
             return await self._request(connection, method, wire, on_progress), wire, connection.revision
 
-        idle = Backoff(IDLE_ROUNDS)
+        idle: Backoff | None = None
         for rounds in range(self._max_rounds + 1):
             result, wire, revision = await self._keeper.ask(make)
             kind = self._result_type(method, result, revision)
@@ -138,6 +138,7 @@ class Rounds:
             if rounds < self._max_rounds:
                 brought = await self._bring(method, result, revision)
                 if not brought.get("inputResponses"):
+                    idle = idle or Backoff(IDLE_ROUNDS)
                     await trio.sleep(idle.next_delay(0) or IDLE_ROUNDS.max_delay)
         raise RemoteProtocolError(
             f"{method}: the server still asks back after {self._max_rounds} rounds (max_input_rounds)"

@@ -148,11 +148,10 @@ class InboundTable(Generic[_R, _W]):
         self._from.setdefault(identity_of(origin), {})[id] = None
 
     def _go(self, id: RequestId, origin: object) -> None:
-        if origin is not None:
-            ids = self._from[identity_of(origin)]
-            del ids[id]
-            if not ids:
-                del self._from[identity_of(origin)]
+        ids = self._from[identity_of(origin)]
+        del ids[id]
+        if not ids:
+            del self._from[identity_of(origin)]
 
     def all_from(self, origin: object) -> tuple[RequestId, ...]:
         """Return the ids of all requests that have come from an origin."""
@@ -167,7 +166,8 @@ class InboundTable(Generic[_R, _W]):
         else:
             _, size, origin = self._running.pop(id)
             self._running_bytes -= size
-        self._go(id, origin)
+        if origin is not None:
+            self._go(id, origin)
 
     def next_waiting(self) -> _W | None:
         """Take out the request that has waited longest, if there is one and room to run it."""
@@ -175,7 +175,8 @@ class InboundTable(Generic[_R, _W]):
             return None
         id, (request, size, origin) = self._waiting.popitem(last=False)
         self._weigh_waiting(-size)
-        self._go(id, origin)
+        if origin is not None:
+            self._go(id, origin)
         return request
 
     def cancel_waiting(self, id: RequestId) -> _W | None:
@@ -185,7 +186,8 @@ class InboundTable(Generic[_R, _W]):
             return None
         request, size, origin = found
         self._weigh_waiting(-size)
-        self._go(id, origin)
+        if origin is not None:
+            self._go(id, origin)
         return request
 
     def get_running(self, id: RequestId) -> _R | None:
@@ -212,7 +214,8 @@ class InboundTable(Generic[_R, _W]):
         """Take out everything that has not been started, oldest first, with its ids."""
         forgotten = self.all_waiting()
         for id, (_, _, origin) in self._waiting.items():
-            self._go(id, origin)
+            if origin is not None:
+                self._go(id, origin)
         self._waiting.clear()
         self._weigh_waiting(-self._waiting_bytes)
         return forgotten

@@ -213,8 +213,9 @@ class Calls:
         self._table.give_up(call.request)
         self._calls.pop(call.request.id, None)
         call.forget_progress()
-        while call.has_stopped_clock:
-            call.start_clock()
+        if call.clock is not None:
+            while call.has_stopped_clock:
+                call.start_clock()
         self._wake_next()
 
     def mark_written(self, entry: OutboxEntry) -> None:

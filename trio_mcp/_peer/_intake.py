@@ -256,7 +256,7 @@ class Intake:
     def _must_follow(self, value: dict[str, Any]) -> bool:
         """Whether notifications that came before a message keep it back: too many of them, or it is a request."""
         if "id" in value:
-            return self._notices.must_begin and "method" in value
+            return "method" in value and (self._notices.has_called or self._notices.has_unbegun)
         method = value.get("method")
         return method != "notifications/cancelled" and self._notices.must_wait(method, value.get("params"))
 

@@ -69,6 +69,9 @@ class Notices:
     to wait.
 
     Attributes:
+        has_unbegun: Whether something that is no progress waits to be handled, and not for another's handler.
+        has_called: Whether progress was given to calls since reading has paused for them. If either is so, a
+            request that comes then waits as well, with `wait_begun`.
         dropped: How many notifications had to make room so far.
     """
 
@@ -93,18 +96,9 @@ class Notices:
         self._full: set[Call] = set()  # those whose line was full, and is not half empty yet
         self._awaited: _Line | None = None  # the one that reading waits for
         self._lagging: set[_Line] = set()  # those for which it has waited long enough
-        self._is_stuck = False  # the oldest notification that is no progress waits for the handler of another
-        self._has_called = False  # progress was given to calls since reading has paused for them
+        self.has_unbegun = False
+        self.has_called = False
         self.dropped = 0
-
-    @property
-    def must_begin(self) -> bool:
-        """Whether a request that came after notifications should wait, with `wait_begun`."""
-        return self._has_called or self._has_unbegun
-
-    @property
-    def _has_unbegun(self) -> bool:
-        return not self._is_stuck and self._queue.first is not None
 
     def must_wait(self, method: object, params: object) -> bool:
         """Whether reading should pause, with `wait_begun` and `wait_room`, before a notification is offered.
@@ -114,7 +108,7 @@ class Notices:
             params: Its parameters, as they came.
         """
         self._awaited = None
-        if self._has_unbegun if method == PROGRESS else self._has_called:
+        if self.has_unbegun if method == PROGRESS else self.has_called:
             return True
         if self._lagging:
             return False
@@ -132,15 +126,15 @@ class Notices:
         """Wait until the handling of what was offered has begun, unless it has to wait for something else."""
         turns = 0
         first = self._queue.first
-        while self._has_unbegun:
+        while self.has_unbegun:
             if turns == MAX_TURNS:
-                self._is_stuck = True
+                self.has_unbegun = False
                 break
             await trio.lowlevel.checkpoint()
             turns = turns + 1 if self._queue.first is first else 0
             first = self._queue.first
-        if self._has_called:
-            self._has_called = False
+        if self.has_called:
+            self.has_called = False
             # Their tasks run in the next turn of the event loop; this one in that and the next.
             await trio.lowlevel.checkpoint()
             await trio.lowlevel.checkpoint()
@@ -184,6 +178,7 @@ class Notices:
             self._queue.drop()
             self.dropped += 1
         self._queue.push(self._dispatcher.notice_key(notification), _Notice(notification, origin))
+        self.has_unbegun = self.has_unbegun or len(self._queue) == 1
         self._wake_up()
 
     def _offer_progress(self, params: Mapping[str, Any]) -> None:
@@ -203,7 +198,7 @@ class Notices:
             call.drop_oldest()
             self.dropped += 1
         call.hand_over(progress)
-        self._has_called = True
+        self.has_called = True
         if call.waiting == self._limits.max_notifications:
             self._full.add(call)
             call.on_room = self._look_at
@@ -247,7 +242,7 @@ class Notices:
 
     def _pop(self) -> _Notice:
         notice = self._queue.pop()
-        self._is_stuck = False
+        self.has_unbegun = self._queue.first is not None
         if len(self._queue) * 2 <= self._limits.max_notifications:
             self._lagging.discard(OTHERS)
         self._room.unpark_all()
