@@ -32,7 +32,7 @@ class NoticeQueue(Generic[_T]):
         self._notices: OrderedDict[int, tuple[Hashable | None, _T]] = OrderedDict()  # by number, oldest first
         self._last_number = 0
         # Which one is missed least must not be searched for: a flood makes room once for each notice that comes.
-        self._series: deque[int] = deque()  # without a key
+        self._series: deque[int] | None = None  # without a key; none, because an empty one weighs much
         self._latest: dict[Hashable, int] = {}  # of each key
         self._repeated: list[int] = []  # those of which there is a later one, as a heap
 
@@ -54,6 +54,8 @@ class NoticeQueue(Generic[_T]):
         self._last_number = number = self._last_number + 1
         self._notices[number] = key, notice
         if key is None:
+            if self._series is None:
+                self._series = deque()
             self._series.append(number)
         else:
             earlier = self._latest.get(key)
@@ -92,7 +94,10 @@ class NoticeQueue(Generic[_T]):
         """
         key, notice = self._notices.pop(number)
         if key is None:
+            assert self._series is not None, "it was pushed"
             self._series.popleft()
+            if not self._series:
+                self._series = None
         elif self._latest[key] == number:
             del self._latest[key]
         else:
