@@ -10,6 +10,7 @@ import trio
 import trio.testing
 from scripted_server import LEGACY, MODERN, ScriptedServer, never_asked
 from tape import Tape
+from wires import answer
 
 from trio_mcp import Client, Limits, Progress, RemoteProtocolError, RequestError, Revision, open_client
 from trio_mcp._client._rounds import Answered
@@ -343,25 +344,45 @@ async def test_cancelled_while_a_handler_works_the_handler_is_cancelled_and_the_
 
 
 async def test_one_deadline_covers_all_rounds(autojump_clock: trio.testing.MockClock) -> None:
-    """The caller's, and ``request_timeout``; the server learns in each round how much is left."""
+    """The caller's own means what it says; the server learns in each round how much is left."""
 
     async def slow(_: CreateMessageRequestParams) -> str:
         await trio.sleep(4)
         return "x"
 
-    for use_option in (False, True):
-        server = server_that_says(*[asking(inputRequests={"q": SAMPLE})] * 5)
-        start = trio.current_time()
-        async with open_client(server, on_sample=slow, request_timeout=10 if use_option else 1e9) as client:
-            with pytest.raises(trio.TooSlowError):
-                if use_option:
-                    await client.call_tool("x")
-                else:
-                    with trio.fail_after(10):
-                        await client.call_tool("x")
-        assert trio.current_time() - start == 10
-        left = [request["params"]["_meta"]["trio-mcp/timeoutMs"] for request in server.requests("tools/call")]
-        assert left == [10_000, 6_000, 2_000]
+    server = server_that_says(*[asking(inputRequests={"q": SAMPLE})] * 5)
+    async with open_client(server, on_sample=slow) as client:
+        with pytest.raises(trio.TooSlowError), trio.fail_after(10):
+            await client.call_tool("x")
+    assert trio.current_time() == 10
+    assert times_left(server) == [10_000, 6_000, 2_000]
+
+
+async def test_the_request_timeout_covers_all_rounds_but_not_the_users_time(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Each round goes on where the one before stood when its question came."""
+
+    async def slow(_: CreateMessageRequestParams) -> str:
+        await trio.sleep(50)
+        return "x"
+
+    async def ask_back(message: dict[str, Any]) -> None:
+        await trio.sleep(4)
+        server.say(answer(message, asking(inputRequests={"q": SAMPLE})))
+
+    server = ScriptedServer(MODERN, {"tools/call": lambda message: nursery.start_soon(ask_back, message)})
+    async with trio.open_nursery() as nursery:
+        async with open_client(server, on_sample=slow, request_timeout=10) as client:
+            with pytest.raises(trio.TooSlowError, match="request_timeout"):
+                await client.call_tool("x")
+        nursery.cancel_scope.cancel()
+    assert trio.current_time() == 10 + 2 * 50
+    assert times_left(server) == [10_000, 6_000, 2_000]
+
+
+def times_left(server: ScriptedServer) -> list[int]:
+    return [request["params"]["_meta"]["trio-mcp/timeoutMs"] for request in server.requests("tools/call")]
 
 
 async def test_progress_goes_on_over_the_rounds() -> None:
