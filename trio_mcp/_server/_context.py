@@ -26,7 +26,7 @@ from ._background import Background
 from ._notifications import check_own_notification
 from ._questions import Questions
 from ._requirements import require_for
-from ._threads import ends_with_its_thread
+from ._threads import ends_with_its_thread, leaves_its_place
 
 __all__ = ["Context", "ProgressReporter", "Surroundings"]
 
@@ -361,6 +361,7 @@ class Context(Questions, Generic[StateT]):
         return await self._ask(method, params, on_progress)
 
     @ends_with_its_thread
+    @leaves_its_place
     async def _ask(
         self, method: str, params: Mapping[str, Any] | None, on_progress: OnProgress | None
     ) -> dict[str, Any]:
