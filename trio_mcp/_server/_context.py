@@ -14,7 +14,6 @@ from .. import types
 from .._absent import ABSENT
 from .._channel import ReleasableOrigin
 from .._codec._convert import to_wire
-from .._codec._json import is_object
 from .._codec._jsonrpc import RequestId
 from .._core._lifecycle import Agreement
 from .._errors import LocalProtocolError
@@ -204,8 +203,7 @@ class Context(Questions, Generic[StateT]):
     @property
     def client_extensions(self) -> Mapping[str, Any]:
         """The extensions that the client has declared, with their settings as plain JSON."""
-        extensions: Any = self._agreement.client_capabilities.get("extensions")
-        return extensions if is_object(extensions) else {}
+        return self.client_capabilities.extensions or {}
 
     @property
     def principal(self) -> str | None:
