@@ -284,7 +284,7 @@ def _declared(hook: Hook, default: object) -> Hook:
     Peers that have only a yes to say write ``true`` (and ``false``), or ``[]``, as PHP writes an object without
     members. So what is no object is a capability without settings, save ``false`` and ``null``.
     """
-    undeclared = {} if default is attrs.NOTHING else None
+    undeclared: object = {} if default is attrs.NOTHING else None
 
     def structure(value: Any, kind: Any) -> Any:
         if value is None or value is False:
