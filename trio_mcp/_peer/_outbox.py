@@ -164,7 +164,7 @@ class Outbox:
         self._wake_first()
 
     def _wake_first(self) -> None:
-        """Let who is first in line look for room; one at a time, because tasks that are woken run in any order."""
+        """Let who is first in line look for room; one at a time: tasks that are woken run in any order."""
         if not self._is_waking:
             self._is_waking = self._room.unpark()
 
