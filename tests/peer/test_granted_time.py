@@ -124,7 +124,7 @@ async def test_nothing_is_said_for_a_request_whose_time_is_over(
 async def test_the_answer_of_a_handler_that_is_late_waits_for_the_cancellation(
     way: str, given_up: bool, autojump_clock: trio.testing.MockClock
 ) -> None:
-    """Promises 5 and 7: if that comes in time, nothing is answered; if not, its caller is not left waiting."""
+    """Promises 5 and 7: if that comes in time, nothing is answered; if not, its caller is told that it is too late."""
     clock = autojump_clock
 
     async def late(_: Exchange) -> dict[str, Any]:
@@ -154,3 +154,5 @@ async def test_the_answer_of_a_handler_that_is_late_waits_for_the_cancellation(
         await trio.sleep(60)
         assert trio.current_time() - begin >= 60
     assert ids(channel) == ([2] if given_up else [2, 1])
+    errors = {message["id"]: message["error"]["code"] for message in channel.sent if "error" in message}
+    assert errors == ({} if given_up else {1: -31001}), "a result that comes so late is none"

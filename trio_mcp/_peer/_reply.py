@@ -78,7 +78,8 @@ async def settle(exchange: Exchange, reply: Reply | None, limits: Limits) -> Rep
 
     Args:
         exchange: The request; its scope is left.
-        reply: What its handler has made of it all the same.
+        reply: What its handler has made of it all the same. It counts where serving ends, and not when the time
+            granted is over: then the caller is told that, whatever the handler has swallowed.
         limits: How long a caller whose time is over is waited for.
 
     Returns:
@@ -91,7 +92,7 @@ async def settle(exchange: Exchange, reply: Reply | None, limits: Limits) -> Rep
     if exchange.given_up:
         return None
     exchange.companion = None
-    return reply or _too_late(exchange)
+    return reply if reply is not None and exchange.stopped else _too_late(exchange)
 
 
 def note_failure(exchange: Exchange, error: BaseException) -> Reply:

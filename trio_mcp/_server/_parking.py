@@ -41,7 +41,7 @@ from .._peer._exchange import Exchange, OnProgress
 from ._background import Background
 from ._context import Context
 from ._input_required import InputRequired, input_request, input_requests, input_responses
-from ._threads import ends_with_its_thread
+from ._threads import ends_with_its_thread, leaves_its_place
 
 __all__ = ["Parking", "Work"]
 
@@ -190,7 +190,11 @@ class Run:
             await trio.lowlevel.checkpoint()
             answer: Mapping[str, Any] = self._recorded[key]
             return answer
-        question = self._questions[key] = _Question(request)
+        return await self._wait_for_answer(key, _Question(request))
+
+    @leaves_its_place
+    async def _wait_for_answer(self, key: str, question: _Question) -> Mapping[str, Any]:
+        self._questions[key] = question
         self._news.unpark_all()
         try:
             return await question.wait()
