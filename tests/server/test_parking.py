@@ -18,6 +18,7 @@ from wires import ScriptedChannel
 from trio_mcp import (
     ABSENT,
     Client,
+    ConnectionLost,
     Context,
     InputRequired,
     Limits,
@@ -393,6 +394,48 @@ async def test_cancelling_the_request_that_attends_cancels_the_handler(
         await trio.sleep(1.5)
         assert ended == ["cleaned up"]
         assert client.statistics().calls == 0
+
+
+META: dict[str, Any] = {
+    "io.modelcontextprotocol/protocolVersion": MODERN,
+    "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}},
+}
+
+
+def asked_by(id: int, params: dict[str, Any], **meta: object) -> dict[str, Any]:
+    """Return a call as it is on the wire."""
+    return {"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {**params, "_meta": {**META, **meta}}}
+
+
+def given_up(id: int) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}
+
+
+@pytest.mark.parametrize("how", ["it is given up", "the connection ends"])
+async def test_a_handler_whose_question_was_never_written_ends_with_its_request(
+    how: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Promise 4: a question that still lies in the outbox is taken back, and then nobody can ever answer it."""
+    asking, wire = Asking(Limits(goodbye_timeout=1)), ScriptedChannel()
+
+    async with asking.server.open() as running, trio.open_nursery() as nursery:  # it goes on without this client
+        await nursery.start(running.serve_channel, wire)
+        wire.stop_reading()
+        wire.say({"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"_meta": META}})  # blocks the wire
+        await trio.testing.wait_all_tasks_blocked()
+        wire.say(asked_by(2, call()))
+        await trio.testing.wait_all_tasks_blocked()
+        assert (asking.started, asking.ended) == (1, [])
+        if how == "it is given up":
+            wire.say(given_up(2))
+        else:
+            wire.hang_up(ConnectionLost("it is gone"))
+        await trio.testing.wait_all_tasks_blocked()
+        assert asking.ended == ["cancelled"]
+        wire.reading.set()
+        await trio.testing.wait_all_tasks_blocked()
+        assert 2 not in [message["id"] for message in wire.sent]
+        nursery.cancel_scope.cancel()
 
 
 async def test_it_is_cancelled_with_the_server() -> None:

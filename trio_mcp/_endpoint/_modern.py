@@ -169,7 +169,7 @@ class ModernRequests:
         try:
             reply = await reply_to(exchange, handler, self._server.limits)
             if reply is not None:
-                await answer.finish(reply)
+                await answer.finish(reply, exchange)
         finally:
             exchange.silenced = True
             answer.close()

@@ -97,7 +97,8 @@ class Exchange:
         silenced: Whether nothing more may be sent for it, because it was given up or is answered.
         given_up: Whether the other side gave it up.
         stopped: Whether serving ended before it did.
-        companion: A scope in another task that does the work, and is cancelled together with this one's.
+        companion: Cancels the work that another task does for this request, for a reason. That ends with the
+            request, unless an answer gets to the wire: it may say how the work goes on.
         on_drain: Called when serving is to end, for a request that stands open until then.
     """
 
@@ -109,7 +110,7 @@ class Exchange:
     silenced: bool = False
     given_up: bool = False
     stopped: bool = False
-    companion: trio.CancelScope | None = None
+    companion: Callable[[str], object] | None = None
     on_drain: Callable[[], object] | None = None
     _abandoned: LightParkingLot | None = None
     _last_progress: float = -math.inf
@@ -159,10 +160,17 @@ class Exchange:
 
     def _cancel(self, reason: str) -> None:
         self.scope.cancel(reason=reason)
-        if self.companion is not None:
-            self.companion.cancel(reason=reason)
+        self.end_companion(reason)
         if self._abandoned is not None:
             self._abandoned.unpark_all()
+
+    def end_companion(self, reason: str) -> None:
+        """What another task does for this request has no purpose any more: cancel it.
+
+        For a request that is answered, too, whose answer was never written.
+        """
+        if self.companion is not None:
+            self.companion(reason)
 
     async def wait_abandoned(self) -> None:
         """Wait until the other side gives the request up, or serving ends. Does not checkpoint if so."""

@@ -222,7 +222,7 @@ class Run:
         """
         self._context.move(exchange, agreement)
         self._scope.deadline = exchange.scope.deadline
-        exchange.companion = self._scope
+        exchange.companion = self._cancel
         try:
             while self._outcome is None:
                 if self._finished.is_set():
@@ -239,6 +239,9 @@ class Run:
         if self._outcome.error is not None:
             raise self._outcome.error
         return self._outcome.value
+
+    def _cancel(self, reason: str) -> None:
+        self._scope.cancel(reason=reason)
 
     def _outcome_now(self) -> _Outcome | None:
         return self._outcome
