@@ -420,9 +420,7 @@ class Checker:
                 ]
                 bound = max(goodbye[1].t, self.shielded_until(token, goodbye[0])) + self.slack
                 if not any(at[1].t <= bound for at in died):
-                    is_retry = self.of_token[token]["server-in"][0][0] != request[0]
-                    rule = "handler-dies-with-its-retry" if is_retry else "handler-dies"
-                    yield Violation(rule, goodbye[0], f"{token} was cancelled, and its handler goes on")
+                    yield Violation("handler-dies", goodbye[0], f"{token} was cancelled, and its handler goes on")
 
     def rule_handler_dies_for_a_reason(self) -> Found:
         """A handler is cancelled by its own cancellation, its deadline, or the end of the connection; by no other."""
@@ -579,7 +577,7 @@ class Checker:
                 continue
             if began[1].data["left"] < -self.slack:  # it has waited too long for its place
                 yield Violation(
-                    "nothing-begins-after-its-deadline",
+                    "handlers-have-the-deadline",
                     began[0],
                     f"{token} begins {-began[1].data['left']:.4f} s late",
                 )
@@ -974,8 +972,6 @@ class Checker:
 
 OPEN_QUESTIONS: Final = {
     "parked-handlers-have-the-deadline": "whether a parked handler keeps the deadline of the request before",
-    "handler-dies-with-its-retry": "whether a parked handler dies when the request that would wake it up, and still waits for a place, is cancelled",
-    "nothing-begins-after-its-deadline": "whether a request begins that has waited for its place until its deadline was over",
     "progress-of-parked-handlers": "what becomes of progress that a handler reports while it is parked",
 }
 """What the documentation does not decide, by rule."""

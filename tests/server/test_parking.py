@@ -438,6 +438,78 @@ async def test_a_handler_whose_question_was_never_written_ends_with_its_request(
         nursery.cancel_scope.cancel()
 
 
+@pytest.mark.parametrize("how", ["it is given up", "the connection ends", "its time is over"])
+async def test_a_handler_ends_with_the_request_that_would_wake_it_and_waits_for_a_place(
+    how: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Promise 4: it belongs to the call that its caller gives up, and would wait for answers that never come again."""
+    asking, wire = Asking(Limits(goodbye_timeout=1, max_inbound_requests=1, drain_timeout=1)), ScriptedChannel()
+
+    @asking.server.tool
+    async def hold() -> None:
+        await trio.sleep(10)
+
+    async with asking.server.open() as running, trio.open_nursery() as nursery:
+        await nursery.start(running.serve_channel, wire)
+        wire.say(asked_by(1, call()))
+        await trio.testing.wait_all_tasks_blocked()
+        retry = answering(wire.sent[-1]["result"], accepted("Ada"))
+        granted = {"trio-mcp/timeoutMs": 5_000} if how == "its time is over" else {}
+        wire.say(asked_by(2, call("hold")), asked_by(3, retry, **granted))
+        await trio.sleep(1)
+        assert asking.ended == []
+        if how == "it is given up":
+            wire.say(given_up(3))
+            await trio.testing.wait_all_tasks_blocked()
+            assert asking.ended == ["cancelled"]
+        elif how == "the connection ends":
+            wire.hang_up(ConnectionLost("it is gone"))
+            await trio.testing.wait_all_tasks_blocked()
+            assert asking.ended == ["cancelled"]
+        else:
+            await trio.sleep(15)
+            assert asking.ended == ["cancelled"]
+            assert wire.sent[-1]["error"]["code"] == -31001
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_handler_ends_with_the_request_that_would_wake_it_and_is_still_in_middleware(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Promise 4, where what keeps the request is middleware: nobody attends the handler yet."""
+    ended: list[str] = []
+
+    async def slow(message: Any, call_next: Any) -> Any:
+        if message.method == "tools/call" and "requestState" in message.params:
+            await trio.sleep(5)
+        return await call_next(message)
+
+    server = Server("asking", middleware=[slow])
+
+    @server.tool
+    async def greet(greeting: str, ctx: Context[Any]) -> str:
+        try:
+            return await ask_name(ctx)
+        except trio.Cancelled:
+            ended.append("cancelled")
+            raise
+
+    async with open_client(server, revision=MODERN, capabilities=CAPABLE) as client:
+        required = await client.request("tools/call", call())
+        with trio.CancelScope() as scope:
+            async with trio.open_nursery() as nursery:
+
+                async def give_up() -> None:
+                    await trio.sleep(1)
+                    assert ended == []
+                    scope.cancel()
+
+                nursery.start_soon(give_up)
+                await client.request("tools/call", answering(required, accepted("Ada")))
+        await trio.testing.wait_all_tasks_blocked()
+        assert ended == ["cancelled"]
+
+
 async def test_it_is_cancelled_with_the_server() -> None:
     asking = Asking()
     async with asking.client() as client:

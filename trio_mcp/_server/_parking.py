@@ -22,6 +22,7 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, Final, TypeAlias, final
 
 import attrs
@@ -29,8 +30,10 @@ import trio
 
 from .. import types
 from .._absent import ABSENT
+from .._channel import Origin
 from .._codec import _json
 from .._codec._convert import to_wire
+from .._codec._jsonrpc import Request
 from .._contained import Contained, going_on
 from .._core._lifecycle import Agreement
 from .._core._sealing import Sealer, StateRefused, binding_of
@@ -222,7 +225,7 @@ class Run:
         """
         self._context.move(exchange, agreement)
         self._scope.deadline = exchange.scope.deadline
-        exchange.companion = self._cancel
+        exchange.companion = self.cancel
         try:
             while self._outcome is None:
                 if self._finished.is_set():
@@ -240,7 +243,8 @@ class Run:
             raise self._outcome.error
         return self._outcome.value
 
-    def _cancel(self, reason: str) -> None:
+    def cancel(self, reason: str) -> None:
+        """Cancel the handler: nobody waits for it, or ever will."""
         self._scope.cancel(reason=reason)
 
     def _outcome_now(self) -> _Outcome | None:
@@ -363,7 +367,7 @@ class Parking:
             Exception: What the handler raised.
         """
         params = exchange.request.params or {}
-        binding = self._binding(exchange, params)
+        binding = self._binding(exchange.request, exchange.origin)
         sealed = params.get("requestState")
         notes: object = ABSENT
         recorded: dict[str, Any] | None = {} if replay else None
@@ -401,14 +405,28 @@ class Parking:
         if asked and required.state is ABSENT:
             return types.InputRequiredResult(input_requests=asked)
         notes = None if required.state is ABSENT else required.state
-        state = self.seal(_BY_HAND + _json.encode(notes), self._binding(exchange, exchange.request.params or {}))
+        state = self.seal(_BY_HAND + _json.encode(notes), self._binding(exchange.request, exchange.origin))
         return types.InputRequiredResult(input_requests=asked or None, request_state=state)
 
-    def _binding(self, exchange: Exchange, params: Mapping[str, Any]) -> bytes:
-        origin = exchange.origin
+    def companion_of(self, request: Request, origin: Origin | None) -> Callable[[str], object] | None:
+        """Return what cancels the handler that a request would wake up, as long as nothing else has woken it."""
+        try:
+            kind, token = self._open((request.params or {}).get("requestState"), self._binding(request, origin))
+        except StateRefused:
+            return None
+        run = self._parked.get(token) if kind == _PARKED else None
+        return None if run is None else partial(self._end_parked, token)
+
+    def _end_parked(self, token: bytes, reason: str) -> None:
+        run = self._parked.get(token)
+        if run is not None:
+            run.cancel(reason)
+
+    def _binding(self, request: Request, origin: Origin | None) -> bytes:
+        params = request.params or {}
         return binding_of(
             principal=None if origin is None else origin.principal,
-            method=exchange.request.method,
+            method=request.method,
             target=str(params.get("name", params.get("uri"))),
             arguments=params.get("arguments") or {},
             server=self._server,
