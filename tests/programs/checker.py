@@ -528,23 +528,24 @@ class Checker:
                 yield Violation("asking-while-cancelled", number, f"{event.token} ended with {event.data['how']}")
 
     def rule_deadlines_shrink(self) -> Found:
-        """A request says how much time its caller has left, no more and no less."""
+        """A request says how much time its caller has left, no more and no less.
+
+        Not what `request_timeout` leaves: all clients here can be asked, and then that may stand still.
+        """
         for (client, end), asked in self.asked.items():
-            timeout = self.program.clients[client].request_timeout or math.inf
             for request in asked.values():
                 began = self.one(request.token, "call-began") if end == "client" and request.token else None
                 if began is None:
                     continue
                 told = request.message["params"].get("_meta", {}).get("trio-mcp/timeoutMs")
-                out, hard = self.events[request.out], began[1].t + began[1].data["left"]
-                deadline = min(hard, began[1].t + timeout)
+                out, deadline = self.events[request.out], began[1].t + began[1].data["left"]
                 if told is None:
-                    if deadline < math.inf and (hard < math.inf or not asks_of(self.calls[request.token].script)):
+                    if deadline < math.inf:
                         yield Violation(
                             "deadlines-shrink", request.out, f"{request.token} has a deadline and does not say so"
                         )
                     continue
-                most = (hard if asks_of(self.calls[request.token].script) else deadline) - began[1].t
+                most = deadline - began[1].t
                 least = deadline - out.t
                 if told > most * 1000 + 1.001 + (0 if self.is_exact else 1000 * self.patience):
                     yield Violation(
@@ -586,12 +587,14 @@ class Checker:
                 (number for number, event in enumerate(self.events) if event.t > deadline + TINY),
                 len(self.events),
             )
+            if self.is_modern(began[1].client):  # each round says how much is left, rounded up
+                deadline += 0.001
             bound = max(deadline, self.shielded_until(token, at_deadline)) + self.slack
             ends = [at for kind in ("handler-cancelled", "handler-ended") for at in self.of_token[token][kind]]
             if not any(at[1].t <= bound for at in ends):
-                is_parked = self.is_modern(began[1].client) and bool(asks_of(self.calls[token].script))
-                rule = "parked-handlers-have-the-deadline" if is_parked else "handlers-have-the-deadline"
-                yield Violation(rule, began[0], f"{token} goes on after its deadline {deadline}")
+                yield Violation(
+                    "handlers-have-the-deadline", began[0], f"{token} goes on after its deadline {deadline}"
+                )
 
     def rule_late_answers_are_held_back(self) -> Found:
         """A handler whose time was over answers only when a cancellation has had `goodbye_timeout` to come."""
@@ -971,7 +974,6 @@ class Checker:
 
 
 OPEN_QUESTIONS: Final = {
-    "parked-handlers-have-the-deadline": "whether a parked handler keeps the deadline of the request before",
     "progress-of-parked-handlers": "what becomes of progress that a handler reports while it is parked",
 }
 """What the documentation does not decide, by rule."""

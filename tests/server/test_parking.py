@@ -5,8 +5,9 @@ from __future__ import annotations
 import base64
 import json
 import logging
+import math
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from typing import Any
 
 import attrs
@@ -25,6 +26,7 @@ from trio_mcp import (
     LocalProtocolError,
     RequestError,
     Server,
+    fail_after_silence,
     open_client,
 )
 from trio_mcp.types import (
@@ -337,14 +339,71 @@ async def test_it_expires_to_the_second(autojump_clock: trio.testing.MockClock) 
         assert await refused(client, answering(required, accepted("Ada"))) == f"{REFUSED} -32602"
 
 
-async def test_while_parked_no_deadline_but_that_one_counts(autojump_clock: trio.testing.MockClock) -> None:
+async def test_while_parked_it_has_the_deadline_of_its_caller(autojump_clock: trio.testing.MockClock) -> None:
+    """Promise 5: deadlines shrink inward, and the caller's own goes on while its user answers."""
     asking = Asking(Limits(parked_timeout=60))
     async with asking.client() as client:
-        with trio.fail_after(1):
+        with trio.move_on_after(10):
+            await client.request("tools/call", call())
+            await trio.sleep(9)
+            assert asking.ended == []
+            await trio.sleep(2)
+        await trio.testing.wait_all_tasks_blocked()
+        assert asking.ended == ["cancelled"]
+        with trio.fail_after(70):
             required = await client.request("tools/call", call())
-        await trio.sleep(30)
-        with trio.fail_after(1):
-            assert text(await client.request("tools/call", answering(required, accepted("Ada")))) == "Hello, Ada"
+            await trio.sleep(59)
+            assert asking.ended == ["cancelled"]
+            answered = await client.request("tools/call", answering(required, accepted("Ada")))
+        assert text(answered) == "Hello, Ada"
+
+
+@pytest.mark.parametrize("clock", ["request_timeout", "fail_after_silence"])
+async def test_a_parked_handler_outlives_a_clock_that_stands_still(
+    clock: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """While the user answers, neither runs; so the handler has no deadline of theirs meanwhile."""
+    asking = Asking()
+
+    async def slow(_: object) -> dict[str, Any]:
+        await trio.sleep(100)
+        return {"name": "Ada"}
+
+    options: dict[str, Any] = {"request_timeout": 5} if clock == "request_timeout" else {}
+    async with open_client(asking.server, revision=MODERN, on_elicit=slow, **options) as client:
+        with fail_after_silence(5, at_most=math.inf) if not options else nullcontext():
+            assert (await client.call_tool("greet", {"greeting": "Hello"}, returns=str)) == "Hello, Ada"
+
+
+async def test_the_deadline_that_a_handler_sees_is_its_callers_while_it_is_parked_too(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """`Context.deadline` is not that of whatever else the connection serves meanwhile."""
+    server = Server("seen")
+    seen: list[float] = []
+
+    @server.tool
+    async def greet(greeting: str, ctx: Context[Any]) -> str:
+        async with trio.open_nursery() as nursery:
+
+            async def look() -> None:
+                await trio.sleep(1)
+                seen.append(ctx.deadline)
+
+            nursery.start_soon(look)
+            return await ask_name(ctx)
+
+    @server.tool
+    async def nap() -> None:
+        await trio.sleep(5)
+
+    async with open_client(server, revision=MODERN, capabilities=CAPABLE) as client:
+        with trio.fail_after(100):
+            deadline = trio.current_effective_deadline()
+            required = await client.request("tools/call", call())
+            await client.call_tool("nap", {})
+            await client.request("tools/call", answering(required, accepted("Ada")))
+    assert seen == [pytest.approx(deadline)]
 
 
 async def test_the_deadline_of_the_request_that_woke_it_counts(autojump_clock: trio.testing.MockClock) -> None:

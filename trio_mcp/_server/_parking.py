@@ -9,8 +9,8 @@ answer like any other. So a handler that may ask runs in a task of the server, n
                                                            and the handler is parked
     the same request, with the state and the answers ──> attends the parked handler, as above
 
-While it is attended, its scope has the deadline of the request, and dies with it. While it is parked, its
-deadline is when it expires. A state wakes a handler once. A tool with ``resume="replay"`` is not parked: it is
+While it is attended, its scope has the deadline of the request, and dies with it. While it is parked, it keeps that
+deadline, unless it expires before. A state wakes a handler once. A tool with ``resume="replay"`` is not parked: it is
 cancelled, its answers travel in the state, and it is run again.
 """
 
@@ -224,7 +224,7 @@ class Run:
             Exception: What the handler raised.
         """
         self._context.move(exchange, agreement)
-        self._scope.deadline = exchange.scope.deadline
+        self._scope.deadline = exchange.deadline
         exchange.companion = self.cancel
         try:
             while self._outcome is None:
@@ -281,7 +281,8 @@ class Run:
             for question in self._questions.values():
                 question.settle(None, error)
             return None
-        self._scope.deadline = trio.current_time() + self._parking.timeout
+        # The caller's time goes on while its user answers, or it would not have told of it.
+        self._scope.deadline = min(self._scope.deadline, trio.current_time() + self._parking.timeout)
         state = self._parking.seal(_PARKED + self.token, self._binding)
         return types.InputRequiredResult(input_requests=asked, request_state=state)
 
