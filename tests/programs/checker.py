@@ -335,8 +335,20 @@ class Checker:
                 yield Violation("control-comes-back", ended[0], f"{token} was cancelled {fence - t:.4f} s early")
             if how == "TooSlowError" and (not timeout or t < began[1].t + timeout - self.slack):
                 yield Violation("control-comes-back", ended[0], f"{token}: nobody has set such a timeout")
-            if timeout and not asks_of(call.script) and t > began[1].t + timeout + self.slack:
+            if (
+                timeout
+                and not asks_of(call.script)
+                and not self._asked_meanwhile(began, ended)
+                and t > began[1].t + timeout + self.slack
+            ):
                 yield Violation("control-comes-back", ended[0], f"{token} outlived request_timeout")
+
+    def _asked_meanwhile(self, began: At, ended: At) -> bool:
+        """Whether an older server has asked while a call was pending, so that `request_timeout` stood still."""
+        client = began[1].client
+        return not self.is_modern(client) and any(
+            began[0] < number < ended[0] for number, _ in self.of("question-began", client)
+        )
 
     def _in_question(self, token: str) -> bool:
         """Whether a call is one of a question's handler, which may be cancelled with the question."""
@@ -532,7 +544,7 @@ class Checker:
 
         Not what `request_timeout` leaves: all clients here can be asked, and then that may stand still.
         """
-        for (client, end), asked in self.asked.items():
+        for (_client, end), asked in self.asked.items():
             for request in asked.values():
                 began = self.one(request.token, "call-began") if end == "client" and request.token else None
                 if began is None:

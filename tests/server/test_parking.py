@@ -391,7 +391,8 @@ async def test_the_deadline_that_a_handler_sees_is_its_callers_while_it_is_parke
                 seen.append(ctx.deadline)
 
             nursery.start_soon(look)
-            return await ask_name(ctx)
+            name = await ask_name(ctx)
+        return name
 
     @server.tool
     async def nap() -> None:
