@@ -9,9 +9,10 @@ answer like any other. So a handler that may ask runs in a task of the server, n
                                                            and the handler is parked
     the same request, with the state and the answers ──> attends the parked handler, as above
 
-While it is attended, its scope has the deadline of the request, and dies with it. While it is parked, it keeps that
-deadline, unless it expires before. A state wakes a handler once. A tool with ``resume="replay"`` is not parked: it is
-cancelled, its answers travel in the state, and it is run again.
+While it is attended, its scope has the deadline of the request, and dies with it. While it is parked, it keeps
+that deadline, unless it expires before. What it says meanwhile is kept for the next request (`_kept_words`). A
+state wakes a handler once. A tool with ``resume="replay"`` is not parked: it is cancelled, its answers travel in the
+state, and it is run again.
 """
 
 from __future__ import annotations
