@@ -225,6 +225,7 @@ class Outbox:
             self.withdraw(entry)
         else:
             self.withdraw_all_of(entry.exchange)
+            entry.exchange.end_companion("its caller gave it up before the answer was written")
         return True
 
     def _indexed(self) -> _Index:
@@ -293,12 +294,17 @@ class Outbox:
     def close(self) -> None:
         """Throw everything away and let everybody go."""
         self._closed = True
+        unsaid = [
+            entry.exchange for entry in self._entries if entry.message.answers and entry.exchange is not None
+        ]
         self._entries.clear()
         self._index = None
         self._bytes = self._urgent_bytes = 0
         self.is_overfull = False
         for lot in (self._room, self._urgent_room, self._nothing):
             lot.unpark_all()
+        for exchange in unsaid:
+            exchange.end_companion("the connection has ended before the answer was written")
 
     def _take_out(self, entry: OutboxEntry) -> None:
         entries = self._entries

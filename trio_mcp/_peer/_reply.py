@@ -69,7 +69,6 @@ async def reply_to(
         reply = note_failure(exchange, failures[0])
     if reply is None or exchange.scope.cancel_called:
         return await settle(exchange, reply, limits)
-    exchange.companion = None  # what it leaves behind, parked, does not end with this exchange
     return reply
 
 
@@ -91,7 +90,7 @@ async def settle(exchange: Exchange, reply: Reply | None, limits: Limits) -> Rep
         await exchange.wait_abandoned()
     if exchange.given_up:
         return None
-    exchange.companion = None
+    exchange.end_companion("the request has ended")
     return reply if reply is not None and exchange.stopped else _too_late(exchange)
 
 

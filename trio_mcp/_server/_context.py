@@ -182,7 +182,7 @@ class Context(Questions, Generic[StateT]):
 
         The handler is cancelled then; it need not look.
         """
-        return self._exchange.scope.deadline
+        return self._exchange.deadline
 
     @property
     def client_info(self) -> types.Implementation | None:
