@@ -164,7 +164,10 @@ class Limits:
         terminate_timeout: How long a server process may take to exit after its input was closed, and again
             after it was asked to terminate, before it is killed.
         max_threads: Tools and resources written as plain functions, and files, that threads run and read at once,
-            per server.
+            per server and run of Trio. Threads that wait for an answer of their client are not counted.
+        max_asking_threads: Threads that wait for an answer of their client, per server and run of Trio, and those
+            that go on after such a wait was cancelled. Further questions of plain functions are refused with
+            ``SERVER_BUSY``.
         thread_timeout: How long the call of a plain function waits for a thread while all of them are still busy
             with calls that were given up, before it is refused.
         max_parked: Handlers that wait for their client between two of its requests, per running server.
@@ -214,6 +217,7 @@ class Limits:
     max_known_tools: int = _size(10_000)
     max_schema_bytes: int = _size(256 * KIB)
     max_threads: int = _size(40)
+    max_asking_threads: int = _size(250)
     thread_timeout: float = _seconds(5.0)
     max_parked: int = _size(10_000)
     max_parked_per_principal: int = _size(1_000)

@@ -28,13 +28,21 @@ class LightParkingLot:
         """Whether anybody waits."""
         return self._parked is not None
 
-    async def park(self) -> None:
-        """Wait to be woken; cancelled, as if this had not been called."""
+    async def park(self, *, is_first: bool = False) -> None:
+        """Wait to be woken; cancelled, as if this had not been called.
+
+        Args:
+            is_first: Whether to be woken before all others who wait: for a task that was woken for nothing.
+        """
         task, parked = trio.lowlevel.current_task(), self._parked
         if parked is None:
             self._parked = task
         elif isinstance(parked, OrderedDict):
             parked[task] = None
+            if is_first:
+                parked.move_to_end(task, last=False)
+        elif is_first:
+            self._parked = OrderedDict.fromkeys((task, parked))
         else:
             self._parked = OrderedDict.fromkeys((parked, task))
 

@@ -192,6 +192,21 @@ async def test_a_closed_client_says_so() -> None:
                 await call()
 
 
+@REVISIONS
+@pytest.mark.parametrize("odd", [True, [], False, None])
+async def test_odd_capabilities_of_a_server_do_not_cost_the_connection(revision: Revision, odd: object) -> None:
+    """PHP writes ``[]`` for an object without members, and some servers have only a yes or a no to say."""
+    server = ScriptedServer(
+        revision, capabilities={"tools": odd, "logging": odd, "resources": {"subscribe": odd}}
+    )
+    async with open_client(server, revision=revision) as client:
+        capabilities = client.server_capabilities
+        assert capabilities is not None
+        assert (capabilities.tools is not None) is (capabilities.logging is not None) is (odd in (True, []))
+        assert capabilities.resources is not None
+        assert capabilities.resources.subscribe is (odd if isinstance(odd, bool) else None)
+
+
 UNUSABLE: dict[str, Callable[[int], object]] = {
     "neither result nor error": lambda n: {"jsonrpc": "2.0", "id": n},
     "no JSON-RPC": lambda n: {"id": n},
@@ -201,6 +216,10 @@ UNUSABLE: dict[str, Callable[[int], object]] = {
     "id at the end": lambda n: b'{"result":{"n":%b},"jsonrpc":"2.0","id":%d}' % (b"7" * 6000, n),
     "no UTF-8": lambda n: b'{"jsonrpc":"2.0","id":%d,"result":{"n":"\xff"}}' % n,
     "cut off": lambda n: b'{"jsonrpc":"2.0","id":%d,"result":{"n":' % n,
+    "no number": lambda n: b'{"jsonrpc":"2.0","id":%d,"result":{"n":NaN}}' % n,
+    "an infinity": lambda n: b'{"jsonrpc":"2.0","id":%d,"result":{"n":Infinity}}' % n,
+    "an infinity in an error": lambda n: b'{"error":{"code":1,"data":-Infinity},"jsonrpc":"2.0","id":%d}' % n,
+    "a number too large": lambda n: b'{"jsonrpc":"2.0","id":%d.0,"result":{"n":1e999}}' % n,
     "an array": lambda n: [{"jsonrpc": "2.0", "id": n, "result": {}}] * 2000,
 }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import trio
@@ -23,6 +23,10 @@ class Nothing:
 
     def route(self, request: Request, origin: Origin | None) -> None:
         raise NotImplementedError
+
+    def companion_of(self, request: Request, origin: Origin | None) -> Callable[[str], object] | None:
+        """Say that no request goes on with anything."""
+        return None
 
     def take_back(self, request: Request) -> None:
         raise NotImplementedError

@@ -63,8 +63,8 @@ class Extended:
         (types.TaskMetadata, {"ttl": True}, "ttl", "expected an integer, got a boolean"),
         (types.TaskMetadata, {"ttl": 5.5}, "ttl", "expected an integer, got 5.5"),
         (types.TaskMetadata, {"ttl": float("inf")}, "ttl", "expected an integer, got Infinity"),
-        (types.ToolsCapability, {"listChanged": 1}, "listChanged", "expected a boolean, got an integer"),
-        (types.ToolsCapability, {"listChanged": "no"}, "listChanged", "expected a boolean, got a string"),
+        (types.CallToolResult, {"content": [], "isError": 1}, "isError", "expected a boolean, got an integer"),
+        (types.CallToolResult, {"content": [], "isError": "no"}, "isError", "expected a boolean, got a string"),
         (types.NumberSchema, {"type": "number", "minimum": "1"}, "minimum", "expected a number, got a string"),
         (types.NumberSchema, {"type": "number", "minimum": True}, "minimum", "expected a number, got a boolean"),
         (types.CallToolResult, {"content": "any"}, "content", "expected a list, got a string"),
@@ -511,3 +511,54 @@ def test_importing_the_package_builds_and_imports_no_converter() -> None:
     """A server started for one request must not pay for a hundred classes it never sends."""
     code = "import sys, trio_mcp.types, trio_mcp._codec._convert; assert 'cattrs' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+@pytest.mark.parametrize("odd", [True, [], ["x"], "yes", 1])
+def test_a_capability_that_is_no_object_is_declared_without_settings(odd: object) -> None:
+    """Peers that have only a yes to say write it in their own way, and PHP writes ``[]`` for ``{}``."""
+    said = {"tools": odd, "logging": odd, "tasks": {"requests": {"tools": {"call": odd}}}}
+    assert from_wire({**said, "extensions": {"x/y": odd, "x/z": {"a": 1}}}, types.ServerCapabilities) == (
+        types.ServerCapabilities(
+            tools=types.ToolsCapability(),
+            logging={},
+            tasks=types.ServerTasksCapability(
+                requests=types.ServerTaskRequests(tools=types.ToolTaskRequests(call={}))
+            ),
+            extensions={"x/y": {}, "x/z": {"a": 1}},
+        )
+    )
+    assert from_wire({"roots": odd, "elicitation": {"url": odd}}, types.ClientCapabilities) == (
+        types.ClientCapabilities(roots=types.RootsCapability(), elicitation=types.ElicitationCapability(url={}))
+    )
+
+
+@pytest.mark.parametrize("odd", [False, None])
+def test_a_capability_that_is_said_not_to_be_there_is_not(odd: object) -> None:
+    """``false`` is a clear word, if not the protocol's."""
+    said = {"tools": odd, "logging": odd, "extensions": {"x/y": odd, "x/z": {}}}
+    assert from_wire(said, types.ServerCapabilities) == types.ServerCapabilities(extensions={"x/z": {}})
+    assert from_wire({"roots": odd, "sampling": {"tools": odd}}, types.ClientCapabilities) == (
+        types.ClientCapabilities(sampling=types.SamplingCapability())
+    )
+
+
+@pytest.mark.parametrize("odd", [True, [], "yes", 1, False, None])
+@pytest.mark.parametrize("kind", [types.InitializeResult, types.DiscoverResult, types.InitializeRequestParams])
+def test_capabilities_that_are_no_object_are_none(kind: Any, odd: object) -> None:
+    """Nor are extensions by name, and whether a list may change."""
+    said = {"protocolVersion": "x", "serverInfo": {"name": "x", "version": "1"}, "supportedVersions": []}
+    shown = {**said, "clientInfo": said["serverInfo"], "ttlMs": 0, "cacheScope": "private"}
+    read = from_wire({**shown, "capabilities": odd}, kind).capabilities
+    assert read == type(read)()
+    assert (
+        from_wire({**shown, "capabilities": {"extensions": odd, "experimental": odd}}, kind).capabilities == read
+    )
+
+
+@pytest.mark.parametrize("odd", [[], "yes", 1, {}])
+def test_an_odd_setting_of_a_capability_is_none(odd: object) -> None:
+    """The capability is as good without it."""
+    assert from_wire({"listChanged": odd}, types.ToolsCapability) == types.ToolsCapability()
+    assert from_wire({"subscribe": odd, "listChanged": True}, types.ResourcesCapability) == (
+        types.ResourcesCapability(list_changed=True)
+    )

@@ -466,6 +466,9 @@ def test_what_is_answered_is_seen_whether_or_not_the_answer_can_be_used(value: A
     ("data", "id", "is_asked"),
     [
         (b'{"jsonrpc":"2.0","id":7,"result":{"n":1e', 7, False),
+        (b'{"jsonrpc":"2.0","id":7.0,"result":{"n":NaN}}', 7, False),
+        (b'{"jsonrpc":"2.0","id":7.5,"result":{"n":NaN}}', None, False),
+        (b'{"result":{"n":-Infinity},"id":7}', 7, False),
         (b'{"result":"\xff","id":"x"}', "x", False),
         (b'{"jsonrpc":"2.0","id":7,"method":"m","params":{"result":', None, True),
         (b'{"jsonrpc":"2.0","method":"notifications/x"', None, True),

@@ -599,6 +599,7 @@ def test_every_limit_has_a_test() -> None:
         "goodbye_timeout",
         "lifespan_timeout",
         "listen_timeout",
+        "max_asking_threads",
         "max_batch_messages",
         "max_cache_bytes",
         "max_cache_entries",

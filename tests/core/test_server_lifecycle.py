@@ -91,8 +91,8 @@ def test_the_handshake_holds_for_all_that_follows() -> None:
         ({"protocolVersion": ["2025-11-25"]}, "params: protocolVersion must be a string"),
         ({"capabilities": ...}, "params: capabilities is missing"),
         ({"capabilities": None}, "params: capabilities is missing"),
-        ({"capabilities": []}, "params: capabilities must be an object"),
-        ({"capabilities": True}, "params: capabilities must be an object"),
+        ({"capabilities": "all"}, "params: capabilities must be an object"),
+        ({"capabilities": 7}, "params: capabilities must be an object"),
         ({"clientInfo": ...}, "params: clientInfo is missing"),
         ({"clientInfo": "client"}, "params: clientInfo must be an object"),
     ],
@@ -107,6 +107,13 @@ def test_a_handshake_that_is_none_is_refused(
         lifecycle.initialize(handshake(changed=changed))
     assert (caught.value.code, caught.value.message) == (INVALID_PARAMS, message)
     assert lifecycle.session is None
+
+
+@pytest.mark.parametrize("odd", [[], True, False])
+def test_capabilities_that_are_no_object_are_none(odd: object) -> None:
+    """PHP writes ``[]`` for an object without members. That must not cost anybody the connection."""
+    assert ServerLifecycle().initialize(handshake(changed={"capabilities": odd})).client_capabilities == {}
+    assert ServerLifecycle().agree(request(meta={**META, CAPABILITIES: odd})).client_capabilities == {}
 
 
 def test_a_handshake_without_parameters_is_refused() -> None:
@@ -229,7 +236,7 @@ def test_a_modern_request_brings_everything_with_it(
         ({**META, VERSION: 20260728}, f"_meta: {VERSION} must be a string"),
         (without(META, CAPABILITIES), f"_meta: {CAPABILITIES} is missing"),
         ({**META, CAPABILITIES: None}, f"_meta: {CAPABILITIES} is missing"),
-        ({**META, CAPABILITIES: []}, f"_meta: {CAPABILITIES} must be an object"),
+        ({**META, CAPABILITIES: 7}, f"_meta: {CAPABILITIES} must be an object"),
         ({**META, CAPABILITIES: "all"}, f"_meta: {CAPABILITIES} must be an object"),
     ],
 )

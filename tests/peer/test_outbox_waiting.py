@@ -67,6 +67,52 @@ async def test_the_room_of_a_large_message_is_for_all_who_fit() -> None:
         assert sorted(order) == [0, 1, 2, 3, 4]
 
 
+@pytest.mark.parametrize("rounds", [1, 20])
+async def test_whoever_waits_for_room_is_not_overtaken(rounds: int) -> None:
+    """Who is woken for room that something urgent has taken keeps its place, and who comes meanwhile waits behind it."""
+    outbox = Outbox(100)
+    outbox.put(entry(100))
+    order: list[object] = []
+
+    async def put(name: object) -> None:
+        await outbox.wait_room()
+        outbox.put(entry(100))
+        order.append(name)
+
+    async with trio.open_nursery() as nursery:
+        for name in ("first", "second", "third"):
+            nursery.start_soon(put, name)
+            await trio.testing.wait_all_tasks_blocked()
+        for number in range(rounds):
+            await outbox.take()  # wakes the first, which finds
+            outbox.put(entry(100, urgent=True))  # this in its place
+            nursery.start_soon(put, number)
+            await trio.testing.wait_all_tasks_blocked()
+            assert order == []
+        for _ in range(3 + rounds):
+            await outbox.take()
+            assert outbox.is_full, "there is room, and others who wait for it"
+            await trio.testing.wait_all_tasks_blocked()
+    assert order == ["first", "second", "third", *range(rounds)]
+    await outbox.take()
+    assert not outbox.is_full
+
+
+async def test_a_line_for_room_ends_with_those_who_give_up_waiting() -> None:
+    """Cancelled, they leave nothing behind that others would have to wait for."""
+    outbox = Outbox(100)
+    outbox.put(entry(100))
+    async with trio.open_nursery() as nursery:
+        for _ in range(3):
+            nursery.start_soon(outbox.wait_room)
+        await trio.testing.wait_all_tasks_blocked()
+        await outbox.take()
+        nursery.cancel_scope.cancel()
+    assert not outbox.is_full
+    with trio.fail_after(1):
+        await outbox.wait_room()
+
+
 async def _fill(peer: Peer) -> None:
     """Leave the writer with one message that is stuck, and the outbox full with another one."""
     for method in ("x/stuck", "x/full"):

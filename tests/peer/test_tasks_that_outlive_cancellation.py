@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import pytest
@@ -26,6 +26,10 @@ class Noting:
 
     def route(self, request: Request, origin: Origin | None) -> None:
         del request, origin
+
+    def companion_of(self, request: Request, origin: Origin | None) -> Callable[[str], object] | None:
+        """Say that no request goes on with anything."""
+        return None
 
     def take_back(self, request: Request) -> None:
         del request

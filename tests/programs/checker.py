@@ -335,8 +335,20 @@ class Checker:
                 yield Violation("control-comes-back", ended[0], f"{token} was cancelled {fence - t:.4f} s early")
             if how == "TooSlowError" and (not timeout or t < began[1].t + timeout - self.slack):
                 yield Violation("control-comes-back", ended[0], f"{token}: nobody has set such a timeout")
-            if timeout and not asks_of(call.script) and t > began[1].t + timeout + self.slack:
+            if (
+                timeout
+                and not asks_of(call.script)
+                and not self._asked_meanwhile(began, ended)
+                and t > began[1].t + timeout + self.slack
+            ):
                 yield Violation("control-comes-back", ended[0], f"{token} outlived request_timeout")
+
+    def _asked_meanwhile(self, began: At, ended: At) -> bool:
+        """Whether an older server has asked while a call was pending, so that `request_timeout` stood still."""
+        client = began[1].client
+        return not self.is_modern(client) and any(
+            began[0] < number < ended[0] for number, _ in self.of("question-began", client)
+        )
 
     def _in_question(self, token: str) -> bool:
         """Whether a call is one of a question's handler, which may be cancelled with the question."""
@@ -420,9 +432,7 @@ class Checker:
                 ]
                 bound = max(goodbye[1].t, self.shielded_until(token, goodbye[0])) + self.slack
                 if not any(at[1].t <= bound for at in died):
-                    is_retry = self.of_token[token]["server-in"][0][0] != request[0]
-                    rule = "handler-dies-with-its-retry" if is_retry else "handler-dies"
-                    yield Violation(rule, goodbye[0], f"{token} was cancelled, and its handler goes on")
+                    yield Violation("handler-dies", goodbye[0], f"{token} was cancelled, and its handler goes on")
 
     def rule_handler_dies_for_a_reason(self) -> Found:
         """A handler is cancelled by its own cancellation, its deadline, or the end of the connection; by no other."""
@@ -530,23 +540,24 @@ class Checker:
                 yield Violation("asking-while-cancelled", number, f"{event.token} ended with {event.data['how']}")
 
     def rule_deadlines_shrink(self) -> Found:
-        """A request says how much time its caller has left, no more and no less."""
-        for (client, end), asked in self.asked.items():
-            timeout = self.program.clients[client].request_timeout or math.inf
+        """A request says how much time its caller has left, no more and no less.
+
+        Not what `request_timeout` leaves: all clients here can be asked, and then that may stand still.
+        """
+        for (_client, end), asked in self.asked.items():
             for request in asked.values():
                 began = self.one(request.token, "call-began") if end == "client" and request.token else None
                 if began is None:
                     continue
                 told = request.message["params"].get("_meta", {}).get("trio-mcp/timeoutMs")
-                out, hard = self.events[request.out], began[1].t + began[1].data["left"]
-                deadline = min(hard, began[1].t + timeout)
+                out, deadline = self.events[request.out], began[1].t + began[1].data["left"]
                 if told is None:
-                    if deadline < math.inf and (hard < math.inf or not asks_of(self.calls[request.token].script)):
+                    if deadline < math.inf:
                         yield Violation(
                             "deadlines-shrink", request.out, f"{request.token} has a deadline and does not say so"
                         )
                     continue
-                most = (hard if asks_of(self.calls[request.token].script) else deadline) - began[1].t
+                most = deadline - began[1].t
                 least = deadline - out.t
                 if told > most * 1000 + 1.001 + (0 if self.is_exact else 1000 * self.patience):
                     yield Violation(
@@ -579,7 +590,7 @@ class Checker:
                 continue
             if began[1].data["left"] < -self.slack:  # it has waited too long for its place
                 yield Violation(
-                    "nothing-begins-after-its-deadline",
+                    "handlers-have-the-deadline",
                     began[0],
                     f"{token} begins {-began[1].data['left']:.4f} s late",
                 )
@@ -588,12 +599,14 @@ class Checker:
                 (number for number, event in enumerate(self.events) if event.t > deadline + TINY),
                 len(self.events),
             )
+            if self.is_modern(began[1].client):  # each round says how much is left, rounded up
+                deadline += 0.001
             bound = max(deadline, self.shielded_until(token, at_deadline)) + self.slack
             ends = [at for kind in ("handler-cancelled", "handler-ended") for at in self.of_token[token][kind]]
             if not any(at[1].t <= bound for at in ends):
-                is_parked = self.is_modern(began[1].client) and bool(asks_of(self.calls[token].script))
-                rule = "parked-handlers-have-the-deadline" if is_parked else "handlers-have-the-deadline"
-                yield Violation(rule, began[0], f"{token} goes on after its deadline {deadline}")
+                yield Violation(
+                    "handlers-have-the-deadline", began[0], f"{token} goes on after its deadline {deadline}"
+                )
 
     def rule_late_answers_are_held_back(self) -> Found:
         """A handler whose time was over answers only when a cancellation has had `goodbye_timeout` to come."""
@@ -973,9 +986,6 @@ class Checker:
 
 
 OPEN_QUESTIONS: Final = {
-    "parked-handlers-have-the-deadline": "whether a parked handler keeps the deadline of the request before",
-    "handler-dies-with-its-retry": "whether a parked handler dies when the request that would wake it up, and still waits for a place, is cancelled",
-    "nothing-begins-after-its-deadline": "whether a request begins that has waited for its place until its deadline was over",
     "progress-of-parked-handlers": "what becomes of progress that a handler reports while it is parked",
 }
 """What the documentation does not decide, by rule."""

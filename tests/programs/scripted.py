@@ -71,6 +71,10 @@ class Running:
                     self.add("handler-cancelled")
                 raise
 
+    async def run_for_thread(self, step: Step) -> None:
+        """Run a step for a thread; by its name it is known in the record."""
+        await self.run([step])
+
     async def do(self, step: Step) -> None:
         match step.kind:
             case "sleep":
@@ -171,7 +175,7 @@ def make_server(record: Record, max_inbound: int) -> Server[None]:
         running = Running(ctx, record, token)
         with written_down(running):
             for step in from_json(steps):
-                trio.from_thread.run(running.run, [step])
+                trio.from_thread.run(running.run_for_thread, step)
         return f"{token}: {'|'.join(running.answers)}"
 
     @server.tool

@@ -222,10 +222,10 @@ BAD: Final[list[tuple[str, Program, list[Event]]]] = [
     ("errors-have-a-reason", program(SIMPLE), [*OPENED, *began(), ended(1, "ClosedResourceError"), *given_up()[2:], *died(1), *left()]),
     ("errors-have-a-reason", program(SIMPLE), [*OPENED, *began(), ended(1, "KeyError"), *died(1), *left()]),
     ("leaks-cost-themselves", program(SIMPLE), [*OPENED, *began(), on("call-ended", T, how="RuntimeError", text="Cancel scope stack corrupted"), *left()]),
-    ("parked-handlers-have-the-deadline", program(ASKS, revision=MODERN), [*OPENED, *began(1.0, told=1000), *given_up()[:2], *died(2), *left()]),
-    ("nothing-begins-after-its-deadline", program(SIMPLE), [*OPENED, *began(1.0, told=1000)[:3], *given_up()[:2], on("handler-began", T, t=1.5, id=2, left=-0.5, whose="nobody's"), *answered(1.5)[:2], *left()]),
+    ("handlers-have-the-deadline", program(ASKS, revision=MODERN), [*OPENED, *began(1.0, told=1000), *given_up()[:2], *died(2), *left()]),
+    ("handlers-have-the-deadline", program(SIMPLE), [*OPENED, *began(1.0, told=1000)[:3], *given_up()[:2], on("handler-began", T, t=1.5, id=2, left=-0.5, whose="nobody's"), *answered(1.5)[:2], *left()]),
     ("progress-of-parked-handlers", program(ASKS, revision=MODERN), [*OPENED, *began(), on("reporting", T, n=1), *answered(), *left()]),
-    ("handler-dies-with-its-retry", program(ASKS, revision=MODERN), [*OPENED, *began(), frame("server-in", **request(3)), frame("server-in", 1, **goodbye(3)), *died(1.5), *left()]),
+    ("handler-dies", program(ASKS, revision=MODERN), [*OPENED, *began(), frame("server-in", **request(3)), frame("server-in", 1, **goodbye(3)), *died(1.5), *left()]),
 ]  # fmt: skip
 
 

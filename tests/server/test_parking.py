@@ -5,8 +5,9 @@ from __future__ import annotations
 import base64
 import json
 import logging
+import math
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from typing import Any
 
 import attrs
@@ -18,12 +19,14 @@ from wires import ScriptedChannel
 from trio_mcp import (
     ABSENT,
     Client,
+    ConnectionLost,
     Context,
     InputRequired,
     Limits,
     LocalProtocolError,
     RequestError,
     Server,
+    fail_after_silence,
     open_client,
 )
 from trio_mcp.types import (
@@ -336,14 +339,72 @@ async def test_it_expires_to_the_second(autojump_clock: trio.testing.MockClock) 
         assert await refused(client, answering(required, accepted("Ada"))) == f"{REFUSED} -32602"
 
 
-async def test_while_parked_no_deadline_but_that_one_counts(autojump_clock: trio.testing.MockClock) -> None:
+async def test_while_parked_it_has_the_deadline_of_its_caller(autojump_clock: trio.testing.MockClock) -> None:
+    """Promise 5: deadlines shrink inward, and the caller's own goes on while its user answers."""
     asking = Asking(Limits(parked_timeout=60))
     async with asking.client() as client:
-        with trio.fail_after(1):
+        with trio.move_on_after(10):
+            await client.request("tools/call", call())
+            await trio.sleep(9)
+            assert asking.ended == []
+            await trio.sleep(2)
+        await trio.testing.wait_all_tasks_blocked()
+        assert asking.ended == ["cancelled"]
+        with trio.fail_after(70):
             required = await client.request("tools/call", call())
-        await trio.sleep(30)
-        with trio.fail_after(1):
-            assert text(await client.request("tools/call", answering(required, accepted("Ada")))) == "Hello, Ada"
+            await trio.sleep(59)
+            assert asking.ended == ["cancelled"]
+            answered = await client.request("tools/call", answering(required, accepted("Ada")))
+        assert text(answered) == "Hello, Ada"
+
+
+@pytest.mark.parametrize("clock", ["request_timeout", "fail_after_silence"])
+async def test_a_parked_handler_outlives_a_clock_that_stands_still(
+    clock: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """While the user answers, neither runs; so the handler has no deadline of theirs meanwhile."""
+    asking = Asking()
+
+    async def slow(_: object) -> dict[str, Any]:
+        await trio.sleep(100)
+        return {"name": "Ada"}
+
+    options: dict[str, Any] = {"request_timeout": 5} if clock == "request_timeout" else {}
+    async with open_client(asking.server, revision=MODERN, on_elicit=slow, **options) as client:
+        with fail_after_silence(5, at_most=math.inf) if not options else nullcontext():
+            assert (await client.call_tool("greet", {"greeting": "Hello"}, returns=str)) == "Hello, Ada"
+
+
+async def test_the_deadline_that_a_handler_sees_is_its_callers_while_it_is_parked_too(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """`Context.deadline` is not that of whatever else the connection serves meanwhile."""
+    server = Server("seen")
+    seen: list[float] = []
+
+    @server.tool
+    async def greet(greeting: str, ctx: Context[Any]) -> str:
+        async with trio.open_nursery() as nursery:
+
+            async def look() -> None:
+                await trio.sleep(1)
+                seen.append(ctx.deadline)
+
+            nursery.start_soon(look)
+            name = await ask_name(ctx)
+        return name
+
+    @server.tool
+    async def nap() -> None:
+        await trio.sleep(5)
+
+    async with open_client(server, revision=MODERN, capabilities=CAPABLE) as client:
+        with trio.fail_after(100):
+            deadline = trio.current_effective_deadline()
+            required = await client.request("tools/call", call())
+            await client.call_tool("nap", {})
+            await client.request("tools/call", answering(required, accepted("Ada")))
+    assert seen == [pytest.approx(deadline)]
 
 
 async def test_the_deadline_of_the_request_that_woke_it_counts(autojump_clock: trio.testing.MockClock) -> None:
@@ -393,6 +454,120 @@ async def test_cancelling_the_request_that_attends_cancels_the_handler(
         await trio.sleep(1.5)
         assert ended == ["cleaned up"]
         assert client.statistics().calls == 0
+
+
+META: dict[str, Any] = {
+    "io.modelcontextprotocol/protocolVersion": MODERN,
+    "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}},
+}
+
+
+def asked_by(id: int, params: dict[str, Any], **meta: object) -> dict[str, Any]:
+    """Return a call as it is on the wire."""
+    return {"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {**params, "_meta": {**META, **meta}}}
+
+
+def given_up(id: int) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}
+
+
+@pytest.mark.parametrize("how", ["it is given up", "the connection ends"])
+async def test_a_handler_whose_question_was_never_written_ends_with_its_request(
+    how: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Promise 4: a question that still lies in the outbox is taken back, and then nobody can ever answer it."""
+    asking, wire = Asking(Limits(goodbye_timeout=1)), ScriptedChannel()
+
+    async with asking.server.open() as running, trio.open_nursery() as nursery:  # it goes on without this client
+        await nursery.start(running.serve_channel, wire)
+        wire.stop_reading()
+        wire.say({"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"_meta": META}})  # blocks the wire
+        await trio.testing.wait_all_tasks_blocked()
+        wire.say(asked_by(2, call()))
+        await trio.testing.wait_all_tasks_blocked()
+        assert (asking.started, asking.ended) == (1, [])
+        if how == "it is given up":
+            wire.say(given_up(2))
+        else:
+            wire.hang_up(ConnectionLost("it is gone"))
+        await trio.testing.wait_all_tasks_blocked()
+        assert asking.ended == ["cancelled"]
+        wire.reading.set()
+        await trio.testing.wait_all_tasks_blocked()
+        assert 2 not in [message["id"] for message in wire.sent]
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("how", ["it is given up", "the connection ends", "its time is over"])
+async def test_a_handler_ends_with_the_request_that_would_wake_it_and_waits_for_a_place(
+    how: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Promise 4: it belongs to the call that its caller gives up, and would wait for answers that never come again."""
+    asking, wire = Asking(Limits(goodbye_timeout=1, max_inbound_requests=1, drain_timeout=1)), ScriptedChannel()
+
+    @asking.server.tool
+    async def hold() -> None:
+        await trio.sleep(10)
+
+    async with asking.server.open() as running, trio.open_nursery() as nursery:
+        await nursery.start(running.serve_channel, wire)
+        wire.say(asked_by(1, call()))
+        await trio.testing.wait_all_tasks_blocked()
+        retry = answering(wire.sent[-1]["result"], accepted("Ada"))
+        granted = {"trio-mcp/timeoutMs": 5_000} if how == "its time is over" else {}
+        wire.say(asked_by(2, call("hold")), asked_by(3, retry, **granted))
+        await trio.sleep(1)
+        assert asking.ended == []
+        if how == "it is given up":
+            wire.say(given_up(3))
+            await trio.testing.wait_all_tasks_blocked()
+            assert asking.ended == ["cancelled"]
+        elif how == "the connection ends":
+            wire.hang_up(ConnectionLost("it is gone"))
+            await trio.testing.wait_all_tasks_blocked()
+            assert asking.ended == ["cancelled"]
+        else:
+            await trio.sleep(15)
+            assert asking.ended == ["cancelled"]
+            assert wire.sent[-1]["error"]["code"] == -31001
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_handler_ends_with_the_request_that_would_wake_it_and_is_still_in_middleware(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Promise 4, where what keeps the request is middleware: nobody attends the handler yet."""
+    ended: list[str] = []
+
+    async def slow(message: Any, call_next: Any) -> Any:
+        if message.method == "tools/call" and "requestState" in message.params:
+            await trio.sleep(5)
+        return await call_next(message)
+
+    server = Server("asking", middleware=[slow])
+
+    @server.tool
+    async def greet(greeting: str, ctx: Context[Any]) -> str:
+        try:
+            return await ask_name(ctx)
+        except trio.Cancelled:
+            ended.append("cancelled")
+            raise
+
+    async with open_client(server, revision=MODERN, capabilities=CAPABLE) as client:
+        required = await client.request("tools/call", call())
+        with trio.CancelScope() as scope:
+            async with trio.open_nursery() as nursery:
+
+                async def give_up() -> None:
+                    await trio.sleep(1)
+                    assert ended == []
+                    scope.cancel()
+
+                nursery.start_soon(give_up)
+                await client.request("tools/call", answering(required, accepted("Ada")))
+        await trio.testing.wait_all_tasks_blocked()
+        assert ended == ["cancelled"]
 
 
 async def test_it_is_cancelled_with_the_server() -> None:

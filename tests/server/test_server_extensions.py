@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from wires import ScriptedChannel
 
 from trio_mcp import (
     ClientExtension,
@@ -150,3 +151,35 @@ async def test_a_type_of_result_that_nobody_adds_is_our_mistake(caplog: pytest.L
 def test_what_is_not_theirs_is_refused(make: Any, problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
         make()
+
+
+@pytest.mark.parametrize("revision", [*LEGACY, MODERN])
+@pytest.mark.parametrize("odd", [True, [], False, None])
+async def test_odd_capabilities_of_a_client_do_not_cost_the_connection(odd: object, revision: Revision) -> None:
+    """What is no object is declared without settings, or with ``false`` and ``null`` not declared."""
+    channel, server = ScriptedChannel(), Notes().server
+    seen: list[bool] = []
+
+    @server.tool
+    async def look(ctx: Context[Any]) -> None:
+        seen.extend([ctx.client_capabilities.roots is not None, NOTES in ctx.client_extensions])
+
+    capabilities = {"roots": odd, "extensions": {NOTES: odd}}
+    params: dict[str, Any] = {}
+    if revision.is_modern:
+        said = {"protocolVersion": revision, "clientCapabilities": capabilities}
+        params["_meta"] = {f"io.modelcontextprotocol/{name}": value for name, value in said.items()}
+    else:
+        client = {"name": "odd", "version": "1"}
+        hello = {"protocolVersion": revision, "capabilities": capabilities, "clientInfo": client}
+        channel.say({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello})
+    channel.say(
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {**params, "name": "look"}},
+        {"jsonrpc": "2.0", "id": 3, "method": "notes/read", "params": {**params, "id": 5}},
+    )
+    channel.hang_up()
+    await server.serve_channel(channel)
+    is_declared = odd in (True, [])
+    assert seen == [is_declared, is_declared]
+    (note,) = [message for message in channel.sent if message["id"] == 3]
+    assert (note.get("result", {}).get("settings") == {}) is is_declared

@@ -296,3 +296,229 @@ async def test_who_waits_for_a_thread_is_refused_when_the_others_are_given_up(st
             nursery.start_soon(client.call_tool, "plain")
             await trio.testing.wait_all_tasks_blocked()
             nursery.cancel_scope.cancel()
+
+
+class Question:
+    """A user who answers when told to."""
+
+    def __init__(self) -> None:
+        self.asked, self.may_answer = trio.Event(), trio.Event()
+
+    async def on_elicit(self, _: Any) -> ElicitResult:
+        self.asked.set()
+        await self.may_answer.wait()
+        return ElicitResult(action="accept", content={"value": True})
+
+
+@ERAS
+async def test_users_who_think_keep_no_plain_function_from_running(era: Era) -> None:
+    """A thread that waits for an answer does nothing: its place is others' meanwhile."""
+    server, user = Server("thinking", limits=ONE_THREAD), Question()
+    answers: list[str] = []
+
+    @server.tool
+    def ask(ctx: Context) -> str:
+        return f"answered: {trio.from_thread.run(ctx.elicit, 'Well?', bool).action}"
+
+    @server.tool
+    def plain() -> str:
+        return "served"
+
+    async def call() -> None:
+        answers.append((await client.call_tool("ask")).text)
+
+    with trio.fail_after(20):
+        async with (
+            open_client(server, era=era, on_elicit=user.on_elicit) as client,
+            trio.open_nursery() as nursery,
+        ):
+            nursery.start_soon(call)
+            await user.asked.wait()
+            assert (await client.call_tool("plain")).text == "served"
+            user.may_answer.set()
+        assert answers == ["answered: accept"]
+
+
+async def test_a_client_that_gives_up_between_two_requests_costs_no_place() -> None:
+    """2026-07-28: nothing shows that it will not come back, before `parked_timeout` is over."""
+    limits = Limits(max_threads=1, parked_timeout=1000, drain_timeout=0)
+    server, diary = Server("given up", limits=limits), Diary()
+
+    @server.tool
+    def ask(ctx: Context) -> str:
+        diary.note_end("asking", ctx.elicit, "Well?", bool)
+        return "answered"
+
+    @server.tool
+    def plain() -> str:
+        return "served"
+
+    with trio.fail_after(20):
+        async with open_client(server, era="modern", on_elicit=diary.on_elicit) as client:
+            for _ in range(3):
+                diary.asked = trio.Event()
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(client.call_tool, "ask")
+                    await diary.asked.wait()
+                    nursery.cancel_scope.cancel()
+                assert (await client.call_tool("plain")).text == "served"
+
+
+class Busy:
+    """A server with one place for threads: one function asks, the other holds the place for as long as it is told to."""
+
+    def __init__(self, limits: Limits = ONE_THREAD) -> None:
+        self.server = Server("busy", limits=limits)
+        self.user = Question()
+        self.began = trio.Event()
+        self.lines: list[str] = []
+        self._go_on = threading.Event()
+        self.server.tool(self.ask)
+        self.server.tool(self.hold)
+        self.server.tool(self.ask_briefly)
+        self.server.tool(self.ask_twice)
+
+    def free(self) -> None:
+        self.lines.append("freed")
+        self._go_on.set()
+
+    def hold(self) -> str:
+        trio.from_thread.run_sync(self.began.set)
+        assert self._go_on.wait(20)
+        return "held"
+
+    def ask(self, ctx: Context) -> str:
+        trio.from_thread.run(ctx.elicit, "Well?", bool)
+        self.lines.append("went on")
+        return "answered"
+
+    def ask_briefly(self, ctx: Context) -> str:
+        async def within(scope: trio.CancelScope) -> None:
+            with scope:
+                await ctx.elicit("Well?", bool)
+
+        scope = trio.CancelScope()
+        self.scope = scope
+        trio.from_thread.run(within, scope)
+        self.lines.append("went on")
+        return "not answered"
+
+    def ask_twice(self, ctx: Context) -> str:
+        async def both() -> None:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(ctx.elicit, "Well?", bool)
+                nursery.start_soon(ctx.elicit, "And?", bool)
+
+        trio.from_thread.run(both)
+        self.lines.append("went on")
+        return "answered"
+
+
+@ERAS
+@pytest.mark.parametrize("asking", ["ask", "ask_twice"])
+async def test_a_thread_with_its_answer_waits_for_a_place_before_it_goes_on(era: Era, asking: str) -> None:
+    """There are never more at work than `max_threads`."""
+    busy = Busy()
+    with trio.fail_after(20):
+        async with (
+            open_client(busy.server, era=era, on_elicit=busy.user.on_elicit) as client,
+            trio.open_nursery() as nursery,
+        ):
+            nursery.start_soon(client.call_tool, asking)
+            await busy.user.asked.wait()
+            nursery.start_soon(client.call_tool, "hold")
+            await busy.began.wait()
+            busy.user.may_answer.set()
+            await trio.testing.wait_all_tasks_blocked(0.05)
+            busy.free()
+        assert busy.lines == ["freed", "went on"]
+
+
+async def test_a_call_given_up_while_its_thread_waits_to_go_on_gives_everything_back() -> None:
+    """Its thread is told, and takes no place any more; nor one of those who ask, once it has ended."""
+    busy = Busy(Limits(max_threads=1, max_asking_threads=1, thread_timeout=1000))
+    with trio.fail_after(20):
+        async with open_client(busy.server, era="legacy", on_elicit=busy.user.on_elicit) as client:
+            async with trio.open_nursery() as nursery:
+                async with trio.open_nursery() as asking:
+                    asking.start_soon(client.call_tool, "ask")
+                    await busy.user.asked.wait()
+                    nursery.start_soon(client.call_tool, "hold")
+                    await busy.began.wait()
+                    busy.user.may_answer.set()
+                    await trio.testing.wait_all_tasks_blocked(0.05)
+                    asking.cancel_scope.cancel()
+                await trio.testing.wait_all_tasks_blocked(0.05)
+                busy.free()
+            assert busy.lines == ["freed"]
+            assert (await client.call_tool("hold")).text == "held"
+            assert (await client.call_tool("ask")).text == "answered"
+
+
+async def test_a_thread_whose_question_is_cancelled_waits_for_no_place() -> None:
+    """Nothing that is cancelled can wait. It goes on with the place of one that asks, and gives that back at its end."""
+    busy = Busy(Limits(max_threads=1, max_asking_threads=1))
+    with trio.fail_after(20):
+        async with (
+            open_client(busy.server, era="legacy", on_elicit=busy.user.on_elicit) as client,
+            trio.open_nursery() as nursery,
+        ):
+            nursery.start_soon(client.call_tool, "ask_briefly")
+            await busy.user.asked.wait()
+            nursery.start_soon(client.call_tool, "hold")
+            await busy.began.wait()
+            busy.scope.cancel()
+            await until(lambda: busy.lines)
+            busy.free()
+            busy.user.may_answer.set()
+            await until(lambda: busy.lines == ["went on", "freed"])
+            assert (await client.call_tool("ask")).text == "answered"
+
+
+@ERAS
+async def test_questions_of_threads_beyond_their_limit_are_refused(era: Era) -> None:
+    """max_asking_threads: each is a thread, if an idle one. The error says which limit it is."""
+    busy = Busy(Limits(max_threads=1, max_asking_threads=1, parked_timeout=1000))
+    with trio.fail_after(20):
+        async with (
+            open_client(busy.server, era=era, on_elicit=busy.user.on_elicit) as client,
+            trio.open_nursery() as nursery,
+        ):
+            nursery.start_soon(client.call_tool, "ask")
+            await busy.user.asked.wait()
+            with pytest.raises(RequestError, match="max_asking_threads") as caught:
+                await client.call_tool("ask")
+            assert caught.value.code == SERVER_BUSY
+            busy.user.may_answer.set()
+    assert busy.lines == ["went on"]
+
+
+def test_threads_that_outlive_their_run_take_no_places_of_the_next(stuck: threading.Event) -> None:
+    """A server may be served again after `trio.run` has ended, and nobody could give back what those had."""
+    server = Server("again", limits=Limits(max_threads=1, thread_timeout=0.1))
+
+    @server.tool
+    def block() -> str:
+        trio.from_thread.run_sync(running.set)
+        stuck.wait()
+        return "done"
+
+    @server.tool
+    def plain() -> str:
+        return "served"
+
+    async def first() -> None:
+        with trio.fail_after(20):
+            async with open_client(server) as client, trio.open_nursery() as nursery:
+                nursery.start_soon(client.call_tool, "block")
+                await running.wait()
+                nursery.cancel_scope.cancel()
+
+    async def second() -> None:
+        with trio.fail_after(20):
+            async with open_client(server) as client:
+                assert (await client.call_tool("plain")).text == "served"
+
+    running = trio.Event()
+    trio.run(first)
+    trio.run(second)

@@ -44,6 +44,10 @@ class Handlers:
             raise RequestError(-32601, "no such method")
         return handler
 
+    def companion_of(self, request: Request, origin: Origin | None) -> Callable[[str], object] | None:
+        """Say that no request goes on with anything."""
+        return None
+
     def take_back(self, request: Request) -> None:
         """Nothing is kept."""
 

@@ -105,6 +105,11 @@ class ServerMessages:
         with self.peer.clocks_stopped():
             return await question()
 
+    def companion_of(self, request: Request, origin: Origin | None) -> Callable[[str], object] | None:
+        """Say that no request goes on with anything."""
+        del request, origin
+        return None
+
     def take_back(self, request: Request) -> None:
         """Nothing that is answered on the spot changes anything; see `Dispatcher.take_back`."""
 

@@ -15,7 +15,7 @@ from .._errors import RemoteProtocolError, RequestError, SessionLost
 from .._limits import Limits
 from .._peer._peer import PeerStatistics
 from .._peer._silence import move_on_after_answer_time
-from .._revisions import Revision
+from .._revisions import INPUT_METHODS, Revision
 from ..types import Implementation, RequestParams, ServerCapabilities
 from ._connection import Connection
 from ._extension import ResultHandler
@@ -310,8 +310,10 @@ class LowLevelClient:
 
     @contextmanager
     def _fail_late(self, method: str) -> Generator[None]:
-        # A question in an older era comes as a request, and the server's own clock goes on meanwhile.
-        is_told = self._keeper.agreed.revision.is_modern or not self._questions.are_any
+        # While the user is asked this clock stands still, and that of the server's handler would go on.
+        is_told = not self._questions.are_any or (
+            self._keeper.agreed.revision.is_modern and method not in INPUT_METHODS
+        )
         with move_on_after_answer_time(self._settings.request_timeout, is_told=is_told) as scope:
             yield
         if scope.cancelled_caught:

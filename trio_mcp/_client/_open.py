@@ -57,7 +57,7 @@ class ClientOptions(TypedDict, total=False):
         request_timeout: Seconds after which any request fails with `trio.TooSlowError`. Default: `math.inf`;
             `trio.fail_after` around a call, or around many, does the same and more. The time in which handlers of
             this client answer a server's questions does not count: in 2026-07-28 those of this request, in older
-            revisions all that come while it is pending. In these the server is not told of it, if it can ask.
+            revisions all that come while it is pending. So a server is not told of it that can ask meanwhile.
         limits: What a connection may cost. Default: `Limits()`.
         on_sample: Asks a model when a server wants to, and so declares sampling. Handlers of questions may be
             plain or async functions; several can run at once.

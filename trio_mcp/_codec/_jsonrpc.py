@@ -199,7 +199,7 @@ def answered_id(value: Any) -> RequestId | None:
     return read_id(value.get("id"))
 
 
-_FRAGMENT_ID: Final = re.compile(rb'"id"\s*:\s*(-?\d{1,18}(?=\s*[,}])|"(?:[^"\\]|\\.){0,256}")')
+_FRAGMENT_ID: Final = re.compile(rb'"id"\s*:\s*(-?\d{1,18}(?:\.0{1,9})?(?=\s*[,}])|"(?:[^"\\]|\\.){0,256}")')
 
 
 def id_of_fragment(head: bytes, tail: bytes) -> RequestId | None:
@@ -220,7 +220,7 @@ def id_of_fragment(head: bytes, tail: bytes) -> RequestId | None:
                 value = _json.decode(found[0 if opening else -1][1])
             except ValueError:  # digits or escapes that are not JSON's
                 return None
-            return value if isinstance(value, (int, str)) else None
+            return read_id(value)
     return None
 
 

@@ -3,7 +3,8 @@
 Every hook is exact: ``"5"`` is not 5, ``true`` is not a number, 5 is not ``"5"``, a string is not a list. Only
 two things are forgiven: a whole number written as a fraction (``5.0``; JSON has one type of number), and ``null``
 for a member that may be missing (which peers in Python send). Members nobody knows are ignored, and so are odd
-*hints* (see `member`): a title that is no string must not cost anybody the tool.
+*hints* (see `member`): a title that is no string must not cost anybody the tool. Odd capabilities must not cost
+the connection: see `_declared`.
 
 Inside, what is wrong is a `ValueError` or, out of the functions cattrs writes, a group of them; `reader` makes
 one `InvalidData` of either.
@@ -22,6 +23,7 @@ from cattrs.gen import make_dict_structure_fn, override
 
 from .. import types
 from .._absent import ABSENT
+from ..types import _capabilities
 from ..types._fields import Member, members, options_of
 from ._invalid import MAX_PROBLEMS, InvalidData, Problem, kind_of, located, show
 
@@ -38,6 +40,9 @@ _converter: Final = Converter(detailed_validation=True, forbid_extra_keys=False)
 _NoneType: Final = type(None)
 
 _MISSING: Final = "required, but missing"
+
+_CAPABILITIES: Final = frozenset(getattr(_capabilities, name) for name in _capabilities.__all__)
+"""The classes that say what a peer can do."""
 
 
 def reader(kind: Any) -> Handler:
@@ -228,15 +233,24 @@ def _object(classes: Sequence[type]) -> Handler:
 def _class_handler(cls: Any, tag: str | None = None) -> Handler:
     """Make the function that reads the objects of a class, but for the member that has already told the class."""
     overrides: dict[str, Any] = {
-        member.attribute: override(rename=member.name, struct_hook=_member_hook(member), omit=member.name == tag)
+        member.attribute: override(
+            rename=member.name, struct_hook=_member_hook(cls, member), omit=member.name == tag
+        )
         for member in members(cls)
     }
     handler: Handler = make_dict_structure_fn(cls, _converter, **overrides)
     return handler
 
 
-def _member_hook(member: Member) -> Hook:
+def _member_hook(cls: type, member: Member) -> Hook:
     hook, default = _hook(member.type), member.default
+    options = options_of(member.type)
+    if not _CAPABILITIES.isdisjoint(options):
+        return _declared(hook, default)
+    if cls in _CAPABILITIES:
+        if bool in options:
+            return _forgiving(hook, member)
+        return _all_declared if types.JSONObject not in options else _declared(hook, default)
     if member.hint:
         return _forgiving(hook, member)
     if default is attrs.NOTHING or default is None or default is ABSENT:
@@ -262,6 +276,37 @@ def _forgiving(hook: Hook, member: Member) -> Hook:
         return _readable(value, item) or default
 
     return structure
+
+
+def _declared(hook: Hook, default: object) -> Hook:
+    """Make a hook for a capability, which is an object if it is there and not there otherwise.
+
+    Peers that have only a yes to say write ``true`` (and ``false``), or ``[]``, as PHP writes an object without
+    members. So what is no object is a capability without settings, save ``false`` and ``null``.
+    """
+    undeclared: object = {} if default is attrs.NOTHING else None
+
+    def structure(value: Any, kind: Any) -> Any:
+        if value is None or value is False:
+            value = undeclared
+        elif value.__class__ is not dict:
+            value = {}
+        return hook(value, kind)
+
+    return structure
+
+
+def _all_declared(value: Any, _: Any) -> Any:
+    """Read capabilities by name that the protocol does not know, each as above."""
+    if value.__class__ is not dict:
+        return None
+    if all(settings.__class__ is dict for settings in value.values()):
+        return value
+    return {
+        name: settings if settings.__class__ is dict else {}
+        for name, settings in value.items()
+        if settings is not None and settings is not False
+    }
 
 
 def _readable(values: Iterable[Any], kind: Any) -> tuple[Any, ...]:

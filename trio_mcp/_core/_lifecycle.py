@@ -13,7 +13,7 @@ from typing import Any, Final, final, get_args
 
 import attrs
 
-from .._codec._json import is_object
+from .._codec._json import is_array, is_object
 from .._codec._jsonrpc import Notification, Request
 from .._errors import (
     INVALID_PARAMS,
@@ -100,7 +100,7 @@ class ServerLifecycle:
         """
         params = request.params or {}
         version = _expect(params, "protocolVersion", str, "a string")
-        capabilities = _expect(params, "capabilities", dict, "an object")
+        capabilities = _expect_capabilities(params, "capabilities")
         client_info = _expect(params, "clientInfo", dict, "an object")
         if self._session is not None:
             raise RequestError(INVALID_REQUEST, "invalid request: this connection is initialized already")
@@ -180,7 +180,7 @@ class ServerLifecycle:
                 f"unsupported protocol version {version[:40]!r}",
                 {"supported": supported, "requested": version},
             )
-        capabilities = _expect(meta, CLIENT_CAPABILITIES_KEY, dict, "an object", "_meta")
+        capabilities = _expect_capabilities(meta, CLIENT_CAPABILITIES_KEY, "_meta")
         client_info = meta.get(CLIENT_INFO_KEY)
         level = meta.get(LOG_LEVEL_KEY)
         if level is not None and level not in _LEVELS:
@@ -210,3 +210,15 @@ def _expect(members: Mapping[str, Any], name: str, kind: type, called: str, wher
         problem = "is missing" if value is None else f"must be {called}"
         raise RequestError(INVALID_PARAMS, f"{where}: {name} {problem}")
     return value
+
+
+def _expect_capabilities(members: Mapping[str, Any], name: str, where: str = "params") -> Mapping[str, Any]:
+    """Return what a client says it can do: nothing, if it says so in another way than by an empty object.
+
+    PHP writes that as ``[]``.
+    """
+    value = members.get(name)
+    if is_array(value) or isinstance(value, bool):
+        return {}
+    capabilities: Mapping[str, Any] = _expect(members, name, dict, "an object", where)
+    return capabilities

@@ -95,20 +95,27 @@ class PostAnswer:
             data = b"".join([encode_sse_event(entry.message.data) for entry in entries]) or KEEP_ALIVE
             if self._is_ending and not outbox.size:
                 call.on_answer()
+                for entry in entries:
+                    if entry.exchange is not None:
+                        entry.exchange.companion = None
                 await call.finish(data)
                 return
             await call.send(data)
 
-    async def finish(self, reply: Reply) -> None:
-        """Send what the request is answered with, and wait until the wire has it."""
+    async def finish(self, reply: Reply, exchange: Exchange) -> None:
+        """Send what the request is answered with, and wait until the wire has it.
+
+        Until then what another task does for the request ends with it: the client has not been told how to go on.
+        """
         if self._outbox is None:
+            exchange.companion = None
             self._may_stream = False
             code = reply.error_code
             status = 200 if code is None else status_of_error(code, modern=True)
             await self._call.respond(status, reply.data)
         else:
             self._is_ending = True
-            self._outbox.put(OutboxEntry(Outgoing(reply.data)))
+            self._outbox.put(OutboxEntry(Outgoing(reply.data, answers=(exchange.request.id,)), exchange=exchange))
             await self._outbox.wait_empty()
 
     def close(self) -> None:

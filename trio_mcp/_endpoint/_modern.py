@@ -27,7 +27,7 @@ from .._core._http_status import status_of_error
 from .._errors import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, SERVER_BUSY, RequestError
 from .._parking_lot import LightParkingLot
 from .._peer._dispatcher import Dispatcher
-from .._peer._exchange import Exchange, Handler, Standing
+from .._peer._exchange import Exchange, Handler, Standing, not_begun
 from .._peer._interposed import InterposedDispatcher
 from .._peer._reply import reply_to
 from .._revisions import CLIENT_CAPABILITIES_KEY, METHODS, PROTOCOL_VERSION_KEY, Revision, Side
@@ -157,7 +157,9 @@ class ModernRequests:
             exchange.on_drain = standing.on_drain
             if self._refusal is not None:
                 standing.on_drain()
-        exchange.start_clock()
+        if exchange.start_clock():
+            handler = not_begun
+            exchange.companion = self._dispatcher.companion_of(request, exchange.origin)
         call.on_gone = lambda: exchange.give_up("the client closed the response")
         if call.is_gone:
             call.on_gone()
@@ -169,7 +171,7 @@ class ModernRequests:
         try:
             reply = await reply_to(exchange, handler, self._server.limits)
             if reply is not None:
-                await answer.finish(reply)
+                await answer.finish(reply, exchange)
         finally:
             exchange.silenced = True
             answer.close()

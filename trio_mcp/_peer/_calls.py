@@ -139,12 +139,15 @@ class Calls:
     async def _wait_turn(self, count: int) -> None:
         """Wait until so many requests can be entered and written. Does not checkpoint if they can."""
         turn = self._turn if count == 1 else self._batch_turn
+        has_room = not self._outbox.is_full
         while self._refusal is None:
             if len(self._table) + count > self._limits.max_outbound_requests:
                 await turn.park()
-            elif self._outbox.is_full:
+                has_room = not self._outbox.is_full
+            elif not has_room:
                 try:
                     await self._outbox.wait_room()
+                    has_room = True
                 finally:
                     # Whoever leaves here has not taken the place it was woken for.
                     self._wake_next()

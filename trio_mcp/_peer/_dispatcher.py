@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Protocol
 
 from .._channel import Origin
@@ -42,6 +42,13 @@ class Dispatcher(Protocol):
 
     def take_back(self, request: Request) -> None:
         """Forget what `route` has answered on the spot: middleware has let the request fail all the same."""
+        ...
+
+    def companion_of(self, request: Request, origin: Origin | None) -> Callable[[str], object] | None:
+        """Return what cancels the work that a request would go on with, for a reason; `None` if there is none.
+
+        For a request that cannot be served at once, and may be given up before it is.
+        """
         ...
 
     def notice_key(self, notification: Notification) -> Hashable | None:

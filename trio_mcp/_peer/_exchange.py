@@ -21,7 +21,7 @@ from .._errors import LocalProtocolError, RequestError
 from .._parking_lot import LightParkingLot
 from .._revisions import PROGRESS_TOKEN_KEY, TIMEOUT_KEY
 
-__all__ = ["Answer", "Exchange", "ExchangeSink", "Handler", "OnProgress", "Progress", "Standing"]
+__all__ = ["Answer", "Exchange", "ExchangeSink", "Handler", "OnProgress", "Progress", "Standing", "not_begun"]
 
 MAX_GRANTED_MS: Final = 2**53
 """The longest time a caller can grant, in milliseconds: what every JSON library keeps exactly."""
@@ -97,8 +97,11 @@ class Exchange:
         silenced: Whether nothing more may be sent for it, because it was given up or is answered.
         given_up: Whether the other side gave it up.
         stopped: Whether serving ended before it did.
-        companion: A scope in another task that does the work, and is cancelled together with this one's.
+        companion: Cancels the work that another task does for this request, for a reason. That ends with the
+            request, unless an answer gets to the wire: it may say how the work goes on.
         on_drain: Called when serving is to end, for a request that stands open until then.
+        deadline: When the time that the caller granted is over, on Trio's clock. Unlike that of the scope it
+            stays when the request is done.
     """
 
     request: Request
@@ -109,8 +112,9 @@ class Exchange:
     silenced: bool = False
     given_up: bool = False
     stopped: bool = False
-    companion: trio.CancelScope | None = None
+    companion: Callable[[str], object] | None = None
     on_drain: Callable[[], object] | None = None
+    deadline: float = math.inf
     _abandoned: LightParkingLot | None = None
     _last_progress: float = -math.inf
 
@@ -135,16 +139,21 @@ class Exchange:
         meta = None if params is None else params.get("_meta")
         return meta if is_object(meta) else {}
 
-    def start_clock(self) -> None:
-        """Give the scope the deadline the caller granted, counted from when the request was received."""
+    def start_clock(self) -> bool:
+        """Give the scope the deadline the caller granted, counted from when the request was received.
+
+        Returns whether it is over already: then the request must not be begun.
+        """
         params = self.request.params
         meta = None if params is None else params.get("_meta")
         granted = meta.get(TIMEOUT_KEY) if is_object(meta) else None
         if granted is None:
-            return
+            return False
         if isinstance(granted, (int, float)) and not isinstance(granted, bool) and granted >= 0:
             # An integer may be too large to be a float; what is so far away is no deadline.
-            self.scope.deadline = self.received_at + min(granted, MAX_GRANTED_MS) / 1000
+            self.deadline = self.scope.deadline = self.received_at + min(granted, MAX_GRANTED_MS) / 1000
+            return self.deadline <= trio.current_time()
+        return False
 
     def give_up(self, reason: str) -> None:
         """The other side does not wait any more: cancel the handler and let nothing more be sent."""
@@ -159,10 +168,17 @@ class Exchange:
 
     def _cancel(self, reason: str) -> None:
         self.scope.cancel(reason=reason)
-        if self.companion is not None:
-            self.companion.cancel(reason=reason)
+        self.end_companion(reason)
         if self._abandoned is not None:
             self._abandoned.unpark_all()
+
+    def end_companion(self, reason: str) -> None:
+        """What another task does for this request has no purpose any more: cancel it.
+
+        For a request that is answered, too, whose answer was never written.
+        """
+        if self.companion is not None:
+            self.companion(reason)
 
     async def wait_abandoned(self) -> None:
         """Wait until the other side gives the request up, or serving ends. Does not checkpoint if so."""
@@ -228,6 +244,12 @@ class Exchange:
 
 Handler: TypeAlias = Callable[[Exchange], Awaitable[Answer]]
 """Serves one exchange. A `RequestError` it raises is the answer; any other exception is masked."""
+
+
+async def not_begun(exchange: Exchange) -> Answer:
+    """Serve an exchange whose time is over already: not at all. It is answered like any that is too late."""
+    await trio.lowlevel.checkpoint()
+    raise AssertionError(f"{exchange.request.method} is not over")
 
 
 @final

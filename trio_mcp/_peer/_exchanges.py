@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Mapping
 from contextvars import copy_context
 from typing import Any, Final, final
@@ -29,7 +30,7 @@ from .._parking_lot import LightParkingLot
 from ._batch import BatchReply
 from ._calls import Calls
 from ._dispatcher import Dispatcher
-from ._exchange import Answer, Exchange, ExchangeSink, Handler, Standing
+from ._exchange import Answer, Exchange, ExchangeSink, Handler, Standing, not_begun
 from ._outbox import Outbox, OutboxEntry
 from ._reply import Reply, reply_to
 
@@ -48,12 +49,14 @@ class Arrival:
         data: Its bytes; `None` for one that came in a batch.
         batch: The batch it came in; `None` for one that came alone.
         received_at: When, on Trio's clock.
+        companion: Cancels the work that it would go on with, if it is never served; see `Exchange.companion`.
     """
 
     origin: Origin | None
     data: bytes | None
     batch: BatchReply | None
     received_at: float
+    companion: Callable[[str], object] | None = None
 
 
 @final
@@ -224,13 +227,23 @@ class Exchanges:
 
     def _enter(
         self, request: Request, handler: Handler, arrival: Arrival, scope: trio.CancelScope | None
-    ) -> Ready:
+    ) -> Ready | None:
+        lent = scope
         if scope is None:
             scope = trio.CancelScope()
         exchange = Exchange(request, arrival.origin, arrival.received_at, self._sink, scope)
-        exchange.start_clock()
+        is_late = exchange.start_clock()
         self._table.run(request.id, exchange, 0 if arrival.data is None else len(arrival.data), arrival.origin)
-        return Ready(exchange, handler, arrival)
+        exchange.companion = arrival.companion
+        if not is_late:
+            return Ready(exchange, handler, arrival)
+        if lent is not None:
+            lent.deadline = math.inf
+            exchange.scope = trio.CancelScope(deadline=exchange.deadline)
+        if exchange.companion is None:
+            exchange.companion = self._dispatcher.companion_of(request, arrival.origin)
+        self.start(Ready(exchange, not_begun, arrival))
+        return None
 
     def start(self, ready: Ready) -> None:
         """Serve a request in a task of its own.
@@ -268,6 +281,7 @@ class Exchanges:
             )
         if arrival.data is None:
             arrival.data = encode_request(request.id, request.method, request.params)
+        arrival.companion = self._dispatcher.companion_of(request, arrival.origin)
         self._table.wait(request.id, arrival, len(arrival.data), arrival.origin)
 
     def _start_waiting(self) -> None:
@@ -361,6 +375,8 @@ class Exchanges:
             return False
         if waiting.batch is not None:
             waiting.batch.skip()
+        if waiting.companion is not None:
+            waiting.companion("the caller gave it up")
         self._room_has_changed()
         return True
 
@@ -397,4 +413,6 @@ class Exchanges:
         for id, arrival in self._table.forget_waiting():
             if error is not None:
                 self._send(id, encode_error(id, error), arrival)
+            elif arrival.companion is not None:
+                arrival.companion("the connection has ended")
         self._room_has_changed()

@@ -207,6 +207,8 @@ class InterposedDispatcher:
                 return _json.decode(answer) if isinstance(answer, Encoded) else answer
 
             asked = exchange.request
+            if exchange.companion is None:
+                exchange.companion = self._inner.companion_of(asked, exchange.origin)
             message = Message("received", asked.method, asked.params)
             try:
                 result = _checked(message, await compose(self._middleware, innermost)(message))
@@ -222,6 +224,10 @@ class InterposedDispatcher:
 
     def take_back(self, request: Request) -> None:
         """Nothing is decided here."""
+
+    def companion_of(self, request: Request, origin: Origin | None) -> Callable[[str], object] | None:
+        """Return what cancels the work that a request would go on with."""
+        return self._inner.companion_of(request, origin)
 
     def notice_key(self, notification: Notification) -> Hashable | None:
         """Tell which notifications say the same."""

@@ -102,7 +102,9 @@ class Outbox:
     """
 
     def __init__(self, max_bytes: int, wake: Callable[[], object] | None = None) -> None:
-        self._max_bytes = max_bytes
+        self._max_bytes = self._full_from = max_bytes
+        self._in_line = 0
+        self._is_waking = False
         self._entries: dict[OutboxEntry, None] = {}
         self._holes = 0
         self._index: _Index | None = None
@@ -134,18 +136,37 @@ class Outbox:
 
     @property
     def is_full(self) -> bool:
-        """Whether senders wait."""
-        return self._bytes >= self._max_bytes
+        """Whether senders wait: there is no room, or there are others who wait for it."""
+        return self._bytes >= self._full_from
 
     async def wait_room(self) -> None:
-        """Wait until there is room. Does not checkpoint if there is.
+        """Wait in line until there is room. Does not checkpoint if there is, and nobody waits.
 
         There is no checkpoint between the return of this and the caller's `put`, so what is put had room. One
-        waiter wakes the next, so that a thousand of them are not woken for the room of one.
+        waiter wakes the next, so that a thousand of them are not woken for the room of one. While there is a
+        line, everybody who comes joins it, and who was woken for room that is gone again keeps its place: nobody
+        is overtaken but by what cannot wait.
         """
-        while self._bytes >= self._max_bytes and not self._closed:
+        if self._bytes < self._full_from or self._closed:
+            return
+        self._in_line += 1
+        self._full_from = 0
+        try:
             await self._room.park()
-        self._room.unpark()
+            self._is_waking = False
+            while self._bytes >= self._max_bytes and not self._closed:
+                await self._room.park(is_first=True)
+                self._is_waking = False
+        finally:
+            self._in_line -= 1
+            if not self._in_line:
+                self._full_from = self._max_bytes
+        self._wake_first()
+
+    def _wake_first(self) -> None:
+        """Let who is first in line look for room; one at a time: tasks that are woken run in any order."""
+        if not self._is_waking:
+            self._is_waking = self._room.unpark()
 
     async def wait_urgent_room(self) -> None:
         """Wait until it is not overfull. Does not checkpoint if it is not."""
@@ -204,6 +225,7 @@ class Outbox:
             self.withdraw(entry)
         else:
             self.withdraw_all_of(entry.exchange)
+            entry.exchange.end_companion("its caller gave it up before the answer was written")
         return True
 
     def _indexed(self) -> _Index:
@@ -272,12 +294,17 @@ class Outbox:
     def close(self) -> None:
         """Throw everything away and let everybody go."""
         self._closed = True
+        unsaid = [
+            entry.exchange for entry in self._entries if entry.message.answers and entry.exchange is not None
+        ]
         self._entries.clear()
         self._index = None
         self._bytes = self._urgent_bytes = 0
         self.is_overfull = False
         for lot in (self._room, self._urgent_room, self._nothing):
             lot.unpark_all()
+        for exchange in unsaid:
+            exchange.end_companion("the connection has ended before the answer was written")
 
     def _take_out(self, entry: OutboxEntry) -> None:
         entries = self._entries
@@ -301,8 +328,8 @@ class Outbox:
 
     def _after_leaving(self) -> None:
         # Mostly nobody waits, and asking that first spares the rest.
-        if self._room and not self.is_full:
-            self._room.unpark()
+        if self._room and self._bytes < self._max_bytes:
+            self._wake_first()
         if self._urgent_room and not self.is_overfull:
             self._urgent_room.unpark_all()
         if self._nothing and not self._entries and not self._being_written:

@@ -69,7 +69,6 @@ async def reply_to(
         reply = note_failure(exchange, failures[0])
     if reply is None or exchange.scope.cancel_called:
         return await settle(exchange, reply, limits)
-    exchange.companion = None  # what it leaves behind, parked, does not end with this exchange
     return reply
 
 
@@ -78,7 +77,8 @@ async def settle(exchange: Exchange, reply: Reply | None, limits: Limits) -> Rep
 
     Args:
         exchange: The request; its scope is left.
-        reply: What its handler has made of it all the same.
+        reply: What its handler has made of it all the same. It counts where serving ends, and not when the time
+            granted is over: then the caller is told that, whatever the handler has swallowed.
         limits: How long a caller whose time is over is waited for.
 
     Returns:
@@ -90,8 +90,8 @@ async def settle(exchange: Exchange, reply: Reply | None, limits: Limits) -> Rep
         await exchange.wait_abandoned()
     if exchange.given_up:
         return None
-    exchange.companion = None
-    return reply or _too_late(exchange)
+    exchange.end_companion("the request has ended")
+    return reply if reply is not None and exchange.stopped else _too_late(exchange)
 
 
 def note_failure(exchange: Exchange, error: BaseException) -> Reply:

@@ -124,7 +124,7 @@ class TimeoutScope(Clock):
     """The time that a request may take, without what the user of this side takes of it.
 
     Attributes:
-        is_told: Whether the callee is told. Not where it may stand still while the callee cannot know.
+        is_told: Whether the callee is told. Not where it may stand still while the callee's own goes on.
     """
 
     is_told: bool

@@ -206,7 +206,6 @@ class Workers:
 
     def _finish(self, ready: Ready, reply: Reply) -> None:
         exchange = ready.exchange
-        exchange.companion = None  # what it leaves behind, parked, does not end with this exchange
         if exchange.scope.deadline != math.inf:
             exchange.scope.deadline = math.inf
         self._exchanges.finish(ready, reply)

@@ -25,7 +25,7 @@ from .._errors import (
 from .._peer._exchange import Exchange, OnProgress
 from .._revisions import Revision
 from ..types import ClientCapabilities
-from ._threads import ends_with_its_thread
+from ._threads import ends_with_its_thread, leaves_its_place
 
 __all__ = ["Abilities", "Asker", "CapabilityMissing", "Inquiry", "WireAsker", "read_said", "unusable"]
 
@@ -69,6 +69,7 @@ class WireAsker:
         self._revision = revision
 
     @ends_with_its_thread
+    @leaves_its_place
     async def ask(
         self, method: str, params: object, *, on_progress: OnProgress | None = None
     ) -> Mapping[str, Any]:

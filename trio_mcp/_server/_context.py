@@ -14,7 +14,6 @@ from .. import types
 from .._absent import ABSENT
 from .._channel import ReleasableOrigin
 from .._codec._convert import to_wire
-from .._codec._json import is_object
 from .._codec._jsonrpc import RequestId
 from .._core._lifecycle import Agreement
 from .._errors import LocalProtocolError
@@ -26,7 +25,7 @@ from ._background import Background
 from ._notifications import check_own_notification
 from ._questions import Questions
 from ._requirements import require_for
-from ._threads import ends_with_its_thread
+from ._threads import ends_with_its_thread, leaves_its_place
 
 __all__ = ["Context", "ProgressReporter", "Surroundings"]
 
@@ -183,7 +182,7 @@ class Context(Questions, Generic[StateT]):
 
         The handler is cancelled then; it need not look.
         """
-        return self._exchange.scope.deadline
+        return self._exchange.deadline
 
     @property
     def client_info(self) -> types.Implementation | None:
@@ -204,8 +203,7 @@ class Context(Questions, Generic[StateT]):
     @property
     def client_extensions(self) -> Mapping[str, Any]:
         """The extensions that the client has declared, with their settings as plain JSON."""
-        extensions: Any = self._agreement.client_capabilities.get("extensions")
-        return extensions if is_object(extensions) else {}
+        return self.client_capabilities.extensions or {}
 
     @property
     def principal(self) -> str | None:
@@ -361,6 +359,7 @@ class Context(Questions, Generic[StateT]):
         return await self._ask(method, params, on_progress)
 
     @ends_with_its_thread
+    @leaves_its_place
     async def _ask(
         self, method: str, params: Mapping[str, Any] | None, on_progress: OnProgress | None
     ) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any, final
 
 import attrs
 
+from .._codec._json import is_object
 from .._core._extensions import CORE_RESULT_TYPES, check_identifier
 from .._core._lifecycle import Agreement
 from .._errors import METHOD_NOT_FOUND, MISSING_REQUIRED_CLIENT_CAPABILITY, RequestError
@@ -126,7 +127,8 @@ def _for_declared(extension: str, handler: MethodHandler) -> MethodHandler:
 
 def _require(extension: str, declared: Mapping[str, Any], *, is_modern: bool) -> None:
     extensions: Any = declared.get("extensions")
-    if isinstance(extensions, dict) and extension in extensions:
+    settings = extensions.get(extension) if is_object(extensions) else None
+    if settings is not None and settings is not False:
         return
     problem = f"the client has not declared the extension {extension}"
     if not is_modern:  # which has no error of its own for this

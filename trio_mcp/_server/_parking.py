@@ -9,9 +9,10 @@ answer like any other. So a handler that may ask runs in a task of the server, n
                                                            and the handler is parked
     the same request, with the state and the answers ──> attends the parked handler, as above
 
-While it is attended, its scope has the deadline of the request, and dies with it. While it is parked, its
-deadline is when it expires. A state wakes a handler once. A tool with ``resume="replay"`` is not parked: it is
-cancelled, its answers travel in the state, and it is run again.
+While it is attended, its scope has the deadline of the request, and dies with it. While it is parked, it keeps
+that deadline, unless it expires before. What it says meanwhile is kept for the next request (`_kept_words`). A
+state wakes a handler once. A tool with ``resume="replay"`` is not parked: it is cancelled, its answers travel in the
+state, and it is run again.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, Final, TypeAlias, final
 
 import attrs
@@ -29,8 +31,10 @@ import trio
 
 from .. import types
 from .._absent import ABSENT
+from .._channel import Origin
 from .._codec import _json
 from .._codec._convert import to_wire
+from .._codec._jsonrpc import Request
 from .._contained import Contained, going_on
 from .._core._lifecycle import Agreement
 from .._core._sealing import Sealer, StateRefused, binding_of
@@ -41,7 +45,7 @@ from .._peer._exchange import Exchange, OnProgress
 from ._background import Background
 from ._context import Context
 from ._input_required import InputRequired, input_request, input_requests, input_responses
-from ._threads import ends_with_its_thread
+from ._threads import ends_with_its_thread, leaves_its_place
 
 __all__ = ["Parking", "Work"]
 
@@ -190,7 +194,11 @@ class Run:
             await trio.lowlevel.checkpoint()
             answer: Mapping[str, Any] = self._recorded[key]
             return answer
-        question = self._questions[key] = _Question(request)
+        return await self._wait_for_answer(key, _Question(request))
+
+    @leaves_its_place
+    async def _wait_for_answer(self, key: str, question: _Question) -> Mapping[str, Any]:
+        self._questions[key] = question
         self._news.unpark_all()
         try:
             return await question.wait()
@@ -221,8 +229,8 @@ class Run:
             Exception: What the handler raised.
         """
         self._context.move(exchange, agreement)
-        self._scope.deadline = exchange.scope.deadline
-        exchange.companion = self._scope
+        self._scope.deadline = exchange.deadline
+        exchange.companion = self.cancel
         try:
             while self._outcome is None:
                 if self._finished.is_set():
@@ -239,6 +247,10 @@ class Run:
         if self._outcome.error is not None:
             raise self._outcome.error
         return self._outcome.value
+
+    def cancel(self, reason: str) -> None:
+        """Cancel the handler: nobody waits for it, or ever will."""
+        self._scope.cancel(reason=reason)
 
     def _outcome_now(self) -> _Outcome | None:
         return self._outcome
@@ -274,7 +286,8 @@ class Run:
             for question in self._questions.values():
                 question.settle(None, error)
             return None
-        self._scope.deadline = trio.current_time() + self._parking.timeout
+        # The caller's time goes on while its user answers, or it would not have told of it.
+        self._scope.deadline = min(self._scope.deadline, trio.current_time() + self._parking.timeout)
         state = self._parking.seal(_PARKED + self.token, self._binding)
         return types.InputRequiredResult(input_requests=asked, request_state=state)
 
@@ -360,7 +373,7 @@ class Parking:
             Exception: What the handler raised.
         """
         params = exchange.request.params or {}
-        binding = self._binding(exchange, params)
+        binding = self._binding(exchange.request, exchange.origin)
         sealed = params.get("requestState")
         notes: object = ABSENT
         recorded: dict[str, Any] | None = {} if replay else None
@@ -398,14 +411,28 @@ class Parking:
         if asked and required.state is ABSENT:
             return types.InputRequiredResult(input_requests=asked)
         notes = None if required.state is ABSENT else required.state
-        state = self.seal(_BY_HAND + _json.encode(notes), self._binding(exchange, exchange.request.params or {}))
+        state = self.seal(_BY_HAND + _json.encode(notes), self._binding(exchange.request, exchange.origin))
         return types.InputRequiredResult(input_requests=asked or None, request_state=state)
 
-    def _binding(self, exchange: Exchange, params: Mapping[str, Any]) -> bytes:
-        origin = exchange.origin
+    def companion_of(self, request: Request, origin: Origin | None) -> Callable[[str], object] | None:
+        """Return what cancels the handler that a request would wake up, as long as nothing else has woken it."""
+        try:
+            kind, token = self._open((request.params or {}).get("requestState"), self._binding(request, origin))
+        except StateRefused:
+            return None
+        run = self._parked.get(token) if kind == _PARKED else None
+        return None if run is None else partial(self._end_parked, token)
+
+    def _end_parked(self, token: bytes, reason: str) -> None:
+        run = self._parked.get(token)
+        if run is not None:
+            run.cancel(reason)
+
+    def _binding(self, request: Request, origin: Origin | None) -> bytes:
+        params = request.params or {}
         return binding_of(
             principal=None if origin is None else origin.principal,
-            method=exchange.request.method,
+            method=request.method,
             target=str(params.get("name", params.get("uri"))),
             arguments=params.get("arguments") or {},
             server=self._server,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Any, Final, Literal, final
 
 import trio
@@ -103,6 +103,12 @@ class ServerSession:
         """Forget what was answered on the spot; see `Dispatcher.take_back`."""
         if request.method == "initialize":
             self._lifecycle.forget()
+
+    def companion_of(self, request: Request, origin: Origin | None) -> Callable[[str], object] | None:
+        """Find the parked handler that a request would wake up; see `Dispatcher.companion_of`."""
+        if request.params is None or "requestState" not in request.params:
+            return None
+        return self._service.parking.companion_of(request, origin)
 
     # Notifications.
 

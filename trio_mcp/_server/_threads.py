@@ -13,14 +13,16 @@ import functools
 import math
 from collections.abc import Callable, Coroutine
 from contextvars import ContextVar
+from enum import Enum, auto
 from typing import Any, ParamSpec, TypeVar, cast, final
+from weakref import WeakKeyDictionary
 
 import trio
 
 from .._errors import SERVER_BUSY, RequestError
 from .._limits import Limits
 
-__all__ = ["Threads", "detached", "ends_with_its_thread"]
+__all__ = ["Threads", "detached", "ends_with_its_thread", "leaves_its_place"]
 
 _T = TypeVar("_T")
 _P = ParamSpec("_P")
@@ -28,17 +30,16 @@ _P = ParamSpec("_P")
 
 @final
 class Threads:
-    """The places of the threads that run users' functions, at work for a call or left behind by one.
+    """The threads that run users' functions. Each run of Trio has places of its own for them.
 
     Args:
         limits: How many there may be, and how long to wait when all were left behind.
     """
 
     def __init__(self, limits: Limits) -> None:
-        self._limiter = trio.CapacityLimiter(limits.max_threads)
-        self._timeout = limits.thread_timeout
-        self._left_behind = 0
-        self._waiting: set[trio.CancelScope] = set()
+        self._limits = limits
+        # What still runs when its run of Trio ends can give its place back to nobody: it takes the places along.
+        self._places: WeakKeyDictionary[trio.lowlevel.TrioToken, _Places] = WeakKeyDictionary()
 
     async def run(self, function: Callable[..., _T], *args: Any, **kwargs: Any) -> _T:
         """Call a plain function in a thread. Cancelled, this leaves it behind, but not what it asks for.
@@ -47,12 +48,40 @@ class Threads:
             RequestError: All threads are busy with calls that were given up, and stay so.
             Others: What the function raises.
         """
-        return await _Call(self).run(functools.partial(function, *args, **kwargs))
+        token = trio.lowlevel.current_trio_token()
+        places = self._places.get(token)
+        if places is None:
+            places = self._places[token] = _Places(self._limits)
+        return await _Call(places).run(functools.partial(function, *args, **kwargs))
 
-    # What calls tell.
+
+@final
+class _Places:
+    """The places of the threads of one run of Trio, at work for a call or left behind by one.
+
+    A thread that waits for an answer of its client leaves its place to others, and has one among those that ask
+    instead. When it has its answer it waits in line for a place before it goes on. When its question is cancelled
+    it cannot wait for anything: it goes on with the place it has, until it ends or asks again. So there are never
+    more threads than both kinds of places together.
+
+    Args:
+        limits: How many places there are, and how long to wait when the threads in all of them were left behind.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self._limiter = trio.CapacityLimiter(limits.max_threads)
+        self._timeout = limits.thread_timeout
+        self._max_asking = limits.max_asking_threads
+        self._asking = 0
+        self._left_behind = 0
+        self._waiting: set[trio.CancelScope] = set()
 
     async def acquire(self, borrower: object) -> None:
-        """Wait for a place."""
+        """Wait for a place.
+
+        Raises:
+            RequestError: All threads are busy with calls that were given up, and stay so.
+        """
         with trio.CancelScope() as scope:
             scope.deadline = self._patience()
             self._waiting.add(scope)
@@ -67,12 +96,29 @@ class Threads:
         )
 
     def release(self, borrower: object, *, was_left_behind: bool) -> None:
-        """A thread has ended."""
+        """A thread has ended, or waits for an answer."""
         self._count(-was_left_behind)
         self._limiter.release_on_behalf_of(borrower)
 
+    def begin_asking(self) -> None:
+        """Take a place among the threads that wait for answers.
+
+        Raises:
+            RequestError: There is none.
+        """
+        if self._asking >= self._max_asking:
+            raise RequestError(
+                SERVER_BUSY,
+                f"{self._asking} threads wait for answers of their clients already (max_asking_threads)",
+            )
+        self._asking += 1
+
+    def end_asking(self) -> None:
+        """Give the place among those back."""
+        self._asking -= 1
+
     def leave_behind(self) -> None:
-        """A thread goes on, and nobody waits for it any more."""
+        """A thread goes on in its place, and nobody waits for it any more."""
         self._count(1)
 
     def _count(self, more: int) -> None:
@@ -91,15 +137,26 @@ class Threads:
 _call: ContextVar[_Call | None] = ContextVar("_call", default=None)
 
 
+class _Has(Enum):
+    """Which place the thread of a call has."""
+
+    NONE = auto()  # it has not begun, or has ended
+    RUNNING = auto()
+    ASKING = auto()
+
+
 @final
 class _Call:
     """One call of a function in a thread. To Trio it is the limiter of that thread."""
 
-    def __init__(self, threads: Threads) -> None:
-        self._threads = threads
+    def __init__(self, places: _Places) -> None:
+        self._places = places
         self._scopes: set[trio.CancelScope] = set()
-        self._has_place = False
+        self._has = _Has.NONE
+        self._borrower: object = None  # who has the place, for the limiter
+        self._questions = 0
         self._is_given_up = False
+        self._is_left_behind = False
 
     async def run(self, function: Callable[[], _T]) -> _T:
         limiter = cast("trio.CapacityLimiter", self)
@@ -108,7 +165,7 @@ class _Call:
                 self._in_thread, function, abandon_on_cancel=True, limiter=limiter
             )
         finally:
-            if self._has_place:  # the thread has not ended
+            if self._has is not _Has.NONE:  # the thread has not ended
                 self._give_up()
 
     def _in_thread(self, function: Callable[[], _T]) -> _T:
@@ -117,9 +174,14 @@ class _Call:
 
     def _give_up(self) -> None:
         self._is_given_up = True
-        self._threads.leave_behind()
+        if self._has is _Has.RUNNING:
+            self._leave_behind()
         for scope in self._scopes:
             scope.cancel(reason="the call that the thread was started for has ended")
+
+    def _leave_behind(self) -> None:
+        self._is_left_behind = True
+        self._places.leave_behind()
 
     async def attend(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
         """Wait for something on behalf of the thread, for as long as the call lasts."""
@@ -141,15 +203,78 @@ class _Call:
         assert cancelled is not None
         raise cancelled
 
+    async def ask(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
+        """Wait for an answer on behalf of the thread, which leaves its place to others meanwhile.
+
+        Raises:
+            RequestError: Too many threads wait for answers; or it has its answer, and there is no place to go on.
+            Others: What the coroutine raises.
+        """
+        try:
+            self._begin_asking()
+        except RequestError:
+            coroutine.close()
+            raise
+        failure: Exception | None = None
+        try:
+            answer = await self._counted(coroutine)
+        except Exception as error:
+            failure = error
+        else:
+            if self._may_go_on():
+                await self._go_on()
+            return answer
+        if self._may_go_on():
+            await self._go_on()
+        try:
+            raise failure
+        finally:
+            del failure  # its traceback holds this frame
+
+    async def _counted(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
+        self._questions += 1
+        try:
+            return await coroutine
+        finally:
+            self._questions -= 1
+
+    def _begin_asking(self) -> None:
+        if self._has is _Has.RUNNING:
+            self._places.begin_asking()
+            self._has = _Has.ASKING
+            self._places.release(self._borrower, was_left_behind=self._is_left_behind)
+            self._is_left_behind = False
+
+    def _may_go_on(self) -> bool:
+        """Whether the thread needs a place for what comes next, and waits for no other answer."""
+        return self._has is _Has.ASKING and not self._questions
+
+    async def _go_on(self) -> None:
+        """Wait for a place to run in."""
+        borrower = object()
+        await self._places.acquire(borrower)
+        if not self._may_go_on():
+            # Several tasks ask on behalf of the thread, or one that it has started and does not wait for.
+            self._places.release(borrower, was_left_behind=False)
+            return
+        self._has, self._borrower = _Has.RUNNING, borrower
+        self._places.end_asking()
+        if self._is_given_up:
+            self._leave_behind()
+
     async def acquire_on_behalf_of(self, borrower: object) -> None:
         """Wait for a place; see `trio.CapacityLimiter`."""
-        await self._threads.acquire(borrower)
-        self._has_place = True
+        await self._places.acquire(borrower)
+        self._has, self._borrower = _Has.RUNNING, borrower
 
     def release_on_behalf_of(self, borrower: object) -> None:
         """Give the place back: the thread has ended; see `trio.CapacityLimiter`."""
-        self._has_place = False
-        self._threads.release(borrower, was_left_behind=self._is_given_up)
+        del borrower
+        if self._has is _Has.RUNNING:
+            self._places.release(self._borrower, was_left_behind=self._is_left_behind)
+        else:
+            self._places.end_asking()
+        self._has = _Has.NONE
 
 
 def ends_with_its_thread(
@@ -162,6 +287,23 @@ def ends_with_its_thread(
         call = _call.get()
         coroutine = function(*args, **kwargs)
         return coroutine if call is None else call.attend(coroutine)
+
+    return begin
+
+
+def leaves_its_place(
+    function: Callable[_P, Coroutine[Any, Any, _T]],
+) -> Callable[_P, Coroutine[Any, Any, _T]]:
+    """Let a thread that waits for an answer leave its place to others; for everybody else, change nothing.
+
+    The function is part of one that `ends_with_its_thread`.
+    """
+
+    @functools.wraps(function)
+    def begin(*args: _P.args, **kwargs: _P.kwargs) -> Coroutine[Any, Any, _T]:
+        call = _call.get()
+        coroutine = function(*args, **kwargs)
+        return coroutine if call is None else call.ask(coroutine)
 
     return begin
 
