@@ -149,6 +149,9 @@ class Limits:
             is read either until it does.
         max_notifications: Notifications received and not yet handled: of the progress of each call that wants it,
             and of all others together.
+        max_announcements: Notifications of `Server.notify` that wait for one session to read them; the oldest
+            goes for a new one.
+        max_announcement_bytes: What they may weigh together, as they are sent.
         slow_consumer_timeout: How long a full line of notifications holds up reading before the oldest of what
             can be merged or dropped goes; how long waiting requests hold it up before further ones are refused
             (`max_waiting_bytes`); how long a lost connection's calls may go on handling progress that has come;
@@ -202,6 +205,8 @@ class Limits:
     max_outbound_requests: int = _size(1_000)
     max_outbox_bytes: int = _size(1 * MIB)
     max_notifications: int = _size(1_000)
+    max_announcements: int = _size(1_000)
+    max_announcement_bytes: int = _size(1 * MIB)
     slow_consumer_timeout: float = _seconds(1.0)
     connect_timeout: float = _seconds(30.0)
     discover_timeout: float = _seconds(5.0)

@@ -599,6 +599,8 @@ def test_every_limit_has_a_test() -> None:
         "goodbye_timeout",
         "lifespan_timeout",
         "listen_timeout",
+        "max_announcement_bytes",
+        "max_announcements",
         "max_asking_threads",
         "max_batch_messages",
         "max_cache_bytes",

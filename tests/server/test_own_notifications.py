@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
-from lines import LINES, open_line
+from lines import LINES, MODERN, open_line
+from talking import Talk, connect, note
 
-from trio_mcp import Context, LocalProtocolError, Revision, Server, open_client
+from trio_mcp import Context, Limits, LocalProtocolError, Revision, Server, open_client
 
 PROTOCOLS_OWN = [
     "notifications/cancelled",
@@ -106,3 +107,108 @@ async def test_once_the_request_is_over_nothing_is_sent(autojump_clock: trio.tes
         await told.wait()
         await client.call_tool("tell")
     assert heard == []
+
+
+# To all sessions.
+
+V11 = Revision.V2025_11_25
+
+
+@pytest.mark.parametrize("place", ["the loop", "a thread"])
+@LINES
+async def test_a_server_sends_all_sessions_a_notification_of_its_own(
+    binding: str, revision: str, place: str
+) -> None:
+    """In order, outside of every request, where the revision lets a server speak there."""
+    heard: list[object] = []
+    server: Server[None] = Server("own")
+
+    @server.tool
+    async def plain() -> None: ...
+
+    def tell() -> None:
+        for number in range(5):
+            server.notify("com.example/step", {"number": number})
+        server.notify("com.example/bare")
+
+    def hear(method: str, params: Any) -> None:
+        heard.append((method, params.get("number")))
+
+    steps = [*(("com.example/step", number) for number in range(5)), ("com.example/bare", None)]
+    expected = [] if revision == MODERN else steps
+    with trio.fail_after(20):
+        async with open_line(server, binding, revision, on_notification=hear) as line:
+            await line.client.call_tool("plain")
+            await trio.testing.wait_all_tasks_blocked(0.05)
+            await (trio.to_thread.run_sync(tell) if place == "a thread" else _at_once(tell))
+            while len(heard) < len(expected):
+                await trio.sleep(0.005)
+            await line.client.call_tool("plain")
+            await trio.testing.wait_all_tasks_blocked(0.05)
+    assert heard == expected
+    assert server.dropped_notifications == 0
+
+
+async def _at_once(tell: Any) -> None:
+    tell()
+    await trio.lowlevel.checkpoint()
+
+
+async def test_a_session_that_is_not_initialized_is_sent_nothing(nursery: trio.Nursery) -> None:
+    """2025-11-25, basic/lifecycle, "Initialization": nothing but pings and logging before."""
+    server: Server[None] = Server("own")
+    talk = await connect(nursery, server)
+    await talk.shake_hands(V11, initialized=False)
+    server.notify("com.example/early")
+    assert await talk.new() == []
+    await talk.say(note("notifications/initialized"))
+    server.notify("com.example/late", {"a": 1})
+    assert await talk.new() == [note("com.example/late", a=1)]
+    nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [Limits(max_outbox_bytes=1, max_announcements=3), Limits(max_outbox_bytes=1, max_announcement_bytes=210)],
+    ids=["max_announcements", "max_announcement_bytes"],
+)
+async def test_a_session_that_does_not_read_loses_the_oldest(limits: Limits, nursery: trio.Nursery) -> None:
+    """Nobody waits for it, what waits for it is bounded, and what it loses is counted. Others lose nothing."""
+    server: Server[None] = Server("own", limits=limits)
+    slow, quick = await connect(nursery, server), await connect(nursery, server)
+    for talk in (slow, quick):
+        await talk.shake_hands(V11)
+    slow.channel.stop_reading()
+    for number in range(20):
+        server.notify("com.example/step", {"number": number})
+        await trio.testing.wait_all_tasks_blocked()
+    assert [message["params"]["number"] for message in await quick.new()] == list(range(20))
+    slow.channel.reading.set()
+    numbers = [message["params"]["number"] for message in await _all(slow)]
+    assert numbers == sorted(numbers)
+    assert numbers[-3:] == [17, 18, 19]
+    assert 3 <= len(numbers) <= 6
+    assert server.dropped_notifications == 20 - len(numbers)
+    nursery.cancel_scope.cancel()
+
+
+async def _all(talk: Talk) -> list[dict[str, Any]]:
+    await trio.testing.wait_all_tasks_blocked()
+    return await talk.new()
+
+
+@pytest.mark.parametrize("method", [*PROTOCOLS_OWN, "tools/call", "notifications/initialized"])
+async def test_what_the_protocol_has_is_not_announced(method: str) -> None:
+    """Its own notifications are sent by who keeps their rules, and requests are none."""
+    server: Server[None] = Server("own")
+    with pytest.raises(ValueError if method in PROTOCOLS_OWN else LocalProtocolError, match=method):
+        server.notify(method)
+
+
+async def test_what_is_too_large_or_no_json_is_refused_at_once() -> None:
+    """Whoever sends it is told, and not each session."""
+    server: Server[None] = Server("own", limits=Limits(max_message_bytes=1000))
+    with pytest.raises(LocalProtocolError, match="max_message_bytes is 1000"):
+        server.notify("com.example/x", {"much": "x" * 1000})
+    with pytest.raises(TypeError):
+        server.notify("com.example/x", {"odd": object()})

@@ -372,8 +372,8 @@ class Context(Questions, Generic[StateT]):
         It goes where progress goes: in the stream of the request over HTTP, in order with everything else that
         the handler says, and before its answer. Once the request is over nothing is sent. It is for methods that
         client and server have agreed on, such as those of an extension; look at `client_extensions` first. In the
-        modern era a server says nothing outside of requests but what a client has subscribed to, so there is no
-        notification of your own to all clients.
+        modern era a server says nothing outside of requests but what a client has subscribed to, so this is the
+        only way there; `Server.notify` reaches all sessions of the legacy era.
 
         Args:
             method: The method.

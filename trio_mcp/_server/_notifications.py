@@ -17,7 +17,13 @@ from .._revisions import METHODS, Revision, Side
 from ..types import ClientCapabilities, Implementation
 from ._params import read_params
 
-__all__ = ["NotificationContext", "NotificationHandler", "check_notification_method", "check_own_notification"]
+__all__ = [
+    "NotificationContext",
+    "NotificationHandler",
+    "check_announcement",
+    "check_notification_method",
+    "check_own_notification",
+]
 
 StateT = TypeVar("StateT", default=Any)
 
@@ -118,3 +124,16 @@ def check_own_notification(method: str, revision: Revision) -> None:
     rule = METHODS.get(method)
     if rule is not None and not (method.startswith("notifications/") and rule.allows(Side.SERVER, revision)):
         raise LocalProtocolError(f"a server of {revision} has no notification {method}")
+
+
+def check_announcement(method: str) -> None:
+    """Check that a server may send all its sessions a notification of this method by hand.
+
+    Raises:
+        ValueError: The library sends it, and keeps the protocol's rules about it; the error says how.
+        LocalProtocolError: The method is one of the protocol, which belongs to a request.
+    """
+    if method in _SENT_BY:
+        raise ValueError(f"{method} cannot be sent by hand: {_SENT_BY[method]}")
+    if method in METHODS:
+        raise LocalProtocolError(f"{method} is a method of the protocol, and nothing to announce")

@@ -12,9 +12,12 @@ import trio
 from typing_extensions import TypeVar
 
 from .._channel import Channel
+from .._codec import _json
+from .._codec._jsonrpc import Encoded
 from .._core._header_marks import HeaderMark
 from .._core._lifecycle import Agreement
 from .._core._sealing import Sealer
+from .._errors import LocalProtocolError
 from .._limits import Limits
 from .._peer._frames import OnFrame
 from .._peer._middleware import Middleware
@@ -31,13 +34,13 @@ from ..types import (
 from ._application import MethodHandler
 from ._background import Background, open_background
 from ._caching import CacheHint
-from ._changes import ChangeHub, ListKind
+from ._changes import Announcement, ChangeHub, ListKind
 from ._completion import Completer
 from ._extension import ServerExtension, ServerExtensions
 from ._input_required import Asking
 from ._interim import ExtensionResult
 from ._listing import Listing
-from ._notifications import NotificationHandler, check_notification_method
+from ._notifications import NotificationHandler, check_announcement, check_notification_method
 from ._prompt_offers import PromptOffers
 from ._prompts import PromptRegistry
 from ._resource_offers import ResourceOffers
@@ -128,7 +131,7 @@ class Server(ToolOffers, PromptOffers, ResourceOffers, Generic[StateT]):
         self._lifespan = lifespan
         self._limits = Limits() if limits is None else limits
         self._revisions = tuple(Revision(revision) for revision in revisions)
-        self._changes = ChangeHub()
+        self._changes = ChangeHub(self._limits)
         self._threads = Threads(self._limits)
         self._listing = Listing(page_size=page_size, cursor_key=cursor_key, cache=cache)
         self._tools = ToolRegistry()
@@ -246,6 +249,41 @@ class Server(ToolOffers, PromptOffers, ResourceOffers, Generic[StateT]):
             KeyError: There is no such list.
         """
         self._changes.list_changed(kind)
+
+    def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
+        """Send all sessions a notification of your own. Never waits, and works in any thread.
+
+        Sessions are those of the legacy era that are initialized, over every transport; over HTTP it goes to the
+        stream that the client holds open with GET. They get it in order with other such notifications. For one
+        that does not read, `Limits.max_announcements` and `max_announcement_bytes` of them wait; then the oldest
+        are dropped, which `dropped_notifications` counts. Nothing happens while nobody is served.
+
+        From 2026-07-28 on a server sends nothing outside of requests but what a client has subscribed to, and
+        there is no subscription to methods of your own: clients of that era get nothing by this. Within a request
+        `Context.notify` reaches them, too.
+
+        Args:
+            method: The method.
+            params: Its parameters, as plain JSON.
+
+        Raises:
+            ValueError: The library sends this method by itself; the error says how.
+            LocalProtocolError: It is another method of the protocol; or it is larger than a message may be.
+            TypeError: The parameters are no plain JSON.
+
+        Spec: 2025-11-25, basic, "Notifications"; 2026-07-28, basic/patterns, "Request and Response".
+        """
+        check_announcement(method)
+        one = Announcement.of(method, None if params is None else Encoded(_json.encode(dict(params))))
+        most = self._limits.max_message_bytes
+        if one.size > most:
+            raise LocalProtocolError(f"{method} is {one.size} bytes as a message; max_message_bytes is {most}")
+        self._changes.announce(one)
+
+    @property
+    def dropped_notifications(self) -> int:
+        """How many notifications of `notify` were not sent to a session, because it did not read those before."""
+        return self._changes.dropped
 
     # What a session asks.
 

@@ -33,7 +33,7 @@ from .._peer._exchange import Answer, Exchange, Standing
 from .._peer._peer import Peer
 from .._revisions import SUBSCRIPTION_ID_KEY, Revision
 from ._background import Background
-from ._changes import LIST_CHANGES, Change, ChangeHub, Receiver, resource_change
+from ._changes import LIST_CHANGES, Announcement, Change, ChangeHub, Receiver, resource_change
 from ._params import read_params
 
 __all__ = ["Subscriptions"]
@@ -108,6 +108,7 @@ class Subscriptions:
         if self._receiver is not None:
             for change in self._declared:
                 self._receiver.want(change)
+            self._receiver.want_announcements()
 
     def route(self, request: Request, revision: Revision) -> Standing | Answer | None:
         """Decide who serves a request; nobody, if it is not about subscriptions, or not of what the server has.
@@ -169,8 +170,11 @@ class Subscriptions:
         # Changes that come together are said together, and those that are equal are one.
         await trio.lowlevel.checkpoint()
         try:
-            while (change := self._receiver.take()) is not None:
-                await _say(peer.notify, change, None)
+            while (due := self._receiver.take()) is not None:
+                if isinstance(due, Announcement):
+                    await peer.notify(due.method, due.encoded)
+                else:
+                    await _say(peer.notify, due, None)
         except (ConnectionLost, trio.ClosedResourceError):
             pass  # whoever serves the connection learns of its end from the connection
         finally:
@@ -259,7 +263,7 @@ class _Listening:
             while (due := receiver.take()) is not None or not self._ended:
                 if due is None:
                     await self._something.park()
-                else:
+                elif not isinstance(due, Announcement):  # which none of these wants
                     await _say(exchange.notify, due, self._meta)
         return self._written(types.SubscriptionsListenResult(meta=self._meta), self._revision)
 
