@@ -224,7 +224,7 @@ BAD: Final[list[tuple[str, Program, list[Event]]]] = [
     ("leaks-cost-themselves", program(SIMPLE), [*OPENED, *began(), on("call-ended", T, how="RuntimeError", text="Cancel scope stack corrupted"), *left()]),
     ("handlers-have-the-deadline", program(ASKS, revision=MODERN), [*OPENED, *began(1.0, told=1000), *given_up()[:2], *died(2), *left()]),
     ("handlers-have-the-deadline", program(SIMPLE), [*OPENED, *began(1.0, told=1000)[:3], *given_up()[:2], on("handler-began", T, t=1.5, id=2, left=-0.5, whose="nobody's"), *answered(1.5)[:2], *left()]),
-    ("progress-of-parked-handlers", program(ASKS, revision=MODERN), [*OPENED, *began(), on("reporting", T, n=1), *answered(), *left()]),
+    ("progress-is-in-order", program(ASKS, revision=MODERN), [*OPENED, *began(), on("reporting", T, n=1), *answered(), *left()]),
     ("handler-dies", program(ASKS, revision=MODERN), [*OPENED, *began(), frame("server-in", **request(3)), frame("server-in", 1, **goodbye(3)), *died(1.5), *left()]),
 ]  # fmt: skip
 

@@ -391,8 +391,8 @@ async def test_the_deadline_that_a_handler_sees_is_its_callers_while_it_is_parke
                 seen.append(ctx.deadline)
 
             nursery.start_soon(look)
-            name = await ask_name(ctx)
-        return name
+            answer = await ask_name(ctx)
+        return f"{greeting}, {answer}"
 
     @server.tool
     async def nap() -> None:
@@ -613,26 +613,40 @@ async def test_a_result_that_nobody_fetches_expires(autojump_clock: trio.testing
         assert await refused(client, answering(required) | call("impatient")) == f"{REFUSED} -32602"
 
 
-async def test_progress_goes_to_the_request_that_attends(autojump_clock: trio.testing.MockClock) -> None:
-    server = Server("progress")
+def reporting(count: int, limits: Limits | None = None) -> Server[None]:
+    """Return a server whose tool reports progress while it is parked, too."""
+    server = Server("progress", limits=limits)
 
     @server.tool
     async def work(ctx: Context[Any]) -> str:
-        async with ctx.progress(total=4) as progress:
+        async with ctx.progress() as progress:
             await progress.advance()
             async with trio.open_nursery() as nursery:
 
                 async def meanwhile() -> None:
                     await trio.sleep(1)
-                    await progress.advance()  # nobody attends
+                    for _ in range(count):
+                        await progress.advance()  # nobody attends
+                        await ctx.warning(f"so far {progress.value:g}")
+                        ctx.log_nowait("warning", "still here")
 
                 nursery.start_soon(meanwhile)
                 await ask_name(ctx)
             await progress.advance()
         return "done"
 
-    async with open_client(server, revision=MODERN, capabilities=CAPABLE) as client:
-        heard: list[float] = []
+    return server
+
+
+async def test_what_is_said_while_parked_goes_to_the_next_request_that_attends(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Promise 9: in order, before anything that the handler says when it goes on."""
+    heard: list[object] = []
+    async with open_client(
+        reporting(2), revision=MODERN, capabilities=CAPABLE, on_log=lambda message: heard.append(message.data)
+    ) as client:
+        await client.set_log_level("warning")
 
         def hear(progress: Any) -> None:
             heard.append(progress.progress)
@@ -643,7 +657,53 @@ async def test_progress_goes_to_the_request_that_attends(autojump_clock: trio.te
         assert heard == [1]
         again = answering(required, accepted("Ada")) | call("work")
         await client.request("tools/call", again, on_progress=hear)
-        assert heard == [1, 3]
+        assert [each for each in heard if isinstance(each, (int, float))] == [1, 2, 3, 4]
+        assert [each for each in heard if isinstance(each, str)] == [
+            "so far 2", "still here", "so far 3", "still here",
+        ]  # fmt: skip
+
+
+async def test_of_what_is_said_while_parked_the_oldest_makes_room(
+    autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Promise 10: a handler may wait for ten minutes and talk all the time."""
+    server = reporting(500, Limits(max_notifications=10))
+    async with open_client(server, revision=MODERN, capabilities=CAPABLE) as client:
+        heard: list[float] = []
+
+        def hear(progress: Any) -> None:
+            heard.append(progress.progress)
+
+        required = await client.request("tools/call", call("work"), on_progress=hear)
+        await trio.sleep(2)
+        again = answering(required, accepted("Ada")) | call("work")
+        await client.request("tools/call", again, on_progress=hear)
+    assert heard == [1, *range(492, 503)]
+    assert "490 notifications of a handler" in caplog.text
+
+
+async def test_what_is_kept_waits_for_room_and_what_comes_after_it_too(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Promise 9: where the wire is slow, a handler that goes on does not overtake what it has said before."""
+    server, wire = reporting(20, Limits(max_outbox_bytes=100)), ScriptedChannel()
+
+    def asked(id: int, params: dict[str, Any]) -> dict[str, Any]:
+        return asked_by(id, params, progressToken="t")
+
+    async with trio.open_nursery() as nursery:
+        await nursery.start(server.serve_channel, wire)
+        wire.say(asked(1, call("work")))
+        await trio.sleep(2)
+        wire.stop_reading()
+        wire.say(asked(2, answering(wire.sent[-1]["result"], accepted("Ada")) | call("work")))
+        await trio.sleep(2)
+        wire.reading.set()
+        await trio.testing.wait_all_tasks_blocked()
+        told = [message["params"]["progress"] for message in wire.sent if "method" in message]
+        assert told == list(range(1, 23))
+        assert text(wire.sent[-1]["result"]) == "done"
+        nursery.cancel_scope.cancel()
 
 
 @pytest.mark.spec("basic/patterns/mrtr", "Error Handling", revisions="2026-07-28")

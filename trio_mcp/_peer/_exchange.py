@@ -155,6 +155,10 @@ class Exchange:
             return self.deadline <= trio.current_time()
         return False
 
+    def follow(self, other: Exchange) -> None:
+        """Go on where the last request of the same call has ended: its progress is not told again."""
+        self._last_progress = other._last_progress
+
     def give_up(self, reason: str) -> None:
         """The other side does not wait any more: cancel the handler and let nothing more be sent."""
         self.given_up = True

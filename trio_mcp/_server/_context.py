@@ -22,6 +22,7 @@ from .._peer._exchange import Exchange, OnProgress
 from .._revisions import METHODS, QUESTIONS, Revision, Side
 from ._asking import Asker, read_said
 from ._background import Background
+from ._kept_words import KeptWords
 from ._notifications import check_own_notification
 from ._questions import Questions
 from ._requirements import require_for
@@ -135,10 +136,25 @@ class Context(Questions, Generic[StateT]):
         self._input_responses: Mapping[str, types.InputResponse] = {}
         self._request_state: object = ABSENT
 
-    def move(self, exchange: Exchange, agreement: Agreement) -> None:
-        """Go on with another request of the client: what is said from now on belongs to that."""
+    def parked(self, most: int) -> None:
+        """No request attends the handler: so much of what is said from now on is kept for the next one."""
+        if self._kept is None:
+            self._kept = KeptWords(most)
+        self._kept.is_parked = True
+
+    def attended_by(self, exchange: Exchange, agreement: Agreement) -> KeptWords | None:
+        """Go on with another request of the client: what is said from now on belongs to that.
+
+        Returns:
+            What was kept for it, and is to be said first; `None` if that is nothing.
+        """
+        kept = self._kept
+        if kept is not None:
+            kept.is_parked = False
+        exchange.follow(self._exchange)
         self._exchange = exchange
         self._agreement = agreement
+        return kept if kept is not None and kept.is_silent else None
 
     def resume(
         self, asker: Asker | None, input_responses: Mapping[str, types.InputResponse], request_state: object
@@ -267,7 +283,7 @@ class Context(Questions, Generic[StateT]):
     async def _log(self, level: types.LoggingLevel, data: object, logger: str | None) -> None:
         if self.wants_log(level):
             message = types.LoggingMessageNotificationParams(level=level, data=data, logger=logger)
-            await self._exchange.notify("notifications/message", to_wire(message, self.revision))
+            await self._notify("notifications/message", to_wire(message, self.revision))
         else:
             await trio.lowlevel.checkpoint()
 
@@ -291,7 +307,13 @@ class Context(Questions, Generic[StateT]):
         """
         if self.wants_log(level):
             message = types.LoggingMessageNotificationParams(level=level, data=data, logger=logger)
-            self._exchange.notify_nowait("notifications/message", to_wire(message, self.revision))
+            params = to_wire(message, self.revision)
+            if self._kept is None or not self._kept.is_silent:
+                self._exchange.notify_nowait("notifications/message", params)
+            elif self._kept.is_parked:
+                self._kept.keep(lambda exchange: exchange.notify("notifications/message", params))
+            else:
+                raise trio.WouldBlock
 
     async def debug(self, data: object, *, logger: str | None = None) -> None:
         """Send a log message of level debug; see `log`."""
@@ -388,7 +410,7 @@ class Context(Questions, Generic[StateT]):
         Spec: 2026-07-28, basic/patterns, "Request and Response".
         """
         check_own_notification(method, self.revision)
-        await self._exchange.notify(method, params)
+        await self._notify(method, params)
 
     @ends_with_its_thread
     async def _report(self, progress: float, total: float | None, message: str | None) -> None:
@@ -399,7 +421,13 @@ class Context(Questions, Generic[StateT]):
         whole = int(progress)
         # 2024-11-05 has no message.
         can_say = message is not None and self._agreement.revision >= _PROGRESS_MESSAGES
-        await self._exchange.report(whole if whole == progress else progress, total, message if can_say else None)
+        told = whole if whole == progress else progress
+        text = message if can_say else None
+        if self._kept is not None and await self._is_kept(
+            self._kept, lambda exchange: exchange.report(told, total, text)
+        ):
+            return  # noqa: ASYNC910 - not public
+        await self._exchange.report(told, total, text)
 
     async def release_connection(self, retry_after: float | None = None) -> None:
         """Let the client's connection go while the handler works on; the client comes back for the rest.

@@ -11,8 +11,8 @@ answer like any other. So a handler that may ask runs in a task of the server, n
 
 While it is attended, its scope has the deadline of the request, and dies with it. While it is parked, it keeps
 that deadline, unless it expires before. What it says meanwhile is kept for the next request (`_kept_words`). A
-state wakes a handler once. A tool with ``resume="replay"`` is not parked: it is cancelled, its answers travel in the
-state, and it is run again.
+state wakes a handler once. A tool with ``resume="replay"`` is not parked: it is cancelled, its answers travel in
+the state, and it is run again.
 """
 
 from __future__ import annotations
@@ -228,10 +228,12 @@ class Run:
         Raises:
             Exception: What the handler raised.
         """
-        self._context.move(exchange, agreement)
+        kept = self._context.attended_by(exchange, agreement)
         self._scope.deadline = exchange.deadline
         exchange.companion = self.cancel
         try:
+            if kept is not None:
+                await kept.say(exchange)
             while self._outcome is None:
                 if self._finished.is_set():
                     raise RequestError(INTERNAL_ERROR, "the handler was cancelled")
@@ -286,6 +288,7 @@ class Run:
             for question in self._questions.values():
                 question.settle(None, error)
             return None
+        self._context.parked(self._parking.max_kept)
         # The caller's time goes on while its user answers, or it would not have told of it.
         self._scope.deadline = min(self._scope.deadline, trio.current_time() + self._parking.timeout)
         state = self._parking.seal(_PARKED + self.token, self._binding)
@@ -344,6 +347,11 @@ class Parking:
     def timeout(self) -> float:
         """How long a handler stays parked, in seconds."""
         return self._limits.parked_timeout
+
+    @property
+    def max_kept(self) -> int:
+        """How much of what a handler says while it is parked is kept."""
+        return self._limits.max_notifications
 
     async def serve(
         self,

@@ -17,6 +17,7 @@ from .._peer._exchange import Exchange, OnProgress
 from .._revisions import METHODS, Side
 from ._asking import Abilities, Asker, Inquiry, WireAsker, read_said
 from ._elicitation import Elicitation, elicit, elicit_url
+from ._kept_words import KeptWords, Words
 from ._roots import list_roots
 from ._threads import ends_with_its_thread
 
@@ -49,6 +50,7 @@ class Questions:
         self._agreement = agreement
         self._find_tool = find_tool
         self._given_asker = asker
+        self._kept: KeptWords | None = None
 
     @property
     def _asker(self) -> Asker:
@@ -135,9 +137,27 @@ class Questions:
         method = "notifications/elicitation/complete"
         if METHODS[method].allows(Side.SERVER, self._agreement.revision):
             params = types.ElicitationCompleteNotificationParams(elicitation_id=elicitation_id)
-            await self._exchange.notify(method, to_wire(params, self._agreement.revision))
+            await self._notify(method, to_wire(params, self._agreement.revision))
         else:
             await trio.lowlevel.checkpoint()
+
+    async def _notify(self, method: str, params: Mapping[str, Any] | None) -> None:
+        """Say something as part of the request that attends the handler, or keep it for the next one."""
+        if self._kept is not None and await self._is_kept(
+            self._kept, lambda exchange: exchange.notify(method, params)
+        ):
+            return  # noqa: ASYNC910 - not public
+        await self._exchange.notify(method, params)
+
+    async def _is_kept(self, kept: KeptWords, words: Words) -> bool:
+        """Keep something if nobody attends the handler, and return whether; what was kept before goes first."""
+        if not kept.is_silent:
+            return False  # noqa: ASYNC910 - not public
+        await trio.lowlevel.checkpoint()
+        await kept.wait_said()
+        if kept.is_parked:
+            kept.keep(words)
+        return kept.is_parked
 
     async def sample(
         self,
