@@ -539,6 +539,31 @@ async def test_connecting_to_a_silent_peer_fails_by_itself(autojump_clock: trio.
     assert channel.closed
 
 
+@pytest.mark.parametrize("insisting", [{"era": "modern"}, {"revision": "2026-07-28"}])
+async def test_a_server_that_must_be_modern_may_take_its_time_to_say_so(
+    insisting: dict[str, Any], autojump_clock: trio.testing.MockClock
+) -> None:
+    """Silence decides no era: where there is no other to try, only the time to connect ends the wait."""
+
+    async def slowly(message: dict[str, Any]) -> None:
+        await trio.sleep(20)
+        channel.say(modern_server()(message))
+
+    def reply(message: dict[str, Any]) -> None:
+        if message.get("method") == "server/discover":
+            nursery.start_soon(slowly, message)
+
+    channel = ScriptedChannel(reply)
+    async with trio.open_nursery() as nursery, open_client(channel, **insisting) as client:
+        assert client.revision == "2026-07-28"
+        assert trio.current_time() == 20
+    silent = ScriptedChannel()
+    with pytest.raises(ConnectionLost, match=r"no agreement within 30 s \(connect_timeout\)"):
+        async with open_client(silent, **insisting):
+            pass
+    assert trio.current_time() == 50
+
+
 # 8. Nothing is left.
 
 
