@@ -567,6 +567,52 @@ async def test_a_server_that_must_be_modern_may_take_its_time_to_say_so(
 # 8. Nothing is left.
 
 
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+async def test_a_cancellation_comes_out_of_opening_as_itself(revision: str) -> None:
+    """At whichever step of the opening it comes: ``except trio.Cancelled`` does not look into groups."""
+    out: list[type[BaseException]] = []
+
+    async def cancel_after(steps: int, scope: trio.CancelScope) -> None:
+        for _ in range(steps):
+            await trio.lowlevel.checkpoint()
+        scope.cancel()
+
+    async def open_and_stay() -> None:
+        try:
+            async with open_client(Server("here"), revision=revision):
+                await trio.sleep_forever()
+        except BaseException as error:
+            out.append(type(error))
+            raise
+
+    for steps in range(30):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(cancel_after, steps, nursery.cancel_scope)
+            await open_and_stay()
+    assert out == [trio.Cancelled] * 30
+
+
+@LINES
+async def test_a_cancellation_comes_out_of_several_requests_as_itself(
+    binding: str, revision: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """However many tasks of ours it has ended: ``except trio.Cancelled`` does not look into groups."""
+    out: list[type[BaseException]] = []
+    async with open_line(Watcher().server, binding, revision) as line:
+        with trio.move_on_after(1):
+            try:
+                await line.client.request_many(
+                    [
+                        ("tools/call", {"name": "sleep", "arguments": {"seconds": 100, "name": "slow"}})
+                        for _ in range(2)
+                    ]
+                )
+            except BaseException as error:
+                out.append(type(error))
+                raise
+    assert out == [trio.Cancelled]
+
+
 @LINES
 @pytest.mark.parametrize("way", ["quietly", "exception", "cancelled", "with calls in flight", "closed twice"])
 async def test_nothing_is_left_after_the_block(
