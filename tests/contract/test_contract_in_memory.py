@@ -540,7 +540,78 @@ async def test_connecting_to_a_silent_peer_fails_by_itself(autojump_clock: trio.
     assert channel.closed
 
 
+@pytest.mark.parametrize("insisting", [{"era": "modern"}, {"revision": "2026-07-28"}])
+async def test_a_server_that_must_be_modern_may_take_its_time_to_say_so(
+    insisting: dict[str, Any], autojump_clock: trio.testing.MockClock
+) -> None:
+    """Silence decides no era: where there is no other to try, only the time to connect ends the wait."""
+
+    async def slowly(message: dict[str, Any]) -> None:
+        await trio.sleep(20)
+        channel.say(modern_server()(message))
+
+    def reply(message: dict[str, Any]) -> None:
+        if message.get("method") == "server/discover":
+            nursery.start_soon(slowly, message)
+
+    channel = ScriptedChannel(reply)
+    async with trio.open_nursery() as nursery, open_client(channel, **insisting) as client:
+        assert client.revision == "2026-07-28"
+        assert trio.current_time() == 20
+    silent = ScriptedChannel()
+    with pytest.raises(ConnectionLost, match=r"no agreement within 30 s \(connect_timeout\)"):
+        async with open_client(silent, **insisting):
+            pass
+    assert trio.current_time() == 50
+
+
 # 8. Nothing is left.
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+async def test_a_cancellation_comes_out_of_opening_as_itself(revision: str) -> None:
+    """At whichever step of the opening it comes: ``except trio.Cancelled`` does not look into groups."""
+    out: list[type[BaseException]] = []
+
+    async def cancel_after(steps: int, scope: trio.CancelScope) -> None:
+        for _ in range(steps):
+            await trio.lowlevel.checkpoint()
+        scope.cancel()
+
+    async def open_and_stay() -> None:
+        try:
+            async with open_client(Server("here"), revision=revision):
+                await trio.sleep_forever()
+        except BaseException as error:
+            out.append(type(error))
+            raise
+
+    for steps in range(30):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(cancel_after, steps, nursery.cancel_scope)
+            await open_and_stay()
+    assert out == [trio.Cancelled] * 30
+
+
+@LINES
+async def test_a_cancellation_comes_out_of_several_requests_as_itself(
+    binding: str, revision: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """However many tasks of ours it has ended: ``except trio.Cancelled`` does not look into groups."""
+    out: list[type[BaseException]] = []
+    async with open_line(Watcher().server, binding, revision) as line:
+        with trio.move_on_after(1):
+            try:
+                await line.client.request_many(
+                    [
+                        ("tools/call", {"name": "sleep", "arguments": {"seconds": 100, "name": "slow"}})
+                        for _ in range(2)
+                    ]
+                )
+            except BaseException as error:
+                out.append(type(error))
+                raise
+    assert out == [trio.Cancelled]
 
 
 @LINES

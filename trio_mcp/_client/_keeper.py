@@ -21,6 +21,7 @@ import trio
 
 from .._core._restart import Backoff
 from .._errors import ConnectionLost, McpError, RequestError, SessionLost
+from .._groups import open_hidden_nursery
 from .._limits import Limits
 from .._parking_lot import LightParkingLot
 from .._peer._frames import OnFrame
@@ -371,7 +372,7 @@ class ConnectionKeeper:
         backoff = Backoff(RENEWAL)
         while True:
             self._agreements += 1
-            async with trio.open_nursery() as nursery:
+            async with open_hidden_nursery() as nursery:
                 nursery.start_soon(partial(attendance.attend, connection, is_renewal=is_renewal))
                 if not connection.is_certain:
                     nursery.start_soon(settle_era, connection, self._identity, self._limits)
@@ -423,7 +424,7 @@ class ConnectionKeeper:
 
     async def _wait_wanted(self, peer: Peer) -> None:
         """Wait until somebody asks for the connection, or there can be none."""
-        async with trio.open_nursery() as nursery:
+        async with open_hidden_nursery() as nursery:
 
             async def wait_ended() -> None:
                 await peer.wait_input_ended()

@@ -12,6 +12,7 @@ import attrs
 import trio
 
 from .._errors import RemoteProtocolError, RequestError, SessionLost
+from .._groups import open_hidden_nursery
 from .._limits import Limits
 from .._peer._peer import PeerStatistics
 from .._peer._silence import move_on_after_answer_time
@@ -181,7 +182,7 @@ class LowLevelClient:
             except Exception as error:  # all of it is raised or returned below
                 outcomes[index] = error
 
-        async with trio.open_nursery() as nursery:
+        async with open_hidden_nursery() as nursery:
             for index, (method, params) in enumerate(requests):
                 nursery.start_soon(ask, index, method, params)
         return [_answer_or_raise(outcome) for outcome in outcomes]

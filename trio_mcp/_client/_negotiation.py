@@ -10,6 +10,7 @@ Compatibility".
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Final, TypeAlias, final
 
@@ -66,7 +67,8 @@ async def negotiate(
     Args:
         peer: This end of a channel.
         identity: What the client says, and what it speaks.
-        limits: `Limits.discover_timeout` ends the wait for a silent legacy server.
+        limits: `Limits.discover_timeout` ends the wait for a silent legacy server. Where we speak only modern
+            revisions, silence leaves nothing else to try, and only the time to connect ends it.
         probe: Whether to ask, if we speak both eras; without, the server counts as one of the legacy era.
         known: What the server has said of itself before. If it is of any use, it is taken for the answer.
 
@@ -92,7 +94,7 @@ async def negotiate(
     found: Connection | None = None
     async with open_hidden_nursery() as nursery:
         nursery.start_soon(discovery.ask, _AGAIN)
-        with trio.move_on_after(limits.discover_timeout):
+        with trio.move_on_after(limits.discover_timeout if legacy else math.inf):
             await discovery.over.wait()
         discovery.check()
         revision = discovery.revision

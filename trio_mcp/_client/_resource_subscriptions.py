@@ -15,6 +15,7 @@ import trio
 from .._codec._convert import to_wire
 from .._codec._jsonrpc import RequestId
 from .._errors import METHOD_NOT_FOUND, McpError, RequestError
+from .._groups import open_hidden_nursery
 from .._peer._peer import Peer
 from .._revisions import Revision
 from ..types import SubscribeRequestParams, UnsubscribeRequestParams
@@ -155,7 +156,7 @@ async def _for_each(uris: Sequence[str], act: Callable[[str], Awaitable[None]]) 
         except (McpError, trio.ClosedResourceError) as error:
             errors.append(error)
 
-    async with trio.open_nursery() as nursery:
+    async with open_hidden_nursery() as nursery:
         for uri in uris:
             nursery.start_soon(one, uri)
     return errors
