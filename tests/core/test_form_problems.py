@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -111,6 +111,17 @@ def test_what_does_not_fit_is_named(field: PrimitiveSchemaDefinition, value: Any
     ((name, said),) = form_problems(form, {"it": value})
     assert name == "it"
     assert said.startswith(problem)
+
+
+@pytest.mark.parametrize("kind", ["integer", "number"])
+def test_a_whole_number_too_great_for_a_float_is_a_number(kind: Literal["integer", "number"]) -> None:
+    """A form with such a default, or such an answer, ended the call with `OverflowError`."""
+    field = NumberSchema(type=kind, maximum=10**401)
+    form = RequestedSchema(properties={"it": field})
+    assert form_problems(form, {"it": 10**400}) == ()
+    assert form_problems(form, {"it": -(10**400)}) == ()
+    (problem,) = form_problems(form, {"it": 10**402})
+    assert "must be at most" in str(problem)
 
 
 def test_what_must_be_filled_in_and_is_not_is_named() -> None:

@@ -119,7 +119,8 @@ def _text_misfit(field: types.StringSchema, value: Any) -> _Misfit | None:
 
 def _number_misfit(field: types.NumberSchema, value: Any) -> _Misfit | None:
     called = "an integer" if field.type == "integer" else "a number"
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    is_finite = isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
+    is_number = is_finite and not isinstance(value, bool)
     if not is_number or (field.type == "integer" and isinstance(value, float) and not value.is_integer()):
         return _expected(called, value)
     if field.minimum is not None and value < field.minimum:
