@@ -10,7 +10,7 @@ import trio.testing
 from lines import LINES, MODERN, open_line
 from talking import Talk, connect, note
 
-from trio_mcp import Context, Limits, LocalProtocolError, Revision, Server, open_client
+from trio_mcp import CallNext, Context, Limits, LocalProtocolError, Message, Revision, Server, open_client
 
 PROTOCOLS_OWN = [
     "notifications/cancelled",
@@ -212,3 +212,26 @@ async def test_what_is_too_large_or_no_json_is_refused_at_once() -> None:
         server.notify("com.example/x", {"much": "x" * 1000})
     with pytest.raises(TypeError):
         server.notify("com.example/x", {"odd": object()})
+
+
+async def test_a_notification_that_middleware_refuses_holds_back_none_behind_it(
+    autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What one notification costs is that notification; those that lie ready go out without another change."""
+
+    async def refuse_the_first(message: Message, call_next: CallNext) -> Any:
+        if message.method == "com.example/step" and message.params == {"number": 0}:
+            raise ValueError("not this one")
+        return await call_next(message)
+
+    heard: list[object] = []
+    server: Server[None] = Server("own", middleware=[refuse_the_first])
+    async with open_client(
+        server, revision="2025-11-25", on_notification=lambda _, params: heard.append(params["number"])
+    ):
+        await trio.testing.wait_all_tasks_blocked()  # the server learns that the client is ready
+        for number in range(3):
+            server.notify("com.example/step", {"number": number})
+        await trio.testing.wait_all_tasks_blocked()
+    assert heard == [1, 2]
+    assert "not this one" in caplog.text

@@ -171,10 +171,16 @@ class Subscriptions:
         await trio.lowlevel.checkpoint()
         try:
             while (due := self._receiver.take()) is not None:
-                if isinstance(due, Announcement):
-                    await peer.notify(due.method, due.encoded)
-                else:
-                    await _say(peer.notify, due, None)
+                try:
+                    if isinstance(due, Announcement):
+                        await peer.notify(due.method, due.encoded)
+                    else:
+                        await _say(peer.notify, due, None)
+                except (ConnectionLost, trio.ClosedResourceError):
+                    raise
+                except Exception:
+                    # The boundary of one notification: middleware that fails costs none of those behind it.
+                    _log.exception("a notification could not be sent")
         except (ConnectionLost, trio.ClosedResourceError):
             pass  # whoever serves the connection learns of its end from the connection
         finally:
