@@ -324,6 +324,4 @@ async def _initialize(peer: Peer, identity: ClientIdentity, legacy: Sequence[Rev
 
 
 def _in_short(outcome: _Outcome) -> str:
-    if outcome is None:
-        return "it was silent"
     return str(outcome) if isinstance(outcome, RequestError) else "its answer was no discovery"
