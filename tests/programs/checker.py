@@ -178,7 +178,9 @@ class Checker:
 
     def shielded_until(self, token: str, number: int) -> float:
         """Until when a handler cannot be cancelled, at a moment."""
-        begun = [at for at in self.of_token[token]["shield-begins"] if at[0] < number]
+        # A handler that runs in that very instant may come to its shield before it comes to a checkpoint.
+        now = self.events[number].t if self.is_exact and number < len(self.events) else -math.inf
+        begun = [at for at in self.of_token[token]["shield-begins"] if at[0] < number or at[1].t == now]
         ended = [at for at in self.of_token[token]["shield-ends"] if at[0] < number]
         if len(begun) == len(ended):
             return -math.inf

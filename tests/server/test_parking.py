@@ -682,6 +682,37 @@ async def test_of_what_is_said_while_parked_the_oldest_makes_room(
     assert "490 notifications of a handler" in caplog.text
 
 
+async def test_what_tasks_say_while_parked_keeps_its_order(autojump_clock: trio.testing.MockClock) -> None:
+    """Promise 9: whichever of a handler's tasks Trio lets run first, no report overtakes another and makes it void."""
+    server = Server("progress")
+    reported = 0
+
+    @server.tool
+    async def work(ctx: Context[Any]) -> str:
+        async def report() -> None:
+            nonlocal reported
+            for _ in range(50):
+                reported += 1
+                await ctx.report_progress(reported)
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(3):
+                nursery.start_soon(report)
+            await ask_name(ctx)
+        return "done"
+
+    async with open_client(server, revision=MODERN, capabilities=CAPABLE) as client:
+        heard: list[float] = []
+
+        def hear(progress: Any) -> None:
+            heard.append(progress.progress)
+
+        required = await client.request("tools/call", call("work"), on_progress=hear)
+        again = answering(required, accepted("Ada")) | call("work")
+        await client.request("tools/call", again, on_progress=hear)
+    assert heard == list(range(1, 151))
+
+
 async def test_what_is_kept_waits_for_room_and_what_comes_after_it_too(
     autojump_clock: trio.testing.MockClock,
 ) -> None:

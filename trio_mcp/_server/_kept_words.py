@@ -39,14 +39,17 @@ class KeptWords:
         return self.is_parked or bool(self._words)
 
     def keep(self, words: Words) -> None:
-        """Keep something until somebody listens."""
-        if len(self._words) == self._most:
+        """Keep something until somebody listens, and it is its turn.
+
+        While nobody listens the oldest make room. While that is said which was kept, who says more waits for it.
+        """
+        if self.is_parked and len(self._words) >= self._most:
             self._words.popleft()
             self._dropped += 1
         self._words.append(words)
 
     async def wait_said(self) -> None:  # noqa: ASYNC910 - as its docstring says
-        """Wait until all that was kept is said, or somebody has to keep more. Does not checkpoint if it is so."""
+        """Wait until all that was kept is said, unless nobody listens. Does not checkpoint if it is so."""
         while self._words and not self.is_parked:
             await self._said.park()
 

@@ -150,14 +150,13 @@ class Questions:
         await self._exchange.notify(method, params)
 
     async def _is_kept(self, kept: KeptWords, words: Words) -> bool:
-        """Keep something if nobody attends the handler, and return whether; what was kept before goes first."""
+        """Say something behind what was kept while nobody attended the handler. Returns whether anything was."""
         if not kept.is_silent:
             return False  # noqa: ASYNC910 - not public
+        kept.keep(words)  # before any checkpoint, so that it is in order with what other tasks say
         await trio.lowlevel.checkpoint()
         await kept.wait_said()
-        if kept.is_parked:
-            kept.keep(words)
-        return kept.is_parked
+        return True
 
     async def sample(
         self,
