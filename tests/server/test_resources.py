@@ -13,6 +13,7 @@ import attrs
 import pytest
 import trio
 import trio.testing
+from costs import costs_of
 
 from trio_mcp import Client, Context, Field, Limits, RequestError, ResourceNotFound, Revision, Server, open_client
 from trio_mcp.types import Annotations, BlobResourceContents, Icon, ReadResourceResult, TextResourceContents
@@ -721,3 +722,41 @@ async def test_a_handler_of_ones_own_takes_the_place() -> None:
         assert await listed(client) == ["x:mine"]
         assert client.server_capabilities is not None
         assert client.server_capabilities.resources is not None
+
+
+# What lists cost.
+
+
+def test_a_page_of_a_long_list_costs_no_more_than_one_of_a_short_list() -> None:
+    """All that is listed was put together anew for every page, so that reading n pages cost n times n."""
+
+    def walk(count: int) -> Callable[[], None]:
+        server = Server("s", page_size=10)
+        for number in range(count):
+            server.add_resource(f"a://{number}", "text")
+
+        async def main() -> None:
+            async with open_client(server, cache=None) as client:
+                assert len([resource async for resource in client.list_resources()]) == count
+
+        return lambda: trio.run(main)
+
+    short, long = costs_of(walk(200), walk(2400), times=3)
+    assert long < 18 * short, f"twelve times as many resources cost {long / short:.1f} times as much"
+
+
+async def test_every_page_tells_what_has_changed_meanwhile() -> None:
+    """What is listed is kept between pages, but for no longer than it is true."""
+    server = Server("s", page_size=2)
+    for number in range(4):
+        server.add_resource(f"a://{number}", "text")
+    async with open_client(server, cache=None) as client:
+        first = await client.request("resources/list")
+        assert [resource["uri"] for resource in first["resources"]] == ["a://0", "a://1"]
+        server.disable_resource("a://2")
+        server.remove_resource("a://0")
+        server.add_resource("a://4", "text")
+        second = await client.request("resources/list", {"cursor": first["nextCursor"]})
+        assert [resource["uri"] for resource in second["resources"]] == ["a://3", "a://4"]
+        server.enable_resource("a://2")
+        assert await listed(client) == ["a://1", "a://2"]

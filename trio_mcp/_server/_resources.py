@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, final
 
 import attrs
@@ -88,6 +88,7 @@ class ResourceRegistry:
         self._limits = limits
         self._threads = threads
         self._listing = listing
+        self._told: tuple[int, Sequence[Entry[types.Resource]]] | None = None  # and after how many changes
         self._handlers: Final[Mapping[str, MethodHandler]] = {
             "resources/list": self._list,
             "resources/templates/list": self._list_templates,
@@ -150,16 +151,25 @@ class ResourceRegistry:
     # The methods.
 
     async def _list(self, params: Mapping[str, Any], _: Context[Any]) -> types.ListResourcesResult:
+        found = await self._all()
+        page, members = self._listing.page("resources/list", params, found)
+        return types.ListResourcesResult(resources=page, **members)
+
+    async def _all(self) -> Sequence[Entry[types.Resource]]:
+        """Return what is listed, on all pages together; made once for them, unless files are looked for."""
+        changes = self.entries.changes
+        if self._told is not None and self._told[0] == changes:
+            await trio.lowlevel.checkpoint()
+            return self._told[1]
         entries = self.entries.visible
         taken = {normalised(entry.name) for entry in self.entries if entry.item.source.template is None}
         if any(entry.item.source.blocks for entry in entries):
             # A thread that is left behind only looks around.
-            found = await self._threads.run(_listed, entries, taken)
-        else:
-            await trio.lowlevel.checkpoint()
-            found = _listed(entries, taken)
-        page, members = self._listing.page("resources/list", params, found)
-        return types.ListResourcesResult(resources=page, **members)
+            return await self._threads.run(_listed, entries, taken)
+        found = _listed(entries, taken)
+        self._told = changes, found
+        await trio.lowlevel.checkpoint()
+        return found
 
     async def _list_templates(
         self, params: Mapping[str, Any], _: Context[Any]
