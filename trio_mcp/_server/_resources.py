@@ -156,7 +156,7 @@ class ResourceRegistry:
         return types.ListResourcesResult(resources=page, **members)
 
     async def _all(self) -> Sequence[Entry[types.Resource]]:
-        """Return what is listed, on all pages together; made once for all, unless files are looked for."""
+        """Return what is listed, on all pages together; made once for them, unless files are looked for."""
         changes = self.entries.changes
         if self._told is not None and self._told[0] == changes:
             await trio.lowlevel.checkpoint()
