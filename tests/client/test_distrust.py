@@ -292,3 +292,34 @@ async def test_an_error_without_an_id_ends_the_one_call_that_can_be_meant(
         assert scope.cancelled_caught, "the notification may be meant as well"
         assert "could not read a message of ours" in caplog.text
         nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("revision", LEGACY)
+@pytest.mark.parametrize(
+    "odd",
+    [{"jsonrpc": "1.5"}, {"method": 5}, {"params": []}],
+    ids=["version", "method", "params"],
+)
+async def test_a_question_that_is_malformed_is_answered(
+    revision: Revision, odd: dict[str, Any], autojump_clock: trio.testing.MockClock
+) -> None:
+    """JSON-RPC 2.0, "Response object": the server waits for an answer to its id, whatever is wrong with the rest."""
+    server = ScriptedServer(revision)
+    async with open_client(server, revision=server.revision):
+        server.say({"jsonrpc": "2.0", "id": 7, "method": "ping", **odd})
+        server.say(b"printed by a library")
+        await trio.testing.wait_all_tasks_blocked()
+        assert [(message["id"], message["error"]["code"]) for message in server.sent if "error" in message] == [
+            (7, -32600)
+        ]
+
+
+async def test_a_modern_server_gets_no_answer_to_a_question_that_is_malformed(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """2026-07-28, basic/patterns: a server must not ask, and a client must not answer."""
+    server = ScriptedServer(MODERN)
+    async with open_client(server, revision=server.revision):
+        server.say({"jsonrpc": "2.0", "id": 7, "method": 5})
+        await trio.testing.wait_all_tasks_blocked()
+        assert not [message for message in server.sent if "error" in message]

@@ -20,6 +20,7 @@ class Nothing:
 
     accepts_batches = True
     answers_unreadable = False
+    answers_malformed = False
 
     def route(self, request: Request, origin: Origin | None) -> None:
         raise NotImplementedError

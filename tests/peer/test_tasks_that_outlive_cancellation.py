@@ -20,6 +20,7 @@ class Noting:
 
     accepts_batches = False
     answers_unreadable = False
+    answers_malformed = False
 
     def __init__(self) -> None:
         self.notified_of: list[str] = []

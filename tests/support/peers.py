@@ -27,6 +27,7 @@ class Handlers:
 
     accepts_batches = True
     answers_unreadable = True
+    answers_malformed = True
 
     def __init__(
         self,

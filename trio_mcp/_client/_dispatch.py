@@ -75,6 +75,11 @@ class ServerMessages:
         """Over what, from then on."""
 
     @property
+    def answers_malformed(self) -> bool:
+        """Whether an error may be sent for a question that is none: a server of the legacy era waits for it."""
+        return self.revision is not None and not self.revision.is_modern
+
+    @property
     def accepts_batches(self) -> bool:
         """Whether the revision in use has batches, as far as that is settled."""
         return self.revision in {None, BATCH_REVISION}

@@ -28,6 +28,11 @@ class Dispatcher(Protocol):
         """
         ...
 
+    @property
+    def answers_malformed(self) -> bool:
+        """Whether an error may be sent for what has the id of a request, and is none: its sender waits for it."""
+        ...
+
     def route(self, request: Request, origin: Origin | None) -> Handler | Standing | Answer | None:
         """Decide what a request means, before any later message is looked at.
 

@@ -276,7 +276,9 @@ class Intake:
             return
         if not error.answerable:
             _log.warning("ignored an invalid response from %s: %s", self._channel.description, error.reason)
-        elif arrival.batch is not None and self._dispatcher.answers_unreadable:
+        elif arrival.batch is not None and (
+            self._dispatcher.answers_unreadable or (error.id is not None and self._dispatcher.answers_malformed)
+        ):
             arrival.batch.expect()
             answer = encode_error(error.id, invalid_request(error.reason))
             arrival.batch.add(Outgoing(answer, origin=arrival.origin))
@@ -302,7 +304,7 @@ class Intake:
     def _complain(self, id: RequestId | None, error: RequestError, origin: Origin | None) -> None:
         """Answer a message that is none with an error, if this side does that."""
         _log.warning("%s sent what cannot be used: %s", self._channel.description, error.message)
-        if self._dispatcher.answers_unreadable:
+        if self._dispatcher.answers_unreadable or (id is not None and self._dispatcher.answers_malformed):
             self._outbox.put(OutboxEntry(Outgoing(encode_error(id, error), origin=origin), urgent=True))
 
 

@@ -183,6 +183,11 @@ class InterposedDispatcher:
         """Whether an error may be sent for a message that is none."""
         return self._inner.answers_unreadable
 
+    @property
+    def answers_malformed(self) -> bool:
+        """Whether an error may be sent for what has the id of a request, and is none."""
+        return self._inner.answers_malformed
+
     def route(self, request: Request, origin: Origin | None) -> Handler | Standing | Answer | None:
         """Find who serves a request now; what the middleware makes of it is served instead, later."""
         try:

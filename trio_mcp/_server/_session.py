@@ -44,6 +44,7 @@ class ServerSession:
     """
 
     answers_unreadable = True
+    answers_malformed = True
 
     def __init__(
         self,
