@@ -203,21 +203,20 @@ class _Call:
         assert cancelled is not None
         raise cancelled
 
-    async def ask(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
+    async def ask(self, begin: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
         """Wait for an answer on behalf of the thread, which leaves its place to others meanwhile.
+
+        Args:
+            begin: Makes what waits for it. Only then: if this is never begun, nothing must be left unawaited.
 
         Raises:
             RequestError: Too many threads wait for answers; or it has its answer, and there is no place to go on.
-            Others: What the coroutine raises.
+            Others: What waiting raises.
         """
-        try:
-            self._begin_asking()
-        except RequestError:
-            coroutine.close()
-            raise
+        self._begin_asking()
         failure: Exception | None = None
         try:
-            answer = await self._counted(coroutine)
+            answer = await self._counted(begin())
         except Exception as error:
             failure = error
         else:
@@ -302,8 +301,9 @@ def leaves_its_place(
     @functools.wraps(function)
     def begin(*args: _P.args, **kwargs: _P.kwargs) -> Coroutine[Any, Any, _T]:
         call = _call.get()
-        coroutine = function(*args, **kwargs)
-        return coroutine if call is None else call.ask(coroutine)
+        if call is None:
+            return function(*args, **kwargs)
+        return call.ask(lambda: function(*args, **kwargs))
 
     return begin
 
