@@ -192,6 +192,16 @@ async def test_a_closed_client_says_so() -> None:
                 await call()
 
 
+@pytest.mark.parametrize("odd", [5, "x", [1], None])
+async def test_an_odd_meta_in_a_discovery_does_not_cost_the_connection(odd: object) -> None:
+    """The name of the server may be in there, and that is only shown."""
+    server = ScriptedServer(MODERN)
+    discovery = {"supportedVersions": [MODERN], "capabilities": {}, "_meta": odd}
+    server.script["server/discover"] = lambda _: discovery
+    async with open_client(server, revision=MODERN) as client:
+        assert client.server_info is None
+
+
 @REVISIONS
 @pytest.mark.parametrize("odd", [True, [], False, None])
 async def test_odd_capabilities_of_a_server_do_not_cost_the_connection(revision: Revision, odd: object) -> None:

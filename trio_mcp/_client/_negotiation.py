@@ -286,8 +286,7 @@ def _discovered(peer: Peer, identity: ClientIdentity, revision: Revision, outcom
         return Connection(peer, revision, meta=meta)
     try:
         result = from_wire(outcome, DiscoverResult)
-        meta_of_result: Any = outcome.get("_meta") or {}
-        said: Any = meta_of_result.get(SERVER_INFO_KEY) or outcome.get("serverInfo")
+        said: Any = (result.meta or {}).get(SERVER_INFO_KEY) or outcome.get("serverInfo")
         server_info = None if said is None else from_wire(said, Implementation)
     except InvalidData as error:
         raise RemoteProtocolError(f"server/discover: {error}") from error
