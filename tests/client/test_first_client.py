@@ -250,8 +250,8 @@ DISCOVERIES: list[tuple[Script, str]] = [
     (lambda m: answer(m, {"hello": 1}), "the server speaks none of 2026-07-28: its answer was no discovery"),
     (lambda m: None, r"no agreement within 30 s \(connect_timeout\)"),
     (
-        lambda m: answer(m, {"supportedVersions": [MODERN], "capabilities": 5}),
-        "server/discover: capabilities",
+        lambda m: answer(m, {"supportedVersions": [MODERN], "capabilities": {}, "resultType": 5}),
+        "server/discover: resultType",
     ),
     (
         lambda m: answer(m, {"supportedVersions": ["2099-01-01"], "capabilities": {}}),
