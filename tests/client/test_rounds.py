@@ -361,7 +361,7 @@ async def test_one_deadline_covers_all_rounds(autojump_clock: trio.testing.MockC
 async def test_the_request_timeout_covers_all_rounds_but_not_the_users_time(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    """Each round goes on where the one before stood when its question came."""
+    """Each round goes on where the one before stood. The server is told nothing: its own clock would go on."""
 
     async def slow(_: CreateMessageRequestParams) -> str:
         await trio.sleep(50)
@@ -378,11 +378,11 @@ async def test_the_request_timeout_covers_all_rounds_but_not_the_users_time(
                 await client.call_tool("x")
         nursery.cancel_scope.cancel()
     assert trio.current_time() == 10 + 2 * 50
-    assert times_left(server) == [10_000, 6_000, 2_000]
+    assert times_left(server) == [None] * 3
 
 
-def times_left(server: ScriptedServer) -> list[int]:
-    return [request["params"]["_meta"]["trio-mcp/timeoutMs"] for request in server.requests("tools/call")]
+def times_left(server: ScriptedServer) -> list[int | None]:
+    return [request["params"]["_meta"].get("trio-mcp/timeoutMs") for request in server.requests("tools/call")]
 
 
 async def test_progress_goes_on_over_the_rounds() -> None:
