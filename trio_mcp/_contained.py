@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from types import TracebackType
-from typing import Final, Self, final
+from typing import Final, Self, cast, final
 
 import attrs
 import trio
@@ -35,9 +35,10 @@ def going_on(error: BaseException) -> BaseException | None:
     if isinstance(error, Exception):
         return None
     if isinstance(error, BaseExceptionGroup):
-        if error.subgroup(KeyboardInterrupt) is not None:
-            return error
-        return error.subgroup(trio.Cancelled)
+        group = cast("BaseExceptionGroup[BaseException]", error)
+        if group.subgroup(KeyboardInterrupt) is not None:
+            return group
+        return group.subgroup(trio.Cancelled)
     if isinstance(error, GeneratorExit):
         # Thrown in by the interpreter when the event loop itself has broken down, unless the code has raised it.
         return None if trio.lowlevel.in_trio_task() else error
@@ -110,7 +111,8 @@ def _is_cancelled() -> bool:
 
 def _holds_interrupt(error: BaseException) -> bool:
     if isinstance(error, BaseExceptionGroup):
-        return error.subgroup(KeyboardInterrupt) is not None
+        group = cast("BaseExceptionGroup[BaseException]", error)
+        return group.subgroup(KeyboardInterrupt) is not None
     return not isinstance(error, trio.Cancelled)
 
 

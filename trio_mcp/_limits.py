@@ -87,34 +87,34 @@ def check_seconds(name: str, value: object, *, may_be_zero: bool = True, is_told
     return seconds
 
 
-def _check_size(_instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
+def valid_size(_instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
     check_whole(attribute.name, value)
 
 
-def _check_count(_instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
+def valid_count(_instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
     check_whole(attribute.name, value, at_least=0)
 
 
-def _check_seconds(_instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
+def valid_seconds(_instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
     check_seconds(attribute.name, value)
 
 
-def _check_positive(_instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
+def valid_positive(_instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
     check_seconds(attribute.name, value, may_be_zero=False)
 
 
 def _size(default: int) -> int:
-    size: int = attrs.field(default=default, validator=_check_size)
+    size: int = attrs.field(default=default, validator=valid_size)
     return size
 
 
 def _seconds(default: float) -> float:
-    seconds: float = attrs.field(default=default, validator=_check_seconds)
+    seconds: float = attrs.field(default=default, validator=valid_seconds)
     return seconds
 
 
 def _positive(default: float) -> float:
-    seconds: float = attrs.field(default=default, validator=_check_positive)
+    seconds: float = attrs.field(default=default, validator=valid_positive)
     return seconds
 
 

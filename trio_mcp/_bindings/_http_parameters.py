@@ -16,7 +16,7 @@ from .._errors import ConnectionLost
 from .._http._asgi import AsgiApplication, AsgiClient
 from .._http._settings import HttpSettings
 from .._http._target import HttpTarget, parse_target
-from .._limits import _check_count, _check_positive, _check_seconds
+from .._limits import valid_count, valid_positive, valid_seconds
 
 __all__ = ["HeaderSource", "HttpServerParameters", "headers_from"]
 
@@ -128,10 +128,10 @@ class HttpServerParameters:
     transport: Literal["auto", "streamable-http", "sse"] = attrs.field(
         default="auto", kw_only=True, validator=attrs.validators.in_(("auto", "streamable-http", "sse"))
     )
-    stream_timeout: float = attrs.field(default=3.0, kw_only=True, validator=_check_seconds)
-    notification_timeout: float = attrs.field(default=30.0, kw_only=True, validator=_check_positive)
-    max_resumptions: int = attrs.field(default=5, kw_only=True, validator=_check_count)
-    max_retry_delay: float = attrs.field(default=MAX_RETRY, kw_only=True, validator=_check_seconds)
+    stream_timeout: float = attrs.field(default=3.0, kw_only=True, validator=valid_seconds)
+    notification_timeout: float = attrs.field(default=30.0, kw_only=True, validator=valid_positive)
+    max_resumptions: int = attrs.field(default=5, kw_only=True, validator=valid_count)
+    max_retry_delay: float = attrs.field(default=MAX_RETRY, kw_only=True, validator=valid_seconds)
     restart: RestartPolicy | None = attrs.field(factory=lambda: RestartPolicy(max_restarts=10), kw_only=True)
 
     @property

@@ -25,6 +25,7 @@ from .. import types
 from .._absent import ABSENT
 from ..types import _capabilities
 from ..types._fields import Member, members, options_of
+from . import _json
 from ._invalid import MAX_PROBLEMS, InvalidData, Problem, kind_of, located, show
 
 __all__ = ["reader"]
@@ -271,7 +272,7 @@ def _forgiving(hook: Hook, member: Member) -> Hook:
         try:
             return hook(value, kind)
         except (ValueError, ClassValidationError):
-            if item is None or type(value) is not list:
+            if item is None or not _json.is_array(value):
                 return default
         return _readable(value, item) or default
 
@@ -298,12 +299,12 @@ def _declared(hook: Hook, default: object) -> Hook:
 
 def _all_declared(value: Any, _: Any) -> Any:
     """Read capabilities by name that the protocol does not know, each as above."""
-    if value.__class__ is not dict:
+    if not _json.is_object(value):
         return None
     if all(settings.__class__ is dict for settings in value.values()):
         return value
     return {
-        name: settings if settings.__class__ is dict else {}
+        name: settings if settings.__class__ is dict else dict[str, Any]()
         for name, settings in value.items()
         if settings is not None and settings is not False
     }

@@ -6,7 +6,7 @@ from typing import final
 
 import attrs
 
-from .._limits import _check_seconds, _check_size
+from .._limits import valid_seconds, valid_size
 
 __all__ = ["Backoff", "RestartPolicy"]
 
@@ -29,10 +29,10 @@ class RestartPolicy:
         ValueError: `max_restarts` is less than 1, or a duration is negative or not a number.
     """
 
-    max_restarts: int = attrs.field(default=5, validator=_check_size)
-    first_delay: float = attrs.field(default=0.1, validator=_check_seconds)
-    max_delay: float = attrs.field(default=10.0, validator=_check_seconds)
-    lasting: float = attrs.field(default=30.0, validator=_check_seconds)
+    max_restarts: int = attrs.field(default=5, validator=valid_size)
+    first_delay: float = attrs.field(default=0.1, validator=valid_seconds)
+    max_delay: float = attrs.field(default=10.0, validator=valid_seconds)
+    lasting: float = attrs.field(default=30.0, validator=valid_seconds)
 
 
 @final

@@ -7,7 +7,7 @@ from typing import Any, final
 
 import attrs
 
-from .._limits import KIB, _check_count, _positive, _seconds, _size, check_whole
+from .._limits import KIB, _positive, _seconds, _size, check_whole, valid_count
 from ._proxy import read_proxy
 
 __all__ = ["HttpSettings"]
@@ -47,8 +47,8 @@ class HttpSettings:
     proxy: str | None = attrs.field(default=None, repr=False, validator=_check_proxy)
     use_environment_proxies: bool = True
     max_connections: int = _size(256)
-    max_idle_connections: int = attrs.field(default=16, validator=_check_count)
+    max_idle_connections: int = attrs.field(default=16, validator=valid_count)
     idle_timeout: float = _seconds(75.0)
     connect_timeout: float = _positive(10.0)
     max_head_bytes: int = attrs.field(default=64 * KIB, validator=_check_head)
-    max_redirects: int = attrs.field(default=5, validator=_check_count)
+    max_redirects: int = attrs.field(default=5, validator=valid_count)

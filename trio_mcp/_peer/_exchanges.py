@@ -155,6 +155,8 @@ class Exchanges:
             while self.must_wait:
                 await self._changed.park()
             return
+        if not self.must_wait:  # room came in the turn in which the time ran out
+            return
         self._lagging = True
         _log.warning(
             "%d requests wait while %d are being served, and weigh more than %d bytes (max_waiting_bytes); "

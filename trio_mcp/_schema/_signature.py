@@ -219,7 +219,7 @@ class _Reader:
             name=self._name,
             description=self._docstring.summary or None,
             # Some programs that read it take it for granted that there are properties, even if there are none.
-            input_schema={"type": "object", "properties": {}} | schema_of(record),
+            input_schema={"type": "object", "properties": dict[str, Any](), **schema_of(record)},
             output_schema=None if output is None else schema_of(output),
             is_async=_is_async(self._function),
             injected=MappingProxyType(provided),

@@ -6,7 +6,7 @@ era, inside the result in the modern one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from typing import Any, Protocol, TypeVar, final
 
 import attrs
@@ -35,10 +35,10 @@ _T = TypeVar("_T")
 class Asker(Protocol):
     """Brings a question to the client and its answer back."""
 
-    async def ask(
+    def ask(
         self, method: str, params: object, *, on_progress: OnProgress | None = None
-    ) -> Mapping[str, Any]:
-        """Ask the client.
+    ) -> Coroutine[Any, Any, Mapping[str, Any]]:
+        """Ask the client, and wait for the answer.
 
         Args:
             method: What to ask.
