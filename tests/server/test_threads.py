@@ -129,9 +129,10 @@ async def _ignoring_the_end(function: Callable[..., Awaitable[object]], *args: A
         await function(*args)
 
 
-@pytest.mark.parametrize("said", ["report_progress", "log", "request"])
-async def test_a_thread_that_was_blocking_ends_at_what_it_says_next(said: str) -> None:
-    """As an async function ends at its next checkpoint. Until then nothing can be done about it."""
+@ERAS
+@pytest.mark.parametrize("said", ["report_progress", "log", "request", "elicit"])
+async def test_a_thread_that_was_blocking_ends_at_what_it_says_next(said: str, era: Era) -> None:
+    """As an async function ends at its next checkpoint, without a warning. Until then nothing can be done about it."""
     server, diary = Server("blocking", limits=ONE_THREAD), Diary()
     began, go_on = trio.Event(), threading.Event()
 
@@ -143,12 +144,13 @@ async def test_a_thread_that_was_blocking_ends_at_what_it_says_next(said: str) -
             "report_progress": (ctx.report_progress, 1),
             "log": (ctx.log, "info", "still here"),
             "request": (ctx.request, "roots/list"),
+            "elicit": (ctx.elicit, "Well?", bool),
         }
         diary.note_end(said, *said_so[said])
         return "done"
 
     with trio.fail_after(20):
-        async with open_client(server, roots=[]) as client:
+        async with open_client(server, roots=[], era=era, on_elicit=diary.on_elicit) as client:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(client.call_tool, "block")
                 await began.wait()
