@@ -869,13 +869,19 @@ class Checker:
                 self.is_http or any(asks_of(call.script) for call in self.calls.values())
             ):
                 continue  # who is parked is served nowhere; modern HTTP has no connection
-            running = 0
+            # The call of a plain function ends when it is given up; its thread is left behind and ends when it will.
+            over = {
+                token: goodbye[0] for token, _, goodbye in self._goodbyes_in(client) if self.calls[token].plain
+            }
+            running: dict[str, float] = {}
             for number, event in enumerate(self.events):
-                running += (event.client == client) * (
-                    (event.kind == "handler-began") - (event.kind == "handler-ended")
-                )
-                if running > self.program.max_inbound:
-                    yield Violation("places-are-bounded", number, f"{running} handlers at once")
+                if event.client == client and event.kind == "handler-began":
+                    running[event.token] = over.get(event.token, math.inf)
+                elif event.kind == "handler-ended":
+                    running.pop(event.token, None)
+                served = sum(until > number for until in running.values())
+                if served > self.program.max_inbound:
+                    yield Violation("places-are-bounded", number, f"{served} handlers at once")
                     break
 
     # -- 11: alone --

@@ -97,6 +97,10 @@ ASKS: Final = Call(T, (Step("ask", ask=Ask(Q, "elicit")),), progress="fast")
 SILENT: Final = Call(T)
 
 
+OTHER: Final = "0.0.2"
+PLAIN: Final = Group((Call(T, progress="fast", plain=True), Call(OTHER)))
+
+
 def program(call: Call, transport: Transport = "memory", revision: str = LEGACY, **client: Any) -> Program:
     return Program(0, transport, (ClientPlan(revision, (Group((call,)),), **client),), max_inbound=1)
 
@@ -113,6 +117,8 @@ def record(events: Sequence[Event], *, is_exact: bool = True) -> Record:
             )
     return Record(lambda: 0.0, is_exact=is_exact, events=shown)
 
+
+TWO: Final = attrs.evolve(program(SIMPLE), clients=(ClientPlan(LEGACY, (PLAIN,)),))
 
 ASKING: Final = [
     on("asking", T, ask=Q),
@@ -145,6 +151,17 @@ GOOD: Final[dict[str, tuple[Program, list[Event]]]] = {
     "progress": (
         program(SIMPLE),
         [*OPENED, *began(), on("reporting", T, n=1), frame("client-in", **progress(1)), on("progress", T, n=1), *answered(), *left()],
+    ),
+    "a thread left behind keeps no request's place": (
+        TWO,
+        [
+            *OPENED, *began(), on("call-began", OTHER, left=math.inf, scopes=(), silence=False),
+            frame("client-out", **request(3, OTHER)), frame("server-in", **request(3, OTHER)), *given_up(),
+            on("handler-began", OTHER, t=1, id=3, left=math.inf, whose="nobody's"),
+            on("handler-ended", OTHER, t=1, how="return"),
+            frame("server-out", 1, id=3, result={}), frame("client-in", 1, id=3, result={}),
+            on("call-ended", OTHER, t=1, how="result", text=f"{OTHER}: ", is_error=None), *left(), *died(2),
+        ],
     ),
 }  # fmt: skip
 
@@ -212,7 +229,7 @@ BAD: Final[list[tuple[str, Program, list[Event]]]] = [
     ("progress-is-in-order", program(SIMPLE), [*OPENED, *began(), frame("client-in", **progress(2)), frame("client-in", **progress(1)), *given_up(), *died(), *left()]),
     ("progress-is-in-order", program(SILENT), [*OPENED, *began(), frame("client-in", **progress(1)), *answered(), *left()]),
     ("logs-are-in-order", program(SIMPLE), [*OPENED, frame("client-in", **LOG), frame("client-in", **LOG_2), on("log", T, n=2), on("log", T, n=1), *left()]),
-    ("places-are-bounded", program(SIMPLE), [*OPENED, *began(), *began()[3:], *answered(), *left()]),
+    ("places-are-bounded", TWO, [*OPENED, *began(), on("handler-began", OTHER, id=3, left=math.inf, whose="nobody's"), *answered(), *left()]),
     ("handlers-are-alone", program(SIMPLE), [*OPENED, *began()[:3], on("handler-began", T, id=2, left=math.inf, whose="0.0.2"), *answered(), *left()]),
     ("handlers-are-alone", program(SIMPLE), [*OPENED, *began(), *answered(), began()[3], *left()]),
     ("answers-are-right", program(SIMPLE), [*OPENED, *began(), *answered()[:3], on("call-ended", T, t=1, how="result", text="0.0.2: ", is_error=None), *left()]),

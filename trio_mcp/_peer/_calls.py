@@ -11,7 +11,7 @@ from typing import Any, Final, final
 
 import trio
 
-from .._channel import Channel, Origin, Outgoing
+from .._channel import Channel, Outgoing
 from .._codec._jsonrpc import (
     ErrorResponse,
     RequestId,
@@ -27,7 +27,7 @@ from .._limits import MAX_SECONDS, Limits
 from .._parking_lot import LightParkingLot
 from .._revisions import PROGRESS_TOKEN_KEY, TIMEOUT_KEY
 from ._call import Call
-from ._exchange import OnProgress
+from ._exchange import Exchange, OnProgress
 from ._outbox import Outbox, OutboxEntry
 from ._silence import current_clock, granted_deadline
 
@@ -58,6 +58,7 @@ class Calls:
     ) -> None:
         self._channel = channel
         self._outbox = outbox
+        outbox.on_question_withdrawn = self._fail_withdrawn
         self._put = put
         self._limits = limits
         self._changed = changed
@@ -82,16 +83,27 @@ class Calls:
         *,
         on_progress: OnProgress | None = None,
         on_id: Callable[[RequestId], object] | None = None,
-        origin: Origin | None = None,
+        exchange: Exchange | None = None,
     ) -> dict[str, Any]:
-        """Send a request and wait for its result; see `Peer.request`."""
+        """Send a request and wait for its result; see `Peer.request`.
+
+        Args:
+            method: The method.
+            params: Its parameters.
+            on_progress: Called with its progress.
+            on_id: Called with its id.
+            exchange: The request of the other side for which it is made, and with which it is over.
+        """
         await trio.lowlevel.checkpoint_if_cancelled()
         await self._wait_turn(1)
+        if exchange is not None:
+            exchange.check_may_ask(method)  # it may have been given up while it waited, behind a shield
         # No checkpoint from here to the outbox: the request is in both tables or in none.
         call, data = self._open(method, params, on_progress)
         if on_id is not None:
             on_id(call.request.id)
-        await self._run([call], Outgoing(data, (call.request.id,), origin=origin))
+        origin = None if exchange is None else exchange.origin
+        await self._run([call], Outgoing(data, (call.request.id,), origin=origin), exchange)
         return _result(call)
 
     async def request_batch(
@@ -119,9 +131,9 @@ class Calls:
         await self._run(calls, Outgoing(batch, tuple(call.request.id for call in calls)))
         return [_outcome(call) for call in calls]
 
-    async def _run(self, calls: Sequence[Call], message: Outgoing) -> None:
+    async def _run(self, calls: Sequence[Call], message: Outgoing, exchange: Exchange | None = None) -> None:
         """Write the requests and wait until all are settled, or give them up."""
-        entry = OutboxEntry(message, tuple(call.request for call in calls))
+        entry = OutboxEntry(message, tuple(call.request for call in calls), exchange)
         for call in calls:
             call.entry = entry
         self._put(entry)
@@ -280,6 +292,16 @@ class Calls:
         call.end_callbacks(trio.current_time() + self._limits.slow_consumer_timeout, error)
         call.wake()
         return True
+
+    def _fail_withdrawn(self, entry: OutboxEntry) -> None:
+        """What they belong to was given up before they were written.
+
+        Who asks behind a shield is not cancelled, and would wait for ever.
+        """
+        assert entry.exchange is not None
+        for request in entry.requests:
+            self._table.answer(request, entry.exchange.too_late_to_ask(request.method))
+            self._calls[request.id].wake()
 
     def _take_goodbye_back(self, id: RequestId | None) -> None:
         """There is nothing left to cancel if the answer came before the goodbye went out."""

@@ -221,12 +221,25 @@ class Exchange:
         """
         if self.is_over:
             await trio.lowlevel.checkpoint()  # a handler that was cancelled ends here, as at any other await
-            raise LocalProtocolError(f"{method} cannot be asked: {self.request.method} is over already")
+        self.check_may_ask(method)
         try:
             return await self.sink.send_request(self, method, params, on_progress)
         except RequestError as error:
             error.question = method  # so that it is not taken for the answer to this request
             raise
+
+    def check_may_ask(self, method: str) -> None:
+        """Check that this request is not over.
+
+        Raises:
+            LocalProtocolError: It is.
+        """
+        if self.is_over:
+            raise self.too_late_to_ask(method)
+
+    def too_late_to_ask(self, method: str) -> LocalProtocolError:
+        """Return the error for who asks when this request is over."""
+        return LocalProtocolError(f"{method} cannot be asked: {self.request.method} is over already")
 
     async def report(self, progress: float, total: float | None, message: str | None) -> None:
         """Send progress, if the caller wants it and it is more than was reported last.

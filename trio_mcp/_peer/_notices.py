@@ -160,6 +160,8 @@ class Notices:
             self._awaited = None
             return
         self._awaited = None
+        if not self._is_full(line):  # room came in the turn in which the time ran out
+            return
         self._lagging[line] = None
         _log.warning(
             "%s faster than they are handled; %d are waiting (max_notifications), "

@@ -99,6 +99,8 @@ class Outbox:
             will not wait before that.
         is_overfull: Whether so much came without waiting that its source should pause: the other side does not
             read.
+        on_question_withdrawn: Called with requests of ours that were taken back together with the request of the
+            other side for which they are: whoever waits for them must learn of it.
     """
 
     def __init__(self, max_bytes: int, wake: Callable[[], object] | None = None) -> None:
@@ -115,6 +117,7 @@ class Outbox:
         self._closed = False
         self.is_held = False
         self.is_overfull = False
+        self.on_question_withdrawn: Callable[[OutboxEntry], object] | None = None
         self._room = LightParkingLot()
         self._urgent_room = LightParkingLot()
         self._nothing = LightParkingLot()
@@ -211,6 +214,8 @@ class Outbox:
         if self._entries:
             for entry in self._indexed().entries_of(exchange):
                 self._take_out(entry)
+                if entry.requests and self.on_question_withdrawn is not None:
+                    self.on_question_withdrawn(entry)
         self._after_leaving()
 
     def withdraw_answer(self, id: RequestId) -> bool:

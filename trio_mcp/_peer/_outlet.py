@@ -12,7 +12,7 @@ from typing import Any, final
 
 import trio
 
-from .._channel import Channel, Origin, Outgoing
+from .._channel import Channel, Outgoing
 from .._codec._jsonrpc import Encoded, RequestId, encode_notification
 from .._errors import ConnectionLost, LocalProtocolError, RequestError
 from .._limits import Limits
@@ -95,15 +95,17 @@ class Outlet:
         *,
         on_progress: OnProgress | None = None,
         on_id: Callable[[RequestId], object] | None = None,
-        origin: Origin | None = None,
+        exchange: Exchange | None = None,
     ) -> dict[str, Any]:
         """Send a request and wait for its result; see `Peer.request`."""
         if not self._middleware:
-            return await self.calls.request(method, params, on_progress=on_progress, on_id=on_id, origin=origin)
+            return await self.calls.request(
+                method, params, on_progress=on_progress, on_id=on_id, exchange=exchange
+            )
 
         async def send(message: Message) -> Mapping[str, Any]:
             return await self.calls.request(
-                message.method, message.params, on_progress=on_progress, origin=origin, on_id=on_id
+                message.method, message.params, on_progress=on_progress, exchange=exchange, on_id=on_id
             )
 
         result = await interpose(self._middleware, Message("sent", method, params), send)
@@ -129,7 +131,7 @@ class Outlet:
         on_progress: OnProgress | None,
     ) -> dict[str, Any]:
         """Ask on behalf of an exchange; see `ExchangeSink`."""
-        return await self.request(method, params, on_progress=on_progress, origin=exchange.origin)
+        return await self.request(method, params, on_progress=on_progress, exchange=exchange)
 
     # Notifications.
 

@@ -326,9 +326,9 @@ class Peer:
     def _lose(self, why: ConnectionLost) -> None:
         """The connection is gone in both directions."""
         _log.debug("%s is lost: %s", self._channel.description, why.reason)
+        self._exchanges.give_up(why.reason)  # before their questions fail, as in `_close`
         self._end_input(why)
         self._lost = why
-        self._exchanges.give_up(why.reason)
         self._outbox.close()
 
     def _refusal(self) -> Exception | None:
@@ -354,10 +354,15 @@ class Peer:
         """Let go of the connection without another word; what `aclose` does, but for the goodbye. Never waits."""
         if self._closing:
             return
-        self._closing = True
-        self._calls.leave(self._why_closed)
-        self._exchanges.give_up("this end of the connection was closed")
+        self._close()
         self._let_go()
+
+    def _close(self) -> None:
+        """Ask and serve nothing more."""
+        self._closing = True
+        # Handlers first: one that waits for an answer is cancelled there, and does not see its question fail.
+        self._exchanges.give_up("this end of the connection was closed")
+        self._calls.leave(self._why_closed)
 
     def _let_go(self) -> None:
         self._outbox.close()
@@ -376,9 +381,7 @@ class Peer:
         `Limits.goodbye_timeout` to be taken. May be cancelled, and even then leaves nothing.
         """
         if not self._closing:
-            self._closing = True
-            self._calls.leave(self._why_closed)
-            self._exchanges.give_up("this end of the connection was closed")
+            self._close()
             # Shielded, or a cancelled task could not say goodbye; bounded, or a stuck peer could hold it.
             try:
                 with trio.move_on_after(self._limits.goodbye_timeout, shield=True):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import ContextVar
 from enum import Enum, auto
 from typing import Any, ParamSpec, TypeVar, cast, final
@@ -183,7 +183,7 @@ class _Call:
         self._is_left_behind = True
         self._places.leave_behind()
 
-    async def attend(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
+    async def attend(self, begin: Callable[[], Awaitable[_T]]) -> _T:
         """Wait for something on behalf of the thread, for as long as the call lasts."""
         cancelled: trio.Cancelled | None = None
         with trio.CancelScope() as scope:
@@ -192,9 +192,8 @@ class _Call:
             self._scopes.add(scope)
             try:
                 await trio.lowlevel.checkpoint_if_cancelled()
-                return await coroutine
+                return await begin()
             except trio.Cancelled as error:
-                coroutine.close()  # it may not have begun
                 cancelled = error
                 raise
             finally:
@@ -203,7 +202,7 @@ class _Call:
         assert cancelled is not None
         raise cancelled
 
-    async def ask(self, begin: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
+    async def ask(self, begin: Callable[[], Awaitable[_T]]) -> _T:
         """Wait for an answer on behalf of the thread, which leaves its place to others meanwhile.
 
         Args:
@@ -211,12 +210,12 @@ class _Call:
 
         Raises:
             RequestError: Too many threads wait for answers; or it has its answer, and there is no place to go on.
-            Others: What waiting raises.
+            Others: What is begun here raises.
         """
         self._begin_asking()
         failure: Exception | None = None
         try:
-            answer = await self._counted(begin())
+            answer = await self._counted(begin)
         except Exception as error:
             failure = error
         else:
@@ -230,10 +229,10 @@ class _Call:
         finally:
             del failure  # its traceback holds this frame
 
-    async def _counted(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
+    async def _counted(self, begin: Callable[[], Awaitable[_T]]) -> _T:
         self._questions += 1
         try:
-            return await coroutine
+            return await begin()
         finally:
             self._questions -= 1
 
@@ -284,8 +283,9 @@ def ends_with_its_thread(
     @functools.wraps(function)
     def begin(*args: _P.args, **kwargs: _P.kwargs) -> Coroutine[Any, Any, _T]:
         call = _call.get()
-        coroutine = function(*args, **kwargs)
-        return coroutine if call is None else call.attend(coroutine)
+        if call is None:
+            return function(*args, **kwargs)
+        return call.attend(functools.partial(function, *args, **kwargs))
 
     return begin
 
@@ -303,7 +303,7 @@ def leaves_its_place(
         call = _call.get()
         if call is None:
             return function(*args, **kwargs)
-        return call.ask(lambda: function(*args, **kwargs))
+        return call.ask(functools.partial(function, *args, **kwargs))
 
     return begin
 
