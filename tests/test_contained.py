@@ -61,12 +61,14 @@ async def test_a_nursery_that_is_left_open_is_cancelled_and_forgotten() -> None:
             ended.append("child")
 
     async def careless() -> None:
+        left: trio.Nursery | None = None
         async with trio.open_nursery() as around:
             with Contained(failures.append):
                 left = await trio.open_nursery().__aenter__()
                 left.start_soon(child)
                 await trio.testing.wait_all_tasks_blocked()
             assert trio.lowlevel.current_task().child_nurseries == [around]
+            assert left is not None
             with pytest.raises(RuntimeError, match="closed"):
                 left.start_soon(child)
             await trio.lowlevel.checkpoint()
@@ -104,7 +106,11 @@ async def test_cancellations_from_outside_pass_and_those_of_its_own_scope_end_th
 
 async def test_a_program_goes_on_when_trio_does_not_say_what_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
     """The attribute is not public. Without it each request has a scope of its own, and costs more."""
-    monkeypatch.setattr(_contained, "_innermost_scope", lambda task: object())
+
+    def unknown(task: trio.lowlevel.Task) -> object:
+        return object()
+
+    monkeypatch.setattr(_contained, "_innermost_scope", unknown)
     server = Server("plain")
 
     @server.tool
@@ -127,6 +133,7 @@ def test_trio_has_what_it_does_not_offer() -> None:
         task = trio.lowlevel.current_task()
         outside = _contained._innermost_scope(task)
         is_same = _contained._innermost_scope(task) is outside
+        differs = False
         with trio.CancelScope():
             await trio.lowlevel.checkpoint()
             differs = _contained._innermost_scope(task) is not outside

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from functools import partial
 from typing import Any, Final
 
@@ -42,13 +43,13 @@ NO_NUMBERS: Final = ("5", True, None, [5], 1j)
 NO_WHOLE_NUMBERS: Final = (*NO_NUMBERS, 1.5, 5.0, math.inf, math.nan)
 
 
-def enter(give: Give) -> Give:
+def enter(give: Callable[[Any], AbstractContextManager[object]]) -> Give:
     """Return what gives a number to something that is entered."""
 
     def run(value: Any) -> None:
         async def main() -> None:
             await trio.lowlevel.checkpoint()
-            with give(value):  # type: ignore[attr-defined]
+            with give(value):
                 pass
 
         trio.run(main)
@@ -56,12 +57,12 @@ def enter(give: Give) -> Give:
     return run
 
 
-def opened(give: Give) -> Give:
+def opened(give: Callable[[Any], AbstractAsyncContextManager[object]]) -> Give:
     """Return what gives a number to something that is opened asynchronously."""
 
     def run(value: Any) -> None:
         async def main() -> None:
-            async with give(value):  # type: ignore[attr-defined]
+            async with give(value):
                 pass
 
         trio.run(main)
@@ -273,7 +274,7 @@ async def test_a_server_without_any_time_limit_works(
         return ElicitResult(action="decline")
 
     options: dict[str, Any] = {"on_elicit": elicited, "request_timeout": durations["parked_timeout"]}
-    waits = dict.fromkeys(
+    waits: dict[str, Any] = dict.fromkeys(
         (name for name, _ in fields(HttpServerSettings, "float") if name != "retry_delay"),
         durations["parked_timeout"],
     )

@@ -196,7 +196,7 @@ async def test_a_closed_client_says_so() -> None:
 async def test_an_odd_meta_in_a_discovery_does_not_cost_the_connection(odd: object) -> None:
     """The name of the server may be in there, and that is only shown."""
     server = ScriptedServer(MODERN)
-    discovery = {"supportedVersions": [MODERN], "capabilities": {}, "_meta": odd}
+    discovery: dict[str, Any] = {"supportedVersions": [MODERN], "capabilities": {}, "_meta": odd}
     server.script["server/discover"] = lambda _: discovery
     async with open_client(server, revision=MODERN) as client:
         assert client.server_info is None
@@ -230,7 +230,7 @@ UNUSABLE: dict[str, Callable[[int], object]] = {
     "an infinity": lambda n: b'{"jsonrpc":"2.0","id":%d,"result":{"n":Infinity}}' % n,
     "an infinity in an error": lambda n: b'{"error":{"code":1,"data":-Infinity},"jsonrpc":"2.0","id":%d}' % n,
     "a number too large": lambda n: b'{"jsonrpc":"2.0","id":%d.0,"result":{"n":1e999}}' % n,
-    "an array": lambda n: [{"jsonrpc": "2.0", "id": n, "result": {}}] * 2000,
+    "an array": lambda n: [answer({"id": n}, {})] * 2000,
 }
 
 
@@ -253,14 +253,15 @@ async def test_a_line_that_visibly_answers_a_call_ends_it_whatever_is_wrong_with
         nursery.cancel_scope.cancel()
 
 
-@pytest.mark.parametrize(
-    "says",
-    [
-        lambda ids: b'[{"jsonrpc":"2.0","id":%d,"result":{"n":%b}}]' % (ids[0], b"7" * 6000),
-        lambda ids: TooLarge(10**9, b'[{"jsonrpc":"2.0","id":%d,"result":' % ids[1], b"]", None),
-    ],
-    ids=["unreadable", "too large"],
-)
+def unreadable(ids: list[int]) -> bytes:
+    return b'[{"jsonrpc":"2.0","id":%d,"result":{"n":%b}}]' % (ids[0], b"7" * 6000)
+
+
+def too_large(ids: list[int]) -> TooLarge:
+    return TooLarge(10**9, b'[{"jsonrpc":"2.0","id":%d,"result":' % ids[1], b"]", None)
+
+
+@pytest.mark.parametrize("says", [unreadable, too_large], ids=["unreadable", "too large"])
 async def test_a_batch_of_answers_that_cannot_be_read_ends_all_that_was_asked_in_one(
     says: Callable[[list[int]], bytes | TooLarge], autojump_clock: trio.testing.MockClock
 ) -> None:

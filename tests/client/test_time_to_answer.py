@@ -131,7 +131,7 @@ async def test_only_what_was_pending_when_it_was_asked_stands_still(
         ended[method] = trio.current_time()
 
     options: dict[str, Any] = {"on_sample": think, "request_timeout": 5}
-    params = {"messages": [], "maxTokens": 1}
+    params: dict[str, Any] = {"messages": [], "maxTokens": 1}
     question = {"jsonrpc": "2.0", "id": 1, "method": "sampling/createMessage", "params": params}
     async with open_client(channel, revision="2025-11-25", **options) as client, trio.open_nursery() as nursery:
         nursery.start_soon(call, client, "x/first")
@@ -151,7 +151,7 @@ async def test_a_clock_goes_on_when_the_call_that_was_asked_about_is_over(
     async def never(_: object) -> str:
         await trio.sleep_forever()
 
-    params = {"messages": [], "maxTokens": 1}
+    params: dict[str, Any] = {"messages": [], "maxTokens": 1}
     async with open_client(channel, revision="2025-11-25", on_sample=never) as client:
 
         async def answer_first() -> None:

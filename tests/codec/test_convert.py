@@ -262,7 +262,7 @@ HINTS = [
 
 @pytest.mark.parametrize(("cls", "member"), HINTS)
 @pytest.mark.parametrize("odd", [True, -1, 1.5, "", "odd", [], [5], {}, {"x": 5}], ids=repr)
-def test_an_odd_hint_costs_nothing_but_itself(odd: object, cls: type, member: Member) -> None:
+def test_an_odd_hint_costs_nothing_but_itself(odd: object, cls: type[Any], member: Member) -> None:
     """It is taken as it is where it fits, and counts as missing where it does not."""
     needed: dict[str, Any] = {
         other.name: _fitting(other.type) for other in members(cls) if other.default is attrs.NOTHING
@@ -535,7 +535,7 @@ def test_a_capability_that_is_no_object_is_declared_without_settings(odd: object
 @pytest.mark.parametrize("odd", [False, None])
 def test_a_capability_that_is_said_not_to_be_there_is_not(odd: object) -> None:
     """``false`` is a clear word, if not the protocol's."""
-    said = {"tools": odd, "logging": odd, "extensions": {"x/y": odd, "x/z": {}}}
+    said: dict[str, Any] = {"tools": odd, "logging": odd, "extensions": {"x/y": odd, "x/z": {}}}
     assert from_wire(said, types.ServerCapabilities) == types.ServerCapabilities(extensions={"x/z": {}})
     assert from_wire({"roots": odd, "sampling": {"tools": odd}}, types.ClientCapabilities) == (
         types.ClientCapabilities(sampling=types.SamplingCapability())
@@ -546,7 +546,11 @@ def test_a_capability_that_is_said_not_to_be_there_is_not(odd: object) -> None:
 @pytest.mark.parametrize("kind", [types.InitializeResult, types.DiscoverResult, types.InitializeRequestParams])
 def test_capabilities_that_are_no_object_are_none(kind: Any, odd: object) -> None:
     """Nor are extensions by name, and whether a list may change."""
-    said = {"protocolVersion": "x", "serverInfo": {"name": "x", "version": "1"}, "supportedVersions": []}
+    said: dict[str, Any] = {
+        "protocolVersion": "x",
+        "serverInfo": {"name": "x", "version": "1"},
+        "supportedVersions": [],
+    }
     shown = {**said, "clientInfo": said["serverInfo"], "ttlMs": 0, "cacheScope": "private"}
     read = from_wire({**shown, "capabilities": odd}, kind).capabilities
     assert read == type(read)()

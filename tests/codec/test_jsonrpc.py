@@ -38,6 +38,7 @@ from trio_mcp._errors import INVALID_REQUEST, RequestError
 
 V: Final = {"jsonrpc": "2.0"}
 HUGE: Final = 10**400
+IN_AN_ARRAY: Final[list[dict[str, Any]]] = [{"id": 1, "result": {}}]
 
 
 def facts(message: Message) -> tuple[object, ...]:
@@ -453,7 +454,7 @@ def test_the_id_is_found_whatever_the_writer(
         ({"id": 1, "method": "x", "result": {}}, None),
         ({"id": None, "result": {}}, None),
         ({"id": True, "result": {}}, None),
-        ([{"id": 1, "result": {}}], None),
+        (IN_AN_ARRAY, None),
         (7, None),
     ],
 )

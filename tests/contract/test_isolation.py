@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from contextvars import ContextVar
 from functools import partial
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, cast
 
 import pytest
 import trio
@@ -27,8 +27,8 @@ tenant: Final = ContextVar("tenant", default="nobody")
 async def call_text(client: Client, tool: str, **arguments: object) -> str:
     """Call a tool and return the text of its result."""
     content = (await client.call_tool(tool, arguments)).content[0]
-    text: str = content.text  # type: ignore[union-attr]
-    return text
+    assert isinstance(content, types.TextContent)
+    return content.text
 
 
 # Context variables.
@@ -227,7 +227,11 @@ async def test_a_handler_cannot_tell_whether_it_had_to_wait(granted: int | None,
     first, *others = looking.seen
     assert len(others) == 3
     assert first["tenant"] == "the server's"
-    assert first["variables 2"] == ("the handler", "the handler", first["variables 2"][2])  # type: ignore[index]
+    assert first["variables 2"] == (
+        "the handler",
+        "the handler",
+        cast("tuple[object, ...]", first["variables 2"])[2],
+    )
     for other in others:
         for what, seen in first.items():
             if granted is None or ("deadline" not in what and "others" not in what):
@@ -654,7 +658,9 @@ async def test_what_exits_in_a_handler_costs_that_call_alone(
         for tool in [*tools, *(["asks_first"] if revision != "2024-11-05" else [])]:
             result = await client.call_tool(tool)
             assert result.is_error
-            assert result.content[0].text == f"{tool} failed. The server's log says why."  # type: ignore[union-attr]
+            told = result.content[0]
+            assert isinstance(told, types.TextContent)
+            assert told.text == f"{tool} failed. The server's log says why."
             await alive()
         asking: list[Callable[[], Any]] = [
             partial(client.read_resource, "x://it"),

@@ -117,11 +117,11 @@ async def test_a_request_that_comes_while_a_server_is_cancelled_is_not_begun(
         begun.append("work")
         await trio.sleep_forever()
 
-    meta = {
+    meta: dict[str, Any] = {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {},
     }
-    params = {"name": "work", "arguments": {}, "_meta": meta}
+    params: dict[str, Any] = {"name": "work", "arguments": {}, "_meta": meta}
     channel = ScriptedChannel()
     channel.stop_reading()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -337,7 +337,7 @@ async def test_a_proxy_of_ones_own_is_asked_for_everything() -> None:
 
 # What ends an exchange on the wire ends the call.
 
-UNUSABLE: dict[str, Any] = {
+UNUSABLE: dict[str, Callable[[int], object]] = {
     "an array": lambda n: [result(n, resultType="complete")],
     "an array of nothing": lambda n: [],
     "an array of another's": lambda n: [result(999)],

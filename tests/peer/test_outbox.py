@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import cast
 
 import attrs
 import pytest
@@ -18,7 +19,7 @@ from trio_mcp._peer._outbox import Outbox, OutboxEntry
 
 
 def exchanges(count: int) -> list[Exchange]:
-    nowhere: ExchangeSink = None  # type: ignore[assignment]  # nothing is sent
+    nowhere = cast("ExchangeSink", None)  # nothing is sent
     return [Exchange(Request(id, "tools/call", None), None, 0.0, nowhere) for id in range(count)]
 
 
@@ -120,7 +121,7 @@ def test_what_is_given_up_goes_and_the_rest_stays_in_order() -> None:
 class _Model:
     """The same, by searching."""
 
-    lying: list[tuple[int, OutboxEntry]] = attrs.Factory(list)
+    lying: list[tuple[int, OutboxEntry]] = attrs.Factory(list[tuple[int, OutboxEntry]])
 
     def withdraw_all_of(self, owner: int) -> None:
         self.lying = [(of, entry) for of, entry in self.lying if of != owner]

@@ -122,9 +122,8 @@ def main() -> int:
     first, _, last = arguments.seeds.partition("-")
     seeds = range(int(first), int(last or first) + 1)
     without = [name for name in arguments.without.split(",") if name]
-    transports: Sequence[Transport] = {"all": TRANSPORTS, "http": ("hypercorn", "lean")}.get(
-        arguments.transport, (arguments.transport,)
-    )
+    groups: dict[str, Sequence[Transport]] = {"all": TRANSPORTS, "http": ("hypercorn", "lean")}
+    transports = groups.get(arguments.transport, (arguments.transport,))
     shown: Counter[str] = Counter()
     failed = total = 0
     for transport in transports:

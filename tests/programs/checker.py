@@ -10,7 +10,7 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import attrs
 
@@ -54,7 +54,7 @@ class Ask:
     out: int
     message: dict[str, Any]
     answered: float = math.inf
-    goodbyes: list[int] = attrs.field(factory=list)
+    goodbyes: list[int] = attrs.field(factory=list[int])
 
 
 def key(id: object) -> str:
@@ -70,8 +70,9 @@ def is_answer(message: Any) -> bool:
 
 
 def goodbye_of(message: Any) -> str | None:
-    if isinstance(message, dict) and message.get("method") == "notifications/cancelled":
-        return key(message.get("params", {}).get("requestId"))
+    told = cast("dict[str, Any]", message) if isinstance(message, dict) else {}
+    if told.get("method") == "notifications/cancelled":
+        return key(told.get("params", {}).get("requestId"))
     return None
 
 
@@ -469,7 +470,8 @@ class Checker:
             for token, request, goodbye in self._goodbyes_in(client):
                 message = request[1].data["message"]
                 progress = message["params"].get("_meta", {}).get("progressToken")
-                asks = {ask.token for ask in asks_of(self.calls[token].script)} if token in self.calls else set()
+                script = self.calls[token].script if token in self.calls else ()
+                asks = {ask.token for ask in asks_of(script)}
                 for number, event in self.of("server-out", client):
                     if number < goodbye[0] or event.t < goodbye[1].t + late:
                         continue

@@ -215,7 +215,7 @@ def walk_calls(node: Node) -> list[Call]:
 
 def asks_of(script: tuple[Step, ...]) -> list[Ask]:
     """Return the questions of a script."""
-    found = []
+    found: list[Ask] = []
     for step in script:
         if step.ask is not None:
             found.append(step.ask)

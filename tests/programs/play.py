@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, assert_never
+from typing import Any, Final, assert_never, cast
 
 import attrs
 import trio
@@ -89,7 +89,7 @@ class Wire(Channel):
     away: Sequence[tuple[float, float]]
     one_by_one: bool
     closed: trio.Event = attrs.field(factory=trio.Event)
-    kept: deque[Received] = attrs.field(factory=deque)
+    kept: deque[Received] = attrs.field(factory=deque[Received])
 
     @property
     def description(self) -> str:
@@ -355,7 +355,8 @@ class Player:
 
     async def on_sample(self, params: types.CreateMessageRequestParams) -> str:
         content: Any = params.messages[0].content
-        answer = await self.answer((content[0] if isinstance(content, (list, tuple)) else content).text)
+        block = cast("Sequence[Any]", content)[0] if isinstance(content, (list, tuple)) else content
+        answer = await self.answer(block.text)
         if answer == "decline":
             raise RequestError(-1, "no")
         return answer
@@ -363,7 +364,8 @@ class Player:
     def on_log(self, message: types.LoggingMessageNotificationParams) -> None:
         data: Any = message.data
         if isinstance(data, dict) and "token" in data:
-            self.add("log", data["token"], n=data["n"])
+            said = cast("dict[str, Any]", data)
+            self.add("log", said["token"], n=said["n"])
 
     # -- its life --
 
@@ -375,7 +377,7 @@ class Player:
             self.record.frame(self.number, "client", "out" if direction == "sent" else "in", data)
 
     async def phases(  # noqa: ASYNC114
-        self, task_status: trio.TaskStatus[trio.CancelScope], last: trio.Event, done: trio.Event
+        self, last: trio.Event, done: trio.Event, *, task_status: trio.TaskStatus[trio.CancelScope]
     ) -> None:
         with trio.CancelScope() as scope:
             task_status.started(scope)
@@ -417,7 +419,7 @@ class Player:
                     ) as client:
                         self.client = client
                         self.add("opened")
-                        tree = await outer.start(lambda task_status: self.phases(task_status, last, done))
+                        tree = await outer.start(self.phases, last, done)
                         with trio.move_on_after(backstop) as waited:
                             await last.wait()
                             with trio.move_on_after(self.plan.leave_at or math.inf):
@@ -668,7 +670,7 @@ async def _play_real(programs: Iterable[Program], records: list[Record], togethe
 
 def descriptors() -> set[str]:
     """Return what this process has open."""
-    found = set()
+    found: set[str] = set()
     for path in Path("/proc/self/fd").iterdir():
         with ExitStack() as stack:
             stack.callback(lambda: None)

@@ -115,7 +115,7 @@ class Stream:
     record: Record
     client: int
     number: int
-    request: list[str] = attrs.field(factory=list)
+    request: list[str] = attrs.field(factory=list[str])
     body: bytearray = attrs.field(factory=bytearray)
     answer: bytearray = attrs.field(factory=bytearray)
     message: Any = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import attrs
 
@@ -27,7 +27,7 @@ class Event:
     kind: str
     client: int = -1
     token: str = ""
-    data: dict[str, Any] = attrs.field(factory=dict)
+    data: dict[str, Any] = attrs.field(factory=dict[str, Any])
 
     def __str__(self) -> str:
         said = " ".join(f"{name}={value}" for name, value in self.data.items())
@@ -46,7 +46,7 @@ class Record:
 
     clock: Callable[[], float]
     is_exact: bool = False
-    events: list[Event] = attrs.field(factory=list)
+    events: list[Event] = attrs.field(factory=list[Event])
 
     def add(self, kind: str, client: int = -1, token: str = "", **data: Any) -> None:
         """Record that something happened now."""
@@ -55,11 +55,11 @@ class Record:
     def frame(self, client: int, end: End, way: Literal["out", "in"], data: bytes) -> None:
         """Record a message that one end hands to the wire, or has got from it; each of a batch by itself."""
         try:
-            whole = json.loads(data)
+            whole: Any = json.loads(data)
         except ValueError:
             self.add("torn", client, end=end, way=way, data=repr(data[:200]))
             return
-        for message in whole if isinstance(whole, list) else [whole]:
+        for message in cast("list[object]", whole) if isinstance(whole, list) else [whole]:
             self.add(f"{end}-{way}", client, message_token(message), message=message)
 
     def around(self, number: int, margin: int = 12) -> Iterator[str]:

@@ -53,7 +53,7 @@ class Running:
     ctx: Context
     record: Record
     token: str
-    answers: list[str] = attrs.field(factory=list)
+    answers: list[str] = attrs.field(factory=list[str])
     progress: int = 0
     logs: int = 0
     was_cancelled: bool = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, cast
 
 import attrs
@@ -12,13 +12,19 @@ from .plan import Group, Program
 KEPT: Final = frozenset({"seed", "token", "transport", "revision", "kind", "clients"})
 
 
+def class_of(value: object) -> type[Any]:
+    """Return the class of an object, of which nothing is known before."""
+    return type(value)
+
+
 def smaller(value: Any) -> Iterator[Any]:
     """Yield objects that have a little less in them."""
-    if not attrs.has(type(value)):
+    if not attrs.has(class_of(value)):
         return
-    for field in attrs.fields(type(value)):
-        now = getattr(value, field.name)
-        if isinstance(now, tuple):
+    for field in attrs.fields(class_of(value)):
+        known: Any = getattr(value, field.name)
+        if isinstance(known, tuple):
+            now = cast("Sequence[object]", known)
             if len(now) > 3:
                 yield attrs.evolve(value, **{field.name: now[: len(now) // 2]})
                 yield attrs.evolve(value, **{field.name: now[len(now) // 2 :]})
@@ -32,12 +38,12 @@ def smaller(value: Any) -> Iterator[Any]:
                     yield attrs.evolve(value, children=(*now[:index], *item.children, *now[index + 1 :]))
                 for less in smaller(item):
                     yield attrs.evolve(value, **{field.name: (*now[:index], less, *now[index + 1 :])})
-        elif attrs.has(type(now)):
+        elif attrs.has(class_of(known)):
             if field.default is None:
                 yield attrs.evolve(value, **{field.name: None})
-            for less in smaller(now):
+            for less in smaller(known):
                 yield attrs.evolve(value, **{field.name: less})
-        elif field.name not in KEPT and field.default is not attrs.NOTHING and now != field.default:
+        elif field.name not in KEPT and field.default is not attrs.NOTHING and known != field.default:
             yield attrs.evolve(value, **{field.name: field.default})
 
 
@@ -59,9 +65,9 @@ def shrink(program: Program, fails: Callable[[Program], bool], tries: int = 400)
 def brief(value: Any) -> str:
     """Return what an object was made of, without what is as usual."""
     if isinstance(value, tuple):
-        return f"({''.join(f'{brief(item)}, ' for item in value)})"
-    if not attrs.has(type(value)):
+        return f"({''.join(f'{brief(item)}, ' for item in cast('tuple[object, ...]', value))})"
+    if not attrs.has(class_of(value)):
         return repr(value)
-    told = ((field, getattr(value, field.name)) for field in attrs.fields(type(value)))
+    told = ((field, getattr(value, field.name)) for field in attrs.fields(class_of(value)))
     said = (f"{field.name}={brief(now)}" for field, now in told if now != field.default)
     return f"{type(value).__name__}({', '.join(said)})"

@@ -47,7 +47,9 @@ OPENED: Final = [on("opening"), on("opened")]
 def began(
     left: float = math.inf, *, silence: bool = False, scopes: Sequence[str] = ("scope",), told: int | None = None
 ) -> list[Event]:
-    meta = {"progressToken": "p"} if told is None else {"progressToken": "p", "trio-mcp/timeoutMs": told}
+    meta: dict[str, Any] = (
+        {"progressToken": "p"} if told is None else {"progressToken": "p", "trio-mcp/timeoutMs": told}
+    )
     return [
         on("call-began", T, left=left, scopes=scopes, silence=silence),
         frame("client-out", **request(**meta)),
@@ -107,7 +109,7 @@ def program(call: Call, transport: Transport = "memory", revision: str = LEGACY,
 
 def record(events: Sequence[Event], *, is_exact: bool = True) -> Record:
     """Return a record, in which `on_frame` was shown everything."""
-    shown = []
+    shown: list[Event] = []
     for event in events:
         shown.append(event)
         if event.kind in {"client-in", "client-out"}:

@@ -26,11 +26,11 @@ class Lived:
         leaving: How many to be left.
     """
 
-    def __init__(self, *, entering: float = 0, leaving: float = 0, **limits: float) -> None:
+    def __init__(self, *, entering: float = 0, leaving: float = 0, **limits: Any) -> None:
         self.lines: list[str] = []
         self._entering = entering
         self._leaving = leaving
-        self.server: Server[None] = Server("lived", lifespan=self._lifespan, limits=Limits(**limits))  # type: ignore[arg-type]
+        self.server: Server[None] = Server("lived", lifespan=self._lifespan, limits=Limits(**limits))
 
         @self.server.tool
         async def wait() -> str:

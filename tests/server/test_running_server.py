@@ -51,7 +51,7 @@ async def test_channels_share_one_lifespan() -> None:
     async with counted.server.open() as running, trio.open_nursery() as nursery:
         for number in (1, 2):
             near, far = memory_channel_pair()
-            await nursery.start(lambda far=far, **kw: running.serve_channel(far, **kw))
+            await nursery.start(running.serve_channel, far)
             async with open_client(near) as client:
                 await client.call_tool("remember", {"what": str(number)})
         assert running.state == ["1", "2"]
