@@ -158,7 +158,7 @@ class Limits:
             and how long a stuck sink holds up reading a server's standard error before lines are dropped.
         connect_timeout: From opening the transport until both sides have agreed on a revision.
         discover_timeout: How long a server may be silent about ``server/discover`` before it counts as one of
-            the legacy era. It is part of `connect_timeout`.
+            the legacy era. It is part of `connect_timeout`, and means nothing where the server must be modern.
         goodbye_timeout: How long leaving a connection may wait for the peer to take what is still to be said.
         drain_timeout: How long handlers may finish after the server was asked to stop; and how long the lifespan
             may still take to begin when the only client has ended its input meanwhile.

@@ -492,12 +492,24 @@ async def test_a_callback_may_use_the_client_although_the_queue_is_full(
 
 @pytest.mark.parametrize("revision", [None, "2025-11-25", "2026-07-28"])
 async def test_connecting_is_bounded(revision: str | None, autojump_clock: trio.testing.MockClock) -> None:
-    """connect_timeout, discover_timeout."""
+    """connect_timeout; and discover_timeout, where silence may mean a server of the legacy era."""
     limits = Limits(connect_timeout=7, discover_timeout=2)
+    asked: dict[str, float] = {}
+
+    def note(message: dict[str, Any]) -> None:
+        asked.setdefault(message["method"], trio.current_time())
+
     with pytest.raises((ConnectionLost, RemoteProtocolError)):
-        async with open_client(ScriptedChannel(), revision=revision, limits=limits):
+        async with open_client(ScriptedChannel(note), revision=revision, limits=limits):
             pass
-    assert trio.current_time() == (2 if revision == "2026-07-28" else 7)
+    assert trio.current_time() == 7
+    asked.pop("notifications/cancelled", None)
+    expected: dict[str | None, dict[str, float]] = {
+        None: {"server/discover": 0, "initialize": 2},
+        "2025-11-25": {"initialize": 0},
+        "2026-07-28": {"server/discover": 0},
+    }
+    assert asked == expected[revision]
 
 
 async def test_draining_is_bounded(autojump_clock: trio.testing.MockClock) -> None:
