@@ -617,7 +617,9 @@ class Checker:
             cancelled = self.one(token, "handler-cancelled")
             if cancelled is None or ended is None or not self.is_exact or cancelled[1].t < deadline - TINY:
                 continue
-            ids = {key(at[1].data["message"]["id"]) for at in self.of_token[token]["server-in"]}
+            # A request that comes when its handler has ended between two of them is refused.
+            came = [at for at in self.of_token[token]["server-in"] if at[0] < ended[0]]
+            ids = {key(at[1].data["message"]["id"]) for at in came}
             leaving = self.leaving(began[1].client)
             for number, event in self.of("server-out", began[1].client):
                 said = event.data["message"]

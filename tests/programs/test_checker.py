@@ -41,6 +41,8 @@ def progress(n: int) -> dict[str, Any]:
 ANSWER: Final[dict[str, Any]] = {"id": 2, "result": {}}
 QUESTION: Final[Any] = {"id": 7, "method": "elicitation/create", "params": {"message": Q}}
 
+TOLD: Final[dict[str, Any]] = {"progressToken": "p", "trio-mcp/timeoutMs": 400}
+
 OPENED: Final = [on("opening"), on("opened")]
 
 
@@ -151,6 +153,15 @@ GOOD: Final[dict[str, tuple[Program, list[Event]]]] = {
     "progress": (
         program(SIMPLE),
         [*OPENED, *began(), on("reporting", T, n=1), frame("client-in", **progress(1)), on("progress", T, n=1), *answered(), *left()],
+    ),
+    "a request for a handler whose time was over between two of them": (
+        program(SIMPLE, revision=MODERN),
+        [
+            *OPENED, *began(1.0, told=1000), frame("server-out", 0.5, **ANSWER), frame("client-in", 0.5, **ANSWER),
+            frame("client-out", 0.6, **request(3, **TOLD)), *died(),
+            ended(1), frame("server-in", 1.5, **request(3)), frame("server-out", 1.5, id=3, error={}),
+            frame("client-out", 1.5, **goodbye(3)), frame("client-in", 1.5, id=3, error={}), *left(),
+        ],
     ),
     "a thread left behind keeps no request's place": (
         TWO,
