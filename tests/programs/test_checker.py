@@ -154,6 +154,9 @@ GOOD: Final[dict[str, tuple[Program, list[Event]]]] = {
         program(SIMPLE),
         [*OPENED, *began(), on("reporting", T, n=1), frame("client-in", **progress(1)), on("progress", T, n=1), *answered(), *left()],
     ),
+    "given up while the answer waits behind what came with it": (
+        program(SIMPLE, batches=True), [*OPENED, *began(), *answered()[:3], *given_up(), *left()],
+    ),
     "a request for a handler whose time was over between two of them": (
         program(SIMPLE, revision=MODERN),
         [
@@ -190,6 +193,7 @@ BAD: Final[list[tuple[str, Program, list[Event]]]] = [
     ("goodbye-is-founded", program(SIMPLE), [*OPENED, *began(), *given_up(), frame("client-out", 1, **goodbye()), *died(), *left()]),
     ("goodbye-is-founded", program(SIMPLE), [*OPENED, frame("client-out", **goodbye()), *began(), *answered(), *left()]),
     ("goodbye-is-founded", program(SIMPLE), [*OPENED, *began(), *answered(), frame("client-out", 1, **goodbye()), *left()]),
+    ("goodbye-is-founded", program(SIMPLE, batches=True), [*OPENED, *began(), *answered()[:3], *given_up(1.5), *left()]),
     ("goodbye-is-founded", program(SIMPLE), [frame("client-out", id=1, method="initialize"), frame("client-out", **goodbye(1))]),
     ("goodbye-is-founded", program(SIMPLE, **HTTP), [*OPENED, *STREAM, *given_up(), HUNG_UP, *died(), *left()]),
     ("goodbye-is-for-what-was-given-up", program(SIMPLE), [*OPENED, *began(), frame("client-out", **goodbye()), *answered(), *left()]),
