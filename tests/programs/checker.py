@@ -226,7 +226,14 @@ class Checker:
                     )
 
     def _may_not_have_come(self, end: str, request: Ask, number: int) -> bool:
-        """Whether an answer has passed the proxy, but perhaps not reached the server."""
+        """Whether an answer has passed the proxy, but perhaps not reached the server.
+
+        Or has come to a client together with other messages: they are looked at one after another, and what waits
+        for its turn, a progress callback of another call above all, holds up those behind it.
+        """
+        together = end == "client" and self.program.clients[self.events[number].client].batches
+        if together and self.events[number].t <= self.events[int(request.answered)].t + TINY:
+            return True
         return (
             self.is_http
             and end == "server"
@@ -619,7 +626,9 @@ class Checker:
             cancelled = self.one(token, "handler-cancelled")
             if cancelled is None or ended is None or not self.is_exact or cancelled[1].t < deadline - TINY:
                 continue
-            ids = {key(at[1].data["message"]["id"]) for at in self.of_token[token]["server-in"]}
+            # A request that comes when its handler has ended between two of them is refused.
+            came = [at for at in self.of_token[token]["server-in"] if at[0] < ended[0]]
+            ids = {key(at[1].data["message"]["id"]) for at in came}
             leaving = self.leaving(began[1].client)
             for number, event in self.of("server-out", began[1].client):
                 said = event.data["message"]

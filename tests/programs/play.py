@@ -69,6 +69,7 @@ ENDS: Final[tuple[End, End]] = ("client", "server")
 
 BACKSTOP: Final = 300.0
 REAL_BACKSTOP: Final = 40.0
+CLOSING: Final = 5.0  # seconds that a client's connections have to end when it was left
 
 
 class BoomError(Exception):
@@ -607,9 +608,10 @@ async def over_http(program: Program, record: Record) -> None:
     async def live(player: Player, port: int) -> None:
         await trio.sleep(player.plan.opens_at)
         async with trio.open_nursery() as proxies:
-            near = await proxies.start(partial(serve_proxy, record, player.number, port, player.plan.looks_away))
-            await player.live(f"http://127.0.0.1:{near}/mcp")
-            await trio.sleep(0.2)  # for the proxy to see the end
+            proxy = await proxies.start(partial(serve_proxy, record, player.number, port, player.plan.looks_away))
+            await player.live(f"http://127.0.0.1:{proxy.port}/mcp")
+            with trio.move_on_after(CLOSING):
+                await proxy.wait_idle()
             proxies.cancel_scope.cancel()
 
     async with trio.open_nursery() as servers:

@@ -165,12 +165,32 @@ class Stream:
         self.message = None
 
 
+@attrs.define(eq=False)
+class Proxy:
+    """A proxy that is being served.
+
+    Attributes:
+        port: Where, on loopback.
+        streams: How many connections are open.
+    """
+
+    port: int
+    streams: int = 0
+
+    async def wait_idle(self) -> None:
+        """Wait until every connection has ended, and the end of each is written down."""
+        await trio.sleep(0.05)  # for one that was not accepted yet
+        while self.streams:
+            await trio.sleep(0.02)
+
+
 async def serve_proxy(  # noqa: ASYNC114
-    record: Record, client: int, port: int, away: Sequence[LookAway], *, task_status: trio.TaskStatus[int]
+    record: Record, client: int, port: int, away: Sequence[LookAway], *, task_status: trio.TaskStatus[Proxy]
 ) -> None:
     """Relay to a port on loopback, from a port of our own, which is told."""
     begin = trio.current_time()
     count = 0
+    proxy = Proxy(0)
 
     async def look_away(end: str) -> None:
         for window in away:
@@ -178,6 +198,13 @@ async def serve_proxy(  # noqa: ASYNC114
                 await trio.sleep_until(begin + window.at + window.seconds)
 
     async def relay(near: trio.SocketStream) -> None:
+        proxy.streams += 1
+        try:
+            await relay_stream(near)
+        finally:
+            proxy.streams -= 1
+
+    async def relay_stream(near: trio.SocketStream) -> None:
         nonlocal count
         count += 1
         stream = Stream(record, client, count)
@@ -218,4 +245,5 @@ async def serve_proxy(  # noqa: ASYNC114
 
     async with trio.open_nursery() as nursery:
         listeners = await nursery.start(partial(trio.serve_tcp, relay, 0, host="127.0.0.1"))
-        task_status.started(listeners[0].socket.getsockname()[1])
+        proxy.port = listeners[0].socket.getsockname()[1]
+        task_status.started(proxy)

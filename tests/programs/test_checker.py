@@ -41,6 +41,8 @@ def progress(n: int) -> dict[str, Any]:
 ANSWER: Final[dict[str, Any]] = {"id": 2, "result": {}}
 QUESTION: Final[Any] = {"id": 7, "method": "elicitation/create", "params": {"message": Q}}
 
+TOLD: Final[dict[str, Any]] = {"progressToken": "p", "trio-mcp/timeoutMs": 400}
+
 OPENED: Final = [on("opening"), on("opened")]
 
 
@@ -154,6 +156,18 @@ GOOD: Final[dict[str, tuple[Program, list[Event]]]] = {
         program(SIMPLE),
         [*OPENED, *began(), on("reporting", T, n=1), frame("client-in", **progress(1)), on("progress", T, n=1), *answered(), *left()],
     ),
+    "given up while the answer waits behind what came with it": (
+        program(SIMPLE, batches=True), [*OPENED, *began(), *answered()[:3], *given_up(), *left()],
+    ),
+    "a request for a handler whose time was over between two of them": (
+        program(SIMPLE, revision=MODERN),
+        [
+            *OPENED, *began(1.0, told=1000), frame("server-out", 0.5, **ANSWER), frame("client-in", 0.5, **ANSWER),
+            frame("client-out", 0.6, **request(3, **TOLD)), *died(),
+            ended(1), frame("server-in", 1.5, **request(3)), frame("server-out", 1.5, id=3, error={}),
+            frame("client-out", 1.5, **goodbye(3)), frame("client-in", 1.5, id=3, error={}), *left(),
+        ],
+    ),
     "a thread left behind keeps no request's place": (
         TWO,
         [
@@ -181,6 +195,7 @@ BAD: Final[list[tuple[str, Program, list[Event]]]] = [
     ("goodbye-is-founded", program(SIMPLE), [*OPENED, *began(), *given_up(), frame("client-out", 1, **goodbye()), *died(), *left()]),
     ("goodbye-is-founded", program(SIMPLE), [*OPENED, frame("client-out", **goodbye()), *began(), *answered(), *left()]),
     ("goodbye-is-founded", program(SIMPLE), [*OPENED, *began(), *answered(), frame("client-out", 1, **goodbye()), *left()]),
+    ("goodbye-is-founded", program(SIMPLE, batches=True), [*OPENED, *began(), *answered()[:3], *given_up(1.5), *left()]),
     ("goodbye-is-founded", program(SIMPLE), [frame("client-out", id=1, method="initialize"), frame("client-out", **goodbye(1))]),
     ("goodbye-is-founded", program(SIMPLE, **HTTP), [*OPENED, *STREAM, *given_up(), HUNG_UP, *died(), *left()]),
     ("goodbye-is-for-what-was-given-up", program(SIMPLE), [*OPENED, *began(), frame("client-out", **goodbye()), *answered(), *left()]),
