@@ -168,6 +168,13 @@ GOOD: Final[dict[str, tuple[Program, list[Event]]]] = {
             frame("client-out", 1.5, **goodbye(3)), frame("client-in", 1.5, id=3, error={}), *left(),
         ],
     ),
+    "a question that went down with its stream": (
+        program(ASKS, "lean"),
+        [
+            *OPENED, *STREAM, on("asking", T, ask=Q), *given_up()[:3], on("http-request", stream=2, method="POST", message=goodbye()),
+            HUNG_UP, on("asking-cancelled", T, t=1, ask=Q), *died(), on("http-said", t=1, stream=3, message=goodbye(7)), *left(),
+        ],
+    ),
     "a thread left behind keeps no request's place": (
         TWO,
         [
@@ -198,6 +205,7 @@ BAD: Final[list[tuple[str, Program, list[Event]]]] = [
     ("goodbye-is-founded", program(SIMPLE, batches=True), [*OPENED, *began(), *answered()[:3], *given_up(1.5), *left()]),
     ("goodbye-is-founded", program(SIMPLE), [frame("client-out", id=1, method="initialize"), frame("client-out", **goodbye(1))]),
     ("goodbye-is-founded", program(SIMPLE, **HTTP), [*OPENED, *STREAM, *given_up(), HUNG_UP, *died(), *left()]),
+    ("goodbye-is-founded", program(ASKS, "lean"), [*OPENED, *STREAM, frame("http-said", 1, **goodbye(7)), *answered(), *left()]),
     ("goodbye-is-for-what-was-given-up", program(SIMPLE), [*OPENED, *began(), frame("client-out", **goodbye()), *answered(), *left()]),
     ("goodbye-is-said", program(SIMPLE), [*OPENED, *began(), *given_up()[:2], *left()]),
     ("goodbye-is-a-hang-up", program(SIMPLE, **HTTP), [*OPENED, *STREAM, *given_up()[:2], *left()]),
