@@ -195,7 +195,10 @@ class SessionChannel(Channel):
         await self._spoken(origin).wait_room()
 
     def _spoken(self, origin: Origin | None) -> EventStream:
-        return origin.spoken if isinstance(origin, PostOrigin) else self._standalone
+        # A goodbye may come when its request has been answered: then it goes where the client hears the rest.
+        if isinstance(origin, PostOrigin) and not origin.spoken.is_ended:
+            return origin.spoken
+        return self._standalone
 
     async def aclose(self) -> None:
         """End it: what POSTs bring from now on is refused."""

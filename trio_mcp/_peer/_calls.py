@@ -219,7 +219,9 @@ class Calls:
             goodbye = self._channel.give_up(call.request.id, reason)
             if goodbye is not None:
                 data = encode_notification(goodbye.method, goodbye.params)
-                entry = OutboxEntry(Outgoing(data), goodbye_to=call.request.id, urgent=True)
+                # It goes the way that the request went, so that it cannot come first where there are several.
+                origin = None if call.entry is None else call.entry.message.origin
+                entry = OutboxEntry(Outgoing(data, origin=origin), goodbye_to=call.request.id, urgent=True)
                 self._goodbyes[call.request.id] = entry
                 self._outbox.put(entry)
 
