@@ -307,8 +307,7 @@ async def test_a_client_need_not_say_who_it_is() -> None:
     assert seen == [None]
 
 
-@pytest.mark.parametrize("what", ["clientInfo", "clientCapabilities"])
-async def test_what_a_client_says_of_itself_may_be_nonsense(what: str) -> None:
+async def test_what_a_client_says_of_itself_may_be_nonsense() -> None:
     """Only who asks for it is told, and the client is told what was wrong (-32602)."""
     server: Server[None] = Server("strangers")
 
@@ -322,13 +321,12 @@ async def test_what_a_client_says_of_itself_may_be_nonsense(what: str) -> None:
         await trio.lowlevel.checkpoint()
         return "ignored"
 
-    nonsense = {"clientInfo": {"name": 5}, "clientCapabilities": {"roots": 5}}[what]
     channel = ScriptedChannel()
     async with trio.open_nursery() as nursery:
         await nursery.start(server.serve_channel, channel)
         for id, tool in enumerate(("look", "ignore")):
             request = modern(id, "tools/call", name=tool, arguments={})
-            meta = {**request["params"]["_meta"], f"io.modelcontextprotocol/{what}": nonsense}
+            meta = {**request["params"]["_meta"], "io.modelcontextprotocol/clientInfo": {"name": 5}}
             channel.say({**request, "params": {**request["params"], "_meta": meta}})
         await trio.testing.wait_all_tasks_blocked()
         channel.hang_up()

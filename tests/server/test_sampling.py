@@ -631,10 +631,10 @@ async def test_cancelling_the_innermost_question_leaves_the_rest_alone(
 
 async def test_capabilities_that_cannot_be_read_are_the_clients_fault() -> None:
     """2026-07-28, basic, "_meta": a malformed request is answered with -32602."""
-    capabilities: Any = {"sampling": True}
+    capabilities: Any = "all of them"
     agreement = Agreement(MODERN, capabilities, None, None)
     exchange: Any = None  # not even looked at
-    with pytest.raises(RequestError, match="sampling") as caught:
+    with pytest.raises(RequestError, match="cannot be read") as caught:
         await Questions(exchange, agreement, {"get_weather": WEATHER}.__getitem__, FakeAsker(PARIS)).sample(
             "?", max_tokens=1
         )
