@@ -13,7 +13,8 @@ from typing import final
 import trio
 
 from .._channel import Channel, Incoming, Outgoing, Received, TooLarge
-from .._core._lines import LineReader
+from .._codec import _json
+from .._core._lines import LineReader, OversizedLine
 from .._errors import ConnectionLost
 from .._groups import open_hidden_nursery
 from .._limits import Limits
@@ -67,7 +68,7 @@ class StreamChannel(Channel):
                 raise ConnectionLost(f"reading from {self._description} failed: {_cause(error)}") from error
             # No checkpoint from here to the return: what was read is returned.
             self._at_end = not data
-            lines = self._lines.feed(data) if data else self._lines.finish()
+            lines = self._lines.feed(data) if data else _whole(self._lines.finish())
             if lines:
                 return [
                     Incoming(line) if isinstance(line, bytes) else TooLarge(line.size, line.head, line.tail)
@@ -188,3 +189,16 @@ def _framed(messages: Sequence[Outgoing]) -> bytes:
 def _cause(error: BaseException) -> str:
     cause = error.__cause__ or error
     return str(cause) or type(cause).__name__
+
+
+def _whole(rest: Sequence[bytes | OversizedLine]) -> list[bytes | OversizedLine]:
+    """Return what a stream has ended with, unless it is a message that was cut off: that was never sent."""
+    return [line for line in rest if not isinstance(line, bytes) or _is_json(line)]
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        _json.decode(line)
+    except (ValueError, RecursionError):
+        return False
+    return True

@@ -48,6 +48,7 @@ class Call:
     _callback: trio.CancelScope | None = None
     _callbacks_end: float = math.inf
     _why_cut: Exception | None = None
+    _doubt: tuple[float, Callable[[], object]] | None = None
     _wake: LightParkingLot = attrs.field(factory=LightParkingLot)
 
     @property
@@ -82,7 +83,17 @@ class Call:
                 await self._handle(progress)
             if self.request.is_settled:
                 return
+            if self._doubt is None:
+                await self._wake.park()
+            else:
+                await self._wait_in_doubt(*self._doubt)
+
+    async def _wait_in_doubt(self, until: float, fail: Callable[[], object]) -> None:
+        with trio.move_on_at(until):
             await self._wake.park()
+            return
+        self._doubt = None
+        fail()
 
     async def _handle(self, progress: Progress) -> None:
         assert self.on_progress is not None
@@ -97,6 +108,12 @@ class Call:
                 self.request.error = self._why_cut
                 self.forget_progress()
         self._is_handling = False
+
+    def doubt(self, until: float, fail: Callable[[], object]) -> None:
+        """The other side may have refused the request without saying which: if no answer comes, it fails."""
+        if self._doubt is None:
+            self._doubt = until, fail
+            self._wake.unpark()
 
     def hand_over(self, progress: Progress) -> None:
         """Give progress to the caller. Never waits."""

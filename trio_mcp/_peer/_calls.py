@@ -7,6 +7,7 @@ import logging
 import math
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final, final
 
 import trio
@@ -273,15 +274,19 @@ class Calls:
         return True
 
     def settle_nameless(self, error: RequestError) -> bool:
-        """The other side could not read a message of ours, or not its id. Returns whether a call waited for it.
+        """The other side could not read a message of ours, or not its id. Returns whether one may wait.
 
-        It does if everything else that was written has been read, which an answer to something later shows.
+        It may if everything else that was written has been read, which an answer to something later shows. Since
+        it may also mean nothing at all, the call fails only when no answer comes within `Limits.goodbye_timeout`.
         """
         if self.written != self._read + 1:
             return False
-        refused = [call.request for call in self._calls.values() if call.request.number == self.written]
-        failed = [self.fail(request.id, copy.copy(error)) for request in refused]  # each of them, so a list
-        return True in failed
+        refused = [call for call in self._calls.values() if call.request.number == self.written]
+        until = trio.current_time() + self._limits.goodbye_timeout
+        for call in refused:
+            if not call.request.is_settled:
+                call.doubt(until, partial(self.fail, call.request.id, copy.copy(error)))
+        return bool(refused)
 
     def fail(self, id: RequestId | None, error: Exception) -> bool:
         """The other side is done with the request, without a result. Returns whether a call waited for it."""
