@@ -395,10 +395,6 @@ DIFFERENCES: Final[Mapping[tuple[str, Revision], Mapping[str, Differs]]] = {
     ("full_python_1.py", LEGACY): {
         "read_missing": Differs(Refused(frozenset({0})), CODE_0),
         "prompt_wrong": Differs(Refused(frozenset({0})), CODE_0),
-        "listen": Differs(
-            LocalProtocolError,
-            "it declares that nobody can subscribe, whatever handlers it has (until version 2)",
-        ),
     },
     ("full_python_2.py", LEGACY): {"prompt_wrong": Differs(Refused(frozenset({0})), CODE_0)},
     ("full_python_2.py", MODERN): {
@@ -418,7 +414,7 @@ DIFFERENCES: Final[Mapping[tuple[str, Revision], Mapping[str, Differs]]] = {
     ("python-1.30-full_python_1-streamable-http-stateless", LEGACY): {
         **all_of((*ASKING, "subscribe_by_hand"), TOO_SLOW, "it asks all the same, and nobody hears the answer"),
         "research": Differs(AssertionError, "it does not remember what the client can do"),
-        "listen_to_lists": Differs(TOO_SLOW, UNHEARD),
+        **all_of(("listen", "listen_to_lists"), TOO_SLOW, UNHEARD),
     },
     ("python-2.3-full_python_2-streamable-http-json", LEGACY): all_of(
         (*ASKING, "subscribe_by_hand"), Refused(frozenset({-32600})), NO_WAY_BACK
