@@ -152,6 +152,11 @@ class Limits:
         max_announcements: Notifications of `Server.notify` that wait for one session to read them; the oldest
             goes for a new one.
         max_announcement_bytes: What they may weigh together, as they are sent.
+        max_kept_bytes: What a server keeps for all its clients together may weigh in memory: bodies being read,
+            requests being served, answers not yet read, sessions, parked handlers, subscriptions, stored events.
+            Beyond it, whoever holds most gives way, or whoever asks is refused with ``SERVER_BUSY``.
+        max_kept_bytes_per_principal: The same, for one client: a principal, or an address where nobody
+            authenticates.
         slow_consumer_timeout: How long a full line of notifications holds up reading before the oldest of what
             can be merged or dropped goes; how long waiting requests hold it up before further ones are refused
             (`max_waiting_bytes`); how long a lost connection's calls may go on handling progress that has come;
@@ -207,6 +212,8 @@ class Limits:
     max_notifications: int = _size(1_000)
     max_announcements: int = _size(1_000)
     max_announcement_bytes: int = _size(1 * MIB)
+    max_kept_bytes: int = _size(256 * MIB)
+    max_kept_bytes_per_principal: int = _size(128 * MIB)
     slow_consumer_timeout: float = _seconds(1.0)
     connect_timeout: float = _seconds(30.0)
     discover_timeout: float = _seconds(5.0)

@@ -11,6 +11,7 @@ from typing import Final, Generic, final
 import trio
 from typing_extensions import TypeVar
 
+from .._core._account import Account
 from .._core._sealing import Sealer
 from .._limits import Limits
 from ._background import Background, open_background
@@ -104,12 +105,14 @@ class Service(Generic[_State]):
         state: What the lifespan yielded.
         background: Starts tasks that last as long as the server runs.
         parking: Handlers that wait for their clients between two requests.
+        account: What is kept for clients.
     """
 
-    def __init__(self, state: _State, background: Background, parking: Parking) -> None:
+    def __init__(self, state: _State, background: Background, parking: Parking, account: Account) -> None:
         self.state = state
         self.background = background
         self.parking = parking
+        self.account = account
 
 
 @asynccontextmanager
@@ -145,7 +148,8 @@ async def open_service(
                 lifetime.serve()
                 has_started = True
                 try:
-                    yield Service(state, background, Parking(background, limits, sealer, name))
+                    account = Account(limits.max_kept_bytes, limits.max_kept_bytes_per_principal)
+                    yield Service(state, background, Parking(background, limits, sealer, name), account)
                 except BaseException as error:
                     failure = error
                     raise
