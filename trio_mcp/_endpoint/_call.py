@@ -10,6 +10,7 @@ from typing import Final, TypeAlias, final
 import attrs
 import trio
 
+from .._core._addresses import holder_of
 from .._core._headers import HeaderField, Headers
 from .._core._http_admission import EVENT_STREAM, JSON
 
@@ -102,8 +103,8 @@ class HttpCall(abc.ABC):
 
     @property
     def key(self) -> str:
-        """Whose limits count: the principal's, or the address's where nobody authenticates."""
-        return self.client or "" if self.principal is None else f"principal {self.principal}"
+        """Whose limits count: the principal's, or the address's where nobody authenticates (IPv6 by network)."""
+        return holder_of(self.client) if self.principal is None else f"principal {self.principal}"
 
     @final
     def gone(self) -> None:
