@@ -272,13 +272,31 @@ class Endpoint:
         messages: list[Message] = []
         for value in values:
             try:
-                messages.append(parse_message(value))
+                message = parse_message(value)
             except InvalidMessage as error:
                 raise HttpRefused(400, f"invalid request: in a batch, {error.reason}") from error
+            self._check_legacy(message)
+            messages.append(message)
         posted = Posted(body, values, messages)
         if posted.requests:
             place.serve()
         await self._legacy.post(call, posted)
+
+    @staticmethod
+    def _check_legacy(message: Message) -> None:
+        """Check that what goes to a session belongs to one.
+
+        A modern message comes alone, at the endpoint, and its header fields say what it says: proxies route by
+        them, and let in or not. A way around that check would be a way past those proxies.
+
+        Spec: 2026-07-28, basic/transports/streamable-http, "Sending Messages" and "Request Metadata".
+
+        Raises:
+            HttpRefused: It is a modern one.
+        """
+        if isinstance(message, (Request, Notification)) and names_era(message.params):
+            newest = max(revision for revision in Revision if revision.is_modern)
+            raise HttpRefused(400, f"invalid request: a message of {newest} comes alone, as a POST of its own")
 
     async def _post_as_2024(self, call: HttpCall) -> None:
         check_content_type(call.headers)
@@ -289,6 +307,8 @@ class Endpoint:
                 messages = [parse_message(value)]
             except InvalidMessage:
                 messages = []  # the session says so, on its stream
+            for message in messages:
+                self._check_legacy(message)
             await self._legacy.post_as_2024(call, Posted(body, value, messages))
 
     # How it ends.
