@@ -116,9 +116,10 @@ class Endpoint:
         """
         self._active += 1
         try:
-            await self._admit(call)
-        except HttpRefused as refused:
-            await self._refuse(call, refused)
+            try:
+                await self._admit(call)
+            except HttpRefused as refused:
+                await self._refuse(call, refused)
         except BaseException as error:  # noqa: ASYNC103
             if going_on(error) is not None:
                 raise
