@@ -20,18 +20,19 @@ import trio
 from .._codec import _json
 from .._codec._json import is_array, is_object
 from .._codec._jsonrpc import InvalidMessage, Message, Notification, Request, encode_error, parse_message, read_id
-from .._contained import going_on
+from .._contained import Contained, going_on
+from .._core._headers import answer_field
 from .._core._http_admission import EVENT_STREAM, JSON, HttpRefused, check_accept, check_content_type
 from .._core._http_headers import LAST_EVENT_ID, METHOD, NAME, PROTOCOL_VERSION, SESSION_ID
 from .._core._http_settings import HttpServerSettings
-from .._errors import INTERNAL_ERROR, PARSE_ERROR, UNSUPPORTED_PROTOCOL_VERSION, RequestError
-from .._groups import open_hidden_nursery
+from .._errors import INTERNAL_ERROR, PARSE_ERROR, SERVER_BUSY, UNSUPPORTED_PROTOCOL_VERSION, RequestError
+from .._groups import open_hidden_nursery, sole_error
 from .._parking_lot import LightParkingLot
 from .._revisions import Revision
 from .._server._server import Server
 from .._server._service import Lifetime
 from .._server._shutdown import Shutdown
-from ._call import Authenticate, HttpCall
+from ._call import Authenticate, HttpCall, nothing
 from ._event_store import EventStore, MemoryEventStore
 from ._legacy import LegacySessions
 from ._load import Load, Place
@@ -171,8 +172,58 @@ class Endpoint:
             )
         else:
             if self._authenticate is not None:
-                call.principal = await self._authenticate(call)
+                call.principal = await self._identify(call, self._authenticate)
             await answer(call)
+
+    async def _identify(self, call: HttpCall, authenticate: Authenticate) -> str | None:
+        """Find out who sends a request; return the principal.
+
+        That is code of the server's author. Whatever it raises or leaves open costs this request alone. It may
+        take as long as its client waits, but no longer than `authenticate_timeout`.
+
+        Raises:
+            HttpRefused: Whoever it is must not be let in, or nobody can tell.
+        """
+        failures: list[BaseException] = []
+        timeout = self._settings.authenticate_timeout
+        block = Contained(failures.append, trio.CancelScope(deadline=trio.current_time() + timeout))
+        said: object = None
+        before = list(call.answer_headers)
+        with block:
+            call.on_gone = block.scope.cancel
+            if call.is_gone:
+                call.on_gone()
+            said = await authenticate(call)
+            call.answer_headers = [answer_field(name, value) for name, value in call.answer_headers]
+            before = call.answer_headers
+        call.answer_headers = before
+        call.on_gone = nothing
+        if failures:
+            raise self._failed_to_identify(call, failures[0])
+        if block.scope.cancelled_caught:
+            if call.is_gone:
+                raise HttpRefused(400, "the client went away before it was known who it is")
+            _log.error("authenticate took more than %g s (authenticate_timeout)", timeout)
+            busy = "it takes too long to find out who you are (authenticate_timeout)"
+            raise HttpRefused(503, busy, [("retry-after", "1")], code=SERVER_BUSY)
+        if said is None and self._settings.allow_anonymous:
+            return None
+        if said is None or said == "":
+            raise HttpRefused(401, "nobody is known to have sent this", [("www-authenticate", "Bearer")])
+        if isinstance(said, str):
+            return said
+        problem = TypeError(f"authenticate must return a str, or None for nobody, not {type(said).__name__}")
+        raise self._failed_to_identify(call, problem)
+
+    @staticmethod
+    def _failed_to_identify(call: HttpCall, error: BaseException) -> HttpRefused:
+        """Return what is answered when `authenticate` has raised something."""
+        if isinstance(error, BaseExceptionGroup):
+            error = sole_error(error) or error  # it may have a nursery
+        if isinstance(error, HttpRefused):
+            return error
+        _log.error("authenticate failed for %s", call.client, exc_info=error)
+        return HttpRefused(500, "internal error", code=INTERNAL_ERROR)
 
     async def _preflight(self, call: HttpCall, methods: bytes) -> None:
         asked = call.headers.get("access-control-request-headers") or ""
@@ -345,7 +396,7 @@ async def open_endpoint(
     Args:
         server: The server.
         settings: What is served, and to whom.
-        authenticate: Finds out who sends a request.
+        authenticate: Finds out who sends a request; see `serve_http`.
         event_store: Keeps events for clients of the legacy era that lost a connection; in memory by default.
         shutdown: Says how long the lifespan may take. Who serves the endpoint heeds the rest of it.
 
