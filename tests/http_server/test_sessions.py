@@ -189,7 +189,7 @@ async def test_a_session_belongs_to_who_began_it() -> None:
         user: str | None = request.headers.get("x-user")
         return user
 
-    async with open_raw(make_server(), authenticate=who) as raw:
+    async with open_raw(make_server(), HttpServerSettings(allow_anonymous=True), authenticate=who) as raw:
         session = await begin(raw, headers={"X-User": "ann"})
         assert (await session.send(call("add", a=1, b=2))).status == 200
         for user in ("bob", None):
@@ -935,7 +935,9 @@ async def test_a_session_of_2024_belongs_to_who_began_it() -> None:
         user: str | None = request.headers.get("x-user")
         return user
 
-    async with open_raw(make_server(log), HttpServerSettings(sse=True), authenticate=who) as raw:
+    async with open_raw(
+        make_server(log), HttpServerSettings(sse=True, allow_anonymous=True), authenticate=who
+    ) as raw:
         headers = {"Accept": "text/event-stream", "X-User": "ann"}
         async with raw.open(None, headers, method="GET", path="/sse") as response:
             events = Events(response)
