@@ -238,3 +238,125 @@ async def test_fields_that_the_hook_adds_to_the_answer_do_not_tear_it() -> None:
             answer = await raw.send(call_tool("whoami"))
             assert (answer.status, answer.headers.get("x-who")) == (500, None)
     assert served == ["ann"]
+
+
+# What it costs whom.
+
+
+@pytest.mark.parametrize("method", ["POST", "GET", "DELETE"])
+async def test_finding_out_who_asks_takes_a_place(method: str) -> None:
+    """A hundred at once were looked up although twenty may be: each may be a request to somebody else's server."""
+    running, most = 0, 0
+
+    async def authenticate(call: HttpCall) -> str | None:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        try:
+            await trio.sleep_forever()
+        finally:
+            running -= 1
+
+    statuses: list[int] = []
+    settings = HttpServerSettings(max_requests=20, max_requests_per_principal=20)
+    async with (
+        open_raw(make_server(), settings, authenticate=authenticate) as raw,
+        trio.open_nursery() as nursery,
+    ):
+
+        async def ask() -> None:
+            statuses.append((await raw.send(call_tool("whoami"), method=method)).status)
+
+        for _ in range(100):
+            nursery.start_soon(ask)
+        await trio.testing.wait_all_tasks_blocked()
+        assert (most, statuses) == (20, [429] * 80)
+        nursery.cancel_scope.cancel()
+
+
+async def test_one_address_cannot_keep_others_from_being_looked_up() -> None:
+    """It has its own share, and the sum is bounded as well."""
+
+    async def authenticate(call: HttpCall) -> str | None:
+        if call.headers.get("x-wait"):
+            await trio.sleep_forever()
+        return "ann"
+
+    settings = HttpServerSettings(max_requests=5, max_requests_per_principal=2, trusted_proxies={"127.0.0.1"})
+    async with (
+        open_raw(make_server(), settings, authenticate=authenticate) as raw,
+        trio.open_nursery() as nursery,
+    ):
+
+        async def ask(address: str, waits: str | None = None) -> int:
+            fields = {"X-Forwarded-For": address, "X-Wait": waits}
+            return (await raw.send(call_tool("whoami"), fields)).status
+
+        for number in range(4):
+            nursery.start_soon(ask, f"192.0.2.{number % 2}", "yes")
+        await trio.testing.wait_all_tasks_blocked()
+        assert await ask("192.0.2.1") == 429
+        assert await ask("192.0.2.2") == 200
+        nursery.start_soon(ask, "192.0.2.2", "yes")
+        await trio.testing.wait_all_tasks_blocked()
+        assert await ask("192.0.2.3") == 503
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("method", ["POST", "GET", "DELETE"])
+async def test_what_is_refused_counts_for_the_rate(method: str, autojump_clock: object) -> None:
+    """Guessing has a price, in the name of the address that guesses; whoever is known has a rate of their own."""
+    looked_up: list[str | None] = []
+
+    async def authenticate(call: HttpCall) -> str | None:
+        user = call.headers.get("x-user")
+        looked_up.append(user)
+        if user is None:
+            raise HttpRefused(401, "no")
+        return user
+
+    settings = HttpServerSettings(max_request_rate=0.1, request_burst=3, trusted_proxies={"127.0.0.1"})
+    async with open_raw(make_server(), settings, authenticate=authenticate) as raw:
+
+        async def ask(user: str | None, address: str = "192.0.2.1", method: str = "POST") -> int:
+            headers = {
+                "X-User": user,
+                "X-Forwarded-For": address,
+                "Accept": "application/json, text/event-stream",
+            }
+            return (await raw.send(call_tool("whoami"), headers, method=method)).status
+
+        assert [await ask("ann") for _ in range(4)] == [200, 200, 200, 429]
+        assert [await ask(f"user {n}") for n in range(9)] == [200] * 9, "of one address"
+        assert [await ask(None, method=method) for _ in range(5)] == [401] * 3 + [429] * 2
+        looked_up.clear()
+        assert await ask("bob") == 429
+        assert looked_up == [], "nobody is looked up for an address that only guesses"
+        assert await ask("bob", "192.0.2.2") == 200
+        await trio.sleep(10)
+        assert await ask("bob") == 200
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE"])
+async def test_requests_without_a_body_count_for_the_rate(method: str, autojump_clock: object) -> None:
+    """They look for sessions, which somebody may guess."""
+    settings = HttpServerSettings(max_request_rate=0.1, request_burst=3)
+    async with open_raw(make_server(), settings) as raw:
+        headers = {"Accept": "text/event-stream", "Mcp-Session-Id": "guessed"}
+        statuses = [(await raw.send(None, headers, method=method)).status for _ in range(5)]
+        assert statuses == [404] * 3 + [429] * 2
+
+
+async def test_a_stream_of_a_session_takes_no_place_of_requests() -> None:
+    """It stands open for as long as its session lasts; there may be as many as there are connections."""
+    settings = HttpServerSettings(max_requests=2, max_requests_per_principal=2, sse=True)
+    async with open_raw(make_server(), settings) as raw, AsyncExitStack() as stack:
+        headers = {"Accept": "text/event-stream"}
+        for _ in range(4):
+            began = await raw.send(initialize("2025-11-25"))
+            own = {**headers, "Mcp-Session-Id": began.headers["mcp-session-id"]}
+            response = await stack.enter_async_context(raw.open(None, own, method="GET"))
+            assert response.status == 200
+        response = await stack.enter_async_context(raw.open(None, headers, method="GET", path="/sse"))
+        assert response.status == 200
+        assert (await raw.send(call_tool("whoami"))).status == 200

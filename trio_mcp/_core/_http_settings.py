@@ -91,10 +91,11 @@ class HttpServerSettings:
         keep_alive_interval: How long a stream is silent before a comment shows that it lives, and how long a
             request may take before its answer becomes a stream.
         max_requests: Requests that are served at once, of all clients; 503 beyond. As many messages may be read
-            at once beside them, so that cancellations and answers to what handlers ask get through.
+            at once beside them, so that cancellations and answers to what handlers ask get through. Among these
+            is all of which `authenticate` has still to say whose it is.
         max_requests_per_principal: The same, of one client: a principal, or an address where nobody
-            authenticates; 429 beyond.
-        max_request_rate: Requests per second of one client, in the long run; 429 beyond.
+            authenticates; 429 beyond. What `authenticate` looks at, or has refused, is its address's.
+        max_request_rate: Requests per second of one client, in the long run; 429 beyond. All methods count.
         request_burst: How many requests may come at once before that counts.
         max_sessions: Sessions of the legacy era at once; 503 beyond.
         session_idle_timeout: How long a session is kept while its client has no request and no stream open.

@@ -94,11 +94,15 @@ class Endpoint:
         self._authenticate = authenticate
         self._hosts = settings.host_rules()
         self._forms = (JSON,) if settings.json_only else (JSON, EVENT_STREAM)
-        self._routes: dict[str, dict[str, Callable[[HttpCall], Awaitable[None]]]] = {
-            settings.path.rstrip("/") or "/": {"POST": self._post, "GET": legacy.get, "DELETE": legacy.delete}
+        self._routes: dict[str, dict[str, Callable[[HttpCall, Place], Awaitable[None]]]] = {
+            settings.path.rstrip("/") or "/": {
+                "POST": self._post,
+                "GET": lambda call, _: legacy.get(call),
+                "DELETE": lambda call, _: legacy.delete(call),
+            }
         }
         if settings.sse and legacy.is_served:
-            self._routes[settings.sse_path] = {"GET": legacy.stream_as_2024}
+            self._routes[settings.sse_path] = {"GET": lambda call, _: legacy.stream_as_2024(call)}
             self._routes[settings.messages_path] = {"POST": self._post_as_2024}
         self._proxies = settings.proxy_rules()
         self._active = 0
@@ -171,9 +175,13 @@ class Endpoint:
                 405, f"{call.method[:20]} is not allowed here", [(b"allow", ", ".join(methods).encode("ascii"))]
             )
         else:
-            if self._authenticate is not None:
-                call.principal = await self._identify(call, self._authenticate)
-            await answer(call)
+            # Whoever it is, it counts from now on: finding out who costs something, too.
+            with self._load.arrived(call.key) as place:
+                call.on_answer = place
+                if self._authenticate is not None:
+                    call.principal = await self._identify(call, self._authenticate)
+                    place.belong_to(call.key)
+                await answer(call, place)
 
     async def _identify(self, call: HttpCall, authenticate: Authenticate) -> str | None:
         """Find out who sends a request; return the principal.
@@ -240,27 +248,25 @@ class Endpoint:
 
     # POSTs.
 
-    async def _post(self, call: HttpCall) -> None:
+    async def _post(self, call: HttpCall, place: Place) -> None:
         check_content_type(call.headers)
         check_accept(call.headers, *self._forms)
-        with self._load.message(call.key) as place:
-            call.on_answer = place
-            body = await call.read_body()
-            value = self._decoded(body)
-            if is_array(value):
-                await self._post_batch(call, place, body, value)
-                return
-            try:
-                message = parse_message(value)
-            except InvalidMessage as error:
-                await self._invalid(call, value, error)
-                return
-            if isinstance(message, Request):
-                place.serve()
-            if self._is_modern(call, message):
-                await self._post_modern(call, message)
-            else:
-                await self._legacy.post(call, Posted(body, value, [message]))
+        body = await call.read_body()
+        value = self._decoded(body)
+        if is_array(value):
+            await self._post_batch(call, place, body, value)
+            return
+        try:
+            message = parse_message(value)
+        except InvalidMessage as error:
+            await self._invalid(call, value, error)
+            return
+        if isinstance(message, Request):
+            place.serve()
+        if self._is_modern(call, message):
+            await self._post_modern(call, message)
+        else:
+            await self._legacy.post(call, Posted(body, value, [message]))
 
     @staticmethod
     def _decoded(body: bytes) -> Any:
@@ -350,18 +356,18 @@ class Endpoint:
             newest = max(revision for revision in Revision if revision.is_modern)
             raise HttpRefused(400, f"invalid request: a message of {newest} comes alone, as a POST of its own")
 
-    async def _post_as_2024(self, call: HttpCall) -> None:
+    async def _post_as_2024(self, call: HttpCall, place: Place) -> None:
+        del place  # it is given back when the message is taken; the session counts what it serves
         check_content_type(call.headers)
-        with self._load.message(call.key) as call.on_answer:
-            body = await call.read_body()
-            value = self._decoded(body)
-            try:
-                messages = [parse_message(value)]
-            except InvalidMessage:
-                messages = []  # the session says so, on its stream
-            for message in messages:
-                self._check_legacy(message)
-            await self._legacy.post_as_2024(call, Posted(body, value, messages))
+        body = await call.read_body()
+        value = self._decoded(body)
+        try:
+            messages = [parse_message(value)]
+        except InvalidMessage:
+            messages = []  # the session says so, on its stream
+        for message in messages:
+            self._check_legacy(message)
+        await self._legacy.post_as_2024(call, Posted(body, value, messages))
 
     # How it ends.
 
