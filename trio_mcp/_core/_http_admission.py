@@ -17,7 +17,8 @@ from typing import Final, final
 import attrs
 
 from .._errors import INVALID_REQUEST, RequestError
-from ._headers import Headers
+from .._limits import check_whole
+from ._headers import HeaderField, Headers, answer_field
 
 __all__ = [
     "EVENT_STREAM",
@@ -46,24 +47,37 @@ _AUTHORITY: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\[\]:/?#@\s]+)(?::([0-9]{
 class HttpRefused(Exception):
     """A request that is answered with an HTTP error and goes no further.
 
+    Args:
+        status: The HTTP status, 400 to 599.
+        problem: What is wrong, for the body of the answer and the log.
+        headers: What else belongs into the head of the answer: names and values, as text or bytes.
+        code: The code of the JSON-RPC error in the body.
+
     Attributes:
         status: The HTTP status.
         error: The JSON-RPC error for the body; it has no id.
-        headers: What else belongs into the head of the answer.
+        headers: What else belongs into the head of the answer, as it goes on the wire.
+
+    Raises:
+        TypeError: A header field, or the status, is something else.
+        ValueError: One of them could not be sent as what it is: a value with the end of a line in it, text beyond
+            Latin-1, a status that is no error. Here and not where it is sent: nothing could be answered there.
     """
 
     def __init__(
         self,
         status: int,
         problem: str,
-        headers: Iterable[tuple[bytes, bytes]] = (),
+        headers: Iterable[tuple[str | bytes, str | bytes]] = (),
         *,
         code: int = INVALID_REQUEST,
     ) -> None:
         super().__init__(status, problem)
+        if check_whole("status", status) not in range(400, 600):
+            raise ValueError(f"status must be that of an error, 400 to 599, not {status!r}")
         self.status = status
         self.error: RequestError = RequestError(code, problem)
-        self.headers: tuple[tuple[bytes, bytes], ...] = tuple(headers)
+        self.headers: tuple[HeaderField, ...] = tuple(answer_field(name, value) for name, value in headers)
 
     def __str__(self) -> str:
         return f"{self.status}: {self.error.message}"

@@ -120,7 +120,9 @@ class McpASGI:
     Args:
         server: The server.
         settings: What is served, and to whom.
-        authenticate: Finds out who sends a request.
+        authenticate: Finds out who sends a request, and returns the principal, or raises `HttpRefused`. One that
+            returns `None` lets nobody in, unless `HttpServerSettings.allow_anonymous` says so. It may take
+            `HttpServerSettings.authenticate_timeout`. `None` for no such check: everybody is let in, as nobody.
         event_store: Keeps events for clients of the legacy era that lost a connection; in memory by default.
     """
 

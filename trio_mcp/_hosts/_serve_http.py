@@ -88,7 +88,9 @@ async def serve_http(
         ssl_context: How TLS is spoken: with which certificate, and whether clients need one; `None` for no TLS.
         unix_path: A Unix socket to listen on instead.
         unix_mode: Who may connect to that.
-        authenticate: Finds out who sends a request.
+        authenticate: Finds out who sends a request, and returns the principal, or raises `HttpRefused`. One that
+            returns `None` lets nobody in, unless `HttpServerSettings.allow_anonymous` says so. It may take
+            `HttpServerSettings.authenticate_timeout`. `None` for no such check: everybody is let in, as nobody.
         event_store: Keeps events for clients of the legacy era that lost a connection; in memory by default.
         shutdown: Says when to end.
         task_status: Told the URLs of the endpoint once clients can connect.
