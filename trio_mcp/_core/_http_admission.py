@@ -17,6 +17,7 @@ from typing import Final, final
 import attrs
 
 from .._errors import INVALID_REQUEST, RequestError
+from .._printable import printable
 from ._headers import Headers
 
 __all__ = [
@@ -66,7 +67,7 @@ class HttpRefused(Exception):
         self.headers: tuple[tuple[bytes, bytes], ...] = tuple(headers)
 
     def __str__(self) -> str:
-        return f"{self.status}: {self.error.message}"
+        return f"{self.status}: {printable(self.error.message)}"
 
 
 def _host_and_port(authority: str) -> tuple[str, str | None] | None:

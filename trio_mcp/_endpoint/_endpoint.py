@@ -26,6 +26,7 @@ from .._core._http_headers import LAST_EVENT_ID, METHOD, NAME, PROTOCOL_VERSION,
 from .._core._http_settings import HttpServerSettings
 from .._errors import INTERNAL_ERROR, PARSE_ERROR, UNSUPPORTED_PROTOCOL_VERSION, RequestError
 from .._groups import open_hidden_nursery
+from .._logs import Log
 from .._parking_lot import LightParkingLot
 from .._revisions import Revision
 from .._server._server import Server
@@ -40,7 +41,7 @@ from ._posted import Posted
 
 __all__ = ["Endpoint", "EndpointStatistics", "open_endpoint"]
 
-_log: Final = logging.getLogger("trio_mcp.http")
+_log: Final = Log("trio_mcp.http")
 
 MAX_BATCH: Final = 1_000
 """Messages in one batch."""
