@@ -117,7 +117,14 @@ class LocalProtocolError(ProtocolError):
 
 @final
 class RemoteProtocolError(ProtocolError):
-    """The other side broke the specification. What it sent could not be used."""
+    """The other side broke the specification. What it sent could not be used.
+
+    Attributes:
+        question: In a handler, the method of its question, if the client's answer to that cannot be used; else
+            `None`. A handler that lets it go answers its request with an error that says so.
+    """
+
+    question: str | None = None
 
 
 class RequestError(McpError):

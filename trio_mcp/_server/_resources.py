@@ -18,6 +18,7 @@ from .._logs import Log
 from .._revisions import Revision
 from ..types._fields import evolve
 from ._application import MethodHandler
+from ._asking import is_answered_wrongly
 from ._context import Context
 from ._input_required import Asking
 from ._interim import Interim
@@ -203,7 +204,7 @@ class ResourceRegistry:
         except RequestError:
             raise
         except BaseException as error:
-            if going_on(error) is not None:
+            if going_on(error) is not None or is_answered_wrongly(error):
                 raise
             # The boundary of one read. What the exception says was not written for strangers.
             _log.exception("reading the resource %s failed", uri)

@@ -18,6 +18,7 @@ from .._revisions import Revision
 from .._schema import InvalidValue
 from ..types import CallToolResult, Icon, TextContent, Tool, ToolAnnotations
 from ..types._fields import evolve
+from ._asking import is_answered_wrongly
 from ._calling import HandlerFunction, Overdue, read_handler, said
 from ._context import Context
 from ._depends import anything
@@ -124,6 +125,8 @@ class RegisteredTool:
         except BaseException as error:  # noqa: ASYNC103
             if going_on(error) is not None:
                 raise
+            if is_answered_wrongly(error):
+                return _failure(str(error))  # noqa: ASYNC104
             # The boundary of one call. What the exception says was not written for strangers.
             _log.exception("tool %s failed", name)
             return _failure(f"{name} failed. The server's log says why.")  # noqa: ASYNC104
