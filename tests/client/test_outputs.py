@@ -313,15 +313,25 @@ async def test_what_is_not_of_the_type_is_refused(
 
 @REVISIONS
 @pytest.mark.parametrize(
-    ("texts", "says"), [(["no ink"], "^no ink$"), (["a", "b"], "^a\nb$"), ([], "does not say why")]
+    ("texts", "says"), [(["no ink"], "^no ink$"), (["a", "b"], "^a\n    b$"), ([], "does not say why")]
 )
 async def test_a_tool_error_is_raised(
     texts: list[str], says: str, revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:
+    """As text its lines after the first are indented, so that none passes for a line of somebody's log."""
     tools = Tools(isError=True, content=[{"type": "text", "text": text} for text in texts])
     async with open_scripted(ScriptedServer(revision, tools)) as client:
         with pytest.raises(ToolError, match=says):
             await client.call_tool("t", returns=int)
+
+
+async def test_a_tool_error_can_be_read_as_the_tool_wrote_it(autojump_clock: trio.testing.MockClock) -> None:
+    """A model that reads it needs the words, and has no terminal."""
+    tools = Tools(isError=True, content=[{"type": "text", "text": "a\n\tb"}])
+    async with open_scripted(ScriptedServer(script=tools)) as client:
+        with pytest.raises(ToolError) as caught:
+            await client.call_tool("t", returns=int)
+    assert caught.value.args[0] == "a\n\tb"
 
 
 async def test_a_type_that_is_none_costs_no_request(autojump_clock: trio.testing.MockClock) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Final, final
@@ -32,11 +31,12 @@ from .._errors import (
     RemoteProtocolError,
     RequestError,
 )
+from .._logs import Log
 from ._http_exchange import HttpExchange, answered_ids
 
 __all__ = ["HttpInbox"]
 
-_log: Final = logging.getLogger("trio_mcp.http")
+_log: Final = Log("trio_mcp.http")
 
 MAX_TAKEN: Final = 100
 """Messages that are handed over at once."""

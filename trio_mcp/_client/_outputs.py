@@ -6,7 +6,6 @@ Spec: 2025-06-18 and later, server/tools, "Structured Content" and "Output Schem
 from __future__ import annotations
 
 import functools
-import logging
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, Final, final
@@ -16,6 +15,7 @@ import attrs
 from .._absent import ABSENT
 from .._codec import _json
 from .._errors import RemoteProtocolError, ToolError
+from .._logs import Log
 from .._revisions import Revision
 from .._schema import InvalidValue, JsonType
 from .._schema._validator import SchemaValidator, UnusableSchema
@@ -23,7 +23,7 @@ from ..types import CallToolResult, TextContent, Tool
 
 __all__ = ["OutputChecks", "output_type", "read_output"]
 
-_log: Final = logging.getLogger("trio_mcp.client")
+_log: Final = Log("trio_mcp.client")
 
 FIRST_WITH_SCHEMAS: Final = Revision.V2025_06_18
 

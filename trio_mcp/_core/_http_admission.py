@@ -18,6 +18,7 @@ import attrs
 
 from .._errors import INVALID_REQUEST, RequestError
 from .._limits import check_whole
+from .._printable import printable
 from ._headers import HeaderField, Headers, answer_field
 
 __all__ = [
@@ -80,7 +81,7 @@ class HttpRefused(Exception):
         self.headers: tuple[HeaderField, ...] = tuple(answer_field(name, value) for name, value in headers)
 
     def __str__(self) -> str:
-        return f"{self.status}: {self.error.message}"
+        return f"{self.status}: {printable(self.error.message)}"
 
 
 def _host_and_port(authority: str) -> tuple[str, str | None] | None:

@@ -27,6 +27,7 @@ from .._core._http_headers import LAST_EVENT_ID, METHOD, NAME, PROTOCOL_VERSION,
 from .._core._http_settings import HttpServerSettings
 from .._errors import INTERNAL_ERROR, PARSE_ERROR, SERVER_BUSY, UNSUPPORTED_PROTOCOL_VERSION, RequestError
 from .._groups import open_hidden_nursery, sole_error
+from .._logs import Log
 from .._parking_lot import LightParkingLot
 from .._revisions import Revision
 from .._server._server import Server
@@ -41,7 +42,7 @@ from ._posted import Posted
 
 __all__ = ["Endpoint", "EndpointStatistics", "open_endpoint"]
 
-_log: Final = logging.getLogger("trio_mcp.http")
+_log: Final = Log("trio_mcp.http")
 
 MAX_BATCH: Final = 1_000
 """Messages in one batch."""

@@ -12,7 +12,6 @@ Spec: 2026-07-28, basic/transports/streamable-http.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from typing import Any, Final, final
 
@@ -25,6 +24,7 @@ from .._core._http_headers import PROTOCOL_VERSION, check_request_headers, versi
 from .._core._http_settings import HttpServerSettings
 from .._core._http_status import status_of_error
 from .._errors import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, SERVER_BUSY, RequestError
+from .._logs import Log
 from .._parking_lot import LightParkingLot
 from .._peer._dispatcher import Dispatcher
 from .._peer._exchange import Exchange, Handler, Standing, not_begun
@@ -40,7 +40,7 @@ from ._load import Load
 
 __all__ = ["ModernRequests", "names_era"]
 
-_log: Final = logging.getLogger("trio_mcp.http")
+_log: Final = Log("trio_mcp.http")
 
 
 def names_era(params: Mapping[str, Any] | None) -> bool:

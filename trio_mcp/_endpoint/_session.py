@@ -5,7 +5,6 @@ Spec: 2025-11-25, basic/transports, "Streamable HTTP"; 2024-11-05, basic/transpo
 
 from __future__ import annotations
 
-import logging
 import math
 import re
 from collections.abc import Generator, Sequence
@@ -25,6 +24,7 @@ from .._core._http_settings import HttpServerSettings
 from .._core._lifecycle import Agreement
 from .._core._sse import encode_sse_event
 from .._groups import open_hidden_nursery
+from .._logs import Log
 from .._revisions import Revision
 from .._server._asking import CapabilityMissing
 from .._server._background import Background
@@ -41,7 +41,7 @@ from ._storing import Storing
 
 __all__ = ["LegacySession", "session_ended"]
 
-_log: Final = logging.getLogger("trio_mcp.http")
+_log: Final = Log("trio_mcp.http")
 
 STANDALONE: Final = 0
 """The number of the stream for what belongs to no POST."""

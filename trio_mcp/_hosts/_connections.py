@@ -6,7 +6,6 @@ Whatever reads HTTP on a connection is a `Connection`; what one of them does cos
 from __future__ import annotations
 
 import abc
-import logging
 from collections.abc import Awaitable, Callable
 from contextvars import copy_context
 from typing import Final, TypeAlias, TypeVarTuple, final
@@ -16,12 +15,13 @@ import trio
 from .._core._addresses import holder_of
 from .._core._http_settings import HttpServerSettings
 from .._groups import open_hidden_nursery
+from .._logs import Log
 from ._places import Places
 from ._wires import Wire
 
 __all__ = ["Connection", "Connections", "OpenConnection"]
 
-_log: Final = logging.getLogger("trio_mcp.http")
+_log: Final = Log("trio_mcp.http")
 
 _Args = TypeVarTuple("_Args")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Callable, Mapping
 from contextvars import copy_context
@@ -26,6 +25,7 @@ from .._codec._jsonrpc import (
 from .._core._inbound import Admission, InboundTable
 from .._errors import INTERNAL_ERROR, SERVER_BUSY, RequestError
 from .._limits import Limits
+from .._logs import Log
 from .._parking_lot import LightParkingLot
 from ._batch import BatchReply
 from ._calls import Calls
@@ -36,7 +36,7 @@ from ._reply import Reply, reply_to
 
 __all__ = ["Arrival", "Exchanges", "Ready"]
 
-_log: Final = logging.getLogger("trio_mcp.peer")
+_log: Final = Log("trio_mcp.peer")
 
 
 @final

@@ -10,7 +10,6 @@ Messages are taken without waiting. When what they set off must not go on growin
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias, final
@@ -39,6 +38,7 @@ from .._codec._jsonrpc import (
 )
 from .._errors import PARSE_ERROR, TRANSPORT_FAILED, McpError, RequestError
 from .._limits import Limits
+from .._logs import Log
 from ._batch import BatchReply
 from ._calls import Calls
 from ._dispatcher import Dispatcher
@@ -48,7 +48,7 @@ from ._outbox import Outbox, OutboxEntry
 
 __all__ = ["Intake", "OnFailure", "OnNotice"]
 
-_log: Final = logging.getLogger("trio_mcp.peer")
+_log: Final = Log("trio_mcp.peer")
 
 OnNotice: TypeAlias = Callable[[Notification], object]
 """Called with each notification but progress while it is being read, before any later message is looked at."""

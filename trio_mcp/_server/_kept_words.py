@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeAlias, final
 
+from .._logs import Log
 from .._parking_lot import LightParkingLot
 from .._peer._exchange import Exchange
 
 __all__ = ["KeptWords", "Words"]
 
-_log: Final = logging.getLogger("trio_mcp.server")
+_log: Final = Log("trio_mcp.server")
 
 Words: TypeAlias = Callable[[Exchange], Awaitable[None]]
 """Says something as part of a request."""

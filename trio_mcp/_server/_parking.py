@@ -18,7 +18,6 @@ the state, and it is run again.
 from __future__ import annotations
 
 import hashlib
-import logging
 import secrets
 import time
 from collections import Counter
@@ -40,6 +39,7 @@ from .._core._lifecycle import Agreement
 from .._core._sealing import Sealer, StateRefused, binding_of
 from .._errors import INTERNAL_ERROR, INVALID_PARAMS, SERVER_BUSY, LocalProtocolError, RequestError
 from .._limits import Limits
+from .._logs import Log
 from .._parking_lot import LightParkingLot
 from .._peer._exchange import Exchange, OnProgress
 from ._background import Background
@@ -49,7 +49,7 @@ from ._threads import ends_with_its_thread, leaves_its_place
 
 __all__ = ["Parking", "Work"]
 
-_log: Final = logging.getLogger("trio_mcp.server")
+_log: Final = Log("trio_mcp.server")
 
 Work: TypeAlias = Callable[[Context[Any]], Awaitable[object]]
 """A handler with its parameters: it lacks only its context."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -14,13 +13,14 @@ from typing_extensions import TypeVar
 from .._core._account import Account
 from .._core._sealing import Sealer
 from .._limits import Limits
+from .._logs import Log
 from ._background import Background, open_background
 from ._parking import Parking
 from ._shutdown import Shutdown
 
 __all__ = ["EndedBeforeStart", "Lifetime", "Service", "open_service"]
 
-_log: Final = logging.getLogger("trio_mcp.server")
+_log: Final = Log("trio_mcp.server")
 
 _State = TypeVar("_State")
 

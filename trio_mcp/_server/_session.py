@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Hashable
 from typing import Any, Final, Literal, final
 
@@ -14,6 +13,7 @@ from .._codec._convert import to_wire
 from .._codec._jsonrpc import Notification, Request
 from .._core._lifecycle import Agreement, ServerLifecycle
 from .._errors import METHOD_NOT_FOUND, RequestError
+from .._logs import Log
 from .._peer._exchange import Answer, Handler, Standing
 from .._revisions import BATCH_REVISION
 from ._answering import Answering
@@ -26,7 +26,7 @@ from ._subscriptions import Subscriptions
 
 __all__ = ["ServerSession"]
 
-_log: Final = logging.getLogger("trio_mcp.server")
+_log: Final = Log("trio_mcp.server")
 
 
 @final
