@@ -180,8 +180,12 @@ class Limits:
             ``SERVER_BUSY``.
         thread_timeout: How long the call of a plain function waits for a thread while all of them are still busy
             with calls that were given up, before it is refused.
-        max_parked: Handlers that wait for their client between two of its requests, per running server.
-        max_parked_per_principal: The same, for one client, where the transport tells who it is.
+        max_parked: Handlers that wait for their client between two of its requests, per running server. For a
+            further one the oldest of the client that has most is cancelled, and its state is refused as expired.
+        max_parked_per_principal: The same, for one client: a principal, an address where nobody authenticates, or
+            a connection. Further ones are refused with ``SERVER_BUSY``.
+        max_parked_notification_bytes: What the notifications may weigh in memory that are kept for one such
+            handler, up to `max_notifications` of them; the oldest go for new ones.
         parked_timeout: How long such a handler waits before it is cancelled, and how long its state is good for;
             more than 0.
         max_request_state_bytes: What a state may weigh that the client carries from one request to the next.
@@ -236,6 +240,7 @@ class Limits:
     thread_timeout: float = _seconds(5.0)
     max_parked: int = _size(10_000)
     max_parked_per_principal: int = _size(1_000)
+    max_parked_notification_bytes: int = _size(1 * MIB)
     parked_timeout: float = _positive(600.0)
     max_request_state_bytes: int = _size(64 * KIB)
     max_input_rounds: int = _size(10)

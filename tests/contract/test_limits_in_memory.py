@@ -628,6 +628,7 @@ def test_every_limit_has_a_test() -> None:
         "max_open_elicitations",
         "max_pages",
         "max_parked",
+        "max_parked_notification_bytes",
         "max_parked_per_principal",
         "max_request_state_bytes",
         "max_scanned_files",

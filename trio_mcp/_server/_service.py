@@ -149,7 +149,8 @@ async def open_service(
                 has_started = True
                 try:
                     account = Account(limits.max_kept_bytes, limits.max_kept_bytes_per_principal)
-                    yield Service(state, background, Parking(background, limits, sealer, name), account)
+                    parking = Parking(background, limits, sealer, name, account)
+                    yield Service(state, background, parking, account)
                 except BaseException as error:
                     failure = error
                     raise

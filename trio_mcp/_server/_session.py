@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Hashable, Mapping
+from itertools import count
 from typing import Any, Final, Literal, final
 
 import trio
@@ -28,6 +29,9 @@ from ._subscriptions import Subscriptions
 __all__ = ["ServerSession"]
 
 _log: Final = logging.getLogger("trio_mcp.server")
+
+
+_connections: Final = count(1)
 
 
 @final
@@ -58,7 +62,8 @@ class ServerSession:
         self._service = service
         self._background = background
         self._lifecycle = ServerLifecycle(application.revisions, assumed)
-        self._answering = Answering(application, service.parking, self)
+        self._holder = f"connection {next(_connections)}"
+        self._answering = Answering(application, service.parking, self, self._holder)
         self.subscriptions = Subscriptions(
             application.changes, application.capabilities, application.limits, background, self._answering.written
         )
