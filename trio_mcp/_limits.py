@@ -188,6 +188,9 @@ class Limits:
             handler, up to `max_notifications` of them; the oldest go for new ones.
         parked_timeout: How long such a handler waits before it is cancelled, and how long its state is good for;
             more than 0.
+        max_used_states: States that a server remembers as used until they expire, for all clients, where they are
+            good for one request only (`Server`, ``single_use_states``). One client may have half of what is left
+            to others. A request with a further one is refused with ``SERVER_BUSY``; none is forgotten before.
         max_request_state_bytes: What a state may weigh that the client carries from one request to the next.
         max_input_rounds: How often one request may ask for input before whoever answers gives up.
         max_uri_length: Characters of a URI that a client asks for.
@@ -242,6 +245,7 @@ class Limits:
     max_parked_per_principal: int = _size(1_000)
     max_parked_notification_bytes: int = _size(1 * MIB)
     parked_timeout: float = _positive(600.0)
+    max_used_states: int = _size(100_000)
     max_request_state_bytes: int = _size(64 * KIB)
     max_input_rounds: int = _size(10)
     max_uri_length: int = _size(8 * KIB)

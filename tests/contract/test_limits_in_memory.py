@@ -636,6 +636,7 @@ def test_every_limit_has_a_test() -> None:
         "max_subscription_bytes",
         "max_subscriptions",
         "max_uri_length",
+        "max_used_states",
         "parked_timeout",
         "terminate_timeout",
         "thread_timeout",

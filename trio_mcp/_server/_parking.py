@@ -49,6 +49,7 @@ from ._context import Context
 from ._input_required import InputRequired, input_request, input_requests, input_responses
 from ._kept_words import KeptWords
 from ._threads import ends_with_its_thread, leaves_its_place
+from ._used_states import UsedStates
 
 __all__ = ["Parking", "Work"]
 
@@ -384,10 +385,18 @@ class Parking:
         sealer: Makes and reads states.
         server: The server's name, which a state is bound to.
         account: Lends what they keep.
+        single_use_states: Whether the states of handlers that are run again are good for one request only.
     """
 
     def __init__(
-        self, background: Background, limits: Limits, sealer: Sealer, server: str, account: Account
+        self,
+        background: Background,
+        limits: Limits,
+        sealer: Sealer,
+        server: str,
+        account: Account,
+        *,
+        single_use_states: bool = False,
     ) -> None:
         self._background = background
         self.limits: Final = limits
@@ -399,6 +408,7 @@ class Parking:
             "parked", "max_parked", limits.max_parked, limits.max_parked_per_principal, "max_parked_per_principal"
         )
         self._bytes = account.bytes
+        self._used = UsedStates(limits, account) if single_use_states else None
         self._gave_way = 0
 
     def __len__(self) -> int:
@@ -447,6 +457,8 @@ class Parking:
             kind, content = self._open(sealed, binding)
             if kind == _PARKED:
                 return await self._wake(content, answers, params).attend(exchange, agreement)
+            if self._used is not None:
+                self._used.use(sealed, holder, time.time())
             if kind == _REPLAY and recorded is not None:
                 recorded = {**_json.decode(content), **(params.get("inputResponses") or {})}
             elif kind == _BY_HAND:
