@@ -149,6 +149,8 @@ class Limits:
             is read either until it does.
         max_notifications: Notifications received and not yet handled: of the progress of each call that wants it,
             and of all others together.
+        max_client_info_bytes: What a client may say of itself when it begins a connection of the legacy era, its
+            capabilities and ``clientInfo`` together, as JSON. It is kept as long as the connection.
         max_announcements: Notifications of `Server.notify` that wait for one session to read them; the oldest
             goes for a new one.
         max_announcement_bytes: What they may weigh together, as they are sent.
@@ -178,10 +180,17 @@ class Limits:
             ``SERVER_BUSY``.
         thread_timeout: How long the call of a plain function waits for a thread while all of them are still busy
             with calls that were given up, before it is refused.
-        max_parked: Handlers that wait for their client between two of its requests, per running server.
-        max_parked_per_principal: The same, for one client, where the transport tells who it is.
+        max_parked: Handlers that wait for their client between two of its requests, per running server. For a
+            further one the oldest of the client that has most is cancelled, and its state is refused as expired.
+        max_parked_per_principal: The same, for one client: a principal, an address where nobody authenticates, or
+            a connection. Further ones are refused with ``SERVER_BUSY``.
+        max_parked_notification_bytes: What the notifications may weigh in memory that are kept for one such
+            handler, up to `max_notifications` of them; the oldest go for new ones.
         parked_timeout: How long such a handler waits before it is cancelled, and how long its state is good for;
             more than 0.
+        max_used_states: States that a server remembers as used until they expire, for all clients, where they are
+            good for one request only (`Server`, ``single_use_states``). One client may have half of what is left
+            to others. A request with a further one is refused with ``SERVER_BUSY``; none is forgotten before.
         max_request_state_bytes: What a state may weigh that the client carries from one request to the next.
         max_input_rounds: How often one request may ask for input before whoever answers gives up.
         max_uri_length: Characters of a URI that a client asks for.
@@ -210,6 +219,7 @@ class Limits:
     max_outbound_requests: int = _size(1_000)
     max_outbox_bytes: int = _size(1 * MIB)
     max_notifications: int = _size(1_000)
+    max_client_info_bytes: int = _size(64 * KIB)
     max_announcements: int = _size(1_000)
     max_announcement_bytes: int = _size(1 * MIB)
     max_kept_bytes: int = _size(256 * MIB)
@@ -233,7 +243,9 @@ class Limits:
     thread_timeout: float = _seconds(5.0)
     max_parked: int = _size(10_000)
     max_parked_per_principal: int = _size(1_000)
+    max_parked_notification_bytes: int = _size(1 * MIB)
     parked_timeout: float = _positive(600.0)
+    max_used_states: int = _size(100_000)
     max_request_state_bytes: int = _size(64 * KIB)
     max_input_rounds: int = _size(10)
     max_uri_length: int = _size(8 * KIB)

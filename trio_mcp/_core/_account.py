@@ -21,8 +21,8 @@ import attrs
 __all__ = ["Account", "Loan", "Overdrawn", "Pool", "PoolStatistics"]
 
 MAX_LOOKED_AT: Final = 64
-"""Of holders that hold about the same, so many are compared: finding the one with most takes as long among
-a hundred holders as among a million."""
+"""Of holders that hold about the same, so many are compared to find the one with most: finding it takes as long
+among a hundred holders as among a million."""
 
 
 @final
@@ -114,14 +114,18 @@ class Loan:
         if pool is not None:
             pool.end(self, self._holder, self._kind)
 
-    def change(self, amount: int) -> None:
+    def change(self, amount: int, *, own_gives_way: bool = False) -> None:
         """It is more now, or less.
+
+        Args:
+            amount: How much it is.
+            own_gives_way: Whether the holder's own oldest gives way to it when the holder has most; never itself.
 
         Raises:
             Overdrawn: There is not so much; it is as before. Never for less.
         """
         if self._pool is not None:
-            self._pool.change(self, self._holder, self._kind, amount - self.amount)
+            self._pool.change(self, self._holder, self._kind, amount - self.amount, own_gives_way=own_gives_way)
 
     def hold(self) -> None:
         """From now on it is in use, and cannot be taken back, until it rests."""
@@ -254,13 +258,13 @@ class Pool:
         if not holder.held and not holder.waiting and self._holders.get(holder.key) is holder:
             del self._holders[holder.key]
 
-    def change(self, loan: Loan, holder: _Holder, kind: str, more: int) -> None:
+    def change(self, loan: Loan, holder: _Holder, kind: str, more: int, *, own_gives_way: bool = False) -> None:
         is_waiting = loan in holder.waiting
         if more > 0:
             if is_waiting:
                 self.hold(loan, holder)  # not itself
             try:
-                self._make_room(holder, more, is_firm=not loan.gives_way, own_gives_way=False)
+                self._make_room(holder, more, is_firm=not loan.gives_way, own_gives_way=own_gives_way)
             finally:
                 if is_waiting:
                     self.rest(loan, holder)
@@ -300,7 +304,7 @@ class Pool:
             self._refuse(holder, self._setting, is_own=holder.firm > 0)
         while holder.held + amount > self._most_of_one:
             if not ((is_firm or own_gives_way) and self._take_from(holder)):
-                self._refuse(holder, self._own_setting, is_own=True)
+                self._refuse(holder, self._own_setting, is_own=self._most_of_one < self._most)
         while self._total + amount > self._most:
             victim = self._who_has_most()
             if victim is None:

@@ -159,6 +159,7 @@ class HttpOrigin:
     """One request as the origin of a message; see `Origin`."""
 
     principal: str | None
+    holder: str
 
 
 @asynccontextmanager

@@ -92,7 +92,7 @@ class ModernRequests:
             if self._refusal is not None:
                 raise self._refusal
             self._check(call, request)
-            decision = self._dispatcher.route(request, HttpOrigin(call.principal))
+            decision = self._dispatcher.route(request, HttpOrigin(call.principal, call.key))
         except RequestError as error:
             decision, refusal = None, error
         except KeyboardInterrupt:
@@ -152,7 +152,7 @@ class ModernRequests:
             keep_alive=settings.keep_alive_interval,
             may_stream=may_stream,
         )
-        exchange = Exchange(request, HttpOrigin(call.principal), trio.current_time(), answer)
+        exchange = Exchange(request, HttpOrigin(call.principal, call.key), trio.current_time(), answer)
         if standing is not None:
             exchange.on_drain = standing.on_drain
             if self._refusal is not None:
@@ -206,7 +206,7 @@ class ModernRequests:
                 503, f"{limit} notifications are being handled (max_notifications)", code=SERVER_BUSY
             )
         self._notifications += 1
-        origin = HttpOrigin(call.principal)
+        origin = HttpOrigin(call.principal, call.key)
         self._service.background.start_soon(self._notified, message, origin, name=message.method)
         await call.respond(202)
 

@@ -8,6 +8,7 @@ from typing import Any, cast, final
 import trio
 
 from .. import types
+from .._channel import holder_of
 from .._codec import _json
 from .._codec._convert import to_wire
 from .._codec._json import is_object
@@ -39,10 +40,14 @@ class Answering:
         application: The server.
         parking: Handlers that wait for their clients between two requests.
         surroundings: Where handlers run.
+        holder: In whose name what they keep is lent, where their requests do not say.
     """
 
-    def __init__(self, application: Application, parking: Parking, surroundings: Surroundings[Any]) -> None:
+    def __init__(
+        self, application: Application, parking: Parking, surroundings: Surroundings[Any], holder: str
+    ) -> None:
         self._application = application
+        self._holder = holder
         self._parking = parking
         self._surroundings = surroundings
         self._run = trio.lowlevel.current_trio_token()
@@ -103,6 +108,7 @@ class Answering:
             context,
             lambda context: handler(params, context),
             read_params(params, types.InputResponseRequestParams).input_responses or {},
+            holder=holder_of(exchange.origin, self._holder),
             replay=asking is Asking.REPLAY,
         )
 

@@ -122,6 +122,8 @@ async def open_service(
     sealer: Sealer,
     limits: Limits,
     lifetime: Lifetime | None = None,
+    *,
+    single_use_states: bool = False,
 ) -> AsyncGenerator[Service[_State]]:
     """Run a server for as long as the body runs: inside its lifespan, with a nursery around all connections.
 
@@ -134,6 +136,7 @@ async def open_service(
         sealer: Makes and reads the states that clients carry.
         limits: How many handlers may be parked, and for how long.
         lifetime: How long the lifespan may take.
+        single_use_states: Whether states that clients carry are good for one request only.
 
     Raises:
         EndedBeforeStart: The lifespan was cancelled while it was being entered.
@@ -149,7 +152,10 @@ async def open_service(
                 has_started = True
                 try:
                     account = Account(limits.max_kept_bytes, limits.max_kept_bytes_per_principal)
-                    yield Service(state, background, Parking(background, limits, sealer, name), account)
+                    parking = Parking(
+                        background, limits, sealer, name, account, single_use_states=single_use_states
+                    )
+                    yield Service(state, background, parking, account)
                 except BaseException as error:
                     failure = error
                     raise
