@@ -78,8 +78,9 @@ class OutputChecks:
             known = self._promises.pop(tool.name, None)
             if tool.output_schema is None:
                 continue
-            is_same = known is not None and known.schema == tool.output_schema
-            self._promises[tool.name] = known if known is not None and is_same else _Promise(tool.output_schema)
+            if known is None or not _is_same(known.schema, tool.output_schema):
+                known = _Promise(tool.output_schema)
+            self._promises[tool.name] = known
         while len(self._promises) > self._max_tools:
             self._promises.popitem(last=False)
 
@@ -117,6 +118,13 @@ class OutputChecks:
     def _compiled(self, promise: _Promise) -> None:
         if promise.validator is None and not promise.is_reported:
             promise.validator = SchemaValidator(promise.schema, max_bytes=self._max_schema_bytes)
+
+
+def _is_same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    try:
+        return one == other
+    except RecursionError:  # which nests deeper than any that can be used
+        return False
 
 
 def read_output(name: str, result: CallToolResult, kind: JsonType) -> Any:
