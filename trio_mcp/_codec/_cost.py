@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-__all__ = ["SHORT", "cost_of_json", "most_cost_of_json"]
+__all__ = ["SHORT", "cost_of_json", "is_costlier", "most_cost_of_json"]
 
 # Bytes of CPython on a 64-bit machine, its largest of all supported versions, as its allocator rounds them up.
 _OBJECT: Final = 176  # a dict with its table and its place in what holds it, less what `_MEMBER` counts
@@ -55,6 +55,16 @@ def most_cost_of_json(size: int) -> int:
         size: How many bytes the text is long.
     """
     return _BASE + _MOST_PER_BYTE * size
+
+
+def is_costlier(data: bytes, most: int) -> bool:
+    """Return whether a JSON text would take more memory than it may, once it is decoded.
+
+    Args:
+        data: The text, in UTF-8.
+        most: How many bytes it may take. Texts that cannot take more whatever they say are not looked at.
+    """
+    return len(data) * _MOST_PER_BYTE + _BASE > most and cost_of_json(data) > most
 
 
 def cost_of_json(data: bytes) -> int:
