@@ -91,3 +91,51 @@ async def test_an_answer_with_too_many_values_fails_its_call(autojump_clock: tri
             await client.request("x/many")
         assert (await client.request("x/few"))["values"] == []
         assert client.statistics().calls == 0
+
+
+class Kept:
+    """A server with a tool that keeps its arguments until its gate is opened."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.server = Server("kept", limits=limits)
+        self.gate = trio.Event()
+        self.running = 0
+
+        @self.server.tool
+        async def keep(values: list[Any]) -> int:
+            self.running += 1
+            await self.gate.wait()
+            return len(values)
+
+
+def call(id: int, values: list[Any]) -> dict[str, Any]:
+    return {
+        "jsonrpc": "2.0",
+        "id": id,
+        "method": "tools/call",
+        "params": {"name": "keep", "arguments": {"values": values}},
+    }
+
+
+HELLO = {"protocolVersion": "2025-03-26", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+
+
+@pytest.mark.parametrize("comes", ["alone", "in a batch"])
+async def test_requests_wait_for_what_others_take_in_memory(
+    comes: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """max_inbound_bytes: fifteen kilobytes of empty lists are half a megabyte, and were counted as fifteen."""
+    kept = Kept(Limits(max_inbound_bytes=1_000_000))
+    channel = ScriptedChannel()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(kept.server.serve_channel, channel)
+        channel.say({"jsonrpc": "2.0", "id": "hello", "method": "initialize", "params": HELLO})
+        await trio.testing.wait_all_tasks_blocked()
+        calls = [call(number, MANY) for number in range(6)]
+        channel.say(*([calls] if comes == "in a batch" else calls))
+        await trio.testing.wait_all_tasks_blocked()
+        assert kept.running == 2
+        kept.gate.set()
+        await trio.testing.wait_all_tasks_blocked()
+        assert kept.running == 6
+        channel.hang_up()

@@ -21,7 +21,7 @@ import trio
 from .._absent import ABSENT
 from .._channel import Channel, Incoming, Origin, OriginGone, Outgoing, Received, TooLarge
 from .._codec import _json
-from .._codec._cost import is_costlier
+from .._codec._cost import harmless_size, is_costlier
 from .._codec._jsonrpc import (
     FRAGMENT_BYTES,
     ErrorResponse,
@@ -116,6 +116,7 @@ class Intake:
         self._on_notice = on_notice
         self._on_failure = on_failure
         self._received: deque[Received | _Decoded | _EndOfBatch] = deque()
+        self._harmless_bytes = harmless_size(limits.max_decoded_bytes)
         self._received_at = 0.0
         self._is_held_up = False
 
@@ -181,7 +182,7 @@ class Intake:
         return None
 
     def _take(self, message: Incoming, scope: trio.CancelScope | None) -> Ready | None:
-        if message.value is ABSENT and is_costlier(message.data, self._limits.max_decoded_bytes):
+        if len(message.data) > self._harmless_bytes and self._is_too_costly(message):
             if self._show is not None:
                 self._show(message.data)
             self._take_costly(message)
@@ -208,6 +209,9 @@ class Intake:
                 value, Arrival(message.origin, message.data, None, self._received_at), scope
             )
         return None
+
+    def _is_too_costly(self, message: Incoming) -> bool:
+        return message.value is ABSENT and is_costlier(message.data, self._limits.max_decoded_bytes)
 
     def _take_too_large(self, received: TooLarge) -> None:
         problem = f"a message of {received.size} bytes; max_message_bytes is {self._limits.max_message_bytes}"
