@@ -137,7 +137,7 @@ async def test_an_answer_gets_through_when_requests_are_at_their_limit(
 
 async def test_large_requests_wait_before_many_do(autojump_clock: trio.testing.MockClock) -> None:
     """max_inbound_bytes: what is being served may not weigh more, however few requests it is."""
-    gate = Gate(Limits(max_inbound_bytes=10_000))
+    gate = Gate(Limits(max_inbound_bytes=30_000))
     channel = ScriptedChannel()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(gate.server.serve_channel, channel)
@@ -620,6 +620,7 @@ def test_every_limit_has_a_test() -> None:
         "max_cache_bytes",
         "max_client_info_bytes",
         "max_cache_entries",
+        "max_decoded_bytes",
         "max_events",
         "max_file_bytes",
         "max_input_rounds",
