@@ -66,11 +66,12 @@ class Headers:
         has_repeats: Whether some name comes more than once.
     """
 
-    __slots__ = ("_last", "fields", "has_repeats")
+    __slots__ = ("_all", "_last", "fields", "has_repeats")
 
     def __init__(self, fields: Iterable[HeaderField] = ()) -> None:
         self.fields: tuple[HeaderField, ...] = tuple(fields)
         self._last = {name.lower(): value for name, value in self.fields}
+        self._all: dict[bytes, list[bytes]] | None = None  # made once somebody asks, if some name comes twice
         self.has_repeats: bool = len(self._last) < len(self.fields)
 
     @property
@@ -95,7 +96,12 @@ class Headers:
             return []
         if not self.has_repeats:
             return [last.decode("latin-1").strip(" \t")]
-        return [value.decode("latin-1").strip(" \t") for each, value in self.fields if each.lower() == key]
+        if self._all is None:
+            # Otherwise thousands of fields would be looked through for each name that is asked for.
+            self._all = {}
+            for each, value in self.fields:
+                self._all.setdefault(each.lower(), []).append(value)
+        return [value.decode("latin-1").strip(" \t") for value in self._all[key]]
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and _key(name) in self._last
