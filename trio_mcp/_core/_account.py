@@ -114,14 +114,19 @@ class Loan:
         if pool is not None:
             pool.end(self, self._holder, self._kind)
 
-    def change(self, amount: int) -> None:
+    def change(self, amount: int, *, own_gives_way: bool = False) -> None:
         """It is more now, or less.
+
+        Args:
+            amount: How much it is.
+            own_gives_way: As for `Pool.lend`.
 
         Raises:
             Overdrawn: There is not so much; it is as before. Never for less.
         """
         if self._pool is not None:
-            self._pool.change(self, self._holder, self._kind, amount - self.amount)
+            more = amount - self.amount
+            self._pool.change(self, self._holder, self._kind, more, own_gives_way=own_gives_way)
 
     def hold(self) -> None:
         """From now on it is in use, and cannot be taken back, until it rests."""
@@ -254,13 +259,13 @@ class Pool:
         if not holder.held and not holder.waiting and self._holders.get(holder.key) is holder:
             del self._holders[holder.key]
 
-    def change(self, loan: Loan, holder: _Holder, kind: str, more: int) -> None:
+    def change(self, loan: Loan, holder: _Holder, kind: str, more: int, *, own_gives_way: bool) -> None:
         is_waiting = loan in holder.waiting
         if more > 0:
             if is_waiting:
                 self.hold(loan, holder)  # not itself
             try:
-                self._make_room(holder, more, is_firm=not loan.gives_way, own_gives_way=False)
+                self._make_room(holder, more, is_firm=not loan.gives_way, own_gives_way=own_gives_way)
             finally:
                 if is_waiting:
                     self.rest(loan, holder)
