@@ -128,6 +128,9 @@ class Limits:
     Attributes:
         max_message_bytes: The largest message that is received or sent. A larger line costs only itself: the
             request it held is refused, or the request it answered fails, and the connection goes on.
+        max_decoded_bytes: What one received message may take in memory once it is decoded, by an estimate that
+            is never too low: ``[]`` takes eighty bytes, and each letter of a text with an emoji in it four. A
+            message that takes more is treated like one that is too large, and not decoded.
         max_inbound_requests: Requests of the peer that are served at once. Further requests wait, unstarted;
             answers, cancellations and pings still get through.
         max_inbound_bytes: What the requests being served may weigh together before further ones wait.
@@ -201,6 +204,7 @@ class Limits:
     """
 
     max_message_bytes: int = _size(16 * MIB)
+    max_decoded_bytes: int = _size(128 * MIB)
     max_inbound_requests: int = _size(100)
     max_inbound_bytes: int = _size(64 * MIB)
     max_waiting_bytes: int = _size(16 * MIB)

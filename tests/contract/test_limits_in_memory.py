@@ -619,6 +619,7 @@ def test_every_limit_has_a_test() -> None:
         "max_batch_messages",
         "max_cache_bytes",
         "max_cache_entries",
+        "max_decoded_bytes",
         "max_events",
         "max_file_bytes",
         "max_input_rounds",
