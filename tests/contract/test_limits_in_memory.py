@@ -618,6 +618,7 @@ def test_every_limit_has_a_test() -> None:
         "max_asking_threads",
         "max_batch_messages",
         "max_cache_bytes",
+        "max_client_info_bytes",
         "max_cache_entries",
         "max_decoded_bytes",
         "max_events",

@@ -183,13 +183,17 @@ async def test_calls_beyond_the_clients_limit_wait_for_their_turn(
 async def test_sessions_beyond_the_limit_are_refused(
     binding: str, autojump_clock: trio.testing.MockClock
 ) -> None:
-    """max_sessions: 503, by name, and the one there is goes on."""
+    """max_sessions: 503, by name, and the one there is goes on. An idle one would have given way."""
     settings = HttpServerSettings(max_sessions=1)
     revision = LEGACY if binding == "http" else "2024-11-05"
-    async with open_line(Gate().server, binding, revision, settings) as line:
+    gate = Gate()
+    async with open_line(gate.server, binding, revision, settings) as line, trio.open_nursery() as nursery:
+        nursery.start_soon(line.client.call_tool, "wait", {"number": 1})
+        await trio.testing.wait_all_tasks_blocked()
         with pytest.raises(RequestError, match="max_sessions"):
             async with line.another():
                 raise AssertionError
+        gate.gate.set()
         await still_works(line)
 
 

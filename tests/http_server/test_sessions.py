@@ -208,9 +208,9 @@ async def test_a_refused_handshake_leaves_no_session() -> None:
             assert answer.error["code"] == -32602
             assert "mcp-session-id" not in answer.headers
             await trio.testing.wait_all_tasks_blocked()
-        await begin(raw)
-        full = await raw.send(initialize("2025-11-25"))
-        assert (full.status, full.error["message"]) == (503, "there are 1 sessions already (max_sessions)")
+        async with (await begin(raw)).get():  # one that is idle would give way
+            full = await raw.send(initialize("2025-11-25"))
+            assert (full.status, full.error["message"]) == (503, "1 places are kept already (max_sessions)")
 
 
 async def test_an_idle_session_ends(autojump_clock: object) -> None:

@@ -119,14 +119,13 @@ class Loan:
 
         Args:
             amount: How much it is.
-            own_gives_way: As for `Pool.lend`.
+            own_gives_way: Whether the holder's own oldest gives way to it when the holder has most; never itself.
 
         Raises:
             Overdrawn: There is not so much; it is as before. Never for less.
         """
         if self._pool is not None:
-            more = amount - self.amount
-            self._pool.change(self, self._holder, self._kind, more, own_gives_way=own_gives_way)
+            self._pool.change(self, self._holder, self._kind, amount - self.amount, own_gives_way=own_gives_way)
 
     def hold(self) -> None:
         """From now on it is in use, and cannot be taken back, until it rests."""
@@ -259,7 +258,7 @@ class Pool:
         if not holder.held and not holder.waiting and self._holders.get(holder.key) is holder:
             del self._holders[holder.key]
 
-    def change(self, loan: Loan, holder: _Holder, kind: str, more: int, *, own_gives_way: bool) -> None:
+    def change(self, loan: Loan, holder: _Holder, kind: str, more: int, *, own_gives_way: bool = False) -> None:
         is_waiting = loan in holder.waiting
         if more > 0:
             if is_waiting:
@@ -305,7 +304,7 @@ class Pool:
             self._refuse(holder, self._setting, is_own=holder.firm > 0)
         while holder.held + amount > self._most_of_one:
             if not ((is_firm or own_gives_way) and self._take_from(holder)):
-                self._refuse(holder, self._own_setting, is_own=True)
+                self._refuse(holder, self._own_setting, is_own=self._most_of_one < self._most)
         while self._total + amount > self._most:
             victim = self._who_has_most()
             if victim is None:

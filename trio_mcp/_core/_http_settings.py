@@ -93,8 +93,11 @@ class HttpServerSettings:
             authenticates; 429 beyond.
         max_request_rate: Requests per second of one client, in the long run; 429 beyond.
         request_burst: How many requests may come at once before that counts.
-        max_sessions: Sessions of the legacy era at once; 503 beyond.
+        max_sessions: Sessions of the legacy era at once. For a further one the session gives way that is idle for
+            longest, of the client which has most of them; 503 if none of those is idle.
         session_idle_timeout: How long a session is kept while its client has no request and no stream open.
+        handshake_timeout: The same, while its client has done nothing but begin it. What a client says of itself
+            when it begins one is bounded by `Limits.max_client_info_bytes`.
         stream_timeout: How long what a handler asks waits for the client to open the stream of its session (GET),
             where answers are no streams (`json_only`). Then the handler learns that the client cannot be asked
             (`CapabilityMissing`).
@@ -129,6 +132,7 @@ class HttpServerSettings:
     request_burst: int = _size(100)
     max_sessions: int = _size(10_000)
     session_idle_timeout: float = _positive(1_800.0)
+    handshake_timeout: float = _positive(30.0)
     stream_timeout: float = _positive(5.0)
     retry_delay: float = attrs.field(default=1.0, validator=_check_delay)
 
