@@ -8,11 +8,14 @@ from collections.abc import Mapping, MutableMapping
 from contextlib import AsyncExitStack
 from typing import Any, Final
 
+import attrs
+import pytest
 import trio
 import trio.testing
-from http_raw import call_tool
+from http_raw import Answer, Events, Raw, call_tool, open_raw
 from http_wire import Served, Wire, head_for, request_for, serving
 from kept import kept_by
+from raw import META, initialize
 
 from trio_mcp import HttpServerSettings, Limits, McpASGI, PoolStatistics, Server
 from trio_mcp._hosts._body import RequestBody
@@ -231,3 +234,171 @@ async def test_unfinished_bodies_of_an_application_are_kept_in_their_senders_nam
         assert await honest.status() == 200
         assert b"100000" in await honest.body()
         nursery.cancel_scope.cancel()
+
+
+# Requests that are served.
+
+
+class Gate:
+    """A server whose handlers wait at a gate."""
+
+    def __init__(self, limits: Limits = LIMITS) -> None:
+        self.server = Server("gate", limits=limits)
+        self.opened = trio.Event()
+        self.inside = 0
+
+        @self.server.tool
+        async def hold(items: list[Any]) -> int:
+            self.inside += 1
+            try:
+                await self.opened.wait()
+            finally:
+                self.inside -= 1
+            return len(items)
+
+        @self.server.notification_handler("notifications/note")
+        async def noted(_params: Any, _context: Any) -> None:
+            await self.opened.wait()
+
+    async def until_inside(self, number: int) -> None:
+        while self.inside < number:
+            await trio.sleep(0.01)
+
+
+COSTLY: Final = [[]] * 1500
+"""About 10 KB as it is sent, and some 250 KB of objects, as estimated."""
+
+MANY_ERAS: Final = pytest.mark.parametrize("era", ["modern", "legacy", "stateless", "batch"])
+
+
+def plain_call(items: list[Any], id: int = 1) -> dict[str, Any]:
+    """Return a request of the legacy era."""
+    params = {"name": "hold", "arguments": {"items": items}}
+    return {"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}
+
+
+async def begin(raw: Raw, headers: Mapping[str, str], revision: str = "2025-11-25") -> dict[str, str]:
+    """Begin a session, and return the header fields of its requests."""
+    answer = await raw.send(initialize(revision), headers)
+    fields = {**headers, "Mcp-Session-Id": answer.headers["mcp-session-id"], "MCP-Protocol-Version": revision}
+    assert (await raw.send({"jsonrpc": "2.0", "method": "notifications/initialized"}, fields)).status == 202
+    return fields
+
+
+@MANY_ERAS
+async def test_requests_in_flight_cost_what_their_objects_take(
+    era: str, under: str, autojump_clock: object
+) -> None:
+    """Four MiB of brackets are a hundred of objects: whoever has most is refused, and others are served."""
+    gate = Gate()
+    settings = attrs.evolve(SETTINGS, stateless=era == "stateless")
+    async with open_raw(gate.server, settings) as raw, trio.open_nursery() as nursery:
+        answers: dict[str, list[Answer]] = {"hog": [], "honest": []}
+
+        async def ask(name: str, address: dict[str, str]) -> None:
+            fields = dict(address)
+            message: Any = call_tool("hold", items=COSTLY) if era == "modern" else plain_call(COSTLY)
+            if era == "batch":
+                fields = await begin(raw, address, "2025-03-26")
+                message = [message]
+            elif era == "legacy":
+                fields = await begin(raw, address)
+            answers[name].append(await raw.send(message, fields))
+
+        for _ in range(20):
+            nursery.start_soon(ask, "hog", HOG)
+            await trio.testing.wait_all_tasks_blocked()
+        inside = gate.inside
+        assert 2 <= inside < 8
+        assert len(answers["hog"]) == 20 - inside
+        for answer in answers["hog"]:
+            assert answer.status == 429
+            assert answer.headers["retry-after"] == "1"
+            assert "max_kept_bytes" in answer.error["message"]
+        of = bytes_of(gate.server).of["requests"]
+        assert 200_000 * inside < of < 350_000 * inside
+
+        nursery.start_soon(ask, "honest", HONEST)
+        await trio.testing.wait_all_tasks_blocked()
+        assert gate.inside == inside + 1
+        gate.opened.set()
+        await trio.testing.wait_all_tasks_blocked()
+        assert [answer.status for answer in answers["honest"]] == [200]
+        assert len(answers["hog"]) == 20
+        assert "requests" not in bytes_of(gate.server).of
+
+
+async def test_a_message_that_costs_more_than_there_ever_is_says_so(under: str, autojump_clock: object) -> None:
+    """To ask again is of no use: 413, with the limit's name."""
+    gate = Gate(Limits(max_decoded_bytes=100_000))
+    async with open_raw(gate.server) as raw:
+        answer = await raw.send(call_tool("hold", items=COSTLY))
+        assert answer.status == 413
+        assert "max_decoded_bytes is 100000" in answer.error["message"]
+    gate = Gate(Limits(max_kept_bytes_per_principal=100_000))
+    async with open_raw(gate.server) as raw:
+        answer = await raw.send(call_tool("hold", items=COSTLY))
+        assert answer.status == 413
+        assert "max_kept_bytes_per_principal is 100000" in answer.error["message"]
+        assert bytes_of(gate.server).lent == 0
+
+
+async def test_a_request_whose_client_has_left_is_kept_until_it_is_served(autojump_clock: object) -> None:
+    """In the legacy era a handler goes on when its POST ends, with all it was given."""
+    gate = Gate()
+    async with open_raw(gate.server, SETTINGS) as raw:
+        fields = await begin(raw, HOG)
+        for id in range(2):
+            with trio.move_on_after(1):
+                await raw.send(plain_call(COSTLY, id), fields)
+        await trio.testing.wait_all_tasks_blocked()
+        assert gate.inside == 2
+        assert bytes_of(gate.server).of["requests"] > 2 * 200_000
+        gate.opened.set()
+        await trio.testing.wait_all_tasks_blocked()
+        assert "requests" not in bytes_of(gate.server).of
+
+
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+async def test_notifications_are_kept_until_they_are_handled(era: str, autojump_clock: object) -> None:
+    """Their POSTs are answered at once."""
+    gate = Gate()
+    note: dict[str, Any] = {"jsonrpc": "2.0", "method": "notifications/note", "params": {"items": COSTLY}}
+    async with open_raw(gate.server, SETTINGS) as raw:
+        fields = dict(HOG)
+        if era == "modern":
+            note["params"]["_meta"] = META
+            fields |= {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "notifications/note"}
+        else:
+            fields = await begin(raw, HOG)
+        found = [(await raw.send(note, fields)).status for _ in range(8)]
+        assert found[:2] == [202, 202]
+        assert found[-2:] == [429, 429]
+        assert bytes_of(gate.server).of["requests"] > 2 * 200_000
+        gate.opened.set()
+        await trio.testing.wait_all_tasks_blocked()
+        assert "requests" not in bytes_of(gate.server).of
+
+
+async def test_messages_of_http_with_sse_are_kept_until_they_are_served(autojump_clock: object) -> None:
+    """Each POST is answered at once, and its message waits in the session."""
+    gate = Gate()
+    settings = attrs.evolve(SETTINGS, sse=True)
+    async with open_raw(gate.server, settings) as raw:
+        async with raw.open(None, {**HOG, "Accept": "text/event-stream"}, method="GET", path="/sse") as response:
+            events = Events(response)
+            first = await events.next()
+            assert first is not None
+            path = first.data.decode()
+            assert (await raw.send(initialize("2024-11-05"), HOG, path=path)).status == 202
+            await events.message()
+            note = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+            assert (await raw.send(note, HOG, path=path)).status == 202
+            found = [(await raw.send(plain_call(COSTLY, id), HOG, path=path)).status for id in range(8)]
+            assert found[:2] == [202, 202]
+            assert found[-2:] == [429, 429]
+            assert bytes_of(gate.server).of["requests"] > 2 * 200_000
+            gate.opened.set()
+            for _ in range(found.count(202)):
+                assert (await events.message())["result"]["content"][0]["text"] == "1500"
+            assert "requests" not in bytes_of(gate.server).of

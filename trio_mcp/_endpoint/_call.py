@@ -12,7 +12,7 @@ import trio
 
 from .._core._headers import HeaderField, Headers
 from .._core._http_admission import EVENT_STREAM, JSON
-from ._request_loans import RequestLoans
+from ._request_loans import RequestLoans, Served
 
 __all__ = ["Authenticate", "HttpCall", "HttpOrigin", "connected"]
 
@@ -154,9 +154,15 @@ Authenticate: TypeAlias = Callable[[HttpCall], Awaitable[str | None]]
 @final
 @attrs.frozen(eq=False)
 class HttpOrigin:
-    """One request as the origin of a message; see `Origin`."""
+    """One request as the origin of a message; see `Origin`.
+
+    Attributes:
+        principal: Who sent it.
+        served: What is lent for the message, for as long as anybody has it.
+    """
 
     principal: str | None
+    served: Served | None = None
 
 
 @asynccontextmanager

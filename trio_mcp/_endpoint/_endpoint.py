@@ -210,7 +210,7 @@ class Endpoint:
         with self._load.message(call.loans.key) as place:
             call.on_answer = place
             body = await call.read_body()
-            value = self._decoded(body)
+            value = self._decoded(call, body)
             if is_array(value):
                 await self._post_batch(call, place, body, value)
                 return
@@ -226,8 +226,8 @@ class Endpoint:
             else:
                 await self._legacy.post(call, Posted(body, value, [message]))
 
-    @staticmethod
-    def _decoded(body: bytes) -> Any:
+    def _decoded(self, call: HttpCall, body: bytes) -> Any:
+        call.loans.serve(body, self._server.limits.max_decoded_bytes)
         try:
             return _json.decode(body)
         except (ValueError, RecursionError) as error:
@@ -300,7 +300,7 @@ class Endpoint:
         check_content_type(call.headers)
         with self._load.message(call.loans.key) as call.on_answer:
             body = await call.read_body()
-            value = self._decoded(body)
+            value = self._decoded(call, body)
             try:
                 messages = [parse_message(value)]
             except InvalidMessage:
