@@ -265,7 +265,7 @@ class Gate:
             await trio.sleep(0.01)
 
 
-COSTLY: Final = [[]] * 1500
+COSTLY: Final[list[Any]] = [[]] * 1500
 """About 10 KB as it is sent, and some 250 KB of objects, as estimated."""
 
 MANY_ERAS: Final = pytest.mark.parametrize("era", ["modern", "legacy", "stateless", "batch"])
@@ -384,21 +384,24 @@ async def test_messages_of_http_with_sse_are_kept_until_they_are_served(autojump
     """Each POST is answered at once, and its message waits in the session."""
     gate = Gate()
     settings = attrs.evolve(SETTINGS, sse=True)
-    async with open_raw(gate.server, settings) as raw:
-        async with raw.open(None, {**HOG, "Accept": "text/event-stream"}, method="GET", path="/sse") as response:
-            events = Events(response)
-            first = await events.next()
-            assert first is not None
-            path = first.data.decode()
-            assert (await raw.send(initialize("2024-11-05"), HOG, path=path)).status == 202
-            await events.message()
-            note = {"jsonrpc": "2.0", "method": "notifications/initialized"}
-            assert (await raw.send(note, HOG, path=path)).status == 202
-            found = [(await raw.send(plain_call(COSTLY, id), HOG, path=path)).status for id in range(8)]
-            assert found[:2] == [202, 202]
-            assert found[-2:] == [429, 429]
-            assert bytes_of(gate.server).of["requests"] > 2 * 200_000
-            gate.opened.set()
-            for _ in range(found.count(202)):
-                assert (await events.message())["result"]["content"][0]["text"] == "1500"
-            assert "requests" not in bytes_of(gate.server).of
+    fields = {**HOG, "Accept": "text/event-stream"}
+    async with (
+        open_raw(gate.server, settings) as raw,
+        raw.open(None, fields, method="GET", path="/sse") as response,
+    ):
+        events = Events(response)
+        first = await events.next()
+        assert first is not None
+        path = first.data.decode()
+        assert (await raw.send(initialize("2024-11-05"), HOG, path=path)).status == 202
+        await events.message()
+        note = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+        assert (await raw.send(note, HOG, path=path)).status == 202
+        found = [(await raw.send(plain_call(COSTLY, id), HOG, path=path)).status for id in range(8)]
+        assert found[:2] == [202, 202]
+        assert found[-2:] == [429, 429]
+        assert bytes_of(gate.server).of["requests"] > 2 * 200_000
+        gate.opened.set()
+        for _ in range(found.count(202)):
+            assert (await events.message())["result"]["content"][0]["text"] == "1500"
+        assert "requests" not in bytes_of(gate.server).of
