@@ -128,9 +128,13 @@ class Limits:
     Attributes:
         max_message_bytes: The largest message that is received or sent. A larger line costs only itself: the
             request it held is refused, or the request it answered fails, and the connection goes on.
+        max_decoded_bytes: What one received message may take in memory once it is decoded, by an estimate that
+            is never too low: ``[]`` takes eighty bytes, and each letter of a text with an emoji in it four. A
+            message that takes more is treated like one that is too large, and not decoded.
         max_inbound_requests: Requests of the peer that are served at once. Further requests wait, unstarted;
             answers, cancellations and pings still get through.
-        max_inbound_bytes: What the requests being served may weigh together before further ones wait.
+        max_inbound_bytes: What the requests being served may take in memory together, as they came and decoded,
+            before further ones wait.
         max_waiting_bytes: What the waiting requests may weigh together, as they came, each with 256 bytes for
             itself. When it is exceeded, reading pauses until there is room, but for no longer than
             `slow_consumer_timeout`, and not at all while a question of ours is open. From then on, until at most
@@ -140,8 +144,9 @@ class Limits:
             has open and how many resources these name, together; and how many resources a session of the
             legacy era has subscribed to. Further subscriptions are refused. Requests that stand open like this
             are not among `max_inbound_requests`.
-        max_subscription_bytes: What the ``subscriptions/listen`` requests of one connection may weigh together,
-            as they came; and the URIs that a session of the legacy era has subscribed to.
+        max_subscription_bytes: What the ``subscriptions/listen`` requests of one connection may take in memory
+            together, as they came and decoded; and what the URIs weigh that a session of the legacy era has
+            subscribed to.
         max_batch_messages: Messages in one batch, where the revision has batches. A larger one is refused whole.
         max_outbound_requests: Requests of ours without an answer. Further callers wait for their turn.
         max_outbox_bytes: What may lie ready to be written before senders wait. When what cannot wait (answers to
@@ -149,6 +154,7 @@ class Limits:
             is read either until it does.
         max_notifications: Notifications received and not yet handled: of the progress of each call that wants it,
             and of all others together.
+        max_notification_bytes: What they may take in memory: the progress of all calls together, and all others.
         max_client_info_bytes: What a client may say of itself when it begins a connection of the legacy era, its
             capabilities and ``clientInfo`` together, as JSON. It is kept as long as the connection.
         max_announcements: Notifications of `Server.notify` that wait for one session to read them; the oldest
@@ -210,15 +216,17 @@ class Limits:
     """
 
     max_message_bytes: int = _size(16 * MIB)
+    max_decoded_bytes: int = _size(128 * MIB)
     max_inbound_requests: int = _size(100)
     max_inbound_bytes: int = _size(64 * MIB)
     max_waiting_bytes: int = _size(16 * MIB)
     max_subscriptions: int = _size(1_000)
-    max_subscription_bytes: int = _size(1 * MIB)
+    max_subscription_bytes: int = _size(4 * MIB)
     max_batch_messages: int = _size(1_000)
     max_outbound_requests: int = _size(1_000)
     max_outbox_bytes: int = _size(1 * MIB)
     max_notifications: int = _size(1_000)
+    max_notification_bytes: int = _size(16 * MIB)
     max_client_info_bytes: int = _size(64 * KIB)
     max_announcements: int = _size(1_000)
     max_announcement_bytes: int = _size(1 * MIB)

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import pytest
+from costs import costs_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.costs import costs_of
 from trio_mcp._codec._cost import SHORT, cost_of_json, most_cost_of_json
 from trio_mcp._codec._json import decode, stdlib_decode
 

@@ -15,7 +15,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-__all__ = ["SHORT", "cost_of_json", "most_cost_of_json"]
+__all__ = [
+    "SHORT",
+    "cost_of_json",
+    "harmless_size",
+    "is_costlier",
+    "most_cost_of_json",
+    "most_weight",
+    "weight_of",
+    "weight_within",
+]
 
 # Bytes of CPython on a 64-bit machine, its largest of all supported versions, as its allocator rounds them up.
 _OBJECT: Final = 176  # a dict with its table and its place in what holds it, less what `_MEMBER` counts
@@ -55,6 +64,48 @@ def most_cost_of_json(size: int) -> int:
         size: How many bytes the text is long.
     """
     return _BASE + _MOST_PER_BYTE * size
+
+
+def harmless_size(most: int) -> int:
+    """Return how long a JSON text may be that takes no more memory than it may, whatever it says.
+
+    Args:
+        most: How many bytes it may take once it is decoded.
+    """
+    return (most - _BASE) // _MOST_PER_BYTE
+
+
+def is_costlier(data: bytes, most: int) -> bool:
+    """Return whether a JSON text would take more memory than it may, once it is decoded.
+
+    Args:
+        data: The text, in UTF-8.
+        most: How many bytes it may take. Texts that cannot take more whatever they say are not looked at.
+    """
+    return len(data) > harmless_size(most) and cost_of_json(data) > most
+
+
+def most_weight(size: int) -> int:
+    """Return what a JSON text of a size takes in memory at most, together with its values once it is decoded."""
+    return _BASE + (_MOST_PER_BYTE + 1) * size
+
+
+def weight_of(data: bytes) -> int:
+    """Return what a JSON text takes in memory at most, together with its values once it is decoded."""
+    return len(data) + cost_of_json(data)
+
+
+def weight_within(data: bytes, room: int) -> int:
+    """Return what `weight_of` does, or more where there is room for it.
+
+    Where there is much room this is ten times what is true, for then nothing need be counted.
+
+    Args:
+        data: The text, in UTF-8.
+        room: How many bytes there is room for.
+    """
+    most = most_weight(len(data))
+    return most if most * 4 <= room else weight_of(data)
 
 
 def cost_of_json(data: bytes) -> int:

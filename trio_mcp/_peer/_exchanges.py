@@ -13,6 +13,7 @@ import trio
 
 from .._channel import Origin, Outgoing
 from .._codec import _json
+from .._codec._cost import most_weight, weight_within
 from .._codec._jsonrpc import (
     Request,
     RequestId,
@@ -235,7 +236,11 @@ class Exchanges:
             scope = trio.CancelScope()
         exchange = Exchange(request, arrival.origin, arrival.received_at, self._sink, scope)
         is_late = exchange.start_clock()
-        self._table.run(request.id, exchange, 0 if arrival.data is None else len(arrival.data), arrival.origin)
+        data = arrival.data
+        if data is None:
+            # Each part of a batch may be what is heavy in it, and outlive the others.
+            data = encode_request(request.id, request.method, request.params)
+        self._table.run(request.id, exchange, most_weight(len(data)), arrival.origin, data=data)
         exchange.companion = arrival.companion
         if not is_late:
             return Ready(exchange, handler, arrival)
@@ -259,7 +264,8 @@ class Exchanges:
         if arrival.batch is not None:
             # Its answer would keep those of all the others.
             raise invalid_request(f"{request.method} cannot come in a batch")
-        size = 0 if arrival.data is None else len(arrival.data)
+        assert arrival.data is not None, "it has not come in a batch"
+        size = weight_within(arrival.data, self._table.standing_room)
         if not self._table.can_stand(standing.places, size):
             limits = self._limits
             raise RequestError(
@@ -284,7 +290,10 @@ class Exchanges:
         if arrival.data is None:
             arrival.data = encode_request(request.id, request.method, request.params)
         arrival.companion = self._dispatcher.companion_of(request, arrival.origin)
-        self._table.wait(request.id, arrival, len(arrival.data), arrival.origin)
+        size = len(arrival.data)
+        if isinstance(request.id, str):
+            size += 4 * len(request.id)  # which is kept decoded
+        self._table.wait(request.id, arrival, size, arrival.origin)
 
     def _start_waiting(self) -> None:
         """Start what has waited longest, as long as there is room."""
