@@ -87,6 +87,7 @@ if TYPE_CHECKING:
     from ._codec._jsonrpc import Encoded as Encoded
     from ._codec._jsonrpc import Notification as Notification
     from ._codec._jsonrpc import RequestId as RequestId
+    from ._core._account import PoolStatistics as PoolStatistics
     from ._core._changes import Change as Change
     from ._core._changes import PromptsListChanged as PromptsListChanged
     from ._core._changes import ResourcesListChanged as ResourcesListChanged
@@ -224,6 +225,7 @@ __all__ = [
     "PageIterator",
     "Pages",
     "PeerStatistics",
+    "PoolStatistics",
     "Preferences",
     "Progress",
     "ProgressReporter",
@@ -347,6 +349,7 @@ _HOMES: Final = {
     "PageIterator": "_client._pages",
     "Pages": "_client._pages",
     "PeerStatistics": "_peer._peer",
+    "PoolStatistics": "_core._account",
     "Preferences": "_server._sampling",
     "Progress": "_peer._exchange",
     "ProgressReporter": "_server._context",

@@ -21,6 +21,7 @@ from .._codec import _json
 from .._codec._json import is_array, is_object
 from .._codec._jsonrpc import InvalidMessage, Message, Notification, Request, encode_error, parse_message, read_id
 from .._contained import going_on
+from .._core._account import Account, PoolStatistics
 from .._core._http_admission import EVENT_STREAM, JSON, HttpRefused, check_accept, check_content_type
 from .._core._http_headers import LAST_EVENT_ID, METHOD, NAME, PROTOCOL_VERSION, SESSION_ID
 from .._core._http_settings import HttpServerSettings
@@ -37,6 +38,7 @@ from ._legacy import LegacySessions
 from ._load import Load, Place
 from ._modern import ModernRequests, names_era
 from ._posted import Posted
+from ._request_loans import RequestLoans
 
 __all__ = ["Endpoint", "EndpointStatistics", "open_endpoint"]
 
@@ -64,12 +66,16 @@ class EndpointStatistics:
         sessions: Sessions of the legacy era.
         dropped: Messages for the streams of such sessions that have made room for newer ones, because their
             clients had opened none.
+        reading: POSTs that are being read, or are no requests and being answered.
+        kept: What is kept for clients: of `Limits.max_kept_bytes`, as ``"bytes"``, and of places.
     """
 
     requests: int
     standing: int
     sessions: int
     dropped: int = 0
+    reading: int = 0
+    kept: Mapping[str, PoolStatistics] = attrs.field(factory=dict[str, PoolStatistics])
 
 
 @final
@@ -83,6 +89,7 @@ class Endpoint:
         modern: ModernRequests,
         legacy: LegacySessions,
         load: Load,
+        account: Account,
         authenticate: Authenticate | None,
     ) -> None:
         self._server = server
@@ -90,6 +97,7 @@ class Endpoint:
         self._modern = modern
         self._legacy = legacy
         self._load = load
+        self._account = account
         self._authenticate = authenticate
         self._hosts = settings.host_rules()
         self._forms = (JSON,) if settings.json_only else (JSON, EVENT_STREAM)
@@ -104,9 +112,15 @@ class Endpoint:
         self._idle = LightParkingLot()
 
     def statistics(self) -> EndpointStatistics:
-        """Return counters, for tests and debugging."""
+        """Return counters."""
+        load = self._load
         return EndpointStatistics(
-            self._load.running, self._load.standing, len(self._legacy), self._legacy.dropped
+            load.running,
+            load.standing,
+            len(self._legacy),
+            self._legacy.dropped,
+            load.reading,
+            self._account.statistics(),
         )
 
     async def handle(self, call: HttpCall) -> None:
@@ -128,6 +142,7 @@ class Endpoint:
                 problem = RequestError(INTERNAL_ERROR, "internal error")
                 await call.respond(500, encode_error(None, problem))  # noqa: ASYNC102, ASYNC104 - no cancellation
         finally:
+            call.loans.give_back()
             self._active -= 1
             if self._idle and not self._active:
                 self._idle.unpark_all()
@@ -171,6 +186,7 @@ class Endpoint:
         else:
             if self._authenticate is not None:
                 call.principal = await self._authenticate(call)
+            call.loans = RequestLoans(self._account.bytes, call.key)
             await answer(call)
 
     async def _preflight(self, call: HttpCall, methods: bytes) -> None:
@@ -191,10 +207,10 @@ class Endpoint:
     async def _post(self, call: HttpCall) -> None:
         check_content_type(call.headers)
         check_accept(call.headers, *self._forms)
-        with self._load.message(call.key) as place:
+        with self._load.message(call.loans.key) as place:
             call.on_answer = place
             body = await call.read_body()
-            value = self._decoded(body)
+            value = self._decoded(call, body)
             if is_array(value):
                 await self._post_batch(call, place, body, value)
                 return
@@ -210,8 +226,8 @@ class Endpoint:
             else:
                 await self._legacy.post(call, Posted(body, value, [message]))
 
-    @staticmethod
-    def _decoded(body: bytes) -> Any:
+    def _decoded(self, call: HttpCall, body: bytes) -> Any:
+        call.loans.serve(body, self._server.limits.max_decoded_bytes)
         try:
             return _json.decode(body)
         except (ValueError, RecursionError) as error:
@@ -282,9 +298,9 @@ class Endpoint:
 
     async def _post_as_2024(self, call: HttpCall) -> None:
         check_content_type(call.headers)
-        with self._load.message(call.key) as call.on_answer:
+        with self._load.message(call.loans.key) as call.on_answer:
             body = await call.read_body()
-            value = self._decoded(body)
+            value = self._decoded(call, body)
             try:
                 messages = [parse_message(value)]
             except InvalidMessage:
@@ -341,6 +357,6 @@ async def open_endpoint(
             nursery.start_soon(modern.show_life)
         legacy = LegacySessions(server, service, nursery, settings, store)
         try:
-            yield Endpoint(server, settings, modern, legacy, load, authenticate)
+            yield Endpoint(server, settings, modern, legacy, load, service.account, authenticate)
         finally:
             nursery.cancel_scope.cancel(reason="the endpoint was closed")

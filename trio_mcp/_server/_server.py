@@ -14,6 +14,7 @@ from typing_extensions import TypeVar
 from .._channel import Channel
 from .._codec import _json
 from .._codec._jsonrpc import Encoded
+from .._core._account import PoolStatistics
 from .._core._header_marks import HeaderMark
 from .._core._lifecycle import Agreement
 from .._core._sealing import Sealer
@@ -134,6 +135,7 @@ class Server(ToolOffers, PromptOffers, ResourceOffers, Generic[StateT]):
             icons=icons,
         )
         self._instructions = instructions
+        self._services: list[Service[StateT | None]] = []
         self._lifespan = lifespan
         self._limits = Limits() if limits is None else limits
         self._revisions = tuple(Revision(revision) for revision in revisions)
@@ -452,14 +454,34 @@ class Server(ToolOffers, PromptOffers, ResourceOffers, Generic[StateT]):
         Raises:
             EndedBeforeStart: The lifespan was cancelled while it was being entered.
         """
-        return open_service(
-            self._info.name,
-            self._lifespan_state(),
-            self._sealer,
-            self._limits,
-            lifetime,
-            single_use_states=self._single_use_states,
+        return self._counted(
+            open_service(
+                self._info.name,
+                self._lifespan_state(),
+                self._sealer,
+                self._limits,
+                lifetime,
+                single_use_states=self._single_use_states,
+            )
         )
+
+    @asynccontextmanager
+    async def _counted(
+        self, opening: AbstractAsyncContextManager[Service[StateT | None]]
+    ) -> AsyncGenerator[Service[StateT | None]]:
+        async with opening as service:
+            self._services.append(service)
+            try:
+                yield service
+            finally:
+                self._services.remove(service)
+
+    def statistics(self) -> tuple[Mapping[str, PoolStatistics], ...]:
+        """Return what is kept for clients, for each run of the server; mostly there is one.
+
+        By what it is counted in: ``"bytes"`` of `Limits.max_kept_bytes`, and places. May be called from any task.
+        """
+        return tuple(service.account.statistics() for service in self._services)
 
     async def serve_one(
         self,
@@ -551,6 +573,10 @@ class RunningServer(Generic[StateT]):
         """What the server's lifespan yielded; `None` if it has none."""
         state: StateT = self._service.state
         return state
+
+    def statistics(self) -> Mapping[str, PoolStatistics]:
+        """Return what is kept for clients: of `Limits.max_kept_bytes`, as ``"bytes"``, and of places."""
+        return self._service.account.statistics()
 
     async def serve_channel(
         self,
