@@ -21,8 +21,8 @@ import attrs
 __all__ = ["Account", "Loan", "Overdrawn", "Pool", "PoolStatistics"]
 
 MAX_LOOKED_AT: Final = 64
-"""Of holders that hold about the same, so many are compared to find the one with most: finding it takes as long
-among a hundred holders as among a million."""
+"""Of holders that hold about the same, so many are compared: finding the one with most takes as long among
+a hundred holders as among a million."""
 
 
 @final

@@ -163,7 +163,7 @@ class HttpOrigin:
 
     Attributes:
         principal: Who sent it.
-        holder: In whose name is kept what it brings.
+        holder: In whose name is kept what outlives it.
         served: What is lent for the message, for as long as anybody has it.
     """
 
