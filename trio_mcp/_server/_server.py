@@ -149,8 +149,7 @@ class Server(ToolOffers, PromptOffers, ResourceOffers, Generic[StateT]):
         self._resources = ResourceRegistry(self._limits, self._threads, self._listing)
         self._resources.entries.on_change = partial(self._changes.list_changed, "resources")
         self._changes.knows = self._knows
-        self._completer = Completer(self._prompts)
-        self._completer.add_source(self._resources)
+        self._completer = Completer(self._prompts, self._resources, check=self._resources.check_typed)
         self._custom: dict[str, MethodHandler] = {}
         self._middleware = tuple(middleware)
         self._sealer = Sealer(request_state_keys)
