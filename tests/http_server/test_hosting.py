@@ -4,8 +4,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import re
 import signal
+import socket
 import ssl
 import subprocess
 import sys
@@ -524,6 +528,106 @@ async def test_a_program_serves_until_a_signal(number: signal.Signals, status: i
     assert (b"rested" in answers[0]) == (number == signal.SIGTERM)
     assert b"woke" in out
     assert b"Traceback" not in out
+
+
+BROKEN = {errno.EBADF, errno.EFAULT, errno.EINVAL, errno.ENOTSOCK}
+
+
+def fail_to_accept(monkeypatch: pytest.MonkeyPatch, errors: list[int]) -> None:
+    """Let accepting fail with each of these, the last first."""
+    accept = trio.SocketListener.accept
+
+    async def fail(self: trio.SocketListener) -> trio.SocketStream:
+        if errors:
+            await trio.lowlevel.checkpoint()
+            raise OSError(error := errors.pop(), os.strerror(error))
+        return await accept(self)
+
+    monkeypatch.setattr(trio.SocketListener, "accept", fail)
+
+
+async def test_what_goes_wrong_with_one_connection_ends_no_server(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Linux hands over what the network had to say about a peer; whatever it is, others are accepted. One line."""
+    errors = sorted(set(errno.errorcode) - BROKEN, reverse=True)
+    fail_to_accept(monkeypatch, errors)
+    with trio.fail_after(20):
+        async with serving(make_server()) as served:
+            assert (await served.raw.send(call_tool("add", a=1, b=1))).status == 200
+    assert not errors
+    assert len([record for record in caplog.records if record.levelname in ("WARNING", "ERROR")]) == 1
+
+
+async def test_accepting_that_does_nothing_but_fail_does_not_spin(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It pauses now and then, and the log has one line."""
+    pauses: list[float] = []
+    sleep = trio.sleep
+
+    async def note(seconds: float) -> None:
+        pauses.append(seconds)
+        await sleep(seconds)
+
+    monkeypatch.setattr(trio, "sleep", note)
+    fail_to_accept(monkeypatch, [errno.EPERM] * 350)
+    with trio.fail_after(20):
+        async with serving(make_server()) as served:
+            assert (await served.raw.send(call_tool("add", a=1, b=1))).status == 200
+    assert pauses == [0.1] * 3
+    assert len([record for record in caplog.records if record.levelname in ("WARNING", "ERROR")]) == 1
+
+
+@pytest.mark.parametrize("error", sorted(BROKEN))
+async def test_a_listener_that_is_broken_ends_the_server(monkeypatch: pytest.MonkeyPatch, error: int) -> None:
+    """Nobody could ever connect again; that must not stay unknown."""
+    fail_to_accept(monkeypatch, [error])
+    with trio.fail_after(20), pytest.raises(OSError, match=re.escape(os.strerror(error))):
+        await serve_http(make_server(), port=0)
+
+
+async def test_a_connection_is_served_of_which_the_system_says_nothing_any_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its client went before it was accepted: some systems do not even know its family then."""
+    real = socket.socket
+
+    class Forgetful(real):  # type: ignore[valid-type, misc]
+        def __init__(self, family: int = -1, type: int = -1, proto: int = -1, fileno: int | None = None) -> None:
+            if fileno is not None and -1 in (family, type, proto):
+                raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+            super().__init__(family, type, proto, fileno)
+
+    with trio.fail_after(20):
+        async with serving(make_server()) as served:
+            monkeypatch.setattr(socket, "socket", Forgetful)
+            assert (await served.raw.send(call_tool("add", a=1, b=1))).status == 200
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "named"),
+    [
+        ({"port": -1}, ValueError, "port must be at least 0"),
+        ({"port": 65_536}, ValueError, "port must be 0 to 65535, not 65536"),
+        ({"port": "8000"}, TypeError, "port must be a whole number, not '8000'"),
+        ({"port": True}, TypeError, "port must be a whole number"),
+        ({"port": None}, TypeError, "port must be a whole number"),
+        ({"unix_path": "x", "unix_mode": 0o1777}, ValueError, "unix_mode must be 0o0 to 0o777, not 0o1777"),
+        ({"unix_path": "x", "unix_mode": 660}, ValueError, "unix_mode must be 0o0 to 0o777, not 0o1224"),
+        ({"unix_path": "x", "unix_mode": "660"}, TypeError, "unix_mode must be a whole number"),
+        ({"ssl_context": ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)}, ssl.SSLError, "(?i)server"),
+    ],
+)
+async def test_what_cannot_be_listened_on_is_said_at_once(
+    options: dict[str, Any], error: type[Exception], named: str, tmp_path: Path
+) -> None:
+    """Before anything is begun, with the name of the option: `660` is not `0o660`."""
+    if "unix_path" in options:
+        options = {**options, "unix_path": tmp_path / "x"}
+    with trio.fail_after(20), pytest.raises(error, match=named):
+        await serve_http(make_server(), **{"port": 0, **options})
+    assert not list(tmp_path.iterdir())
 
 
 def test_shutdown_objects_end_several_servers() -> None:
