@@ -62,6 +62,7 @@ def make_server(log: list[str] | None = None, **options: Any) -> Server[Any]:
 
     @server.tool
     async def nap(seconds: float) -> str:
+        said.append("napping")
         await trio.sleep(seconds)
         return "rested"
 
@@ -423,6 +424,127 @@ async def test_an_aborted_shutdown_waits_for_nothing() -> None:
             await served.ended.wait()
             assert trio.current_time() - began < 1
     assert log == ["began", "ended"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are none")
+async def test_a_server_that_ends_leaves_the_socket_of_the_one_that_took_its_place(tmp_path: Path) -> None:
+    """While one drains, or hangs, the next one may be there already. What is not its own it does not touch."""
+    path = tmp_path / "mcp.sock"
+    with trio.fail_after(20):
+        async with serving(make_server(), unix_path=path) as first:
+            path.unlink()  # as a supervisor does, or a script that starts the next one
+            async with serving(make_server(), unix_path=path):
+                made = path.lstat()
+                first.shutdown.drain()
+                await first.ended.wait()
+                assert path.lstat().st_ino == made.st_ino
+                await trio.aclose_forcefully(await trio.open_unix_socket(str(path)))
+            assert not path.exists(), "its own"
+        async with serving(make_server(), unix_path=path):
+            path.unlink()
+            path.write_bytes(b"something else")
+    assert path.read_bytes() == b"something else"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are none")
+async def test_the_socket_of_a_server_is_gone_before_it_has_drained(tmp_path: Path) -> None:
+    """So that the next one can be started while it finishes, and its file cannot be mistaken for the old one's."""
+    path = tmp_path / "mcp.sock"
+    log: list[str] = []
+    with trio.fail_after(20):
+        async with serving(make_server(log, limits=Limits(drain_timeout=60)), unix_path=path) as first:
+            stream = await trio.open_unix_socket(str(path))
+            await stream.send_all(request_for(call_tool("nap", seconds=1)))
+            await until(lambda: log == ["napping"])
+            first.shutdown.drain()
+            await until(lambda: not path.exists())
+            async with serving(make_server(), unix_path=path):
+                answer = b""
+                while b"rested" not in answer:
+                    answer += await stream.receive_some()
+                await first.ended.wait()
+                again = await trio.open_unix_socket(str(path))
+                await again.send_all(request_for(call_tool("add", a=1, b=1)))
+                assert b" 200 " in await again.receive_some()
+                await trio.aclose_forcefully(again)
+            await trio.aclose_forcefully(stream)
+    assert not path.exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are none")
+async def test_a_server_that_listens_keeps_its_unix_socket(tmp_path: Path) -> None:
+    """The second one that is started by mistake fails, and says why; the first goes on."""
+    path = tmp_path / "mcp.sock"
+    with trio.fail_after(20):
+        async with serving(make_server(), unix_path=path):
+            made = path.lstat()
+            with pytest.raises(OSError, match="another server listens there") as caught:
+                await serve_http(make_server(), unix_path=path)
+            assert (caught.value.errno, caught.value.filename) == (errno.EADDRINUSE, str(path))
+            assert path.lstat().st_ino == made.st_ino
+            stream = await trio.open_unix_socket(str(path))
+            await stream.send_all(request_for(call_tool("add", a=1, b=1)))
+            assert b" 200 " in await stream.receive_some()
+            await trio.aclose_forcefully(stream)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are none")
+@pytest.mark.parametrize("what", ["file", "folder", "link", "datagrams"])
+async def test_what_is_not_a_dead_socket_is_left_where_it_is(tmp_path: Path, what: str) -> None:
+    """Somebody needs it."""
+    path = tmp_path / "mcp.sock"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
+        if what == "file":
+            path.write_bytes(b"precious")
+        elif what == "folder":
+            path.mkdir()
+        elif what == "link":
+            path.symlink_to("nowhere")
+        else:
+            other.bind(str(path))
+        made = path.lstat()
+        with trio.fail_after(20), pytest.raises(OSError, match=r"no socket|nobody can tell"):
+            await serve_http(make_server(), unix_path=path)
+    assert path.lstat().st_ino == made.st_ino
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are none")
+async def test_of_many_servers_that_start_at_once_one_gets_the_unix_socket(tmp_path: Path) -> None:
+    """They all find what a killed one has left; none takes away what another one has just made."""
+    path = tmp_path / "mcp.sock"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as killed:
+        killed.bind(str(path))
+    outcomes: list[str] = []
+    program = (
+        "import sys, trio; from trio_mcp import Server, serve_http\n"
+        "from trio_mcp._hosts._listeners import open_listeners\n"
+        "async def main():\n"
+        "    sys.stdin.readline()\n"
+        "    try:\n"
+        "        async with open_listeners(None, 0, sys.argv[1], 0o600):\n"
+        "            print('listens', flush=True); sys.stdin.readline()\n"
+        "    except OSError as error: print(error.strerror, flush=True)\n"
+        "trio.run(main)\n"
+    )
+    with trio.fail_after(40):
+        processes = [
+            await trio.lowlevel.open_process(
+                [sys.executable, "-c", program, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            )
+            for _ in range(4)
+        ]
+        for process in processes:
+            assert process.stdin is not None
+            await process.stdin.send_all(b"go\n")
+        for process in processes:
+            assert process.stdout is not None
+            outcomes.append((await process.stdout.receive_some()).decode().strip())
+        for process in processes:
+            assert process.stdin is not None
+            await process.stdin.aclose()
+            await process.wait()
+    assert sorted(outcomes) == ["another server listens there"] * 3 + ["listens"]
+    assert not path.exists()
 
 
 async def test_unix_sockets(tmp_path: Path) -> None:

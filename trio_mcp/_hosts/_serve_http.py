@@ -111,7 +111,8 @@ async def serve_http(
             with h11.
         settings: What is served, to whom, and what it may cost.
         ssl_context: How TLS is spoken: with which certificate, and whether clients need one; `None` for no TLS.
-        unix_path: A Unix socket to listen on instead.
+        unix_path: A Unix socket to listen on instead. One that a killed process has left there is replaced; where
+            somebody listens, this fails. The file goes when nobody is accepted any more, if it is still this one.
         unix_mode: Who may connect to that, as for `chmod`.
         authenticate: Finds out who sends a request, and returns the principal, or raises `HttpRefused`. One that
             returns `None` lets nobody in, unless `HttpServerSettings.allow_anonymous` says so. It may take
@@ -142,19 +143,18 @@ async def serve_http(
             open_listeners(host, port, unix_path, unix_mode) as listeners,
         ):
             connections = Connections(_host(http, endpoint, settings), settings)
-            urls = tuple(_url_of(listener, ssl_context, settings.path) for listener in listeners)
+            urls = tuple(_url_of(listener, ssl_context, settings.path) for listener in listeners.each)
             async with open_hidden_nursery() as nursery:
                 nursery.start_soon(connections.end_idle)
                 try:
                     async with open_hidden_nursery() as accepting:
-                        for listener in listeners:
+                        for listener in listeners.each:
                             accepting.start_soon(_accept, listener, connections, settings, ssl_context, nursery)
                         _log.info("serving at %s", ", ".join(urls))
                         task_status.started(urls)
                         await shutdown.wait_drain()
                         accepting.cancel_scope.cancel(reason="no more connections are accepted")
-                    for listener in listeners:
-                        listener.socket.close()
+                    listeners.close()
                     await _unless(shutdown.wait_abort, endpoint.drain)
                     with trio.move_on_after(server.limits.goodbye_timeout):
                         await _unless(shutdown.wait_abort, connections.finish)
