@@ -16,7 +16,8 @@ from typing import Final
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
-from besieging import KINDS, PLANS, Http, Plan, Row, Siege, line_of, table
+from besieging import Siege
+from judging import KINDS, PLANS, Http, Plan, Row, line_of, table
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "security.md"
 BEGIN: Final = "<!-- siege -->"

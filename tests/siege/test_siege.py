@@ -16,7 +16,8 @@ from typing import Any, Final
 import pytest
 from attacker import ATTACKS
 from besiege import BEGIN, END, PAGE, fill
-from besieging import HEAD, KINDS, MIB, PLANS, Call, Calls, Http, Latency, Plan, Row, Siege, Standing, flat, table
+from besieging import Siege
+from judging import HEAD, KINDS, MIB, PLANS, Call, Calls, Http, Latency, Plan, Row, Standing, flat, table
 
 on_linux: Final = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc, and comes from 127.0.0.2")
 
