@@ -103,13 +103,13 @@ class Attacker:
         self.counts: Counter[str] = Counter()
 
     @asynccontextmanager
-    async def connection(self, *, slow_reader: bool = False) -> AsyncGenerator[Connection]:
+    async def connection(self, *, slow_reader: bool = False, address: str = THEIRS) -> AsyncGenerator[Connection]:
         """Connect, and close the connection when the block is left."""
         bare = trio.socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         try:
             if slow_reader:
                 bare.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 * KIB)
-            await bare.bind((THEIRS, 0))
+            await bare.bind((address, 0))
             await bare.connect(("127.0.0.1", self.port))
             stream = trio.SocketStream(bare)
         except BaseException:

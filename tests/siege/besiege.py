@@ -36,7 +36,7 @@ def fill(page: Path, lines: Sequence[str]) -> None:
 def play(plan: Plan, http: Http, folder: Path, options: argparse.Namespace) -> Row:
     """Play one attack against a server of its own, and tell what came of it."""
     with Siege(plan.setup(http), folder, options.quiet) as siege:
-        row = siege.storm(plan, options.seconds, options.after)
+        row = siege.storm(plan, plan.times * options.seconds, options.after)
         print(line_of(row), flush=True)
         if options.verbose:
             print(f"    {dict(row.done)}", flush=True)

@@ -15,6 +15,7 @@ from attacking import (
     META,
     MODERN,
     MOST,
+    THEIRS,
     Attacker,
     attack,
     call,
@@ -39,14 +40,19 @@ async def sessions(me: Attacker) -> None:
 
 @attack
 async def uninitialised_sessions(me: Attacker) -> None:
-    """Sessions whose handshake is never finished."""
+    """Sessions whose handshake is never finished, as fast as they can be asked for."""
+    me_too = {"name": "x", "version": "1"}
+    begin = request("initialize", protocolVersion=LEGACY, capabilities={}, clientInfo=me_too)
+    data = post(begin) * 20
 
     async def work() -> None:
         async with me.connection() as connection:
-            while True:
-                await me.begin_session(connection, is_initialized=False)
+            for _ in range(10):
+                await connection.send(data)
+                with trio.move_on_after(0.2):
+                    await connection.read_to_end()
 
-    await me.many(8, work)
+    await me.many(16, work)
 
 
 @attack
@@ -169,6 +175,21 @@ async def slow_heads(me: Attacker) -> None:
 async def silent_connections(me: Attacker) -> None:
     """Connections over which nothing comes, more than there are places."""
     await me.pile(b"", 1_200)
+
+
+@attack
+async def connections_of_two(me: Attacker) -> None:
+    """Two addresses with as many connections as they can have, none of which rests."""
+    data = head(10_000) + b" " * 9_000
+
+    async def work(address: str) -> None:
+        async with me.connection(address=address) as connection:
+            await connection.send(data)
+            await connection.read_to_end()
+
+    async with trio.open_nursery() as nursery:
+        for address in (THEIRS, "127.0.0.3"):
+            nursery.start_soon(me.many, 600, partial(work, address))
 
 
 @attack

@@ -47,6 +47,7 @@ class Plan:
         files: How many files and sockets the server may open.
         leaves_sessions: Whether sessions that were begun in good order, and parked handlers, are left: they are kept
             for as long as settings say, within their client's share.
+        times: How many times as long as others it lasts.
     """
 
     attack: str
@@ -54,6 +55,7 @@ class Plan:
     authenticates: bool = False
     files: int = 4096
     leaves_sessions: bool = False
+    times: int = 1
 
     @property
     def title(self) -> str:
@@ -83,8 +85,8 @@ PLANS: Final = (
     Plan("long-numbers"),
     Plan("odd-uris"),
     Plan("forged-states"),
-    Plan("sessions", leaves_sessions=True),
-    Plan("uninitialised-sessions"),
+    Plan("sessions", leaves_sessions=True, times=4),
+    Plan("uninitialised-sessions", times=2),
     Plan("great-handshakes", leaves_sessions=True),
     Plan("begun-and-ended"),
     Plan("random-ids"),
@@ -99,6 +101,7 @@ PLANS: Final = (
     Plan("slow-heads"),
     Plan("silent-connections"),
     Plan("silent-connections", files=256),
+    Plan("connections-of-two"),
     Plan("new-connections"),
     Plan("great-subscriptions"),
     Plan("session-subscriptions", leaves_sessions=True),
