@@ -39,7 +39,7 @@ def play(plan: Plan, http: Http, folder: Path, options: argparse.Namespace) -> R
         row = siege.storm(plan, plan.times * options.seconds, options.after)
         print(line_of(row), flush=True)
         if options.verbose:
-            print(f"    {dict(row.done)}", flush=True)
+            print(f"    {dict(row.done)}; {row.lines} lines logged", flush=True)
             for kind in KINDS:
                 print(f"    {kind}: {row.quiet.latency(kind)} → {row.during.latency(kind)}", flush=True)
     return row

@@ -59,8 +59,12 @@ class Fortress:
         ready, _, _ = select.select([stdout], [], [], PATIENCE)
         line: bytes = stdout.readline() if ready else b""
         if not line:
-            raise TimeoutError("the server does not answer how things stand")
+            raise TimeoutError(f"the server does not say how things stand{self._last_words()}")
         return line
+
+    def _last_words(self) -> str:
+        words = self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-1:]
+        return "".join(f"; last logged: {line:.200}" for line in words)
 
     @property
     def has_ended(self) -> bool:

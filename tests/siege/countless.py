@@ -194,7 +194,7 @@ async def lists(me: Attacker) -> None:
 @attack
 async def threads(me: Attacker) -> None:
     """Plain functions, which run in threads, more at once than there are threads."""
-    await me.flood(call("think", steps=20_000), 150)
+    await me.flood(call("nap", seconds=2), 150)
 
 
 @attack

@@ -14,6 +14,7 @@ import os
 import resource
 import signal
 import sys
+import time
 from collections import Counter
 from contextlib import suppress
 from functools import partial
@@ -110,9 +111,10 @@ async def chatter(ctx: Context, count: int = 1_000_000, size: int = 10_000) -> s
 
 
 @server.tool
-def think(steps: int = 1) -> int:
-    """Think in a thread."""
-    return sum(range(steps))
+def nap(seconds: float = 0.0) -> str:
+    """Block a thread for a while."""
+    time.sleep(min(seconds, 2.0))
+    return "awake"
 
 
 server.add_resource("book://about", "Two books.")

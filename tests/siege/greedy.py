@@ -361,7 +361,7 @@ async def unread_sse_sessions(me: Attacker) -> None:
         async with me.connection(slow_reader=True) as stream:
             await stream.send(head(None, {}, "GET", "/sse"))
             said = b""
-            while b"session_id=" not in said or not said.endswith(b"\n\n"):
+            while b"\n" not in said.partition(b"session_id=")[2]:
                 more = await stream.read_some()
                 if not more:
                     raise EOFError("closed")

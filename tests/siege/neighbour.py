@@ -83,7 +83,7 @@ def calls_of(client: Client) -> Iterator[Call]:
             lambda: client.call_tool("order", {"order": {"title": "Dune", "copies": 2}}),
             lambda: client.read_resource("book://dune/line/7", fresh=True),
             lambda: client.call_tool("ask", {}),
-            lambda: client.call_tool("think", {"steps": 10}),
+            lambda: client.call_tool("nap", {}),
         ]
     )
 
