@@ -15,6 +15,8 @@ sys.path.insert(0, str(Path(__file__).parent / "support"))
 from patient_clock import run_patiently
 from protocol_table import Table
 
+from trio_mcp._logs import repetitions
+
 # How long an example takes says more about the machine's neighbours than about the code; what made a test fail
 # somewhere else can be tried again here.
 settings.register_profile("trio_mcp", deadline=None, print_blob=True)
@@ -53,3 +55,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     problems: Sequence[str] = [*table.problems, *(f"no test and no reason: {hole}" for hole in table.holes())]
     session.items.clear()
     pytest.exit("\n" + "\n".join(problems or [f"{path} is written"]), returncode=1 if problems else 0)
+
+
+@pytest.fixture(autouse=True)
+def _everything_is_logged_for_the_first_time() -> None:
+    """What the tests before have made the package log is nothing that this one repeats."""
+    repetitions.forget()

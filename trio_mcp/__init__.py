@@ -2,7 +2,8 @@
 
 Imports point down only. The floors, lowest first:
 
-    _absent, _version, _errors, _lazily, _limits, _revisions, _groups, _contained, _parking_lot, _sockets
+    _absent, _version, _printable
+    _errors, _logs, _lazily, _limits, _revisions, _groups, _contained, _parking_lot, _sockets
     types                    what is on the wire, one class per concept
     _codec                   bytes, JSON-RPC messages, wire types
     _core                    the rules of the protocol, without I/O

@@ -26,12 +26,30 @@ class Origin(Protocol):
     """Where a message came from, as far as the transport knows.
 
     On a pipe there is one origin. Over HTTP each POST is one, and what belongs to its request goes back there.
+
+    One may also have a `holder`, a string: in whose name a server keeps what outlives the message. Without it,
+    that is the principal, or the connection where there is none.
     """
 
     @property
     def principal(self) -> str | None:
         """Who sent it, if the transport authenticates; equal strings are equal senders."""
         ...
+
+
+def holder_of(origin: Origin | None, connection: str) -> str:
+    """Return in whose name something is kept.
+
+    Args:
+        origin: Where the message came from that it is kept for.
+        connection: What to call the connection, if nothing else is known.
+    """
+    if origin is None:
+        return connection
+    holder = getattr(origin, "holder", None)
+    if isinstance(holder, str):
+        return holder
+    return connection if origin.principal is None else f"principal {origin.principal}"
 
 
 @runtime_checkable

@@ -13,6 +13,9 @@
     └── ConnectionLost             the connection is gone, and why
 
 Timeouts are Trio's own: `trio.TooSlowError`. Use after closing is Trio's own: `trio.ClosedResourceError`.
+
+What an error says as text may come from the other side and end up in a log or on a terminal. So `str` makes it
+printable (`_printable`); attributes keep what was sent as it was sent, where they are said to.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from functools import partial
 from typing import Final, final
 
 from ._absent import ABSENT, Absent
+from ._printable import printable, printable_lines, shown
 
 __all__ = [
     "CANCELLED_BY_DEADLINE",
@@ -87,8 +91,19 @@ TRANSPORT_FAILED: Final = -31003
 """Ours: there is no answer of the other side, because the transport could not get one. Never on the wire."""
 
 
+MAX_SHOWN_BODY: Final = 200
+"""How much of the body of an HTTP error is part of its text, in characters."""
+
+
 class McpError(Exception):
-    """Anything that goes wrong in MCP. Catch this to catch all of it."""
+    r"""Anything that goes wrong in MCP. Catch this to catch all of it.
+
+    As text it is fit for a log and a terminal, whoever has written it: characters that are not printable are
+    shown as Python spells them (``\n``, ``\x1b``), and what is very long is cut.
+    """
+
+    def __str__(self) -> str:
+        return printable(super().__str__())
 
 
 class ProtocolError(McpError):
@@ -102,7 +117,14 @@ class LocalProtocolError(ProtocolError):
 
 @final
 class RemoteProtocolError(ProtocolError):
-    """The other side broke the specification. What it sent could not be used."""
+    """The other side broke the specification. What it sent could not be used.
+
+    Attributes:
+        question: In a handler, the method of its question, if the client's answer to that cannot be used; else
+            `None`. A handler that lets it go answers its request with an error that says so.
+    """
+
+    question: str | None = None
 
 
 class RequestError(McpError):
@@ -110,7 +132,7 @@ class RequestError(McpError):
 
     Attributes:
         code: A JSON-RPC or MCP error code.
-        message: One sentence for people.
+        message: One sentence for people, as it was sent.
         data: Whatever the sender added, or `ABSENT`.
         question: In a handler, the method of its question that the client answered with this error; else `None`.
         status: In a client, the HTTP status that the error came with; `None` if it did not come as an HTTP error.
@@ -127,8 +149,8 @@ class RequestError(McpError):
         self.retry_after: float | None = None
 
     def __str__(self) -> str:
-        extra = "" if self.data is ABSENT else f" {self.data!r}"
-        return f"{self.message} [{self.code}]{extra}"
+        extra = "" if self.data is ABSENT else f" {shown(self.data)}"
+        return f"{shown(self.message, str)} [{self.code}]{extra}"
 
 
 class HttpStatusError(RequestError):
@@ -152,7 +174,8 @@ class HttpStatusError(RequestError):
         return partial(type(self), body=self.body, retry_after=self.retry_after), (self.status, self.message)
 
     def __str__(self) -> str:
-        return self.message if not self.body else f"{self.message}: {self.body[:200]}"
+        message = printable(self.message)
+        return message if not self.body else f"{message}: {printable(self.body, MAX_SHOWN_BODY)}"
 
 
 @final
@@ -168,7 +191,13 @@ class ToolError(McpError):
 
     The message is sent as a result with `isError`. Every other exception is logged in full on the server and
     reaches the client as one masked sentence, because what it says was not written for strangers.
+
+    On the client it says what the tool has said. As text its lines after the first are indented, and none of it
+    moves a terminal; as the tool has written it, it is ``error.args[0]``.
     """
+
+    def __str__(self) -> str:
+        return printable_lines(Exception.__str__(self))
 
 
 class ResourceNotFound(McpError):
@@ -210,17 +239,19 @@ class ConnectionLost(McpError):
     """The connection ended before the work was done.
 
     Attributes:
-        reason: Why, in one sentence.
+        reason: Why, in one sentence, made printable.
         exit_status: The server process's exit status, negative for a signal; `None` if there is no process or
             it is still running.
-        stderr: The last lines the server process wrote to its standard error, oldest first.
+        stderr: The last lines the server process wrote to its standard error, oldest first, made printable:
+            what it has written as it is goes to `StdioServerParameters.stderr`.
     """
 
     def __init__(self, reason: str, *, exit_status: int | None = None, stderr: Sequence[str] = ()) -> None:
+        reason = printable(reason)
         super().__init__(reason)
         self.reason: str = reason
         self.exit_status = exit_status
-        self.stderr: tuple[str, ...] = tuple(stderr)
+        self.stderr: tuple[str, ...] = tuple(map(printable, stderr))
 
     def __str__(self) -> str:
         if not self.stderr:

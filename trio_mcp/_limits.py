@@ -128,9 +128,13 @@ class Limits:
     Attributes:
         max_message_bytes: The largest message that is received or sent. A larger line costs only itself: the
             request it held is refused, or the request it answered fails, and the connection goes on.
+        max_decoded_bytes: What one received message may take in memory once it is decoded, by an estimate that
+            is never too low: ``[]`` takes eighty bytes, and each letter of a text with an emoji in it four. A
+            message that takes more is treated like one that is too large, and not decoded.
         max_inbound_requests: Requests of the peer that are served at once. Further requests wait, unstarted;
             answers, cancellations and pings still get through.
-        max_inbound_bytes: What the requests being served may weigh together before further ones wait.
+        max_inbound_bytes: What the requests being served may take in memory together, as they came and decoded,
+            before further ones wait.
         max_waiting_bytes: What the waiting requests may weigh together, as they came, each with 256 bytes for
             itself. When it is exceeded, reading pauses until there is room, but for no longer than
             `slow_consumer_timeout`, and not at all while a question of ours is open. From then on, until at most
@@ -140,8 +144,9 @@ class Limits:
             has open and how many resources these name, together; and how many resources a session of the
             legacy era has subscribed to. Further subscriptions are refused. Requests that stand open like this
             are not among `max_inbound_requests`.
-        max_subscription_bytes: What the ``subscriptions/listen`` requests of one connection may weigh together,
-            as they came; and the URIs that a session of the legacy era has subscribed to.
+        max_subscription_bytes: What the ``subscriptions/listen`` requests of one connection may take in memory
+            together, as they came and decoded; and what the URIs weigh that a session of the legacy era has
+            subscribed to.
         max_batch_messages: Messages in one batch, where the revision has batches. A larger one is refused whole.
         max_outbound_requests: Requests of ours without an answer. Further callers wait for their turn.
         max_outbox_bytes: What may lie ready to be written before senders wait. When what cannot wait (answers to
@@ -149,9 +154,16 @@ class Limits:
             is read either until it does.
         max_notifications: Notifications received and not yet handled: of the progress of each call that wants it,
             and of all others together.
+        max_client_info_bytes: What a client may say of itself when it begins a connection of the legacy era, its
+            capabilities and ``clientInfo`` together, as JSON. It is kept as long as the connection.
         max_announcements: Notifications of `Server.notify` that wait for one session to read them; the oldest
             goes for a new one.
         max_announcement_bytes: What they may weigh together, as they are sent.
+        max_kept_bytes: What a server keeps for all its clients together may weigh in memory: bodies being read,
+            requests being served, answers not yet read, sessions, parked handlers, subscriptions, stored events.
+            Beyond it, whoever holds most gives way, or whoever asks is refused with ``SERVER_BUSY``.
+        max_kept_bytes_per_principal: The same, for one client: a principal, or an address where nobody
+            authenticates.
         slow_consumer_timeout: How long a full line of notifications holds up reading before the oldest of what
             can be merged or dropped goes; how long waiting requests hold it up before further ones are refused
             (`max_waiting_bytes`); how long a lost connection's calls may go on handling progress that has come;
@@ -173,10 +185,17 @@ class Limits:
             ``SERVER_BUSY``.
         thread_timeout: How long the call of a plain function waits for a thread while all of them are still busy
             with calls that were given up, before it is refused.
-        max_parked: Handlers that wait for their client between two of its requests, per running server.
-        max_parked_per_principal: The same, for one client, where the transport tells who it is.
+        max_parked: Handlers that wait for their client between two of its requests, per running server. For a
+            further one the oldest of the client that has most is cancelled, and its state is refused as expired.
+        max_parked_per_principal: The same, for one client: a principal, an address where nobody authenticates, or
+            a connection. Further ones are refused with ``SERVER_BUSY``.
+        max_parked_notification_bytes: What the notifications may weigh in memory that are kept for one such
+            handler, up to `max_notifications` of them; the oldest go for new ones.
         parked_timeout: How long such a handler waits before it is cancelled, and how long its state is good for;
             more than 0.
+        max_used_states: States that a server remembers as used until they expire, for all clients, where they are
+            good for one request only (`Server`, ``single_use_states``). One client may have half of what is left
+            to others. A request with a further one is refused with ``SERVER_BUSY``; none is forgotten before.
         max_request_state_bytes: What a state may weigh that the client carries from one request to the next.
         max_input_rounds: How often one request may ask for input before whoever answers gives up.
         max_uri_length: Characters of a URI that a client asks for.
@@ -196,17 +215,21 @@ class Limits:
     """
 
     max_message_bytes: int = _size(16 * MIB)
+    max_decoded_bytes: int = _size(128 * MIB)
     max_inbound_requests: int = _size(100)
     max_inbound_bytes: int = _size(64 * MIB)
     max_waiting_bytes: int = _size(16 * MIB)
     max_subscriptions: int = _size(1_000)
-    max_subscription_bytes: int = _size(1 * MIB)
+    max_subscription_bytes: int = _size(4 * MIB)
     max_batch_messages: int = _size(1_000)
     max_outbound_requests: int = _size(1_000)
     max_outbox_bytes: int = _size(1 * MIB)
     max_notifications: int = _size(1_000)
+    max_client_info_bytes: int = _size(64 * KIB)
     max_announcements: int = _size(1_000)
     max_announcement_bytes: int = _size(1 * MIB)
+    max_kept_bytes: int = _size(256 * MIB)
+    max_kept_bytes_per_principal: int = _size(128 * MIB)
     slow_consumer_timeout: float = _seconds(1.0)
     connect_timeout: float = _seconds(30.0)
     discover_timeout: float = _seconds(5.0)
@@ -226,7 +249,9 @@ class Limits:
     thread_timeout: float = _seconds(5.0)
     max_parked: int = _size(10_000)
     max_parked_per_principal: int = _size(1_000)
+    max_parked_notification_bytes: int = _size(1 * MIB)
     parked_timeout: float = _positive(600.0)
+    max_used_states: int = _size(100_000)
     max_request_state_bytes: int = _size(64 * KIB)
     max_input_rounds: int = _size(10)
     max_uri_length: int = _size(8 * KIB)

@@ -6,6 +6,7 @@ Spec: 2025-06-18, 2025-11-25 and 2026-07-28, server/tools, "Structured Content" 
 from __future__ import annotations
 
 import dataclasses
+import json
 from typing import Any, TypedDict
 
 import attrs
@@ -17,7 +18,8 @@ from scripted import MODERN, ScriptedServer, note, open_scripted, settle
 from wires import answer, refusal
 
 from trio_mcp import Client, Limits, RemoteProtocolError, Revision, Server, ToolError, open_client
-from trio_mcp.types import CallToolResult
+from trio_mcp._client._outputs import OutputChecks
+from trio_mcp.types import CallToolResult, Tool
 
 REVISIONS = pytest.mark.parametrize("revision", list(Revision))
 WITH_SCHEMAS = pytest.mark.parametrize("revision", [r for r in Revision if r >= Revision.V2025_06_18])
@@ -95,6 +97,62 @@ async def test_a_tool_that_was_never_listed_is_not_asked_about(
         await list_tools(client)
         assert isinstance(await client.call_tool("other"), CallToolResult)
         assert len(server.requests("tools/list")) == 1
+
+
+def nested(levels: int) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "object"}
+    for _ in range(levels):
+        schema = {"not": schema}
+    return schema
+
+
+ODD_SCHEMAS: list[dict[str, Any]] = [
+    {"$schema": {}},
+    {"$schema": ["x"]},
+    {"$schema": "https://x.test/dialect"},
+    {"$id": {}, "$ref": "x#a"},
+    {"$id": "file:///etc/passwd", "$ref": "other"},
+    {"$ref": []},
+    {"$ref": "#/$defs/" + "9" * 5_000, "$defs": []},
+    {"$ref": "http://[", "$dynamicRef": 5},
+    {"type": 5, "properties": [], "required": {}, "enum": {}, "items": 5, "pattern": "["},
+    {"$defs": {"a": {"$anchor": []}}, "allOf": [[]], "patternProperties": {"(": 1}},
+    {"properties": {"": {"x-mcp-header": {}}, "a": {"x-mcp-header": "\n", "type": []}}},
+    nested(900),
+]
+
+
+@WITH_SCHEMAS
+@pytest.mark.parametrize("schema", ODD_SCHEMAS, ids=range(len(ODD_SCHEMAS)))
+async def test_a_schema_that_makes_no_sense_costs_neither_the_list_nor_the_call(
+    revision: str, schema: dict[str, Any], autojump_clock: trio.testing.MockClock
+) -> None:
+    """What cannot be used checks nothing: a server must not be able to raise a `TypeError` in its client."""
+    wire = json.dumps(schema)
+
+    def script(_: ScriptedServer, message: dict[str, Any]) -> object:
+        if message["method"] == "tools/list":
+            fresh = json.loads(wire)  # as from a wire: never the same object twice
+            tool = {"name": "t", "inputSchema": {"type": "object", **fresh}, "outputSchema": fresh}
+            return answer(
+                message, {"tools": [tool], "resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+            )
+        content = {"content": [], "resultType": "complete", "structuredContent": {"x": 1}}
+        return answer(message, content) if message["method"] == "tools/call" else None
+
+    async with open_scripted(ScriptedServer(revision, script)) as client:
+        for _ in range(2):
+            await list_tools(client)
+        assert (await client.call_tool("t")).structured_content == {"x": 1}
+
+
+def test_a_schema_that_python_cannot_compare_is_a_new_one() -> None:
+    """How deep is too deep depends on how deep the program is: the list must not fail."""
+    checks = OutputChecks(max_tools=10, max_schema_bytes=1_000)
+    for _ in range(2):
+        tool = Tool(name="t", input_schema={"type": "object"}, output_schema=nested(5_000))
+        checks.learn([tool], Revision.V2025_11_25, checks.stamp)
+    checks.check("t", CallToolResult(content=(), structured_content=5))
 
 
 @WITHOUT
@@ -313,15 +371,25 @@ async def test_what_is_not_of_the_type_is_refused(
 
 @REVISIONS
 @pytest.mark.parametrize(
-    ("texts", "says"), [(["no ink"], "^no ink$"), (["a", "b"], "^a\nb$"), ([], "does not say why")]
+    ("texts", "says"), [(["no ink"], "^no ink$"), (["a", "b"], "^a\n    b$"), ([], "does not say why")]
 )
 async def test_a_tool_error_is_raised(
     texts: list[str], says: str, revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:
+    """As text its lines after the first are indented, so that none passes for a line of somebody's log."""
     tools = Tools(isError=True, content=[{"type": "text", "text": text} for text in texts])
     async with open_scripted(ScriptedServer(revision, tools)) as client:
         with pytest.raises(ToolError, match=says):
             await client.call_tool("t", returns=int)
+
+
+async def test_a_tool_error_can_be_read_as_the_tool_wrote_it(autojump_clock: trio.testing.MockClock) -> None:
+    """A model that reads it needs the words, and has no terminal."""
+    tools = Tools(isError=True, content=[{"type": "text", "text": "a\n\tb"}])
+    async with open_scripted(ScriptedServer(script=tools)) as client:
+        with pytest.raises(ToolError) as caught:
+            await client.call_tool("t", returns=int)
+    assert caught.value.args[0] == "a\n\tb"
 
 
 async def test_a_type_that_is_none_costs_no_request(autojump_clock: trio.testing.MockClock) -> None:

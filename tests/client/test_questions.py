@@ -281,6 +281,76 @@ async def test_a_user_agrees_to_go_to_a_url(revision: Revision, answer: Any) -> 
     assert seen == ["https://x.test/"]
 
 
+@pytest.mark.spec("client/elicitation", "Safe URL Handling")
+@WITH_URLS
+@pytest.mark.parametrize(
+    "url",
+    [
+        "javascript:alert(1)",
+        "JavaScript://x.test/%0aalert(1)",
+        "file:///etc/passwd",
+        "data:text/html,<script>alert(1)</script>",
+        "vbscript:x",
+        "x.test",
+        "//x.test/",
+        "/x",
+        "",
+        "https:",
+        "https:x.test",
+        "https:///x.test",
+        "https://",
+        " https://x.test/",
+        "https://x.test/\n",
+        "java\tscript:alert(1)",
+        "https://x.test/\x1b]8;;",
+        "https://x.test\\@good.test/",
+        "https://x.test\\.good.test/",
+        "https://good.test@x.test/",
+        "https://user:secret@x.test/",
+        "https://x.t\u0435st/",
+        "https://x.test/\u202etxt.exe",
+        "https://[::1/",
+        "https://x.test:port/",
+        "https://x.test:" + "9" * 5_000 + "/",
+    ],
+)
+async def test_a_url_that_is_none_of_the_web_is_not_shown_to_the_user(revision: Revision, url: str) -> None:
+    """2025-11-25 on, client/elicitation, "Safe URL Handling": whoever says yes to `javascript:` has been deceived."""
+    error = RemoteProtocolError if revision.is_modern else RequestError
+    with pytest.raises(error, match=r"(invalid params|inputRequests\.\w+): .*url") as caught:
+        await put(
+            revision,
+            "elicitation/create",
+            {**URL, "url": url},
+            on_elicit=never_asked,
+            elicit_modes=["form", "url"],
+        )
+    if isinstance(caught.value, RequestError):
+        assert caught.value.code == -32602
+
+
+@WITH_URLS
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://127.0.0.1:8000/connect?id=1#a",
+        "HTTPS://X.test",
+        "https://[::1]:8443/",
+        "https://xn--bcher-kva.test/a%20b/@c;d=e",
+    ],
+)
+async def test_any_other_url_is_shown_as_it_is(revision: Revision, url: str) -> None:
+    """What is refused to servers that mean no harm is lost to their users."""
+    seen: list[object] = []
+
+    def agree(params: ElicitRequestParams) -> Any:
+        seen.append(params)
+        return "accept"
+
+    await put(revision, "elicitation/create", {**URL, "url": url}, on_elicit=agree, elicit_modes=["url"])
+    assert [params.url for params in seen if isinstance(params, ElicitRequestURLParams)] == [url]
+
+
 @WITH_URLS
 async def test_a_url_is_no_form(revision: Revision) -> None:
     with pytest.raises(LocalProtocolError if revision.is_modern else RequestError):

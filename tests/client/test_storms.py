@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
 from typing import Any
@@ -197,6 +198,14 @@ OVER_HTTP: dict[str, tuple[Callable[[], HttpServer], Use, dict[str, Any], int]] 
 }
 
 
+@pytest.fixture
+def even_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pauses are drawn between two bounds; where minutes are compared, luck must not decide."""
+    monkeypatch.setattr(random, "random", lambda: 0.5)
+    monkeypatch.setattr(random, "uniform", lambda low, high: (low + high) / 2)
+
+
+@pytest.mark.usefixtures("even_pauses")
 @pytest.mark.parametrize("storm", OVER_HTTP)
 async def test_no_loop_of_the_client_goes_round_without_a_pause(
     storm: str, autojump_clock: trio.testing.MockClock
@@ -217,7 +226,7 @@ async def test_no_loop_of_the_client_goes_round_without_a_pause(
             counts.append(len(server.script.calls) - before)
     first, *_, last = counts
     assert first <= most
-    assert last <= first
+    assert last <= first + 1  # at a steady pace, one minute has room for one more than another
 
 
 async def _swallow(_: Any, raised: BaseException | None, __: Any) -> bool:

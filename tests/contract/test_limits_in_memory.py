@@ -137,7 +137,7 @@ async def test_an_answer_gets_through_when_requests_are_at_their_limit(
 
 async def test_large_requests_wait_before_many_do(autojump_clock: trio.testing.MockClock) -> None:
     """max_inbound_bytes: what is being served may not weigh more, however few requests it is."""
-    gate = Gate(Limits(max_inbound_bytes=10_000))
+    gate = Gate(Limits(max_inbound_bytes=30_000))
     channel = ScriptedChannel()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(gate.server.serve_channel, channel)
@@ -618,7 +618,9 @@ def test_every_limit_has_a_test() -> None:
         "max_asking_threads",
         "max_batch_messages",
         "max_cache_bytes",
+        "max_client_info_bytes",
         "max_cache_entries",
+        "max_decoded_bytes",
         "max_events",
         "max_file_bytes",
         "max_input_rounds",
@@ -627,6 +629,7 @@ def test_every_limit_has_a_test() -> None:
         "max_open_elicitations",
         "max_pages",
         "max_parked",
+        "max_parked_notification_bytes",
         "max_parked_per_principal",
         "max_request_state_bytes",
         "max_scanned_files",
@@ -634,6 +637,7 @@ def test_every_limit_has_a_test() -> None:
         "max_subscription_bytes",
         "max_subscriptions",
         "max_uri_length",
+        "max_used_states",
         "parked_timeout",
         "terminate_timeout",
         "thread_timeout",

@@ -50,6 +50,10 @@ class Gate:
             return "x" * size
 
         @self.server.tool
+        async def wide(size: int) -> str:
+            return "x" * size + "\N{GRINNING FACE}"
+
+        @self.server.tool
         async def chat(ctx: Context[Any]) -> str:
             for n in range(300):
                 await ctx.report_progress(n + 1)
@@ -93,6 +97,18 @@ async def test_a_message_that_is_too_large_is_not_sent(
             await line.client.call_tool("large", {"size": 30_000})
         with pytest.raises(McpError, match=r"10000 bytes \(max_message_bytes\)|max_message_bytes is 10000"):
             await line.client.call_tool("large", {"size": 15_000})
+        await still_works(line)
+
+
+@OVER_HTTP
+async def test_an_answer_that_takes_too_much_memory_fails_its_call(
+    binding: str, revision: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """max_decoded_bytes: each letter beside an emoji takes four bytes."""
+    async with open_line(Gate().server, binding, revision, limits=Limits(max_decoded_bytes=200_000)) as line:
+        with pytest.raises(McpError, match="max_decoded_bytes is 200000"):
+            await line.client.call_tool("wide", {"size": 60_000})
+        assert (await line.client.call_tool("large", {"size": 60_000})).text == "x" * 60_000
         await still_works(line)
 
 
@@ -167,13 +183,17 @@ async def test_calls_beyond_the_clients_limit_wait_for_their_turn(
 async def test_sessions_beyond_the_limit_are_refused(
     binding: str, autojump_clock: trio.testing.MockClock
 ) -> None:
-    """max_sessions: 503, by name, and the one there is goes on."""
+    """max_sessions: 503, by name, and the one there is goes on. An idle one would have given way."""
     settings = HttpServerSettings(max_sessions=1)
     revision = LEGACY if binding == "http" else "2024-11-05"
-    async with open_line(Gate().server, binding, revision, settings) as line:
+    gate = Gate()
+    async with open_line(gate.server, binding, revision, settings) as line, trio.open_nursery() as nursery:
+        nursery.start_soon(line.client.call_tool, "wait", {"number": 1})
+        await trio.testing.wait_all_tasks_blocked()
         with pytest.raises(RequestError, match="max_sessions"):
             async with line.another():
                 raise AssertionError
+        gate.gate.set()
         await still_works(line)
 
 

@@ -27,7 +27,13 @@ def headers(**fields: str) -> Headers:
 
 LOCAL: Final = HostRules()
 PUBLIC: Final = HostRules(
-    allowed_hosts={"mcp.example.com", "*.apps.example.com", "10.0.0.1:8000", "[2001:DB8::1]"},
+    allowed_hosts={
+        "mcp.example.com",
+        "*.apps.example.com",
+        "*.dev.example.com:81",
+        "10.0.0.1:8000",
+        "[2001:DB8::1]",
+    },
     allowed_origins={"https://app.example.com", "http://localhost:*", "https://app.example.com:8443"},
 )
 
@@ -54,6 +60,10 @@ PUBLIC: Final = HostRules(
         (PUBLIC, "a.apps.example.com", True),
         (PUBLIC, "a.b.apps.example.com:8443", True),
         (PUBLIC, "apps.example.com", False),
+        (PUBLIC, "a.dev.example.com:81", True),
+        (PUBLIC, "a.dev.example.com:82", False),
+        (PUBLIC, "a.dev.example.com", False),
+        (PUBLIC, f"{'a' * 236}.apps.example.com:65535", True),
         (PUBLIC, "evilapps.example.com", False),
         (PUBLIC, "10.0.0.1:8000", True),
         (PUBLIC, "10.0.0.1:8001", False),

@@ -10,6 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from trio_mcp._codec._cost import most_weight
 from trio_mcp._codec._jsonrpc import RequestId
 from trio_mcp._core._inbound import WAITING_OVERHEAD, Admission, InboundTable
 
@@ -50,6 +51,23 @@ def test_as_much_runs_as_may() -> None:
     assert table.admit(3) is RUN
     table.run(3, "three", 100)
     assert table.admit(4) is WAIT
+
+
+def test_what_runs_is_weighed_when_it_leaves_no_room() -> None:
+    """Promise 10: what a text may weigh at most is a guess that spares counting, and refuses nobody."""
+    table = make_table(max_running=10, max_running_bytes=2_000)
+    text, lists = b'"' + b"x" * 500 + b'"', b"[" + b"[]," * 170 + b"[]]"
+    table.run(1, "one", most_weight(len(text)), data=text)
+    assert table.admit(2) is RUN
+    table.run(2, "two", most_weight(len(lists)), data=lists)
+    assert table.admit(3) is WAIT
+    table.finish(2)
+    assert table.admit(3) is RUN
+    table.finish(1)
+    table.run(3, "three", 1_999)
+    assert table.admit(4) is RUN
+    table.run(4, "four", 1)
+    assert table.admit(5) is WAIT
 
 
 def standing_table() -> Table:

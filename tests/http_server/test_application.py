@@ -121,6 +121,10 @@ async def test_limits_count_whom_a_trusted_proxy_speaks_for() -> None:
         assert await ask(raw, "192.0.2.1") == 429
         assert await ask(raw, "192.0.2.2, 192.0.2.1") == 429
         assert await ask(raw, "192.0.2.2") == 200
+        assert await ask(raw, "2001:db8::1") == 200
+        assert [await ask(raw, f"2001:db8::{n}") for n in range(2, 5)] == [429] * 3, "one network is one client"
+        assert await ask(raw, "2001:db8:0:1::1") == 200
+        assert await ask(raw, "::ffff:192.0.2.2") == 429
     async with open_raw(make_server(), attrs.evolve(settings, trusted_proxies=())) as raw:
         assert await ask(raw, "192.0.2.1") == 200
         assert await ask(raw, "192.0.2.2") == 429

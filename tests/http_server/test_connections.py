@@ -289,16 +289,82 @@ async def test_requests_of_one_connection_share_no_context(*, sent_ahead: bool) 
                 assert text_of((await wire.answer())[1]) == "nobody"
 
 
-async def test_a_field_that_would_end_its_line_is_not_sent() -> None:
-    """What a setting or a hook of the user's says in a header cannot become another answer."""
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("WWW-Authenticate", 'Bearer realm="é"'),
+        ("www-authenticate", b' Bearer realm="\xe9" '),
+        (b"WWW-Authenticate", 'Bearer realm="é"\t'),
+    ],
+)
+async def test_a_refusal_may_have_header_fields_that_are_text(name: Any, value: Any) -> None:
+    """Whoever writes a hook thinks in text; the answer was torn where it was sent."""
 
     async def authenticate(call: HttpCall) -> str | None:
-        raise HttpRefused(401, "no", [(b"www-authenticate", b"Bearer\r\nset-cookie: x\r\n\r\n<html>")])
+        raise HttpRefused(401, "no", [(name, value)])
+
+    with trio.fail_after(20):
+        async with serving(make_server(), authenticate=authenticate) as served, served.wire() as wire:
+            await wire.stream.send_all(wire.request(call_tool("echo", text="x"), {"Connection": "close"}))
+            received = await wire.wait_closed()
+    assert received.startswith(b"HTTP/1.1 401 ")
+    assert b'\r\nwww-authenticate: bearer realm="\xe9"\r\n' in received.lower()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("www-authenticate", b"Bearer\r\nset-cookie: x\r\n\r\n<html>"),
+        ("www-authenticate", "Bearer\n<html>"),
+        ("www-authenticate", "Bearer \0<html>"),
+        ("www-authenticate", "Bearer realm=\N{SNOWMAN}<html>"),
+        ("www-authenticate: x\r\nx", "<html>"),
+        ("", "<html>"),
+        ("Content-Length", "3<html>"),
+        ("x", 5),
+        (None, "<html>"),
+    ],
+)
+async def test_a_field_that_would_end_its_line_is_not_sent(name: Any, value: Any) -> None:
+    """What a setting or a hook of the user's says in a header cannot become another answer, nor tear this one."""
+
+    async def authenticate(call: HttpCall) -> str | None:
+        raise HttpRefused(401, "no", [(name, value)])
+
+    log: list[str] = []
+    with trio.fail_after(20):
+        async with serving(make_server(log), authenticate=authenticate) as served, served.wire() as wire:
+            await wire.stream.send_all(wire.request(call_tool("echo", text="x"), {"Connection": "close"}))
+            received = await wire.wait_closed()
+    assert received.startswith(b"HTTP/1.1 500 ")
+    assert b"html" not in received
+    assert received.endswith(b"}}")
+    assert log == []
+
+
+@pytest.mark.parametrize("status", [0, 99, 200, 204, 304, 600, 1000, "401", True, None])
+async def test_a_refusal_is_an_error(status: Any) -> None:
+    """A status that HTTP does not know, or that says that all is well, is a mistake of who raises it."""
+
+    async def authenticate(call: HttpCall) -> str | None:
+        raise HttpRefused(status, "no")
 
     with trio.fail_after(20):
         async with serving(make_server(), authenticate=authenticate) as served, served.wire() as wire:
             await wire.stream.send_all(wire.request(call_tool("echo", text="x")))
-            assert b"html" not in await wire.wait_closed()
+            assert (await wire.answer())[0] == 500
+
+
+async def test_a_refusal_whose_words_cannot_be_sent_is_one_all_the_same() -> None:
+    """Lone surrogates have no bytes in UTF-8."""
+
+    async def authenticate(call: HttpCall) -> str | None:
+        raise HttpRefused(401, "no \ud800")
+
+    with trio.fail_after(20):
+        async with serving(make_server(), authenticate=authenticate) as served, served.wire() as wire:
+            await wire.stream.send_all(wire.request(call_tool("echo", text="x")))
+            assert (await wire.answer())[0] in (401, 500)
 
 
 class Counter(trio.abc.Instrument):

@@ -12,7 +12,7 @@ import pytest
 import trio
 import trio.testing
 from http_hosted import Hosted
-from http_raw import Answer, Events, Raw, open_raw
+from http_raw import Answer, Events, Raw, call_tool, open_raw
 from raw import initialize
 
 from trio_mcp import (
@@ -189,7 +189,7 @@ async def test_a_session_belongs_to_who_began_it() -> None:
         user: str | None = request.headers.get("x-user")
         return user
 
-    async with open_raw(make_server(), authenticate=who) as raw:
+    async with open_raw(make_server(), HttpServerSettings(allow_anonymous=True), authenticate=who) as raw:
         session = await begin(raw, headers={"X-User": "ann"})
         assert (await session.send(call("add", a=1, b=2))).status == 200
         for user in ("bob", None):
@@ -208,9 +208,9 @@ async def test_a_refused_handshake_leaves_no_session() -> None:
             assert answer.error["code"] == -32602
             assert "mcp-session-id" not in answer.headers
             await trio.testing.wait_all_tasks_blocked()
-        await begin(raw)
-        full = await raw.send(initialize("2025-11-25"))
-        assert (full.status, full.error["message"]) == (503, "there are 1 sessions already (max_sessions)")
+        async with (await begin(raw)).get():  # one that is idle would give way
+            full = await raw.send(initialize("2025-11-25"))
+            assert (full.status, full.error["message"]) == (503, "1 places are kept already (max_sessions)")
 
 
 async def test_an_idle_session_ends(autojump_clock: object) -> None:
@@ -498,6 +498,48 @@ async def test_batches_are_answered_as_one() -> None:
         assert (await newer.send(batch)).status == 400
         unsaid = await newer.send(batch, **{"MCP-Protocol-Version": None})
         assert unsaid.status == 400
+
+
+@pytest.mark.parametrize("stateless", [False, True])
+async def test_a_modern_request_in_a_batch_does_not_pass_the_check_of_its_header_fields(
+    *, stateless: bool
+) -> None:
+    """Its POST must hold it alone: a proxy that routes by `Mcp-Method` and `Mcp-Name` would be passed by."""
+    called: list[str] = []
+    server = make_server()
+
+    @server.tool
+    async def secret() -> str:
+        called.append("secret")
+        return "told"
+
+    harmless = {"jsonrpc": "2.0", "id": "one", "method": "ping"}
+    async with open_raw(server, HttpServerSettings(stateless=stateless)) as raw:
+        headers: dict[str, str | None] = {"MCP-Protocol-Version": "2025-03-26"}
+        if not stateless:
+            headers = {**(await begin(raw, "2025-03-26")).headers}
+        notice = {"jsonrpc": "2.0", "method": "x/y", "params": {"_meta": call_tool("x")["params"]["_meta"]}}
+        for batch in ([harmless, call_tool("secret")], [call_tool("secret"), harmless], [harmless, notice]):
+            for fields in (headers, {**headers, "Mcp-Method": "ping"}):
+                answer = await raw.send(batch, fields)
+                assert (answer.status, answer.error["code"]) == (400, -32600)
+        assert (await raw.send([harmless], headers)).status == 200
+    assert called == []
+
+
+async def test_a_modern_request_to_a_session_of_2024_does_not_pass_that_check() -> None:
+    """Nor by the other door."""
+    async with (
+        open_raw(make_server(), HttpServerSettings(sse=True)) as raw,
+        raw.open(None, {"Accept": "text/event-stream"}, method="GET", path="/sse") as response,
+    ):
+        endpoint = await Events(response).next()
+        assert endpoint is not None
+        path = endpoint.data.decode()
+        assert (await raw.send(initialize("2024-11-05"), path=path)).status == 202
+        answer = await raw.send(call_tool("add", a=1, b=1), {"Mcp-Name": "other"}, path=path)
+        assert (answer.status, answer.error["code"]) == (400, -32600)
+        assert (await raw.send(call("add", a=1, b=1), path=path)).status == 202
 
 
 # Taking streams up again.
@@ -893,7 +935,9 @@ async def test_a_session_of_2024_belongs_to_who_began_it() -> None:
         user: str | None = request.headers.get("x-user")
         return user
 
-    async with open_raw(make_server(log), HttpServerSettings(sse=True), authenticate=who) as raw:
+    async with open_raw(
+        make_server(log), HttpServerSettings(sse=True, allow_anonymous=True), authenticate=who
+    ) as raw:
         headers = {"Accept": "text/event-stream", "X-User": "ann"}
         async with raw.open(None, headers, method="GET", path="/sse") as response:
             events = Events(response)

@@ -379,13 +379,13 @@ async def test_a_request_that_names_too_many_resources_is_refused_by_name(nurser
 
 
 async def test_listeners_may_weigh_as_much_as_the_limit_says(nursery: trio.Nursery) -> None:
-    """Limits.max_subscription_bytes: as they came, whatever it is that makes them heavy."""
-    talk = await connect(nursery, full_server(Limits(max_subscription_bytes=1_000)))
+    """Limits.max_subscription_bytes: in memory, whatever it is that makes them heavy."""
+    talk = await connect(nursery, full_server(Limits(max_subscription_bytes=6_000)))
     heavy = listen(1)
     heavy["params"]["_meta"] = {**heavy["params"]["_meta"], "x": "y" * 600}
     assert await talk.say(heavy) == [acknowledged(1)]
     (refused,) = await talk.say({**heavy, "id": 2})
-    assert "max_subscription_bytes is 1000" in refused["error"]["message"]
+    assert "max_subscription_bytes is 6000" in refused["error"]["message"]
     assert await talk.say(cancelled(1)) == []
     assert await talk.say({**heavy, "id": 3}) == [acknowledged(3)]
     nursery.cancel_scope.cancel()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Sequence
 from typing import Final, final
@@ -19,13 +18,14 @@ from .._http._client import send_following
 from .._http._request import HttpRequest
 from .._http._response import HttpResponse, HttpTransport
 from .._http._target import HttpTarget
+from .._logs import Log
 from ._http_exchange import HttpExchange
 from ._http_inbox import HttpInbox
 from ._http_parameters import HttpServerParameters, headers_from
 
 __all__ = ["HttpEndpoint", "error_of", "is_event_stream"]
 
-_log: Final = logging.getLogger("trio_mcp.http")
+_log: Final = Log("trio_mcp.http")
 
 ERROR_BYTES: Final = 64 * 1024
 """How much of the body of an HTTP error is read: an error of the protocol fits."""

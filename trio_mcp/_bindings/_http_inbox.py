@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Final, final
@@ -11,6 +10,7 @@ import trio
 
 from .._channel import Incoming, OriginGone, Received, TooLarge
 from .._codec import _json
+from .._codec._cost import is_costlier
 from .._codec._invalid import kind_of
 from .._codec._json import is_object
 from .._codec._jsonrpc import (
@@ -32,11 +32,12 @@ from .._errors import (
     RemoteProtocolError,
     RequestError,
 )
+from .._logs import Log
 from ._http_exchange import HttpExchange, answered_ids
 
 __all__ = ["HttpInbox"]
 
-_log: Final = logging.getLogger("trio_mcp.http")
+_log: Final = Log("trio_mcp.http")
 
 MAX_TAKEN: Final = 100
 """Messages that are handed over at once."""
@@ -49,12 +50,17 @@ class HttpInbox:
     Nothing is buffered: whoever delivers waits until the reader has taken it, so a reader that is slow is felt by
     the servers' sockets.
 
+    Args:
+        description: Who sends, for errors and logs.
+        max_decoded_bytes: What one message may take in memory; see `Limits`.
+
     Attributes:
         exchanges: The requests without an answer, by id.
     """
 
-    def __init__(self, description: str) -> None:
+    def __init__(self, description: str, max_decoded_bytes: int) -> None:
         self._description = description
+        self._max_decoded_bytes = max_decoded_bytes
         self._send, self._receive = trio.open_memory_channel[Received](0)
         self._lost: ConnectionLost | None = None
         self.exchanges: Final[dict[RequestId, HttpExchange]] = {}
@@ -91,10 +97,17 @@ class HttpInbox:
             data: Its bytes.
             exchange: Whose response it came with; `None` for a stream that belongs to no request.
         """
+        if is_costlier(data, self._max_decoded_bytes):
+            problem = (
+                f"a message of {len(data)} bytes that takes too much memory once it is decoded; "
+                f"max_decoded_bytes is {self._max_decoded_bytes}"
+            )
+            await self._deliver_nonsense(data, problem, exchange)
+            return
         try:
             value: Any = _json.decode(data)
         except (ValueError, RecursionError) as error:
-            await self._deliver_nonsense(data, error, exchange)
+            await self._deliver_nonsense(data, f"a message that is not JSON: {error}", exchange)
             return
         answered = answered_ids(value)
         if exchange is not None and exchange.unanswered and exchange.unanswered.isdisjoint(answered):
@@ -161,9 +174,9 @@ class HttpInbox:
             exchange.problem = f"what came is {kind_of(value)}"
         return None
 
-    async def _deliver_nonsense(self, data: bytes, error: Exception, exchange: HttpExchange | None) -> None:
+    async def _deliver_nonsense(self, data: bytes, what: str, exchange: HttpExchange | None) -> None:
         """Hand over what cannot be decoded, as the failure of the request that it visibly answers."""
-        problem = f"{self._description} sent a message that is not JSON: {error}"
+        problem = f"{self._description} sent {what}"
         id = answered_in_fragment(data)
         asked = None if id is None else self.exchanges.get(id)
         if asked is None and exchange is not None and not is_asked_in_fragment(data):

@@ -6,7 +6,6 @@ Spec: 2025-11-25, basic/transports, "Listening for Messages from the Server", "R
 
 from __future__ import annotations
 
-import logging
 import random
 from typing import Any, Final, final
 
@@ -25,12 +24,13 @@ from .._errors import (
     SessionLost,
 )
 from .._http._response import HttpResponse
+from .._logs import Log
 from ._http_endpoint import HttpEndpoint, error_of, is_event_stream
 from ._http_exchange import HttpExchange
 
 __all__ = ["HttpSession"]
 
-_log: Final = logging.getLogger("trio_mcp.http")
+_log: Final = Log("trio_mcp.http")
 
 
 @final

@@ -5,7 +5,6 @@ Spec: 2024-11-05, basic/transports, "HTTP with SSE".
 
 from __future__ import annotations
 
-import logging
 from typing import Final, final
 
 import trio
@@ -16,12 +15,13 @@ from .._errors import ConnectionLost, McpError, RemoteProtocolError
 from .._http._response import HttpResponse, HttpTransport
 from .._http._target import HttpTarget
 from .._limits import Limits
+from .._logs import Log
 from ._http_endpoint import HttpEndpoint, error_of, is_event_stream
 from ._http_exchange import HttpExchange
 
 __all__ = ["HttpSseStream"]
 
-_log: Final = logging.getLogger("trio_mcp.http")
+_log: Final = Log("trio_mcp.http")
 
 
 @final

@@ -133,7 +133,8 @@ class StdioServerParameters:
         inherit_env: Whether the process inherits this program's whole environment.
         cwd: The directory it starts in; this program's if `None`.
         stderr: Where its standard error goes: a file, a path that is appended to, a callable that gets each
-            line, a `logging.Logger` that gets each line at level INFO, or `None` for our own standard error.
+            line, a `logging.Logger` that gets each line at level INFO, made printable, or `None` for our own
+            standard error, where its escape sequences work as if it had been started in a shell.
         restart: When a server that died is started again: never, or by a policy, or ``True`` for the policy with
             its defaults. What the server had not answered is lost; what is asked while it is gone waits for it.
 

@@ -11,7 +11,6 @@ be killed.
 
 from __future__ import annotations
 
-import logging
 import signal
 import sys
 from collections.abc import AsyncGenerator, Callable
@@ -24,6 +23,7 @@ import trio
 from .._errors import ConnectionLost
 from .._groups import open_hidden_nursery
 from .._limits import Limits
+from .._logs import Log
 from ._parameters import StdioServerParameters
 from ._stderr import StderrReader, open_sink
 
@@ -34,7 +34,7 @@ else:
 
 __all__ = ["ServerProcess", "ServerProcessStatistics", "open_process"]
 
-_log = logging.getLogger("trio_mcp.stdio")
+_log = Log("trio_mcp.stdio")
 
 LAST_WORDS_SECONDS: Final = 0.25
 """How long the standard error of a process that has exited may stay open before it is taken as all there is."""

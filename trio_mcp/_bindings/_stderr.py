@@ -22,6 +22,8 @@ import attrs
 import trio
 
 from .._errors import ConnectionLost
+from .._logs import Log
+from .._printable import printable
 
 __all__ = [
     "KEPT_LINES",
@@ -36,7 +38,7 @@ __all__ = [
     "open_sink",
 ]
 
-_log = logging.getLogger("trio_mcp.stdio")
+_log = Log("trio_mcp.stdio")
 
 MAX_PIECE: Final = 64 * 1024
 """The longest piece of a line that is held back to wait for its end, in characters."""
@@ -61,7 +63,8 @@ StderrSink: TypeAlias = SupportsWrite | str | os.PathLike[str] | Callable[[str],
 """Where a server's standard error goes.
 
 A file or a path (appended to) gets the text as it comes, a callable is called in Trio's thread with each line,
-a logger gets each line at level INFO, and `None` is our own standard error, looked up when the process starts.
+a logger gets each line at level INFO, made printable, and `None` is our own standard error, looked up when the
+process starts.
 """
 
 
@@ -161,7 +164,7 @@ async def open_sink(sink: StderrSink) -> AsyncGenerator[Sink]:
         # A program without a console has no standard error.
         yield Sink(_writer(sys.stderr), may_block=True) if sys.stderr is not None else Sink(_discard)
     elif isinstance(sink, logging.Logger):
-        yield Sink(_caller(lambda line: sink.info("%s", line)))
+        yield Sink(_caller(lambda line: sink.info("%s", printable(line, MAX_PIECE))))
     elif isinstance(sink, SupportsWrite):
         yield Sink(_writer(sink), may_block=True)
     elif callable(sink):

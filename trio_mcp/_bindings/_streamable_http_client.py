@@ -14,7 +14,6 @@ Spec: 2026-07-28, basic/transports/streamable-http; 2025-11-25, 2025-06-18 and 2
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -33,6 +32,7 @@ from .._http._asgi import AsgiClient, open_asgi_client
 from .._http._client import open_http_client
 from .._http._response import HttpTransport
 from .._limits import Limits
+from .._logs import Log
 from .._parking_lot import LightParkingLot
 from ._http_endpoint import HttpEndpoint, error_of
 from ._http_exchange import HttpExchange
@@ -43,7 +43,7 @@ from ._http_sse_client import HttpSseStream
 
 __all__ = ["StreamableHttpChannel", "open_streamable_http"]
 
-_log: Final = logging.getLogger("trio_mcp.http")
+_log: Final = Log("trio_mcp.http")
 
 NO_FALLBACK: Final = frozenset({401, 403, 407, 429})
 """What is no refusal of `initialize`, but of whoever asks. Every other 4xx may be how an old server refuses it
@@ -63,7 +63,7 @@ class StreamableHttpChannel(Channel):
         self._parameters = parameters
         self._limits = limits
         self._transport = transport
-        self._inbox = HttpInbox(self._description)
+        self._inbox = HttpInbox(self._description, limits.max_decoded_bytes)
         self._endpoint = HttpEndpoint(target, parameters, transport, self._inbox, limits.max_message_bytes)
         self._tools = MarkedTools()
         self._modern_version: str | None = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Final, final
 
 import trio
@@ -11,6 +10,7 @@ from .._core._changes import changes_in
 from .._core._restart import Backoff
 from .._errors import McpError
 from .._limits import Limits
+from .._logs import Log
 from ..types import ServerCapabilities, SubscriptionFilter
 from ._connection import Connection
 from ._renewal import RENEWAL, hold_subscription, is_final, jittered
@@ -18,7 +18,7 @@ from ._subscriptions import Callbacks, Subscription
 
 __all__ = ["CallbackAttendance"]
 
-_log: Final = logging.getLogger("trio_mcp.client")
+_log: Final = Log("trio_mcp.client")
 
 
 @final

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias, final
@@ -15,6 +14,7 @@ from .._codec._convert import from_wire
 from .._codec._invalid import InvalidData
 from .._codec._jsonrpc import Notification, Request
 from .._errors import METHOD_NOT_FOUND, RequestError
+from .._logs import Log
 from .._peer._exchange import Answer, Exchange, Handler
 from .._peer._peer import Peer
 from .._revisions import BATCH_REVISION, LATEST_LEGACY, Revision
@@ -26,7 +26,7 @@ from ._subscriptions import Subscriptions
 
 __all__ = ["NoticeHandlers", "OnLog", "OnNotification", "ServerMessages"]
 
-_log: Final = logging.getLogger("trio_mcp.client")
+_log: Final = Log("trio_mcp.client")
 
 OnLog: TypeAlias = Callable[[LoggingMessageNotificationParams], object]
 """Called with each log message of the server; if it returns an awaitable, that is awaited."""

@@ -10,7 +10,6 @@ connection and wait.
 from __future__ import annotations
 
 import copy
-import logging
 import math
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,6 +22,7 @@ from .._core._restart import Backoff
 from .._errors import ConnectionLost, McpError, RequestError, SessionLost
 from .._groups import open_hidden_nursery
 from .._limits import Limits
+from .._logs import Log
 from .._parking_lot import LightParkingLot
 from .._peer._frames import OnFrame
 from .._peer._middleware import Middleware
@@ -38,7 +38,7 @@ from ._subscriptions import Callbacks, Forget
 
 __all__ = ["ConnectionKeeper"]
 
-_log: Final = logging.getLogger("trio_mcp.client")
+_log: Final = Log("trio_mcp.client")
 
 _T = TypeVar("_T")
 

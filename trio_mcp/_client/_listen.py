@@ -8,7 +8,6 @@ Everything expected that ends the task is kept for whoever iterates, so the nurs
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import AbstractContextManager, asynccontextmanager
@@ -21,6 +20,7 @@ from .._core._restart import Backoff
 from .._errors import ConnectionLost, McpError
 from .._groups import open_hidden_nursery
 from .._limits import Limits
+from .._logs import Log
 from ..types import ServerCapabilities, SubscriptionFilter
 from ._connection import Connection
 from ._events import Events
@@ -30,7 +30,7 @@ from ._subscriptions import Subscription
 
 __all__ = ["open_events", "what_to_listen_to"]
 
-_log: Final = logging.getLogger("trio_mcp.client")
+_log: Final = Log("trio_mcp.client")
 
 
 def what_to_listen_to(

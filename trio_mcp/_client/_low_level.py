@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -14,6 +13,7 @@ import trio
 from .._errors import RemoteProtocolError, RequestError, SessionLost
 from .._groups import open_hidden_nursery
 from .._limits import Limits
+from .._logs import Log
 from .._peer._peer import PeerStatistics
 from .._peer._silence import move_on_after_answer_time
 from .._revisions import INPUT_METHODS, Revision
@@ -29,7 +29,7 @@ from ._rounds import Answered, Rounds
 
 __all__ = ["ClientSettings", "LowLevelClient"]
 
-_log: Final = logging.getLogger("trio_mcp.client")
+_log: Final = Log("trio_mcp.client")
 
 _T = TypeVar("_T")
 

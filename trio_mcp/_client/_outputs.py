@@ -6,7 +6,6 @@ Spec: 2025-06-18 and later, server/tools, "Structured Content" and "Output Schem
 from __future__ import annotations
 
 import functools
-import logging
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, Final, final
@@ -16,6 +15,7 @@ import attrs
 from .._absent import ABSENT
 from .._codec import _json
 from .._errors import RemoteProtocolError, ToolError
+from .._logs import Log
 from .._revisions import Revision
 from .._schema import InvalidValue, JsonType
 from .._schema._validator import SchemaValidator, UnusableSchema
@@ -23,7 +23,7 @@ from ..types import CallToolResult, TextContent, Tool
 
 __all__ = ["OutputChecks", "output_type", "read_output"]
 
-_log: Final = logging.getLogger("trio_mcp.client")
+_log: Final = Log("trio_mcp.client")
 
 FIRST_WITH_SCHEMAS: Final = Revision.V2025_06_18
 
@@ -78,8 +78,9 @@ class OutputChecks:
             known = self._promises.pop(tool.name, None)
             if tool.output_schema is None:
                 continue
-            is_same = known is not None and known.schema == tool.output_schema
-            self._promises[tool.name] = known if known is not None and is_same else _Promise(tool.output_schema)
+            if known is None or not _is_same(known.schema, tool.output_schema):
+                known = _Promise(tool.output_schema)
+            self._promises[tool.name] = known
         while len(self._promises) > self._max_tools:
             self._promises.popitem(last=False)
 
@@ -117,6 +118,13 @@ class OutputChecks:
     def _compiled(self, promise: _Promise) -> None:
         if promise.validator is None and not promise.is_reported:
             promise.validator = SchemaValidator(promise.schema, max_bytes=self._max_schema_bytes)
+
+
+def _is_same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    try:
+        return one == other
+    except RecursionError:  # which nests deeper than any that can be used
+        return False
 
 
 def read_output(name: str, result: CallToolResult, kind: JsonType) -> Any:

@@ -17,6 +17,7 @@ import trio
 from .._codec._convert import from_wire, to_wire
 from .._codec._invalid import InvalidData
 from .._core._conversations import check_tool_results
+from .._core._uris import check_web_url
 from .._errors import INVALID_PARAMS, METHOD_NOT_FOUND, RequestError
 from .._revisions import Revision
 from ..types import (
@@ -25,6 +26,7 @@ from ..types import (
     ElicitationCapability,
     ElicitRequestFormParams,
     ElicitRequestParams,
+    ElicitRequestURLParams,
     RootsCapability,
     SamplingCapability,
     evolve,
@@ -172,7 +174,10 @@ class Questions:
             raise RequestError(INVALID_PARAMS, str(error)) from error
 
     def _check_elicitation(self, params: ElicitRequestParams) -> None:
-        """Refuse a mode that was not declared (2025-11-25, client/elicitation, "Error Handling")."""
+        """Refuse a mode that was not declared, and a URL that is not of the web: the user is not asked then.
+
+        Spec: 2025-11-25, client/elicitation, "Error Handling" and "Safe URL Handling".
+        """
         declared = self._capabilities.elicitation or ElicitationCapability()
         if isinstance(params, ElicitRequestFormParams):
             is_declared = declared.form is not None or declared.url is None
@@ -180,6 +185,11 @@ class Questions:
             is_declared = declared.url is not None
         if not is_declared:
             raise RequestError(INVALID_PARAMS, f"this client has not declared elicitation.{params.mode}")
+        if isinstance(params, ElicitRequestURLParams):
+            try:
+                check_web_url(params.url)
+            except ValueError as error:
+                raise RequestError(INVALID_PARAMS, f"invalid params: {error}") from error
 
 
 def _read(params: Mapping[str, Any], kind: Any) -> Any:

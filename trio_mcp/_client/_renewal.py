@@ -5,7 +5,6 @@ Whoever holds one decides what its end means; here is neither a loop nor a task.
 
 from __future__ import annotations
 
-import logging
 import math
 import random
 from typing import Final, final
@@ -22,13 +21,14 @@ from .._errors import (
     RemoteProtocolError,
     RequestError,
 )
+from .._logs import Log
 from ..types import SubscriptionFilter, SubscriptionsListenRequestParams
 from ._connection import Connection
 from ._subscriptions import Subscription, subscription_id
 
 __all__ = ["RENEWAL", "hold_subscription", "is_final", "jittered"]
 
-_log: Final = logging.getLogger("trio_mcp.client")
+_log: Final = Log("trio_mcp.client")
 
 RENEWAL: Final = RestartPolicy(max_restarts=8, first_delay=0.1, max_delay=10.0, lasting=30.0)
 """How often a subscription that ends while the connection lives is made again."""

@@ -5,7 +5,6 @@ Spec: 2025-11-25, server/resources, "Subscriptions".
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, final
 
@@ -16,13 +15,14 @@ from .._codec._convert import to_wire
 from .._codec._jsonrpc import RequestId
 from .._errors import METHOD_NOT_FOUND, McpError, RequestError
 from .._groups import open_hidden_nursery
+from .._logs import Log
 from .._peer._peer import Peer
 from .._revisions import Revision
 from ..types import SubscribeRequestParams, UnsubscribeRequestParams
 
 __all__ = ["ResourceSubscriptions"]
 
-_log: Final = logging.getLogger("trio_mcp.client")
+_log: Final = Log("trio_mcp.client")
 
 _SUBSCRIBE: Final = "resources/subscribe"
 _UNSUBSCRIBE: Final = "resources/unsubscribe"

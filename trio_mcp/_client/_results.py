@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
@@ -11,6 +10,7 @@ from .._codec._convert import from_wire
 from .._codec._invalid import InvalidData
 from .._codec._json import is_array
 from .._errors import RemoteProtocolError
+from .._logs import Log
 from ..types import (
     ListPromptsResult,
     ListResourcesResult,
@@ -24,7 +24,7 @@ from ..types import (
 
 __all__ = ["read_result"]
 
-_log: Final = logging.getLogger("trio_mcp.client")
+_log: Final = Log("trio_mcp.client")
 
 _T = TypeVar("_T")
 

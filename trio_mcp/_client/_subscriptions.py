@@ -6,7 +6,6 @@ subscription ends is what the server said before that. Nothing here waits, and n
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Final, final
@@ -30,13 +29,14 @@ from .._core._changes import (
     read_change,
     wants,
 )
+from .._logs import Log
 from .._peer._peer import Peer
 from .._revisions import SUBSCRIPTION_ID_KEY, Revision
 from ..types import SubscriptionFilter, SubscriptionsAcknowledgedNotificationParams
 
 __all__ = ["Callbacks", "Forget", "Subscription", "Subscriptions", "subscription_id"]
 
-_log: Final = logging.getLogger("trio_mcp.client")
+_log: Final = Log("trio_mcp.client")
 
 _ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 _CANCELLED: Final = "notifications/cancelled"

@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, TypeAlias, final
 
+from .._printable import printable
+
 __all__ = ["MAX_PROBLEMS", "InvalidData", "Problem", "kind_of", "located", "show"]
 
 MAX_PROBLEMS: Final = 10
@@ -55,7 +57,7 @@ def show(value: object) -> str:
     """Show a value as JSON, cut to 60 characters."""
     if type(value) in (list, dict):
         return kind_of(value)
-    text = json.dumps(value, ensure_ascii=False, default=repr)
+    text = printable(json.dumps(value, ensure_ascii=False, default=repr))
     return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 1]}…"
 
 

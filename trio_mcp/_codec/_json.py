@@ -10,6 +10,7 @@ JavaScript programs do send, becomes U+FFFD in either direction rather than cost
 
 from __future__ import annotations
 
+import gc
 import json
 import math
 from collections.abc import Callable, Sequence
@@ -42,8 +43,31 @@ def _parse_float(digits: str) -> float:
 _STDLIB: Final = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_parse_float)
 
 
+LARGE: Final = 1 << 16
+"""From how many bytes on a text is decoded with the garbage collector held off."""
+
+
+def _undisturbed(decode: Callable[[bytes], Any], data: bytes) -> Any:
+    """Decode a text while the garbage collector is held off.
+
+    All that is made is kept until the end, so there is nothing to be found; and looking for it after every few
+    hundred objects takes six times as long as making them.
+    """
+    if not gc.isenabled():
+        return decode(data)
+    gc.disable()
+    try:
+        return decode(data)
+    finally:
+        gc.enable()
+
+
 def stdlib_decode(data: bytes) -> Any:
     """Do what `decode` does with the standard library alone."""
+    return _stdlib_decode(data) if len(data) < LARGE else _undisturbed(_stdlib_decode, data)
+
+
+def _stdlib_decode(data: bytes) -> Any:
     text = data.decode("utf-8")
     value: Any = _STDLIB.decode(text)
     if "\\ud" in text or "\\uD" in text:
@@ -86,7 +110,7 @@ def _fastest_codec() -> tuple[Callable[[bytes], Any], Callable[[object], bytes]]
 
     def decode(data: bytes) -> Any:
         try:
-            return fast_decode(data)
+            return fast_decode(data) if len(data) < LARGE else _undisturbed(fast_decode, data)
         except msgspec.DecodeError:
             if b"\\ud" in data or b"\\uD" in data:
                 return stdlib_decode(data)

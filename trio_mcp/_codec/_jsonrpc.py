@@ -24,6 +24,7 @@ from ._invalid import kind_of
 from ._json import is_object
 
 __all__ = [
+    "FRAGMENT_BYTES",
     "Encoded",
     "ErrorResponse",
     "InvalidMessage",

@@ -2,15 +2,49 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import chain
-from typing import final
+from typing import Final, final
 
-__all__ = ["HeaderField", "Headers"]
+__all__ = ["HeaderField", "Headers", "answer_field"]
 
 HeaderField = tuple[bytes, bytes]
 """A name and a value, as on the wire."""
+
+_NAME: Final = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_VALUE: Final = re.compile(rb"[^\x00-\x08\x0a-\x1f\x7f]*")
+_FRAMING: Final = frozenset({b"content-length", b"transfer-encoding"})
+
+
+def answer_field(name: str | bytes, value: str | bytes) -> HeaderField:
+    """Return a field that somebody else wants in an answer, as it goes on the wire.
+
+    Args:
+        name: Its name.
+        value: Its value; the blanks around it go.
+
+    Raises:
+        TypeError: One of them is neither text nor bytes.
+        ValueError: It would be no field, more than one, or say where the answer ends (RFC 9110, section 5.5).
+    """
+    fields: list[bytes] = []
+    for part in (name, value):
+        if not isinstance(part, (str, bytes)):
+            raise TypeError(f"a header field is text or bytes, not {type(part).__name__}")
+        try:
+            fields.append(part.encode("latin-1") if isinstance(part, str) else part)
+        except UnicodeEncodeError as error:
+            raise ValueError(f"{part!r} cannot be sent in a header field, which is Latin-1") from error
+    encoded, content = fields[0], fields[1].strip(b" \t")
+    if _NAME.fullmatch(encoded) is None:
+        raise ValueError(f"{name!r} is not the name of a header field")
+    if encoded.lower() in _FRAMING:
+        raise ValueError(f"{name!r} is for whoever sends the answer to say")
+    if _VALUE.fullmatch(content) is None:
+        raise ValueError(f"{value!r} cannot be sent in a header field: it contains a control character")
+    return encoded, content
 
 
 @lru_cache(maxsize=1024)
@@ -32,11 +66,12 @@ class Headers:
         has_repeats: Whether some name comes more than once.
     """
 
-    __slots__ = ("_last", "fields", "has_repeats")
+    __slots__ = ("_all", "_last", "fields", "has_repeats")
 
     def __init__(self, fields: Iterable[HeaderField] = ()) -> None:
         self.fields: tuple[HeaderField, ...] = tuple(fields)
         self._last = {name.lower(): value for name, value in self.fields}
+        self._all: dict[bytes, list[bytes]] | None = None  # made once somebody asks, if some name comes twice
         self.has_repeats: bool = len(self._last) < len(self.fields)
 
     @property
@@ -61,7 +96,12 @@ class Headers:
             return []
         if not self.has_repeats:
             return [last.decode("latin-1").strip(" \t")]
-        return [value.decode("latin-1").strip(" \t") for each, value in self.fields if each.lower() == key]
+        if self._all is None:
+            # Otherwise thousands of fields would be looked through for each name that is asked for.
+            self._all = {}
+            for each, value in self.fields:
+                self._all.setdefault(each.lower(), []).append(value)
+        return [value.decode("latin-1").strip(" \t") for value in self._all[key]]
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and _key(name) in self._last

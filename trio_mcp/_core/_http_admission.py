@@ -17,7 +17,9 @@ from typing import Final, final
 import attrs
 
 from .._errors import INVALID_REQUEST, RequestError
-from ._headers import Headers
+from .._limits import check_whole
+from .._printable import printable
+from ._headers import HeaderField, Headers, answer_field
 
 __all__ = [
     "EVENT_STREAM",
@@ -39,6 +41,9 @@ LOCAL_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
 LOCAL_ORIGINS: Final = frozenset(f"{scheme}://{host}:*" for scheme in ("http", "https") for host in LOCAL_HOSTS)
 
 _DEFAULT_PORTS: Final[Mapping[str, str]] = MappingProxyType({"http": "80", "https": "443"})
+MAX_AUTHORITY: Final = 260
+"""Characters of a host and its port: 253 of a name (RFC 1035, section 2.3.4), a dot, a colon and 5 digits."""
+
 _AUTHORITY: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\[\]:/?#@\s]+)(?::([0-9]{1,5}|\*))?")
 
 
@@ -46,32 +51,45 @@ _AUTHORITY: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\[\]:/?#@\s]+)(?::([0-9]{
 class HttpRefused(Exception):
     """A request that is answered with an HTTP error and goes no further.
 
+    Args:
+        status: The HTTP status, 400 to 599.
+        problem: What is wrong, for the body of the answer and the log.
+        headers: What else belongs into the head of the answer: names and values, as text or bytes.
+        code: The code of the JSON-RPC error in the body.
+
     Attributes:
         status: The HTTP status.
         error: The JSON-RPC error for the body; it has no id.
-        headers: What else belongs into the head of the answer.
+        headers: What else belongs into the head of the answer, as it goes on the wire.
+
+    Raises:
+        TypeError: A header field, or the status, is something else.
+        ValueError: One of them could not be sent as what it is: a value with the end of a line in it, text beyond
+            Latin-1, a status that is no error. Here and not where it is sent: nothing could be answered there.
     """
 
     def __init__(
         self,
         status: int,
         problem: str,
-        headers: Iterable[tuple[bytes, bytes]] = (),
+        headers: Iterable[tuple[str | bytes, str | bytes]] = (),
         *,
         code: int = INVALID_REQUEST,
     ) -> None:
         super().__init__(status, problem)
+        if check_whole("status", status) not in range(400, 600):
+            raise ValueError(f"status must be that of an error, 400 to 599, not {status!r}")
         self.status = status
         self.error: RequestError = RequestError(code, problem)
-        self.headers: tuple[tuple[bytes, bytes], ...] = tuple(headers)
+        self.headers: tuple[HeaderField, ...] = tuple(answer_field(name, value) for name, value in headers)
 
     def __str__(self) -> str:
-        return f"{self.status}: {self.error.message}"
+        return f"{self.status}: {printable(self.error.message)}"
 
 
 def _host_and_port(authority: str) -> tuple[str, str | None] | None:
-    """Take apart the value of `Host`, or what follows the scheme in an origin."""
-    found = _AUTHORITY.fullmatch(authority)
+    """Take apart the value of `Host`, or what follows the scheme in an origin. What is too long is none."""
+    found = _AUTHORITY.fullmatch(authority) if len(authority) <= MAX_AUTHORITY else None
     return None if found is None else (found[1].lower().removesuffix("."), found[2])
 
 
@@ -120,6 +138,13 @@ class HostRules:
     allowed_hosts: frozenset[str] | None = attrs.field(default=LOCAL_HOSTS, converter=_checked_hosts)
     allowed_origins: frozenset[str] | None = attrs.field(default=LOCAL_ORIGINS, converter=_checked_origins)
 
+    _suffixes: tuple[str, ...] = attrs.field(init=False, repr=False, eq=False)
+    """What the names below an allowed one end with."""
+
+    @_suffixes.default  # pyright: ignore[reportAttributeAccessIssue,reportUntypedFunctionDecorator]
+    def _read_suffixes(self) -> tuple[str, ...]:
+        return tuple(entry[1:] for entry in self.allowed_hosts or () if entry.startswith("*."))
+
     def check(self, headers: Headers) -> None:
         """Check where a request was sent to, and which page sent it.
 
@@ -129,20 +154,20 @@ class HostRules:
         host = headers.get("host") or ""
         if self.allowed_hosts is not None and not self._allows_host(host, self.allowed_hosts):
             raise HttpRefused(421, f"Host {_shown(host)} is not in allowed_hosts")
-        for origin in headers.get_all("origin"):
-            if self.allowed_origins is not None and not self._allows_origin(origin, host, self.allowed_origins):
-                raise HttpRefused(403, f"Origin {_shown(origin)} is not in allowed_origins")
+        # Several are joined, and then they are no origin: one page sends a request (RFC 6454, section 7.3).
+        origin = headers.get("origin")
+        if origin is None or self.allowed_origins is None:
+            return
+        if not self._allows_origin(origin, host, self.allowed_origins):
+            raise HttpRefused(403, f"Origin {_shown(origin)} is not in allowed_origins")
 
-    @staticmethod
-    def _allows_host(host: str, allowed: frozenset[str]) -> bool:
+    def _allows_host(self, host: str, allowed: frozenset[str]) -> bool:
         read = _host_and_port(host)
         if read is None or read[1] == "*":
             return False
         name, port = read
-        if name in allowed or f"{name}:*" in allowed or (port is not None and f"{name}:{port}" in allowed):
-            return True
-        labels = name.split(".")
-        return any(f"*.{'.'.join(labels[i:])}" in allowed for i in range(1, len(labels)))
+        names = {name, f"{name}:*"} if port is None else {name, f"{name}:*", f"{name}:{port}"}
+        return not names.isdisjoint(allowed) or any(each.endswith(self._suffixes) for each in names)
 
     def _allows_origin(self, origin: str, host: str, allowed: frozenset[str]) -> bool:
         scheme, separator, authority = origin.lower().partition("://")

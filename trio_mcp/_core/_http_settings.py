@@ -67,6 +67,9 @@ class HttpServerSettings:
             scheme of a request are then those that the last proxy that is not listed here would have seen.
         proxy_headers: Where proxies say it: in ``X-Forwarded-For`` and ``X-Forwarded-Proto``, or in ``Forwarded``
             (RFC 7239). The other is not looked at: who sends a request may have written it.
+        allow_anonymous: Whether a request is let in, without a principal, of which `authenticate` says by `None`
+            that it is nobody's; otherwise it gets 401. Without `authenticate` all are let in, whatever this says.
+        authenticate_timeout: How long `authenticate` may take; 503 beyond.
         cors: Whether web pages of the allowed origins may read what is answered (the Fetch standard's CORS).
         json_only: Whether requests are answered by one JSON object each and never by a stream. What a handler
             reports meanwhile then goes nowhere in the modern era, and to the session's own stream in the legacy
@@ -88,13 +91,17 @@ class HttpServerSettings:
         keep_alive_interval: How long a stream is silent before a comment shows that it lives, and how long a
             request may take before its answer becomes a stream.
         max_requests: Requests that are served at once, of all clients; 503 beyond. As many messages may be read
-            at once beside them, so that cancellations and answers to what handlers ask get through.
+            at once beside them, so that cancellations and answers to what handlers ask get through. Among these
+            is all of which `authenticate` has still to say whose it is.
         max_requests_per_principal: The same, of one client: a principal, or an address where nobody
-            authenticates; 429 beyond.
-        max_request_rate: Requests per second of one client, in the long run; 429 beyond.
+            authenticates; 429 beyond. What `authenticate` looks at, or has refused, is its address's.
+        max_request_rate: Requests per second of one client, in the long run; 429 beyond. All methods count.
         request_burst: How many requests may come at once before that counts.
-        max_sessions: Sessions of the legacy era at once; 503 beyond.
+        max_sessions: Sessions of the legacy era at once. For a further one the session gives way that is idle for
+            longest, of the client which has most of them; 503 if none of those is idle.
         session_idle_timeout: How long a session is kept while its client has no request and no stream open.
+        handshake_timeout: The same, while its client has done nothing but begin it. What a client says of itself
+            when it begins one is bounded by `Limits.max_client_info_bytes`.
         stream_timeout: How long what a handler asks waits for the client to open the stream of its session (GET),
             where answers are no streams (`json_only`). Then the handler learns that the client cannot be asked
             (`CapabilityMissing`).
@@ -109,6 +116,8 @@ class HttpServerSettings:
     proxy_headers: ProxyHeaders = attrs.field(
         default="x-forwarded", validator=attrs.validators.in_(get_args(ProxyHeaders))
     )
+    allow_anonymous: bool = attrs.field(default=False, validator=attrs.validators.instance_of(bool))
+    authenticate_timeout: float = _positive(30.0)
     cors: bool = False
     json_only: bool = False
     stateless: bool = False
@@ -129,6 +138,7 @@ class HttpServerSettings:
     request_burst: int = _size(100)
     max_sessions: int = _size(10_000)
     session_idle_timeout: float = _positive(1_800.0)
+    handshake_timeout: float = _positive(30.0)
     stream_timeout: float = _positive(5.0)
     retry_delay: float = attrs.field(default=1.0, validator=_check_delay)
 

@@ -10,6 +10,7 @@ from builtins import id as identity_of
 from collections import OrderedDict
 from typing import Final, Generic, TypeVar, final
 
+from .._codec._cost import weight_of
 from .._codec._jsonrpc import RequestId
 
 __all__ = ["Admission", "InboundTable"]
@@ -43,10 +44,10 @@ class InboundTable(Generic[_R, _W]):
 
     Args:
         max_running: How many may run at once.
-        max_running_bytes: What the running ones may weigh together, as they came.
+        max_running_bytes: What the running ones may weigh together.
         max_waiting_bytes: What the waiting ones may weigh together before it `is_overfull`.
         max_standing: How much may stand at once, in places; a request may take more than one.
-        max_standing_bytes: What the standing ones may weigh together, as they came.
+        max_standing_bytes: What the standing ones may weigh together.
 
     Attributes:
         is_overfull: Whether so much waits that no more should.
@@ -68,6 +69,7 @@ class InboundTable(Generic[_R, _W]):
         self._max_standing_bytes = max_standing_bytes
         self._running: dict[RequestId, tuple[_R, int, object]] = {}
         self._running_bytes = 0
+        self._unweighed: dict[RequestId, bytes] = {}
         self._standing: dict[RequestId, tuple[_R, int, int, object]] = {}
         self._standing_places = 0
         self._standing_bytes = 0
@@ -92,6 +94,11 @@ class InboundTable(Generic[_R, _W]):
         return len(self._waiting)
 
     @property
+    def standing_room(self) -> int:
+        """How much more those that stand may weigh."""
+        return self._max_standing_bytes - self._standing_bytes
+
+    @property
     def has_waiting(self) -> bool:
         """Whether a request waits for a place."""
         return bool(self._waiting)
@@ -105,18 +112,42 @@ class InboundTable(Generic[_R, _W]):
         """Decide about a request that has come. Follow with `run` or `wait`, with no checkpoint between."""
         if id in self._running or id in self._standing or id in self._waiting:
             return Admission.DUPLICATE
-        has_room = len(self._running) < self._max_running and self._running_bytes < self._max_running_bytes
-        return Admission.RUN if has_room and not self._waiting else Admission.WAIT
+        return Admission.RUN if not self._waiting and self._has_room else Admission.WAIT
 
     @property
     def _has_room(self) -> bool:
-        return len(self._running) < self._max_running and self._running_bytes < self._max_running_bytes
+        if len(self._running) >= self._max_running:
+            return False
+        return self._running_bytes < self._max_running_bytes or self._has_room_weighed()
+
+    def _has_room_weighed(self) -> bool:
+        """Weigh those that run which were only guessed to weigh so much, and look again. Each is weighed once."""
+        for id, data in self._unweighed.items():
+            request, guessed, origin = self._running[id]
+            size = weight_of(data)
+            self._running[id] = request, size, origin
+            self._running_bytes += size - guessed
+        self._unweighed.clear()
+        return self._running_bytes < self._max_running_bytes
 
     # Each of these three may say where the request came from, for `all_from`.
 
-    def run(self, id: RequestId, request: _R, size: int, origin: object = None) -> None:
-        """Enter a request as running."""
+    def run(
+        self, id: RequestId, request: _R, size: int, origin: object = None, *, data: bytes | None = None
+    ) -> None:
+        """Enter a request as running.
+
+        Args:
+            id: Its id.
+            request: What is kept for it.
+            size: What it weighs.
+            origin: Where it came from.
+            data: Its JSON, if the size is only what it may weigh at most: when that leaves no room for another
+                request, it is weighed.
+        """
         self._running[id] = request, size, origin
+        if data is not None:
+            self._unweighed[id] = data
         self._running_bytes += size
         if origin is not None:
             self._come(id, origin)
@@ -165,6 +196,7 @@ class InboundTable(Generic[_R, _W]):
             self._standing_bytes -= size
         else:
             _, size, origin = self._running.pop(id)
+            self._unweighed.pop(id, None)
             self._running_bytes -= size
         if origin is not None:
             self._go(id, origin)

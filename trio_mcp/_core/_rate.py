@@ -41,3 +41,10 @@ class RateTable:
         if len(self._buckets) > MAX_BUCKETS:
             self._buckets.popitem(last=False)
         return wait
+
+    def give_back(self, client: str) -> None:
+        """Give back a token that was taken in the wrong name."""
+        found = self._buckets.get(client)
+        if found is not None:
+            tokens, then = found
+            self._buckets[client] = min(float(self._burst), tokens + 1), then

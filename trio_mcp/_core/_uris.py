@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 import string
 from typing import Final
+from urllib.parse import urlsplit
 
 __all__ = [
     "RESERVED",
     "UNRESERVED",
     "check_uri",
+    "check_web_url",
     "normalised",
     "pct_decoded",
     "pct_encoded",
@@ -60,6 +62,30 @@ def check_uri(uri: str, *, max_length: int) -> None:
         raise ValueError("a URI begins with a scheme and a colon, such as file: or orders:")
     if _URI.fullmatch(uri) is None:
         raise ValueError("a character in it is not allowed there in a URI, or needs percent-encoding")
+
+
+def check_web_url(url: str) -> None:
+    """Check that a URL can be shown to a user and opened: one of the web, read by a browser as it is read here.
+
+    Browsers take backslashes for slashes, skip line feeds and tabs, and show some letters of other alphabets
+    like Latin ones: with any of these the host that a user sees need not be the one they reach.
+
+    Raises:
+        ValueError: It cannot, and why.
+
+    Spec: 2025-11-25 and later, client/elicitation, "Safe URL Handling".
+    """
+    if not url.isascii() or not url.isprintable() or " " in url or "\\" in url:
+        raise ValueError("url must be of printable ASCII without spaces and backslashes: encode everything else")
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError as error:
+        raise ValueError(f"url is not a URL: {error!s:.60}") from error
+    if parts.scheme not in {"http", "https"} or not host:
+        raise ValueError("url must begin with https:// (or http://) and a host")
+    if "@" in parts.netloc:
+        raise ValueError("url must not contain credentials: whoever sees it could use them")
 
 
 def normalised(uri: str) -> str:

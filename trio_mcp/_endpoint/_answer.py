@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, final
 
@@ -14,6 +13,7 @@ from .._core._http_status import status_of_error
 from .._core._sse import encode_sse_comment, encode_sse_event
 from .._errors import LocalProtocolError
 from .._limits import Limits
+from .._logs import Log
 from .._peer._exchange import Exchange, OnProgress
 from .._peer._interposed import interpose, notification
 from .._peer._middleware import Message, Middleware
@@ -23,7 +23,7 @@ from ._call import HttpCall
 
 __all__ = ["KEEP_ALIVE", "PostAnswer"]
 
-_log: Final = logging.getLogger("trio_mcp.http")
+_log: Final = Log("trio_mcp.http")
 
 KEEP_ALIVE: Final = encode_sse_comment()
 

@@ -10,10 +10,11 @@ from typing import Final, TypeAlias, final
 import attrs
 import trio
 
+from .._core._addresses import holder_of
 from .._core._headers import HeaderField, Headers
 from .._core._http_admission import EVENT_STREAM, JSON
 
-__all__ = ["Authenticate", "HttpCall", "HttpOrigin", "connected"]
+__all__ = ["Authenticate", "HttpCall", "HttpOrigin", "connected", "nothing"]
 
 STREAM_HEADERS: Final = (
     (b"content-type", EVENT_STREAM.encode("ascii")),
@@ -23,8 +24,8 @@ STREAM_HEADERS: Final = (
 """The head of a stream. Proxies must neither keep it nor gather it (2026-07-28, "Receiving Messages")."""
 
 
-def _nothing() -> None:
-    pass
+def nothing() -> None:
+    """Do nothing."""
 
 
 class HttpCall(abc.ABC):
@@ -69,8 +70,8 @@ class HttpCall(abc.ABC):
         self.answer_headers: list[HeaderField] = []
         self.is_started: bool = False
         self.is_gone: bool = False
-        self.on_answer: Callable[[], object] = _nothing
-        self.on_gone: Callable[[], object] = _nothing
+        self.on_answer: Callable[[], object] = nothing
+        self.on_gone: Callable[[], object] = nothing
 
     @abc.abstractmethod
     async def read_body(self) -> bytes:
@@ -102,8 +103,8 @@ class HttpCall(abc.ABC):
 
     @property
     def key(self) -> str:
-        """Whose limits count: the principal's, or the address's where nobody authenticates."""
-        return self.client or "" if self.principal is None else f"principal {self.principal}"
+        """Whose limits count: the principal's, or the address's where nobody authenticates (IPv6 by network)."""
+        return holder_of(self.client) if self.principal is None else f"principal {self.principal}"
 
     @final
     def gone(self) -> None:
@@ -144,8 +145,12 @@ class HttpCall(abc.ABC):
 
 
 Authenticate: TypeAlias = Callable[[HttpCall], Awaitable[str | None]]
-"""Finds out who sends a request: called with each before its body is read. Returns the principal, or raises
-`HttpRefused` with the status and the header fields of the refusal."""
+"""Finds out who sends a request: called with each before its body is read.
+
+Returns the principal, which is no empty text, or `None` for nobody, who is let in only with
+`HttpServerSettings.allow_anonymous`; or raises `HttpRefused` with the status and the header fields of the
+refusal. Everything else, raised or returned, is its own failure: the request is refused (500), and the log says
+why. It is cancelled after `HttpServerSettings.authenticate_timeout`, and when the client goes."""
 
 
 @final
@@ -154,6 +159,7 @@ class HttpOrigin:
     """One request as the origin of a message; see `Origin`."""
 
     principal: str | None
+    holder: str
 
 
 @asynccontextmanager
@@ -166,4 +172,4 @@ async def connected(call: HttpCall) -> AsyncGenerator[None]:
         try:
             yield
         finally:
-            call.on_gone = _nothing
+            call.on_gone = nothing

@@ -20,18 +20,20 @@ import trio
 from .._codec import _json
 from .._codec._json import is_array, is_object
 from .._codec._jsonrpc import InvalidMessage, Message, Notification, Request, encode_error, parse_message, read_id
-from .._contained import going_on
+from .._contained import Contained, going_on
+from .._core._headers import answer_field
 from .._core._http_admission import EVENT_STREAM, JSON, HttpRefused, check_accept, check_content_type
 from .._core._http_headers import LAST_EVENT_ID, METHOD, NAME, PROTOCOL_VERSION, SESSION_ID
 from .._core._http_settings import HttpServerSettings
-from .._errors import INTERNAL_ERROR, PARSE_ERROR, UNSUPPORTED_PROTOCOL_VERSION, RequestError
-from .._groups import open_hidden_nursery
+from .._errors import INTERNAL_ERROR, PARSE_ERROR, SERVER_BUSY, UNSUPPORTED_PROTOCOL_VERSION, RequestError
+from .._groups import open_hidden_nursery, sole_error
+from .._logs import Log
 from .._parking_lot import LightParkingLot
 from .._revisions import Revision
 from .._server._server import Server
 from .._server._service import Lifetime
 from .._server._shutdown import Shutdown
-from ._call import Authenticate, HttpCall
+from ._call import Authenticate, HttpCall, nothing
 from ._event_store import EventStore, MemoryEventStore
 from ._legacy import LegacySessions
 from ._load import Load, Place
@@ -40,7 +42,7 @@ from ._posted import Posted
 
 __all__ = ["Endpoint", "EndpointStatistics", "open_endpoint"]
 
-_log: Final = logging.getLogger("trio_mcp.http")
+_log: Final = Log("trio_mcp.http")
 
 MAX_BATCH: Final = 1_000
 """Messages in one batch."""
@@ -93,11 +95,15 @@ class Endpoint:
         self._authenticate = authenticate
         self._hosts = settings.host_rules()
         self._forms = (JSON,) if settings.json_only else (JSON, EVENT_STREAM)
-        self._routes: dict[str, dict[str, Callable[[HttpCall], Awaitable[None]]]] = {
-            settings.path.rstrip("/") or "/": {"POST": self._post, "GET": legacy.get, "DELETE": legacy.delete}
+        self._routes: dict[str, dict[str, Callable[[HttpCall, Place], Awaitable[None]]]] = {
+            settings.path.rstrip("/") or "/": {
+                "POST": self._post,
+                "GET": lambda call, _: legacy.get(call),
+                "DELETE": lambda call, _: legacy.delete(call),
+            }
         }
         if settings.sse and legacy.is_served:
-            self._routes[settings.sse_path] = {"GET": legacy.stream_as_2024}
+            self._routes[settings.sse_path] = {"GET": lambda call, _: legacy.stream_as_2024(call)}
             self._routes[settings.messages_path] = {"POST": self._post_as_2024}
         self._proxies = settings.proxy_rules()
         self._active = 0
@@ -116,9 +122,10 @@ class Endpoint:
         """
         self._active += 1
         try:
-            await self._admit(call)
-        except HttpRefused as refused:
-            await self._refuse(call, refused)
+            try:
+                await self._admit(call)
+            except HttpRefused as refused:
+                await self._refuse(call, refused)
         except BaseException as error:  # noqa: ASYNC103
             if going_on(error) is not None:
                 raise
@@ -169,9 +176,63 @@ class Endpoint:
                 405, f"{call.method[:20]} is not allowed here", [(b"allow", ", ".join(methods).encode("ascii"))]
             )
         else:
-            if self._authenticate is not None:
-                call.principal = await self._authenticate(call)
-            await answer(call)
+            # Whoever it is, it counts from now on: finding out who costs something, too.
+            with self._load.arrived(call.key) as place:
+                call.on_answer = place
+                if self._authenticate is not None:
+                    call.principal = await self._identify(call, self._authenticate)
+                    place.belong_to(call.key)
+                await answer(call, place)
+
+    async def _identify(self, call: HttpCall, authenticate: Authenticate) -> str | None:
+        """Find out who sends a request; return the principal.
+
+        That is code of the server's author. Whatever it raises or leaves open costs this request alone. It may
+        take as long as its client waits, but no longer than `authenticate_timeout`.
+
+        Raises:
+            HttpRefused: Whoever it is must not be let in, or nobody can tell.
+        """
+        failures: list[BaseException] = []
+        timeout = self._settings.authenticate_timeout
+        block = Contained(failures.append, trio.CancelScope(deadline=trio.current_time() + timeout))
+        said: object = None
+        before = list(call.answer_headers)
+        with block:
+            call.on_gone = block.scope.cancel
+            if call.is_gone:
+                call.on_gone()
+            said = await authenticate(call)
+            call.answer_headers = [answer_field(name, value) for name, value in call.answer_headers]
+            before = call.answer_headers
+        call.answer_headers = before
+        call.on_gone = nothing
+        if failures:
+            raise self._failed_to_identify(call, failures[0])
+        if block.scope.cancelled_caught:
+            if call.is_gone:
+                raise HttpRefused(400, "the client went away before it was known who it is")
+            _log.error("authenticate took more than %g s (authenticate_timeout)", timeout)
+            busy = "it takes too long to find out who you are (authenticate_timeout)"
+            raise HttpRefused(503, busy, [("retry-after", "1")], code=SERVER_BUSY)
+        if said is None and self._settings.allow_anonymous:
+            return None
+        if said is None or said == "":
+            raise HttpRefused(401, "nobody is known to have sent this", [("www-authenticate", "Bearer")])
+        if isinstance(said, str):
+            return said
+        problem = TypeError(f"authenticate must return a str, or None for nobody, not {type(said).__name__}")
+        raise self._failed_to_identify(call, problem)
+
+    @staticmethod
+    def _failed_to_identify(call: HttpCall, error: BaseException) -> HttpRefused:
+        """Return what is answered when `authenticate` has raised something."""
+        if isinstance(error, BaseExceptionGroup):
+            error = sole_error(error) or error  # it may have a nursery
+        if isinstance(error, HttpRefused):
+            return error
+        _log.error("authenticate failed for %s", call.client, exc_info=error)
+        return HttpRefused(500, "internal error", code=INTERNAL_ERROR)
 
     async def _preflight(self, call: HttpCall, methods: bytes) -> None:
         asked = call.headers.get("access-control-request-headers") or ""
@@ -188,27 +249,25 @@ class Endpoint:
 
     # POSTs.
 
-    async def _post(self, call: HttpCall) -> None:
+    async def _post(self, call: HttpCall, place: Place) -> None:
         check_content_type(call.headers)
         check_accept(call.headers, *self._forms)
-        with self._load.message(call.key) as place:
-            call.on_answer = place
-            body = await call.read_body()
-            value = self._decoded(body)
-            if is_array(value):
-                await self._post_batch(call, place, body, value)
-                return
-            try:
-                message = parse_message(value)
-            except InvalidMessage as error:
-                await self._invalid(call, value, error)
-                return
-            if isinstance(message, Request):
-                place.serve()
-            if self._is_modern(call, message):
-                await self._post_modern(call, message)
-            else:
-                await self._legacy.post(call, Posted(body, value, [message]))
+        body = await call.read_body()
+        value = self._decoded(body)
+        if is_array(value):
+            await self._post_batch(call, place, body, value)
+            return
+        try:
+            message = parse_message(value)
+        except InvalidMessage as error:
+            await self._invalid(call, value, error)
+            return
+        if isinstance(message, Request):
+            place.serve()
+        if self._is_modern(call, message):
+            await self._post_modern(call, message)
+        else:
+            await self._legacy.post(call, Posted(body, value, [message]))
 
     @staticmethod
     def _decoded(body: bytes) -> Any:
@@ -272,24 +331,44 @@ class Endpoint:
         messages: list[Message] = []
         for value in values:
             try:
-                messages.append(parse_message(value))
+                message = parse_message(value)
             except InvalidMessage as error:
                 raise HttpRefused(400, f"invalid request: in a batch, {error.reason}") from error
+            self._check_legacy(message)
+            messages.append(message)
         posted = Posted(body, values, messages)
         if posted.requests:
             place.serve()
         await self._legacy.post(call, posted)
 
-    async def _post_as_2024(self, call: HttpCall) -> None:
+    @staticmethod
+    def _check_legacy(message: Message) -> None:
+        """Check that what goes to a session belongs to one.
+
+        A modern message comes alone, at the endpoint, and its header fields say what it says: proxies route by
+        them, and let in or not. A way around that check would be a way past those proxies.
+
+        Spec: 2026-07-28, basic/transports/streamable-http, "Sending Messages" and "Request Metadata".
+
+        Raises:
+            HttpRefused: It is a modern one.
+        """
+        if isinstance(message, (Request, Notification)) and names_era(message.params):
+            newest = max(revision for revision in Revision if revision.is_modern)
+            raise HttpRefused(400, f"invalid request: a message of {newest} comes alone, as a POST of its own")
+
+    async def _post_as_2024(self, call: HttpCall, place: Place) -> None:
+        del place  # it is given back when the message is taken; the session counts what it serves
         check_content_type(call.headers)
-        with self._load.message(call.key) as call.on_answer:
-            body = await call.read_body()
-            value = self._decoded(body)
-            try:
-                messages = [parse_message(value)]
-            except InvalidMessage:
-                messages = []  # the session says so, on its stream
-            await self._legacy.post_as_2024(call, Posted(body, value, messages))
+        body = await call.read_body()
+        value = self._decoded(body)
+        try:
+            messages = [parse_message(value)]
+        except InvalidMessage:
+            messages = []  # the session says so, on its stream
+        for message in messages:
+            self._check_legacy(message)
+        await self._legacy.post_as_2024(call, Posted(body, value, messages))
 
     # How it ends.
 
@@ -324,7 +403,7 @@ async def open_endpoint(
     Args:
         server: The server.
         settings: What is served, and to whom.
-        authenticate: Finds out who sends a request.
+        authenticate: Finds out who sends a request; see `serve_http`.
         event_store: Keeps events for clients of the legacy era that lost a connection; in memory by default.
         shutdown: Says how long the lifespan may take. Who serves the endpoint heeds the rest of it.
 

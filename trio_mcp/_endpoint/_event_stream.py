@@ -43,6 +43,7 @@ class EventStream:
         is_optional: Whether a client may never read it. While it is neither read nor stored, nobody waits for
             room: the oldest events give way.
         on_dropped: Called with the number of each event that has given way.
+        on_queued: Called with how many bytes more wait in the queue, or less. May end the stream.
 
     Attributes:
         dropped: How many events have given way.
@@ -61,6 +62,7 @@ class EventStream:
         event_type: str | None = None,
         is_optional: bool = False,
         on_dropped: Callable[[int], object] = lambda _: None,
+        on_queued: Callable[[int], object] = lambda _: None,
     ) -> None:
         self._session = session
         self.number: Final = number
@@ -72,6 +74,7 @@ class EventStream:
         self._event_type = event_type
         self._is_optional = is_optional
         self._on_dropped = on_dropped
+        self._on_queued = on_queued
         self.dropped = 0
         self._queue: OrderedDict[int, bytes] = OrderedDict()
         self._queued_bytes = 0
@@ -97,7 +100,7 @@ class EventStream:
             return None
         self._last = number = self._last + 1
         self._queue[number] = data
-        self._queued_bytes += len(data)
+        self._weigh(len(data))
         if self._is_optional and not self._is_attended:
             while self._queued_bytes > self._max_bytes and len(self._queue) > 1:
                 self.dropped += 1
@@ -109,11 +112,15 @@ class EventStream:
 
     def withdraw(self, number: int) -> None:
         """Take an event back that nobody was sent yet."""
-        self._queued_bytes -= len(self._queue.pop(number, b""))
+        self._weigh(-len(self._queue.pop(number, b"")))
+
+    def _weigh(self, more: int) -> None:
+        self._queued_bytes += more
+        self._on_queued(more)
 
     def _take_first(self) -> int:
         number, data = self._queue.popitem(last=False)
-        self._queued_bytes -= len(data)
+        self._weigh(-len(data))
         return number
 
     def end(self) -> None:
@@ -230,7 +237,7 @@ class EventStream:
         """The client has gone before it knew how to come back: what is said from now on is lost."""
         self._is_dead = True
         self._queue.clear()
-        self._queued_bytes = 0
+        self._weigh(-self._queued_bytes)
         self._changed.unpark_all()
 
     def id_of(self, number: int) -> str:

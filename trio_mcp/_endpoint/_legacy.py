@@ -5,12 +5,14 @@ Spec: 2025-11-25, basic/transports, "Session Management"; 2024-11-05, basic/tran
 
 from __future__ import annotations
 
+import logging
 import secrets
 from typing import Any, Final, final
 from urllib.parse import parse_qs
 
 import trio
 
+from .._core._account import Overdrawn
 from .._core._http_admission import EVENT_STREAM, HttpRefused, check_accept
 from .._core._http_headers import PROTOCOL_VERSION, SESSION_ID
 from .._core._http_settings import HttpServerSettings
@@ -24,10 +26,13 @@ from .._server._service import Service
 from .._server._shutdown import Shutdown
 from ._call import HttpCall
 from ._event_store import EventStore
+from ._kept import KeptForSession, too_many
 from ._posted import Posted
 from ._session import LegacySession, session_ended
 
 __all__ = ["LegacySessions"]
+
+_log: Final = logging.getLogger("trio_mcp.http")
 
 SESSION_ID_BYTES: Final = 24
 ASSUMED: Final = Revision.V2025_03_26
@@ -62,6 +67,9 @@ class LegacySessions:
         self._shutdown = Shutdown()
         self._sessions: dict[str, LegacySession] = {}
         self._legacy = frozenset(revision for revision in server.revisions if not revision.is_modern)
+        self._places = service.account.places("sessions", "max_sessions", settings.max_sessions)
+        self._bytes = service.account.bytes
+        self._gave_way = 0
         self._ended = LightParkingLot()
         self._dropped = 0  # in sessions that have ended
 
@@ -120,9 +128,6 @@ class LegacySessions:
         return session
 
     def _open(self, call: HttpCall, *, event_type: str | None = None) -> LegacySession:
-        if len(self._sessions) >= self._settings.max_sessions:
-            problem = f"there are {len(self._sessions)} sessions already (max_sessions)"
-            raise HttpRefused(503, problem, [(b"retry-after", b"60")], code=SERVER_BUSY)
         if self._shutdown.is_draining:
             raise HttpRefused(503, "serving is about to end", code=SERVER_BUSY)
         session = LegacySession(
@@ -133,9 +138,27 @@ class LegacySessions:
             None if event_type is not None else self._store,
             event_type=event_type,
         )
+        session.kept = self._kept_for(session, call.key)
         self._sessions[session.id] = session
         self._nursery.start_soon(self._run, session, name=f"session {session.id[:8]}…")
         return session
+
+    def _kept_for(self, session: LegacySession, holder: str) -> KeptForSession:
+        """Lend a session its place and bytes; of whoever has most, the one that is idle for longest gives way.
+
+        Raises:
+            HttpRefused: All are in use.
+        """
+
+        def give_way() -> None:
+            self._gave_way += 1
+            _log.info("a session of %.100s gives way to others (%d so far)", holder, self._gave_way)
+            session.give_way()
+
+        try:
+            return KeptForSession(self._places, self._bytes, holder, give_way)
+        except Overdrawn as error:
+            raise too_many(error) from None
 
     async def _run(self, session: LegacySession) -> None:
         try:
@@ -159,6 +182,10 @@ class LegacySessions:
         """Serve a POST by a session that lasts for it alone."""
         assumed = None if revision is None else Agreement(revision, {}, None, DEFAULT_LOG_LEVEL)
         session = LegacySession("", self._server, self._settings, call.principal, None, assumed=assumed)
+        try:
+            session.kept = KeptForSession(None, self._bytes, call.key, session.give_way, is_firm=True)
+        except Overdrawn as error:
+            raise too_many(error) from None
         async with open_hidden_nursery() as nursery:
             nursery.start_soon(session.serve_session, self._service, self._shutdown)
             await session.post(call, posted)

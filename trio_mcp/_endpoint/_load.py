@@ -48,7 +48,7 @@ class _Tally:
 
 @final
 class Place:
-    """What a POST takes. A context that gives it back; calling it does so earlier."""
+    """What a request of HTTP takes. A context that gives it back; calling it does so earlier."""
 
     __slots__ = ("_client", "_load", "_tally")
 
@@ -57,6 +57,18 @@ class Place:
         self._client = client
         self._tally: _Tally | None = tally
         tally.add(client)
+
+    def belong_to(self, client: str) -> None:
+        """It is known now who has sent it: it counts for them, and no more for the address that it came from.
+
+        Raises:
+            HttpRefused: They have too many already.
+        """
+        if client != self._client and self._tally is not None:
+            self._load.pass_on(self._client, client)
+            self._tally.remove(self._client)
+            self._client = client
+            self._tally.add(client)
 
     def serve(self) -> None:
         """It brings a request: let it take a place among those instead, as long as that is being served.
@@ -84,7 +96,10 @@ class Place:
 
 @final
 class Load:
-    """Counts what is read and served at once, by client.
+    """Counts what comes, and what is read and served at once, by client.
+
+    Everything counts from its arrival, for the address that it comes from, and once it is known who has sent it,
+    for them. So it costs the address alone to find out, and whoever is refused has had it.
 
     The requests that are being served do not keep out what may end them: in the legacy era cancellations, and the
     answers that their handlers wait for, are POSTs as well. So each POST is read before it may be too much.
@@ -113,17 +128,35 @@ class Load:
         """How many places the requests that stand open take."""
         return self._standing.total
 
-    def message(self, client: str) -> Place:
-        """Count one POST until its place is given back: while it is read, and if it is no request, answered.
+    def arrived(self, client: str) -> Place:
+        """Count one request of HTTP until its place is given back.
+
+        That is while it is found out who has sent it, and while it is read; of a POST that brings no request and
+        of what gets no stream also while it is answered.
 
         Raises:
             HttpRefused: There are too many already.
         """
-        wait = self._rates.take(client, trio.current_time()) if self._is_rated else 0
+        if self._is_rated:
+            self._take_token(client)
+        return Place(self, client, self._room_in(self._read, client, "messages are being read"))
+
+    def _take_token(self, client: str) -> None:
+        wait = self._rates.take(client, trio.current_time())
         if wait:
             rate = self._settings.max_request_rate
             raise _busy(429, f"more than {rate:g} requests per second (max_request_rate)", wait)
-        return Place(self, client, self._room_in(self._read, client, "messages are being read"))
+
+    def pass_on(self, address: str, principal: str) -> None:
+        """Count what has come from an address for who has sent it. There is a place for it already.
+
+        Raises:
+            HttpRefused: They have too many already.
+        """
+        if self._is_rated:
+            self._rates.give_back(address)
+            self._take_token(principal)
+        self._check_own(self._read, principal, "messages are being read")
 
     def room_to_serve(self, client: str) -> _Tally:
         """Return where one request more may be counted.
@@ -134,12 +167,14 @@ class Load:
         return self._room_in(self._served, client, "requests are being served")
 
     def _room_in(self, tally: _Tally, client: str, what: str) -> _Tally:
-        settings = self._settings
-        if tally.of(client) >= settings.max_requests_per_principal:
-            raise _busy(429, f"{tally.of(client)} of your {what} (max_requests_per_principal)", 1)
-        if tally.total >= settings.max_requests:
+        self._check_own(tally, client, what)
+        if tally.total >= self._settings.max_requests:
             raise _busy(503, f"{tally.total} {what} (max_requests)", 1)
         return tally
+
+    def _check_own(self, tally: _Tally, client: str, what: str) -> None:
+        if tally.of(client) >= self._settings.max_requests_per_principal:
+            raise _busy(429, f"{tally.of(client)} of your {what} (max_requests_per_principal)", 1)
 
     @contextmanager
     def standing_request(self, client: str, places: int) -> Generator[None]:

@@ -12,7 +12,6 @@ Spec: 2026-07-28, basic/transports/streamable-http.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from typing import Any, Final, final
 
@@ -25,6 +24,7 @@ from .._core._http_headers import PROTOCOL_VERSION, check_request_headers, versi
 from .._core._http_settings import HttpServerSettings
 from .._core._http_status import status_of_error
 from .._errors import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, SERVER_BUSY, RequestError
+from .._logs import Log
 from .._parking_lot import LightParkingLot
 from .._peer._dispatcher import Dispatcher
 from .._peer._exchange import Exchange, Handler, Standing, not_begun
@@ -40,7 +40,7 @@ from ._load import Load
 
 __all__ = ["ModernRequests", "names_era"]
 
-_log: Final = logging.getLogger("trio_mcp.http")
+_log: Final = Log("trio_mcp.http")
 
 
 def names_era(params: Mapping[str, Any] | None) -> bool:
@@ -92,7 +92,7 @@ class ModernRequests:
             if self._refusal is not None:
                 raise self._refusal
             self._check(call, request)
-            decision = self._dispatcher.route(request, HttpOrigin(call.principal))
+            decision = self._dispatcher.route(request, HttpOrigin(call.principal, call.key))
         except RequestError as error:
             decision, refusal = None, error
         except KeyboardInterrupt:
@@ -152,7 +152,7 @@ class ModernRequests:
             keep_alive=settings.keep_alive_interval,
             may_stream=may_stream,
         )
-        exchange = Exchange(request, HttpOrigin(call.principal), trio.current_time(), answer)
+        exchange = Exchange(request, HttpOrigin(call.principal, call.key), trio.current_time(), answer)
         if standing is not None:
             exchange.on_drain = standing.on_drain
             if self._refusal is not None:
@@ -206,7 +206,7 @@ class ModernRequests:
                 503, f"{limit} notifications are being handled (max_notifications)", code=SERVER_BUSY
             )
         self._notifications += 1
-        origin = HttpOrigin(call.principal)
+        origin = HttpOrigin(call.principal, call.key)
         self._service.background.start_soon(self._notified, message, origin, name=message.method)
         await call.respond(202)
 

@@ -5,7 +5,6 @@ Spec: 2025-11-25, basic/transports, "Streamable HTTP"; 2024-11-05, basic/transpo
 
 from __future__ import annotations
 
-import logging
 import math
 import re
 from collections.abc import Generator, Sequence
@@ -16,8 +15,10 @@ import trio
 
 from .._channel import Origin
 from .._codec import _json
+from .._codec._cost import cost_of_json
 from .._codec._json import is_object
-from .._codec._jsonrpc import RequestId
+from .._codec._jsonrpc import Request, RequestId
+from .._core._account import Overdrawn
 from .._core._headers import HeaderField
 from .._core._http_admission import EVENT_STREAM, HttpRefused, accepts
 from .._core._http_headers import LAST_EVENT_ID, SESSION_ID
@@ -25,6 +26,7 @@ from .._core._http_settings import HttpServerSettings
 from .._core._lifecycle import Agreement
 from .._core._sse import encode_sse_event
 from .._groups import open_hidden_nursery
+from .._logs import Log
 from .._revisions import Revision
 from .._server._asking import CapabilityMissing
 from .._server._background import Background
@@ -35,16 +37,20 @@ from ._call import HttpCall, HttpOrigin, connected
 from ._early_goodbyes import EarlyGoodbyes
 from ._event_store import EventStore
 from ._event_stream import EventStream
+from ._kept import KeptForSession, too_many
 from ._posted import Posted
 from ._session_channel import PostOrigin, SessionChannel
 from ._storing import Storing
 
 __all__ = ["LegacySession", "session_ended"]
 
-_log: Final = logging.getLogger("trio_mcp.http")
+_log: Final = Log("trio_mcp.http")
 
 STANDALONE: Final = 0
 """The number of the stream for what belongs to no POST."""
+
+ONLY_BEGUN: Final = 1
+"""With how many requests of its client a session is begun, and of no use to anybody yet."""
 
 _EVENT_ID: Final = re.compile(r"([0-9]{1,15})-([0-9]{1,15})")
 
@@ -66,7 +72,12 @@ class LegacySession:
         store: Keeps events for clients that lost a connection; `None` if nothing can be taken up again.
         assumed: What holds without a handshake, for a session that lasts for one POST.
         event_type: What events are called, where it is not the default.
+
+    Attributes:
+        kept: What is lent for it, before it is served.
     """
+
+    kept: KeptForSession
 
     def __init__(
         self,
@@ -101,6 +112,7 @@ class LegacySession:
         self._early_goodbyes = EarlyGoodbyes()
         self._posts = 0
         self._visits = 0
+        self._uses = 0
         self._scope = trio.CancelScope()
         self._background: Background | None = None
         self._has_ended = False
@@ -118,6 +130,7 @@ class LegacySession:
             event_type=self._event_type,
             is_optional=number == STANDALONE,
             on_dropped=self._dropped,
+            on_queued=self._queued,
         )
 
     # How long it lasts.
@@ -138,6 +151,7 @@ class LegacySession:
         finally:
             self._has_ended = True
             self._background = None
+            self.kept.give_back()
             for stream in (*self._streams.values(), *(stream for stream, _ in self._asking.values())):
                 stream.end()
             with trio.CancelScope(shield=True):  # both only tidy up
@@ -156,6 +170,27 @@ class LegacySession:
         """End it: cancel what it serves. Never waits."""
         self._scope.cancel(reason=reason)
 
+    def give_way(self) -> None:
+        """End it, and have nothing lent any more: others have use for what it keeps. Never waits."""
+        self.kept.give_back()
+        self.end("it gave way to others")
+
+    def _keep_said(self, posted: Posted) -> None:
+        """Have lent what its client says of itself, and is kept.
+
+        Raises:
+            HttpRefused: There is no room for it.
+        """
+        params = posted.messages[0].params if isinstance(posted.messages[0], Request) else None
+        said = [(params or {}).get("capabilities"), (params or {}).get("clientInfo")]
+        try:
+            self.kept.keep("handshake", cost_of_json(_json.encode(said)))
+        except Overdrawn as error:
+            raise too_many(error) from None
+
+    def _queued(self, amount: int) -> None:
+        self.kept.unread(amount)
+
     def finish(self) -> None:
         """Let it end in good order: nothing more will come. Never waits."""
         self._channel.end_input()
@@ -168,14 +203,31 @@ class LegacySession:
     @contextmanager
     def visited(self) -> Generator[None]:
         """Keep the session while one of its client's requests is open; then it is idle."""
+        self._use()
+        if not self._visits:
+            self.kept.hold()
         self._visits += 1
-        self._scope.deadline = math.inf
+        self._scope.deadline = self._idle_until(is_open=True)
         try:
             yield
         finally:
             self._visits -= 1
             if not self._visits:
-                self._scope.deadline = trio.current_time() + self._settings.session_idle_timeout
+                self._scope.deadline = self._idle_until(is_open=False)
+                self.kept.rest()
+
+    def _use(self) -> None:
+        """Its client does something with it."""
+        self._uses += 1
+        if self._uses == ONLY_BEGUN + 1 and self._visits:
+            self._scope.deadline = math.inf
+
+    def _idle_until(self, *, is_open: bool) -> float:
+        """Return when it ends if nothing happens. One that was only begun does not last long."""
+        if self._uses <= ONLY_BEGUN and (self.is_of_2024 or not is_open):
+            settings = self._settings
+            return trio.current_time() + min(settings.handshake_timeout, settings.session_idle_timeout)
+        return math.inf if is_open else trio.current_time() + self._settings.session_idle_timeout
 
     # POSTs.
 
@@ -218,7 +270,7 @@ class LegacySession:
 
     async def _take(self, call: HttpCall, posted: Posted) -> None:
         async with connected(call):
-            await self._put(posted, HttpOrigin(call.principal))
+            await self._put(posted, HttpOrigin(call.principal, call.key))
 
     async def _put(self, posted: Posted, origin: Origin) -> None:
         cancelled = posted.cancelled
@@ -292,6 +344,7 @@ class LegacySession:
         if message is not None:
             if posted.begins:
                 self.revision = _revision_in(message)
+                self._keep_said(posted)
             await call.respond(200, message, () if self.has_failed else headers)
         elif self._has_ended:
             raise session_ended()
@@ -343,6 +396,7 @@ class LegacySession:
                     raise HttpRefused(
                         400, f"{LAST_EVENT_ID} {last_event_id!r} is not the id of an event that is kept"
                     )
+                call.on_answer()  # it is no request among others; it takes a connection
                 await call.start_stream()
                 try:
                     await stream.deliver(call, after, prime=False, first=first)
@@ -417,11 +471,14 @@ class LegacySession:
 
     async def take_as_2024(self, call: HttpCall, posted: Posted) -> None:
         """Take a message that was posted to a session of HTTP+SSE; it is answered on the session's stream."""
+        self._use()
         wanted = self._still_wanted(posted)
         try:
             async with connected(call):
                 if wanted is not None:
-                    await self._channel.put(wanted.incoming(HttpOrigin(call.principal)))
+                    if wanted.begins:
+                        self._keep_said(wanted)
+                    await self._channel.put(wanted.incoming(HttpOrigin(call.principal, call.key)))
                 await call.respond(202, b"Accepted", content_type="text/plain")
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             raise session_ended() from None

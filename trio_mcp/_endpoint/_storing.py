@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import logging
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final, final
 
 import trio
 
+from .._logs import Log
 from .._server._background import Background
 from ._event_store import EventStore
 from ._event_stream import EventStream
 
 __all__ = ["Storing"]
 
-_log: Final = logging.getLogger("trio_mcp.http")
+_log: Final = Log("trio_mcp.http")
 
 
 @final

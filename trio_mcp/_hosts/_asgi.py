@@ -6,7 +6,6 @@ owns `receive` from the first instant of a request to its last, and everybody el
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeAlias, final
@@ -20,12 +19,13 @@ from .._endpoint._call import Authenticate, HttpCall
 from .._endpoint._endpoint import Endpoint, open_endpoint
 from .._endpoint._event_store import EventStore
 from .._groups import open_hidden_nursery
+from .._logs import Log
 from .._server._server import Server
 from ._body import RequestBody
 
 __all__ = ["AsgiCall", "AsgiScope", "McpASGI"]
 
-_log: Final = logging.getLogger("trio_mcp.http")
+_log: Final = Log("trio_mcp.http")
 
 AsgiScope: TypeAlias = MutableMapping[str, Any]
 AsgiMessage: TypeAlias = MutableMapping[str, Any]
@@ -120,7 +120,9 @@ class McpASGI:
     Args:
         server: The server.
         settings: What is served, and to whom.
-        authenticate: Finds out who sends a request.
+        authenticate: Finds out who sends a request, and returns the principal, or raises `HttpRefused`. One that
+            returns `None` lets nobody in, unless `HttpServerSettings.allow_anonymous` says so. It may take
+            `HttpServerSettings.authenticate_timeout`. `None` for no such check: everybody is let in, as nobody.
         event_store: Keeps events for clients of the legacy era that lost a connection; in memory by default.
     """
 

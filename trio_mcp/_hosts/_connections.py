@@ -6,21 +6,22 @@ Whatever reads HTTP on a connection is a `Connection`; what one of them does cos
 from __future__ import annotations
 
 import abc
-import logging
 from collections.abc import Awaitable, Callable
 from contextvars import copy_context
 from typing import Final, TypeAlias, TypeVarTuple, final
 
 import trio
 
+from .._core._addresses import holder_of
 from .._core._http_settings import HttpServerSettings
 from .._groups import open_hidden_nursery
+from .._logs import Log
 from ._places import Places
 from ._wires import Wire
 
 __all__ = ["Connection", "Connections", "OpenConnection"]
 
-_log: Final = logging.getLogger("trio_mcp.http")
+_log: Final = Log("trio_mcp.http")
 
 _Args = TypeVarTuple("_Args")
 
@@ -129,7 +130,8 @@ class Connections:
 
     def enter(self, wire: Wire) -> bool:
         """Count one that is about to be served, or say that it must not be."""
-        return self._places.enter(wire, None if self._proxies.trusts(wire.client) else wire.client)
+        is_known = wire.client is not None and not self._proxies.trusts(wire.client)
+        return self._places.enter(wire, holder_of(wire.client) if is_known else None)
 
     async def serve(self, wire: Wire) -> None:
         """Serve one until it ends. Whatever happens on it costs nobody else theirs."""

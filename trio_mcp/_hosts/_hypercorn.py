@@ -10,7 +10,6 @@ without a channel; head and body go out together. It is imported when a server s
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, final
 
@@ -26,6 +25,7 @@ from hypercorn.typing import ConnectionState, LifespanState
 
 from .._core._http_settings import HttpServerSettings
 from .._endpoint._endpoint import Endpoint
+from .._logs import Log
 from ._asgi import AsgiCall
 from ._connections import Connection, OpenConnection
 from ._places import Places
@@ -33,7 +33,7 @@ from ._wires import Wire
 
 __all__ = ["hypercorn_connections"]
 
-_log: Final = logging.getLogger("trio_mcp.http")
+_log: Final = Log("trio_mcp.http")
 
 
 def hypercorn_connections(endpoint: Endpoint, settings: HttpServerSettings) -> OpenConnection:
@@ -43,7 +43,7 @@ def hypercorn_connections(endpoint: Endpoint, settings: HttpServerSettings) -> O
     config.h11_max_incomplete_size = settings.max_head_bytes
     config.include_server_header = False
     config.accesslog = None
-    config.errorlog = _log
+    config.errorlog = None  # its protocol writes access logs only
     return lambda wire, places: _HypercornConnection(wire, places, settings, endpoint, config)
 
 

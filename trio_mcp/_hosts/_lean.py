@@ -12,7 +12,6 @@ Spec: RFC 9110; RFC 9112.
 
 from __future__ import annotations
 
-import logging
 from typing import Final, final
 
 import trio
@@ -22,6 +21,7 @@ from .._core._http_admission import HttpRefused
 from .._core._http_heads import ReadFields, fastest_fields
 from .._core._http_settings import HttpServerSettings
 from .._endpoint._endpoint import Endpoint
+from .._logs import Log
 from .._parking_lot import LightParkingLot
 from ._connections import Connection, OpenConnection
 from ._heads import RequestHead, read_head
@@ -31,7 +31,7 @@ from ._wires import Wire
 
 __all__ = ["LeanConnection", "lean_connections"]
 
-_log: Final = logging.getLogger("trio_mcp.http")
+_log: Final = Log("trio_mcp.http")
 
 READ_AHEAD: Final = 64 * 1024
 """Bytes that are read behind a request while it is served. Behind more of them nobody sees its client go."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections import Counter
 from collections.abc import Callable, Hashable
@@ -10,11 +9,12 @@ from typing import Final, Generic, TypeVar, final
 
 import trio
 
+from .._logs import Log
 from .._parking_lot import LightParkingLot
 
 __all__ = ["Places"]
 
-_log: Final = logging.getLogger("trio_mcp.http")
+_log: Final = Log("trio_mcp.http")
 
 REST_SECONDS: Final = 5.0
 """How long a connection may rest while there are no places: who has just asked may be about to ask again."""

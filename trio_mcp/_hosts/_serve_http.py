@@ -9,7 +9,6 @@ closed and the others finish; what is left is cut. Each step is bounded.
 from __future__ import annotations
 
 import errno
-import logging
 import os
 import ssl
 from collections.abc import Awaitable, Callable
@@ -23,6 +22,7 @@ from .._endpoint._call import Authenticate
 from .._endpoint._endpoint import Endpoint, open_endpoint
 from .._endpoint._event_store import EventStore
 from .._groups import open_hidden_nursery
+from .._logs import Log
 from .._server._serve import run_until_signal
 from .._server._server import Server
 from .._server._service import EndedBeforeStart
@@ -33,7 +33,7 @@ from ._wires import SocketWire, TlsWire, Wire
 
 __all__ = ["serve_http"]
 
-_log: Final = logging.getLogger("trio_mcp.http")
+_log: Final = Log("trio_mcp.http")
 
 _NO_ROOM: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
 _GONE: Final = frozenset({errno.ECONNABORTED, errno.EPROTO, errno.EPERM})
@@ -88,7 +88,9 @@ async def serve_http(
         ssl_context: How TLS is spoken: with which certificate, and whether clients need one; `None` for no TLS.
         unix_path: A Unix socket to listen on instead.
         unix_mode: Who may connect to that.
-        authenticate: Finds out who sends a request.
+        authenticate: Finds out who sends a request, and returns the principal, or raises `HttpRefused`. One that
+            returns `None` lets nobody in, unless `HttpServerSettings.allow_anonymous` says so. It may take
+            `HttpServerSettings.authenticate_timeout`. `None` for no such check: everybody is let in, as nobody.
         event_store: Keeps events for clients of the legacy era that lost a connection; in memory by default.
         shutdown: Says when to end.
         task_status: Told the URLs of the endpoint once clients can connect.

@@ -6,7 +6,6 @@ response early is a disconnect, and an application that fails breaks its respons
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, TypeAlias, final
@@ -17,12 +16,13 @@ import trio
 from .._core._headers import Headers
 from .._errors import ConnectionLost
 from .._groups import open_hidden_nursery
+from .._logs import Log
 from ._request import HttpRequest
 from ._response import HttpResponse
 
 __all__ = ["AsgiApplication", "AsgiClient", "open_asgi_client"]
 
-_log: Final = logging.getLogger("trio_mcp.http")
+_log: Final = Log("trio_mcp.http")
 
 _Message: TypeAlias = MutableMapping[str, Any]
 AsgiApplication: TypeAlias = Callable[

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import logging
 import math
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,6 +24,7 @@ from .._codec._jsonrpc import (
 from .._core._outbound import OutboundState, OutboundTable
 from .._errors import LocalProtocolError, RemoteProtocolError, RequestError
 from .._limits import MAX_SECONDS, Limits
+from .._logs import Log
 from .._parking_lot import LightParkingLot
 from .._revisions import PROGRESS_TOKEN_KEY, TIMEOUT_KEY
 from ._call import Call
@@ -34,7 +34,7 @@ from ._silence import current_clock, granted_deadline
 
 __all__ = ["Calls"]
 
-_log: Final = logging.getLogger("trio_mcp.peer")
+_log: Final = Log("trio_mcp.peer")
 
 
 @final

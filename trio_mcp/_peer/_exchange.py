@@ -17,7 +17,7 @@ import trio
 from .._channel import Origin
 from .._codec._json import is_object
 from .._codec._jsonrpc import Encoded, Request, read_id
-from .._errors import LocalProtocolError, RequestError
+from .._errors import LocalProtocolError, RemoteProtocolError, RequestError
 from .._parking_lot import LightParkingLot
 from .._revisions import PROGRESS_TOKEN_KEY, TIMEOUT_KEY
 
@@ -224,7 +224,7 @@ class Exchange:
         self.check_may_ask(method)
         try:
             return await self.sink.send_request(self, method, params, on_progress)
-        except RequestError as error:
+        except (RequestError, RemoteProtocolError) as error:
             error.question = method  # so that it is not taken for the answer to this request
             raise
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Callable, Mapping
 from contextvars import copy_context
@@ -13,6 +12,7 @@ import trio
 
 from .._channel import Origin, Outgoing
 from .._codec import _json
+from .._codec._cost import most_weight, weight_within
 from .._codec._jsonrpc import (
     Request,
     RequestId,
@@ -26,6 +26,7 @@ from .._codec._jsonrpc import (
 from .._core._inbound import Admission, InboundTable
 from .._errors import INTERNAL_ERROR, SERVER_BUSY, RequestError
 from .._limits import Limits
+from .._logs import Log
 from .._parking_lot import LightParkingLot
 from ._batch import BatchReply
 from ._calls import Calls
@@ -36,7 +37,7 @@ from ._reply import Reply, reply_to
 
 __all__ = ["Arrival", "Exchanges", "Ready"]
 
-_log: Final = logging.getLogger("trio_mcp.peer")
+_log: Final = Log("trio_mcp.peer")
 
 
 @final
@@ -235,7 +236,11 @@ class Exchanges:
             scope = trio.CancelScope()
         exchange = Exchange(request, arrival.origin, arrival.received_at, self._sink, scope)
         is_late = exchange.start_clock()
-        self._table.run(request.id, exchange, 0 if arrival.data is None else len(arrival.data), arrival.origin)
+        data = arrival.data
+        if data is None:
+            # Each part of a batch may be what is heavy in it, and outlive the others.
+            data = encode_request(request.id, request.method, request.params)
+        self._table.run(request.id, exchange, most_weight(len(data)), arrival.origin, data=data)
         exchange.companion = arrival.companion
         if not is_late:
             return Ready(exchange, handler, arrival)
@@ -259,7 +264,8 @@ class Exchanges:
         if arrival.batch is not None:
             # Its answer would keep those of all the others.
             raise invalid_request(f"{request.method} cannot come in a batch")
-        size = 0 if arrival.data is None else len(arrival.data)
+        assert arrival.data is not None, "it has not come in a batch"
+        size = weight_within(arrival.data, self._table.standing_room)
         if not self._table.can_stand(standing.places, size):
             limits = self._limits
             raise RequestError(
@@ -284,7 +290,10 @@ class Exchanges:
         if arrival.data is None:
             arrival.data = encode_request(request.id, request.method, request.params)
         arrival.companion = self._dispatcher.companion_of(request, arrival.origin)
-        self._table.wait(request.id, arrival, len(arrival.data), arrival.origin)
+        size = len(arrival.data)
+        if isinstance(request.id, str):
+            size += 4 * len(request.id)  # which is kept decoded
+        self._table.wait(request.id, arrival, size, arrival.origin)
 
     def _start_waiting(self) -> None:
         """Start what has waited longest, as long as there is room."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import Final, Literal, TypeAlias, final
 
+from .._logs import Log
+
 __all__ = ["Frames", "OnFrame"]
 
-_log: Final = logging.getLogger("trio_mcp.peer")
+_log: Final = Log("trio_mcp.peer")
 
 OnFrame: TypeAlias = Callable[[Literal["sent", "received"], bytes], object]
 """Called with each message as it is handed to the wire or comes from it, for logs and tests."""

@@ -10,7 +10,6 @@ Messages are taken without waiting. When what they set off must not go on growin
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias, final
@@ -21,7 +20,9 @@ import trio
 from .._absent import ABSENT
 from .._channel import Channel, Incoming, Origin, OriginGone, Outgoing, Received, TooLarge
 from .._codec import _json
+from .._codec._cost import harmless_size, is_costlier
 from .._codec._jsonrpc import (
+    FRAGMENT_BYTES,
     ErrorResponse,
     InvalidMessage,
     Notification,
@@ -39,6 +40,7 @@ from .._codec._jsonrpc import (
 )
 from .._errors import PARSE_ERROR, TRANSPORT_FAILED, McpError, RequestError
 from .._limits import Limits
+from .._logs import Log
 from ._batch import BatchReply
 from ._calls import Calls
 from ._dispatcher import Dispatcher
@@ -48,7 +50,7 @@ from ._outbox import Outbox, OutboxEntry
 
 __all__ = ["Intake", "OnFailure", "OnNotice"]
 
-_log: Final = logging.getLogger("trio_mcp.peer")
+_log: Final = Log("trio_mcp.peer")
 
 OnNotice: TypeAlias = Callable[[Notification], object]
 """Called with each notification but progress while it is being read, before any later message is looked at."""
@@ -114,6 +116,7 @@ class Intake:
         self._on_notice = on_notice
         self._on_failure = on_failure
         self._received: deque[Received | _Decoded | _EndOfBatch] = deque()
+        self._harmless_bytes = harmless_size(limits.max_decoded_bytes)
         self._received_at = 0.0
         self._is_held_up = False
 
@@ -179,6 +182,11 @@ class Intake:
         return None
 
     def _take(self, message: Incoming, scope: trio.CancelScope | None) -> Ready | None:
+        if len(message.data) > self._harmless_bytes and self._is_too_costly(message):
+            if self._show is not None:
+                self._show(message.data)
+            self._take_costly(message)
+            return None
         try:
             value = _json.decode(message.data) if message.value is ABSENT else message.value
         except (ValueError, RecursionError) as error:
@@ -202,12 +210,27 @@ class Intake:
             )
         return None
 
+    def _is_too_costly(self, message: Incoming) -> bool:
+        return message.value is ABSENT and is_costlier(message.data, self._limits.max_decoded_bytes)
+
     def _take_too_large(self, received: TooLarge) -> None:
-        id = id_of_fragment(received.head, received.tail)
         problem = f"a message of {received.size} bytes; max_message_bytes is {self._limits.max_message_bytes}"
-        if not is_answer_fragment(received.head, received.tail):
-            self._complain(id, invalid_request(problem), received.origin)
-        elif not self._calls.refuse(id, f"the answer was {problem}", whole=_is_batch(received.head)):
+        self._take_excess(received.head, received.tail, problem, received.origin)
+
+    def _take_costly(self, message: Incoming) -> None:
+        data = message.data
+        problem = (
+            f"a message of {len(data)} bytes that takes too much memory once it is decoded; "
+            f"max_decoded_bytes is {self._limits.max_decoded_bytes}"
+        )
+        self._take_excess(data[:FRAGMENT_BYTES], data[-FRAGMENT_BYTES:], problem, message.origin)
+
+    def _take_excess(self, head: bytes, tail: bytes, problem: str, origin: Origin | None) -> None:
+        """Take what is more than it may be: only its ends are looked at."""
+        id = id_of_fragment(head, tail)
+        if not is_answer_fragment(head, tail):
+            self._complain(id, invalid_request(problem), origin)
+        elif not self._calls.refuse(id, f"the answer was {problem}", whole=_is_batch(head)):
             _log.warning("%s sent %s, and it is lost", self._channel.description, problem)
 
     def _take_unreadable(self, message: Incoming, error: Exception) -> None:

@@ -8,7 +8,6 @@ So what is slow holds up its own kind alone. What waits too long in one of these
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
 from contextvars import copy_context
 from typing import Any, Final, Literal, TypeAlias, TypeGuard, final
@@ -22,6 +21,7 @@ from .._codec._jsonrpc import Notification
 from .._contained import Contained, going_on
 from .._core._notices import NoticeQueue
 from .._limits import Limits
+from .._logs import Log
 from .._parking_lot import LightParkingLot
 from ._call import Call
 from ._calls import Calls
@@ -31,7 +31,7 @@ from ._steps import Steps
 
 __all__ = ["Notices"]
 
-_log: Final = logging.getLogger("trio_mcp.peer")
+_log: Final = Log("trio_mcp.peer")
 
 PROGRESS: Final = "notifications/progress"
 OTHERS: Final = "others"

@@ -14,7 +14,6 @@ Knows no tools, no resources, no eras and no transports.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
 from typing import Any, Final, final
@@ -27,6 +26,7 @@ from .._codec._jsonrpc import Encoded, Notification, RequestId
 from .._errors import SERVER_BUSY, ConnectionLost, RequestError
 from .._groups import open_hidden_nursery
 from .._limits import Limits
+from .._logs import Log
 from .._parking_lot import LightParkingLot
 from ._dispatcher import Dispatcher
 from ._exchange import OnProgress
@@ -43,7 +43,7 @@ from ._workers import Workers
 
 __all__ = ["Peer", "PeerStatistics", "open_peer"]
 
-_log: Final = logging.getLogger("trio_mcp.peer")
+_log: Final = Log("trio_mcp.peer")
 
 
 @final

@@ -6,7 +6,6 @@ handler, and a caller that does not give up after all is not left waiting. Where
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable
 from typing import Final, final
 
@@ -17,11 +16,12 @@ from .._codec._jsonrpc import encode_error, encode_response
 from .._contained import Contained, going_on
 from .._errors import CANCELLED_BY_DEADLINE, INTERNAL_ERROR, SERVER_BUSY, RequestError
 from .._limits import Limits
+from .._logs import Log
 from ._exchange import Exchange, Handler
 
 __all__ = ["Reply", "make_reply", "note_failure", "reply_to", "settle"]
 
-_log: Final = logging.getLogger("trio_mcp.peer")
+_log: Final = Log("trio_mcp.peer")
 
 
 @final

@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final, final
 
+from .._printable import printable
+
 __all__ = ["InvalidValue", "Problem", "Problems", "expected", "place", "problem", "shown"]
 
 MAX_PROBLEMS: Final = 10
@@ -101,7 +103,8 @@ def shown(value: object) -> str:
             return float.__repr__(value)
         case str():
             cut = value if len(value) <= MAX_SHOWN else f"{value[:MAX_SHOWN]}…"
-            return json.dumps(cut, ensure_ascii=False)
+            # JSON itself escapes some of what is not printable, and leaves the rest as it is.
+            return printable(json.dumps(cut, ensure_ascii=False))
         case list():
             return "an array"
         case dict():

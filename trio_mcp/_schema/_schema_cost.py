@@ -16,6 +16,7 @@ without compiling anything, in steps that are counted.
 
 from __future__ import annotations
 
+import re
 from collections import Counter, deque
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
@@ -42,6 +43,9 @@ _PARTS_OF_OBJECT: Final = ("additionalProperties", "unevaluatedProperties")
 _PARTS_OF_ARRAY: Final = ("items", "additionalItems", "unevaluatedItems", "contains")
 _KEPT_MAPS: Final = ("$defs", "definitions")
 _REFERENCES: Final = ("$ref", "$dynamicRef")
+
+_INDEX: Final = "0|[1-9][0-9]{0,8}"
+"""An index of an array in a JSON pointer. Python refuses to read numbers of thousands of digits."""
 
 _ANY_MEMBER: Final = ("member",)
 _ANY_ITEM: Final = ("item",)
@@ -142,7 +146,8 @@ class _Node:
 class _Graph:
     def __init__(self, schema: object) -> None:
         self._root = schema
-        self._base = schema.get("$id") if is_object(schema) else None
+        base = schema.get("$id") if is_object(schema) else None
+        self._base = base.removesuffix("#") if isinstance(base, str) else None
         self._nodes: dict[int, _Node] = {}
         self._new: deque[_Node] = deque()
         self._anchors: dict[str, list[_Node]] = {}
@@ -229,7 +234,7 @@ class _Graph:
         if not isinstance(reference, str):
             raise UnusableSchema(f"it refers to {reference!r:.100}, which is no reference")
         base, _, fragment = reference.partition("#")
-        if base and self._base not in {base, f"{base}#"}:
+        if base and base != self._base:
             raise UnusableSchema(f"it refers to {reference!r:.100}, which does not lie in it and is not fetched")
         fragment = unquote(fragment)
         if fragment and not fragment.startswith("/"):
@@ -242,7 +247,7 @@ class _Graph:
             name = step.replace("~1", "/").replace("~0", "~")
             if is_object(target) and name in target:
                 target = target[name]
-            elif is_array(target) and name.isdecimal() and int(name) < len(target):
+            elif is_array(target) and re.fullmatch(_INDEX, name) and int(name) < len(target):
                 target = target[int(name)]
             else:
                 raise UnusableSchema(f"it refers to {reference!r:.100}, and there is none")

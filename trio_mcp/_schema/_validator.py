@@ -12,7 +12,7 @@ from __future__ import annotations
 import importlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NoReturn, Protocol, cast, final
+from typing import Any, Final, NoReturn, Protocol, final
 
 from ._plain import is_object
 from ._problems import MAX_PROBLEMS, InvalidValue, Problem, place
@@ -101,10 +101,9 @@ def _told(path: Sequence[str | int], reason: str) -> Problem:
 
 def _draft(schema: object) -> str:
     named = schema.get("$schema", DRAFT_2020_12) if is_object(schema) else DRAFT_2020_12
-    draft = named.removesuffix("#") if isinstance(named, str) else named
-    if draft not in {DRAFT_2020_12, DRAFT_07}:
+    if not isinstance(named, str) or named.removesuffix("#") not in {DRAFT_2020_12, DRAFT_07}:
         raise UnusableSchema(f"$schema is {named!r:.100}; 2020-12 and draft-07 are known")
-    return cast("str", draft)
+    return named.removesuffix("#")
 
 
 def _compile(schema: object, draft: str, cost: SchemaCost, *, is_trusted: bool) -> _Engine:

@@ -8,16 +8,17 @@ from typing import Any, cast, final
 import trio
 
 from .. import types
+from .._channel import holder_of
 from .._codec import _json
 from .._codec._convert import to_wire
 from .._codec._json import is_object
 from .._codec._jsonrpc import Encoded
 from .._core._lifecycle import Agreement
-from .._errors import INTERNAL_ERROR, RequestError
+from .._errors import INTERNAL_ERROR, RemoteProtocolError, RequestError
 from .._peer._exchange import Answer, Exchange, Handler
 from .._revisions import INPUT_METHODS, SERVER_INFO_KEY, Revision
 from ._application import Application, MethodHandler
-from ._asking import Abilities, read_said
+from ._asking import Abilities, is_answered_wrongly, read_said
 from ._context import Context, Surroundings
 from ._elicitation import URLElicitationRequired, result_for
 from ._input_required import Asking, InputRequired, answer_in_session, input_request
@@ -39,10 +40,14 @@ class Answering:
         application: The server.
         parking: Handlers that wait for their clients between two requests.
         surroundings: Where handlers run.
+        holder: In whose name what they keep is lent, where their requests do not say.
     """
 
-    def __init__(self, application: Application, parking: Parking, surroundings: Surroundings[Any]) -> None:
+    def __init__(
+        self, application: Application, parking: Parking, surroundings: Surroundings[Any], holder: str
+    ) -> None:
         self._application = application
+        self._holder = holder
         self._parking = parking
         self._surroundings = surroundings
         self._run = trio.lowlevel.current_trio_token()
@@ -76,6 +81,10 @@ class Answering:
                 # Its code is about the question, and would say something else about this request.
                 problem = f"the client refused {error.question}: {error.message}"
                 raise RequestError(INTERNAL_ERROR, problem) from error
+            except RemoteProtocolError as error:
+                if not is_answered_wrongly(error):
+                    raise
+                raise RequestError(INTERNAL_ERROR, str(error)) from error
             if result.__class__ is dict and not is_modern:
                 return cast("dict[str, Any]", result)
             if isinstance(result, ExtensionResult):
@@ -99,6 +108,7 @@ class Answering:
             context,
             lambda context: handler(params, context),
             read_params(params, types.InputResponseRequestParams).input_responses or {},
+            holder=holder_of(exchange.origin, self._holder),
             replay=asking is Asking.REPLAY,
         )
 

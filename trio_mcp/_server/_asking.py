@@ -7,7 +7,7 @@ era, inside the result in the modern one.
 from __future__ import annotations
 
 from collections.abc import Coroutine, Mapping
-from typing import Any, Protocol, TypeVar, final
+from typing import Any, Final, Protocol, TypeGuard, TypeVar, final
 
 import attrs
 
@@ -22,12 +22,24 @@ from .._errors import (
     RemoteProtocolError,
     RequestError,
 )
+from .._logs import Log
 from .._peer._exchange import Exchange, OnProgress
 from .._revisions import Revision
 from ..types import ClientCapabilities
 from ._threads import ends_with_its_thread, leaves_its_place
 
-__all__ = ["Abilities", "Asker", "CapabilityMissing", "Inquiry", "WireAsker", "read_said", "unusable"]
+__all__ = [
+    "Abilities",
+    "Asker",
+    "CapabilityMissing",
+    "Inquiry",
+    "WireAsker",
+    "is_answered_wrongly",
+    "read_said",
+    "unusable",
+]
+
+_log: Final = Log("trio_mcp.server")
 
 _T = TypeVar("_T")
 
@@ -158,8 +170,16 @@ class Inquiry(Abilities):
 
 
 def unusable(method: str, why: str) -> RemoteProtocolError:
-    """Return the error for an answer that cannot be used."""
-    return RemoteProtocolError(f"the client's answer to {method} cannot be used: {why}")
+    """Return the error for an answer that cannot be used, and tell our log."""
+    error = RemoteProtocolError(f"the client's answer to {method} cannot be used: {why}")
+    error.question = method
+    _log.info("%s", error)
+    return error
+
+
+def is_answered_wrongly(error: object) -> TypeGuard[RemoteProtocolError]:
+    """Whether a handler failed because the client's answer to its question cannot be used: no mistake of ours."""
+    return isinstance(error, RemoteProtocolError) and error.question is not None
 
 
 def read_said(said: Mapping[str, Any], kind: type[_T]) -> _T:

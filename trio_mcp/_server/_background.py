@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Final, TypeVarTuple, final
@@ -11,11 +10,12 @@ import trio
 
 from .._contained import Contained
 from .._groups import open_hidden_nursery
+from .._logs import Log
 from ._threads import detached
 
 __all__ = ["Background", "open_background"]
 
-_log: Final = logging.getLogger("trio_mcp.server")
+_log: Final = Log("trio_mcp.server")
 
 _Args = TypeVarTuple("_Args")
 

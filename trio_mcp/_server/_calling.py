@@ -19,6 +19,7 @@ from .._errors import RequestError, ToolError
 from .._groups import sole_error
 from .._limits import check_seconds, check_whole
 from .._schema import CallSpec, inspect_callable, is_unstructured
+from ._asking import is_answered_wrongly
 from ._context import Context
 from ._depends import Injection, anything, is_provided, name_of, own_parameters, refuse_misplaced
 from ._interim import is_interim
@@ -174,7 +175,7 @@ def said(group: BaseExceptionGroup[BaseException]) -> Exception | None:
     error = sole_error(group)
     if isinstance(error, BaseExceptionGroup):
         return said(cast("BaseExceptionGroup[BaseException]", error))
-    return error if isinstance(error, (RequestError, ToolError)) else None
+    return error if isinstance(error, (RequestError, ToolError)) or is_answered_wrongly(error) else None
 
 
 def is_several(returned: object) -> TypeGuard[Iterable[Any]]:

@@ -22,7 +22,7 @@ from .._peer._exchange import Exchange, OnProgress
 from .._revisions import METHODS, QUESTIONS, Revision, Side
 from ._asking import Asker, read_said
 from ._background import Background
-from ._kept_words import KeptWords
+from ._kept_words import KeptWords, weight_of
 from ._notifications import check_own_notification
 from ._questions import Questions
 from ._requirements import require_for
@@ -136,10 +136,14 @@ class Context(Questions, Generic[StateT]):
         self._input_responses: Mapping[str, types.InputResponse] = {}
         self._request_state: object = ABSENT
 
-    def parked(self, most: int) -> None:
-        """No request attends the handler: so much of what is said from now on is kept for the next one."""
+    def parked(self, make: Callable[[], KeptWords]) -> None:
+        """No request attends the handler: what is said from now on is kept for the next one.
+
+        Args:
+            make: Returns where, the first time.
+        """
         if self._kept is None:
-            self._kept = KeptWords(most)
+            self._kept = make()
         self._kept.is_parked = True
 
     def attended_by(self, exchange: Exchange, agreement: Agreement) -> KeptWords | None:
@@ -311,7 +315,9 @@ class Context(Questions, Generic[StateT]):
             if self._kept is None or not self._kept.is_silent:
                 self._exchange.notify_nowait("notifications/message", params)
             elif self._kept.is_parked:
-                self._kept.keep(lambda exchange: exchange.notify("notifications/message", params))
+                self._kept.keep(
+                    lambda exchange: exchange.notify("notifications/message", params), weight_of(params)
+                )
             else:
                 raise trio.WouldBlock
 
@@ -424,7 +430,7 @@ class Context(Questions, Generic[StateT]):
         told = whole if whole == progress else progress
         text = message if can_say else None
         if self._kept is not None and await self._is_kept(
-            self._kept, lambda exchange: exchange.report(told, total, text)
+            self._kept, lambda exchange: exchange.report(told, total, text), text
         ):
             return  # noqa: ASYNC910 - not public
         await self._exchange.report(told, total, text)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import secrets
 from typing import Any, Final, Generic, TypeVar, cast, final
-from urllib.parse import urlsplit
 
 import attrs
 
@@ -15,6 +14,7 @@ from .. import types
 from .._codec._convert import from_wire, to_wire
 from .._codec._invalid import InvalidData
 from .._codec._json import is_object
+from .._core._uris import check_web_url
 from .._errors import URL_ELICITATION_REQUIRED, LocalProtocolError, RequestError, ToolError
 from .._revisions import Revision
 from ._asking import Abilities, Inquiry, unusable
@@ -107,7 +107,7 @@ async def elicit(inquiry: Inquiry, message: str, wanted: Any) -> Elicitation[Any
 
 async def elicit_url(inquiry: Inquiry, message: str, url: str, elicitation_id: str | None) -> Elicitation[None]:
     """Send the user to a URL; see `Context.elicit_url`."""
-    _check_url(url)
+    check_web_url(url)
     require_urls(inquiry)
     if inquiry.revision is _WITH_URLS and elicitation_id is None:
         elicitation_id = _new_id()
@@ -150,25 +150,6 @@ def _new_id() -> str:
     return secrets.token_urlsafe(18)
 
 
-def _check_url(url: str) -> None:
-    """Check that a URL can be shown to a user and opened ("Safe URL Handling").
-
-    Raises:
-        ValueError: It cannot.
-    """
-    try:
-        parts = urlsplit(url)
-        host, _ = parts.hostname, parts.port
-    except ValueError as error:
-        raise ValueError(f"url is not a URL: {error}") from error
-    if not url.isascii() or not url.isprintable() or " " in url:
-        raise ValueError("url must be of printable ASCII without spaces: encode everything else")
-    if parts.scheme not in {"http", "https"} or not host:
-        raise ValueError("url must begin with https:// (or http://) and a host")
-    if "@" in parts.netloc:
-        raise ValueError("url must not contain credentials: whoever sees it could use them")
-
-
 @final
 class URLElicitationRequired(RequestError):
     """Raise it in a handler that cannot answer before the user has been to a URL. The client asks again then.
@@ -198,7 +179,7 @@ class URLElicitationRequired(RequestError):
         if not elicitations:
             raise ValueError("an elicitation is needed: where must the user go?")
         for elicitation in elicitations:
-            _check_url(elicitation.url)
+            check_web_url(elicitation.url)
         self.elicitations: tuple[types.ElicitRequestURLParams, ...] = tuple(
             types.evolve(one, elicitation_id=_new_id()) if one.elicitation_id is None else one
             for one in elicitations

@@ -10,7 +10,6 @@ import base64
 import errno
 import fnmatch
 import itertools
-import logging
 import os
 import re
 import stat
@@ -27,6 +26,7 @@ from .._core._uri_matching import Found
 from .._core._uris import UNRESERVED, check_uri, normalised
 from .._errors import INTERNAL_ERROR, RequestError, ResourceNotFound
 from .._limits import Limits
+from .._logs import Log
 from ..types._fields import evolve
 from ._beneath import FileTooLarge, is_plain_name, open_beneath, read_file, read_open_file, scan_beneath
 from ._mime import BINARY, PLAIN_TEXT, guess_type, sniff_type, text_of
@@ -34,7 +34,7 @@ from ._reading import Reading
 
 __all__ = ["DirectorySource", "FileSource", "directory_prefix", "file_contents"]
 
-_log: Final = logging.getLogger("trio_mcp.server")
+_log: Final = Log("trio_mcp.server")
 
 _Contents: TypeAlias = types.TextResourceContents | types.BlobResourceContents
 

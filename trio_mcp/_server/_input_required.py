@@ -14,10 +14,9 @@ from .._absent import ABSENT, Absent
 from .._codec._convert import from_wire, to_wire
 from .._codec._invalid import InvalidData
 from .._core._lifecycle import Agreement
-from .._errors import RemoteProtocolError
 from .._groups import open_hidden_nursery
 from .._peer._exchange import Exchange
-from ._asking import Abilities, read_said
+from ._asking import Abilities, read_said, unusable
 from ._requirements import require_for
 
 __all__ = [
@@ -140,7 +139,7 @@ async def answer_in_session(
         try:
             answers[key] = from_wire(answer, input_responses()[request.method])
         except InvalidData as error:
-            raise RemoteProtocolError(f"{request.method}: {error}") from error
+            raise unusable(request.method, str(error)) from error
 
     async with open_hidden_nursery() as nursery:
         for key, question in required.requests.items():

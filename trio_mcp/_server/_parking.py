@@ -18,7 +18,6 @@ the state, and it is run again.
 from __future__ import annotations
 
 import hashlib
-import logging
 import secrets
 import time
 from collections import Counter
@@ -34,22 +33,27 @@ from .._absent import ABSENT
 from .._channel import Origin
 from .._codec import _json
 from .._codec._convert import to_wire
+from .._codec._cost import cost_of_json
 from .._codec._jsonrpc import Request
 from .._contained import Contained, going_on
+from .._core._account import Account, Loan, Overdrawn
 from .._core._lifecycle import Agreement
 from .._core._sealing import Sealer, StateRefused, binding_of
 from .._errors import INTERNAL_ERROR, INVALID_PARAMS, SERVER_BUSY, LocalProtocolError, RequestError
 from .._limits import Limits
+from .._logs import Log
 from .._parking_lot import LightParkingLot
 from .._peer._exchange import Exchange, OnProgress
 from ._background import Background
 from ._context import Context
 from ._input_required import InputRequired, input_request, input_requests, input_responses
+from ._kept_words import KeptWords
 from ._threads import ends_with_its_thread, leaves_its_place
+from ._used_states import UsedStates
 
 __all__ = ["Parking", "Work"]
 
-_log: Final = logging.getLogger("trio_mcp.server")
+_log: Final = Log("trio_mcp.server")
 
 Work: TypeAlias = Callable[[Context[Any]], Awaitable[object]]
 """A handler with its parameters: it lacks only its context."""
@@ -60,6 +64,9 @@ _REPLAY: Final = b"R"
 _BY_HAND: Final = b"H"
 
 TOKEN_BYTES: Final = 16
+
+PARKED_BYTES: Final = 16 * 1024
+"""What a parked handler costs that was sent nothing and keeps nothing: its task, its scopes, its context."""
 
 COALESCING_CHECKPOINTS: Final = 3
 """How often others get a turn after a question, so that what a nursery asks at once goes out as one answer."""
@@ -112,6 +119,8 @@ class Run:
         parking: Where it belongs.
         work: The handler.
         context: Its context, which it keeps over all requests.
+        params: The parameters of the request that has begun it.
+        holder: In whose name it is parked.
         binding: What a request must be to attend it.
         recorded: The answers of earlier runs of the same work, by key; `None` if it is parked instead.
     """
@@ -121,14 +130,18 @@ class Run:
         parking: Parking,
         work: Work,
         context: Context[Any],
+        params: Mapping[str, Any],
+        holder: str,
         binding: bytes,
         recorded: dict[str, Any] | None,
     ) -> None:
         self._parking = parking
         self._work = work
         self._context = context
+        self._params = params
         self._binding = binding
         self._recorded = recorded
+        self._parked: _Parked | None = None
         self._scope = trio.CancelScope()
         self._questions: dict[str, _Question] = {}
         self._asked: Counter[str] = Counter()
@@ -136,6 +149,7 @@ class Run:
         self._news = LightParkingLot()
         self._attended = LightParkingLot()
         self._finished = trio.Event()
+        self.holder: Final = holder
         self.token: bytes | None = None
         """By what it is found while it is parked."""
 
@@ -228,6 +242,7 @@ class Run:
         Raises:
             Exception: What the handler raised.
         """
+        self._attending = exchange.request.params or {}
         kept = self._context.attended_by(exchange, agreement)
         self._scope.deadline = exchange.deadline
         exchange.companion = self.cancel
@@ -283,21 +298,38 @@ class Run:
 
     def _park(self, asked: Mapping[str, types.InputRequest]) -> types.InputRequiredResult | None:
         try:
-            self.token = self._parking.admit(self)
+            self.token, self._parked = self._parking.admit(self, self._weight(asked))
         except RequestError as error:
             for question in self._questions.values():
                 question.settle(None, error)
             return None
-        self._context.parked(self._parking.max_kept)
+        self._context.parked(self._kept_words)
         # The caller's time goes on while its user answers, or it would not have told of it.
         self._scope.deadline = min(self._scope.deadline, trio.current_time() + self._parking.timeout)
         state = self._parking.seal(_PARKED + self.token, self._binding)
         return types.InputRequiredResult(input_requests=asked, request_state=state)
 
-    @property
-    def principal(self) -> str | None:
-        """Whose it is."""
-        return self._context.principal
+    def _weight(self, asked: Mapping[str, types.InputRequest]) -> int:
+        """Return what it takes to keep it, in bytes: its task, what was sent to it, what it has asked."""
+        sent = (self._params,) if self._attending is self._params else (self._params, self._attending)
+        weight = PARKED_BYTES + sum(cost_of_json(_json.encode(params)) for params in sent)
+        for question in asked.values():
+            weight += cost_of_json(_json.encode(to_wire(question, self._context.revision)))
+        return weight
+
+    def _kept_words(self) -> KeptWords:
+        limits = self._parking.limits
+        return KeptWords(limits.max_notifications, limits.max_parked_notification_bytes, self._can_keep)
+
+    def _can_keep(self, words: int) -> bool:
+        """Whether so many bytes of what it says may be kept beside what is kept already."""
+        return self._parked is None or self._parked.can_keep(words)
+
+    def give_way(self) -> None:
+        """End it: others have use for what it keeps. Never waits."""
+        if self.token is not None:
+            self._parking.forget(self)
+        self.cancel("it gave way to others")
 
     def check(self, answers: Mapping[str, types.InputResponse]) -> None:
         """Check that answers are of the kind that was asked for, before anything is woken by them.
@@ -314,11 +346,33 @@ class Run:
 
     def wake(self, answers: Mapping[str, Any]) -> None:
         """Hand over the answers; what is not among them is asked again."""
-        self.token = None
+        self.token = self._parked = None
         self._attended.unpark_all()
         for key, question in self._questions.items():
             if key in answers and question.is_open:
                 question.settle(answers[key])
+
+
+@final
+class _Parked:
+    """What is lent while a handler is parked."""
+
+    def __init__(self, place: Loan, bytes: Loan) -> None:
+        self._place = place
+        self._bytes = bytes
+        self._weight = bytes.amount
+
+    def can_keep(self, more: int) -> bool:
+        """Whether there is room for so much more than in the beginning; then it is lent."""
+        try:
+            self._bytes.change(self._weight + more)
+        except Overdrawn:
+            return False
+        return True
+
+    def give_back(self) -> None:
+        self._place.give_back()
+        self._bytes.give_back()
 
 
 @final
@@ -330,15 +384,32 @@ class Parking:
         limits: How many may be parked, and for how long.
         sealer: Makes and reads states.
         server: The server's name, which a state is bound to.
+        account: Lends what they keep.
+        single_use_states: Whether the states of handlers that are run again are good for one request only.
     """
 
-    def __init__(self, background: Background, limits: Limits, sealer: Sealer, server: str) -> None:
+    def __init__(
+        self,
+        background: Background,
+        limits: Limits,
+        sealer: Sealer,
+        server: str,
+        account: Account,
+        *,
+        single_use_states: bool = False,
+    ) -> None:
         self._background = background
-        self._limits = limits
+        self.limits: Final = limits
         self._sealer = sealer
         self._server = server
         self._parked: dict[bytes, Run] = {}
-        self._per_principal: Counter[str] = Counter()
+        self._loans: dict[bytes, _Parked] = {}
+        self._places = account.places(
+            "parked", "max_parked", limits.max_parked, limits.max_parked_per_principal, "max_parked_per_principal"
+        )
+        self._bytes = account.bytes
+        self._used = UsedStates(limits, account) if single_use_states else None
+        self._gave_way = 0
 
     def __len__(self) -> int:
         return len(self._parked)
@@ -346,12 +417,7 @@ class Parking:
     @property
     def timeout(self) -> float:
         """How long a handler stays parked, in seconds."""
-        return self._limits.parked_timeout
-
-    @property
-    def max_kept(self) -> int:
-        """How much of what a handler says while it is parked is kept."""
-        return self._limits.max_notifications
+        return self.limits.parked_timeout
 
     async def serve(
         self,
@@ -361,6 +427,7 @@ class Parking:
         work: Work,
         answers: Mapping[str, types.InputResponse],
         *,
+        holder: str,
         replay: bool,
     ) -> object:
         """Serve a request whose handler may ask: with the handler it has woken, or with a new one.
@@ -371,6 +438,7 @@ class Parking:
             context: The context for a new handler.
             work: The handler.
             answers: The answers that came with the request, by key.
+            holder: In whose name what outlives the request is kept.
             replay: Whether the handler is run again rather than parked.
 
         Returns:
@@ -389,13 +457,15 @@ class Parking:
             kind, content = self._open(sealed, binding)
             if kind == _PARKED:
                 return await self._wake(content, answers, params).attend(exchange, agreement)
+            if self._used is not None:
+                self._used.use(sealed, holder, time.time())
             if kind == _REPLAY and recorded is not None:
                 recorded = {**_json.decode(content), **(params.get("inputResponses") or {})}
             elif kind == _BY_HAND:
                 notes = _json.decode(content)
             else:
                 raise StateRefused
-        run = Run(self, work, context, binding, recorded)
+        run = Run(self, work, context, params, holder, binding, recorded)
         context.resume(run, answers, notes)
         self._background.start_own(run.run, name=f"handler of {exchange.request.method}")
         return await run.attend(exchange, agreement)
@@ -405,7 +475,7 @@ class Parking:
         if run is None:
             raise StateRefused
         run.check(answers)  # what cannot be read wakes nobody, and may be sent again
-        self._release(token, run)
+        self._release(token)
         run.wake(params.get("inputResponses") or {})
         return run
 
@@ -452,11 +522,11 @@ class Parking:
         Raises:
             RequestError: It is too large.
         """
-        if len(payload) > self._limits.max_request_state_bytes:
+        if len(payload) > self.limits.max_request_state_bytes:
             raise RequestError(
                 INTERNAL_ERROR,
                 f"the request's state is {len(payload)} bytes; "
-                f"max_request_state_bytes is {self._limits.max_request_state_bytes}",
+                f"max_request_state_bytes is {self.limits.max_request_state_bytes}",
             )
         return self._sealer.seal(payload, binding=binding, now=time.time(), ttl=self.timeout)
 
@@ -468,36 +538,43 @@ class Parking:
 
     # The table.
 
-    def admit(self, run: Run) -> bytes:
-        """Enter a handler as parked. Returns by what it is found.
+    def admit(self, run: Run, weight: int) -> tuple[bytes, _Parked]:
+        """Enter a handler as parked.
+
+        Args:
+            run: The handler.
+            weight: What it keeps, in bytes.
+
+        Returns:
+            By what it is found, and what was lent for it.
 
         Raises:
-            RequestError: Too many are.
+            RequestError: There is no room for it.
         """
-        principal = run.principal
-        if len(self._parked) >= self._limits.max_parked:
-            raise RequestError(SERVER_BUSY, f"{len(self._parked)} requests wait for input already (max_parked)")
-        if principal is not None:
-            if self._per_principal[principal] >= self._limits.max_parked_per_principal:
-                raise RequestError(
-                    SERVER_BUSY,
-                    f"{self._per_principal[principal]} of your requests wait for input already "
-                    f"(max_parked_per_principal)",
-                )
-            self._per_principal[principal] += 1
+
+        def give_way() -> None:
+            self._gave_way += 1
+            _log.info("a parked handler of %.100s gives way to others (%d so far)", run.holder, self._gave_way)
+            run.give_way()
+
+        place: Loan | None = None
+        try:
+            place = self._places.lend(run.holder, "parked", 1, give_way)
+            lent = self._bytes.lend(run.holder, "parked", weight, give_way)
+        except Overdrawn as error:
+            if place is not None:
+                place.give_back()
+            raise RequestError(SERVER_BUSY, f"no more requests can wait for input: {error}") from None
         token = secrets.token_bytes(TOKEN_BYTES)
         self._parked[token] = run
-        return token
+        self._loans[token] = parked = _Parked(place, lent)
+        return token, parked
 
-    def _release(self, token: bytes, run: Run) -> None:
+    def _release(self, token: bytes) -> None:
         del self._parked[token]
-        principal = run.principal
-        if principal is not None:
-            self._per_principal[principal] -= 1
-            if not self._per_principal[principal]:
-                del self._per_principal[principal]
+        self._loans.pop(token).give_back()
 
     def forget(self, run: Run) -> None:
         """A handler has ended; if it was parked, nobody can wake it any more."""
         if run.token is not None and run.token in self._parked:
-            self._release(run.token, run)
+            self._release(run.token)

@@ -17,7 +17,7 @@ from .._peer._exchange import Exchange, OnProgress
 from .._revisions import METHODS, Side
 from ._asking import Abilities, Asker, Inquiry, WireAsker, read_said
 from ._elicitation import Elicitation, elicit, elicit_url
-from ._kept_words import KeptWords, Words
+from ._kept_words import KeptWords, Words, weight_of
 from ._roots import list_roots
 from ._threads import ends_with_its_thread
 
@@ -144,16 +144,17 @@ class Questions:
     async def _notify(self, method: str, params: Mapping[str, Any] | None) -> None:
         """Say something as part of the request that attends the handler, or keep it for the next one."""
         if self._kept is not None and await self._is_kept(
-            self._kept, lambda exchange: exchange.notify(method, params)
+            self._kept, lambda exchange: exchange.notify(method, params), params
         ):
             return  # noqa: ASYNC910 - not public
         await self._exchange.notify(method, params)
 
-    async def _is_kept(self, kept: KeptWords, words: Words) -> bool:
+    async def _is_kept(self, kept: KeptWords, words: Words, said: Mapping[str, Any] | str | None) -> bool:
         """Say something behind what was kept while nobody attended the handler. Returns whether anything was."""
         if not kept.is_silent:
             return False  # noqa: ASYNC910 - not public
-        kept.keep(words)  # before any checkpoint, so that it is in order with what other tasks say
+        # Before any checkpoint, so that it is in order with what other tasks say.
+        kept.keep(words, weight_of(said))
         await trio.lowlevel.checkpoint()
         await kept.wait_said()
         return True

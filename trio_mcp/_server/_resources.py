@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, final
@@ -15,9 +14,11 @@ from .._contained import going_on
 from .._core._uris import check_uri, normalised
 from .._errors import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND, RequestError, ResourceNotFound
 from .._limits import Limits, check_seconds
+from .._logs import Log
 from .._revisions import Revision
 from ..types._fields import evolve
 from ._application import MethodHandler
+from ._asking import is_answered_wrongly
 from ._context import Context
 from ._input_required import Asking
 from ._interim import Interim
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Offer", "ResourceRegistry"]
 
-_log: Final = logging.getLogger("trio_mcp.server")
+_log: Final = Log("trio_mcp.server")
 
 
 def _check_ttl(_instance: object, _attribute: attrs.Attribute[Any], value: float) -> None:
@@ -203,7 +204,7 @@ class ResourceRegistry:
         except RequestError:
             raise
         except BaseException as error:
-            if going_on(error) is not None:
+            if going_on(error) is not None or is_answered_wrongly(error):
                 raise
             # The boundary of one read. What the exception says was not written for strangers.
             _log.exception("reading the resource %s failed", uri)

@@ -85,6 +85,11 @@ class Server(ToolOffers, PromptOffers, ResourceOffers, Generic[StateT]):
         request_state_keys: Secrets that seal what clients carry from one request to the next, the first for new
             states, all for old ones, so that keys can be rotated. Without any, a state is good for this object
             only; replicas and restarts need shared ones.
+        single_use_states: Whether a state that a client carries for a handler which is run again
+            (``resume="replay"``, `InputRequired`) is good for one request only, as that of a parked handler is
+            always. A request that brings it uses it up, however it ends. This process remembers which were used
+            until they expire (`Limits.parked_timeout`), within `Limits.max_used_states`; replicas and restarts do not
+            know of it, and take such a state once each.
         page_size: How many items a page of a list has; `None` for all of them.
         cursor_key: The secret, at least 16 bytes, by which the cursors between pages are protected from changes.
             Processes that share one understand each other's cursors. By default each server has its own.
@@ -111,6 +116,7 @@ class Server(ToolOffers, PromptOffers, ResourceOffers, Generic[StateT]):
         middleware: Sequence[Middleware] = (),
         extensions: Sequence[ServerExtension] = (),
         request_state_keys: Sequence[bytes] | None = None,
+        single_use_states: bool = False,
         page_size: int | None = None,
         cursor_key: bytes | None = None,
         cache: CacheHint | Mapping[str, CacheHint] | None = None,
@@ -146,6 +152,7 @@ class Server(ToolOffers, PromptOffers, ResourceOffers, Generic[StateT]):
         self._custom: dict[str, MethodHandler] = {}
         self._middleware = tuple(middleware)
         self._sealer = Sealer(request_state_keys)
+        self._single_use_states = single_use_states
         self._notification_handlers: dict[str, NotificationHandler] = {}
         self._extensions = ServerExtensions(extensions)
         for extension in extensions:
@@ -445,7 +452,14 @@ class Server(ToolOffers, PromptOffers, ResourceOffers, Generic[StateT]):
         Raises:
             EndedBeforeStart: The lifespan was cancelled while it was being entered.
         """
-        return open_service(self._info.name, self._lifespan_state(), self._sealer, self._limits, lifetime)
+        return open_service(
+            self._info.name,
+            self._lifespan_state(),
+            self._sealer,
+            self._limits,
+            lifetime,
+            single_use_states=self._single_use_states,
+        )
 
     async def serve_one(
         self,

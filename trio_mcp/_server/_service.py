@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -11,15 +10,17 @@ from typing import Final, Generic, final
 import trio
 from typing_extensions import TypeVar
 
+from .._core._account import Account
 from .._core._sealing import Sealer
 from .._limits import Limits
+from .._logs import Log
 from ._background import Background, open_background
 from ._parking import Parking
 from ._shutdown import Shutdown
 
 __all__ = ["EndedBeforeStart", "Lifetime", "Service", "open_service"]
 
-_log: Final = logging.getLogger("trio_mcp.server")
+_log: Final = Log("trio_mcp.server")
 
 _State = TypeVar("_State")
 
@@ -104,12 +105,14 @@ class Service(Generic[_State]):
         state: What the lifespan yielded.
         background: Starts tasks that last as long as the server runs.
         parking: Handlers that wait for their clients between two requests.
+        account: What is kept for clients.
     """
 
-    def __init__(self, state: _State, background: Background, parking: Parking) -> None:
+    def __init__(self, state: _State, background: Background, parking: Parking, account: Account) -> None:
         self.state = state
         self.background = background
         self.parking = parking
+        self.account = account
 
 
 @asynccontextmanager
@@ -119,6 +122,8 @@ async def open_service(
     sealer: Sealer,
     limits: Limits,
     lifetime: Lifetime | None = None,
+    *,
+    single_use_states: bool = False,
 ) -> AsyncGenerator[Service[_State]]:
     """Run a server for as long as the body runs: inside its lifespan, with a nursery around all connections.
 
@@ -131,6 +136,7 @@ async def open_service(
         sealer: Makes and reads the states that clients carry.
         limits: How many handlers may be parked, and for how long.
         lifetime: How long the lifespan may take.
+        single_use_states: Whether states that clients carry are good for one request only.
 
     Raises:
         EndedBeforeStart: The lifespan was cancelled while it was being entered.
@@ -145,7 +151,11 @@ async def open_service(
                 lifetime.serve()
                 has_started = True
                 try:
-                    yield Service(state, background, Parking(background, limits, sealer, name))
+                    account = Account(limits.max_kept_bytes, limits.max_kept_bytes_per_principal)
+                    parking = Parking(
+                        background, limits, sealer, name, account, single_use_states=single_use_states
+                    )
+                    yield Service(state, background, parking, account)
                 except BaseException as error:
                     failure = error
                     raise

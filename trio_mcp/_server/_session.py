@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
+from itertools import count
 from typing import Any, Final, Literal, final
 
 import trio
 
 from .. import types
 from .._channel import Origin
+from .._codec import _json
 from .._codec._convert import to_wire
 from .._codec._jsonrpc import Notification, Request
 from .._core._lifecycle import Agreement, ServerLifecycle
-from .._errors import METHOD_NOT_FOUND, RequestError
+from .._errors import INVALID_PARAMS, METHOD_NOT_FOUND, RequestError
+from .._logs import Log
 from .._peer._exchange import Answer, Handler, Standing
 from .._revisions import BATCH_REVISION
 from ._answering import Answering
@@ -26,7 +29,10 @@ from ._subscriptions import Subscriptions
 
 __all__ = ["ServerSession"]
 
-_log: Final = logging.getLogger("trio_mcp.server")
+_log: Final = Log("trio_mcp.server")
+
+
+_connections: Final = count(1)
 
 
 @final
@@ -57,7 +63,8 @@ class ServerSession:
         self._service = service
         self._background = background
         self._lifecycle = ServerLifecycle(application.revisions, assumed)
-        self._answering = Answering(application, service.parking, self)
+        self._holder = f"connection {next(_connections)}"
+        self._answering = Answering(application, service.parking, self, self._holder)
         self.subscriptions = Subscriptions(
             application.changes, application.capabilities, application.limits, background, self._answering.written
         )
@@ -148,6 +155,7 @@ class ServerSession:
 
     def _initialize(self, request: Request) -> Answer:
         read_params(request.params or {}, types.InitializeRequestParams)
+        self._check_what_is_kept(request.params or {})
         revision = self._lifecycle.initialize(request).revision
         application = self._application
         capabilities = application.capabilities()
@@ -159,6 +167,16 @@ class ServerSession:
             instructions=application.instructions,
         )
         return to_wire(result, revision)
+
+    def _check_what_is_kept(self, params: Mapping[str, Any]) -> None:
+        """Refuse what would weigh on memory as long as the connection is there."""
+        limit = self._application.limits.max_client_info_bytes
+        size = len(_json.encode([params.get("capabilities"), params.get("clientInfo")]))
+        if size > limit:
+            raise RequestError(
+                INVALID_PARAMS,
+                f"params: capabilities and clientInfo are {size} bytes; max_client_info_bytes is {limit}",
+            )
 
     def _discover(self, agreement: Agreement) -> Answer:
         hint = self._application.cache_hint("server/discover")

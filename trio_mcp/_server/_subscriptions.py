@@ -7,7 +7,6 @@ nothing else, as notifications of that request.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import Context as Variables
@@ -28,6 +27,7 @@ from .._errors import (
     RequestError,
 )
 from .._limits import Limits
+from .._logs import Log
 from .._parking_lot import LightParkingLot
 from .._peer._exchange import Answer, Exchange, Standing
 from .._peer._peer import Peer
@@ -38,7 +38,7 @@ from ._params import read_params
 
 __all__ = ["Subscriptions"]
 
-_log: Final = logging.getLogger("trio_mcp.server")
+_log: Final = Log("trio_mcp.server")
 
 ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 

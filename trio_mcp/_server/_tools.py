@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, TypedDict, final
@@ -14,10 +13,12 @@ from .._contained import going_on
 from .._core._header_marks import HeaderMark, header_marks
 from .._core._wrapping import RESULT_MEMBER, needs_wrapping, wrapped_schema
 from .._errors import INVALID_PARAMS, RequestError, ToolError
+from .._logs import Log
 from .._revisions import Revision
 from .._schema import InvalidValue
 from ..types import CallToolResult, Icon, TextContent, Tool, ToolAnnotations
 from ..types._fields import evolve
+from ._asking import is_answered_wrongly
 from ._calling import HandlerFunction, Overdue, read_handler, said
 from ._context import Context
 from ._depends import anything
@@ -29,7 +30,7 @@ from ._threads import Threads
 
 __all__ = ["RegisteredTool", "ToolRegistry"]
 
-_log: Final = logging.getLogger("trio_mcp.server")
+_log: Final = Log("trio_mcp.server")
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.\-]{1,128}")
 """What a tool may be called (SEP-986)."""
@@ -114,7 +115,7 @@ class RegisteredTool:
                     raise
                 raise alone from None
         except ToolError as error:
-            return _failure(str(error))
+            return _failure(_written(error))
         except Overdue as error:
             return _failure(f"{name} {error} and was cancelled")
         except RequestError as error:
@@ -124,6 +125,8 @@ class RegisteredTool:
         except BaseException as error:  # noqa: ASYNC103
             if going_on(error) is not None:
                 raise
+            if is_answered_wrongly(error):
+                return _failure(str(error))  # noqa: ASYNC104
             # The boundary of one call. What the exception says was not written for strangers.
             _log.exception("tool %s failed", name)
             return _failure(f"{name} failed. The server's log says why.")  # noqa: ASYNC104
@@ -249,6 +252,11 @@ def _check_of(tool: RegisteredTool, schema: Mapping[str, Any]) -> Callable[[Any]
     from .._schema._validator import compile_schema  # few tools make their results by hand
 
     return tool.check_output or compile_schema(schema)
+
+
+def _written(error: ToolError) -> str:
+    """Return what a tool says of its failure, as it says it: the model reads that, and no terminal."""
+    return str(error) if type(error).__str__ is not ToolError.__str__ else Exception.__str__(error)
 
 
 def _wrapped(result: CallToolResult) -> CallToolResult:

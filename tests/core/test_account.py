@@ -1,0 +1,207 @@
+"""What is kept for clients: who gets how much, and who gives way."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trio_mcp._core._account import Account, Loan, Overdrawn, Pool
+
+
+def _waiting(pool: Pool, holder: str, amount: int, gone: list[str], name: str | None = None) -> Loan:
+    return pool.lend(holder, "waiting", amount, lambda: gone.append(name or holder))
+
+
+def test_a_pool_that_is_not_full_lends_all_of_it_to_one_holder() -> None:
+    """What nobody else wants is nobody's loss."""
+    pool, gone = Pool("most", 10), list[str]()
+    for _ in range(10):
+        _waiting(pool, "a", 1, gone)
+    assert pool.lent == pool.lent_to("a") == 10
+    assert not gone
+
+
+def test_in_a_full_pool_the_oldest_of_whoever_holds_most_gives_way() -> None:
+    """Others keep what they have, and the newcomer finds room."""
+    pool, gone = Pool("most", 10), list[str]()
+    _waiting(pool, "b", 3, gone)
+    for i in range(7):
+        _waiting(pool, "a", 1, gone, f"a{i}")
+    _waiting(pool, "c", 2, gone)
+    assert gone == ["a0", "a1"]
+    assert (pool.lent_to("a"), pool.lent_to("b"), pool.lent_to("c")) == (5, 3, 2)
+
+
+def test_whoever_would_hold_most_gets_nothing_from_others() -> None:
+    """Otherwise two of them would take from each other for ever."""
+    pool, gone = Pool("most", 10), list[str]()
+    _waiting(pool, "a", 5, gone)
+    _waiting(pool, "b", 5, gone)
+    with pytest.raises(Overdrawn, match=r"\(most\)"):
+        _waiting(pool, "a", 1, gone)
+    with pytest.raises(Overdrawn):
+        _waiting(pool, "c", 6, gone)
+    assert not gone
+    assert pool.statistics().refused == 2
+
+
+def test_the_own_oldest_gives_way_where_that_was_asked_for() -> None:
+    """A client that begins one session after another loses its own."""
+    pool, gone = Pool("most", 2), list[str]()
+    for name in ("first", "second", "third"):
+        pool.lend("a", "session", 1, lambda name=name: gone.append(name), own_gives_way=True)  # type: ignore[misc]
+    assert gone == ["first"]
+
+
+def test_what_is_held_stays() -> None:
+    """A session in which something is going on is not idle."""
+    pool, gone = Pool("most", 2), list[str]()
+    first = _waiting(pool, "a", 1, gone, "first")
+    _waiting(pool, "a", 1, gone, "second")
+    first.hold()
+    _waiting(pool, "b", 1, gone)
+    assert gone == ["second"]
+    with pytest.raises(Overdrawn):
+        _waiting(pool, "b", 1, gone)
+    first.rest()
+    pool.lend("b", "request", 1)
+    assert len(gone) == 2
+
+
+def test_what_has_just_been_used_goes_last() -> None:
+    """The oldest is the one that nobody has used for the longest time."""
+    pool, gone = Pool("most", 3), list[str]()
+    first = _waiting(pool, "a", 1, gone, "first")
+    _waiting(pool, "a", 1, gone, "second")
+    _waiting(pool, "a", 1, gone, "third")
+    first.hold()
+    first.rest()
+    _waiting(pool, "b", 1, gone)
+    assert gone == ["second"]
+
+
+def test_of_what_is_being_worked_on_each_gets_as_much_as_is_left_to_others() -> None:
+    """It cannot be taken back, so however many take what they can, the next one finds room."""
+    pool = Pool("most", 1_000)
+    for holder in "abcd":
+        with pytest.raises(Overdrawn):
+            while True:
+                pool.lend(holder, "request", 1)
+    assert pool.lent < 1_000
+    assert pool.lent_to("a") == 500
+    pool.lend("e", "request", 10)
+
+
+def test_what_is_being_worked_on_goes_before_what_waits() -> None:
+    """An idle session is worth less than a request, be it of the same client."""
+    pool, gone = Pool("most", 10), list[str]()
+    for i in range(10):
+        _waiting(pool, "a", 1, gone, f"a{i}")
+    pool.lend("a", "request", 1)
+    assert gone == ["a0"]
+    pool.lend("b", "request", 2)
+    assert gone == ["a0", "a1", "a2"]
+
+
+def test_one_holder_has_a_bound_of_its_own() -> None:
+    """Whatever else there is."""
+    pool = Pool("most", 100, 10, own_setting="most_of_one")
+    loan = pool.lend("a", "request", 10)
+    with pytest.raises(Overdrawn, match=r"10 bytes are kept for you already \(most_of_one\)"):
+        pool.lend("a", "request", 1)
+    loan.give_back()
+    loan.give_back()
+    pool.lend("a", "request", 1)
+
+
+def test_a_loan_that_grows_makes_others_give_way_and_not_itself() -> None:
+    """Growing is asking for more."""
+    pool, gone = Pool("most", 10), list[str]()
+    _waiting(pool, "a", 6, gone)
+    mine = _waiting(pool, "b", 2, gone)
+    mine.change(4)
+    assert not gone
+    mine.change(5)
+    assert gone == ["a"]
+    mine.change(1)
+    assert (pool.lent, mine.amount) == (1, 1)
+    with pytest.raises(Overdrawn):
+        mine.change(11)
+    assert (pool.lent, mine.amount) == (1, 1)
+
+
+def test_statistics_say_for_what_there_are_loans() -> None:
+    """Whoever operates a server can see where the memory is."""
+    account = Account(100, 50)
+    places = account.places("sessions", "max_sessions", 2)
+    assert account.places("sessions", "max_sessions", 2) is places
+    account.bytes.lend("a", "bodies", 10)
+    account.bytes.lend("b", "sessions", 5, lambda: None)
+    places.lend("b", "sessions", 1, lambda: None)
+    statistics = account.statistics()
+    assert statistics["bytes"].of == {"bodies": 10, "sessions": 5}
+    assert statistics["bytes"].holders == 2
+    assert (statistics["sessions"].lent, statistics["sessions"].most) == (1, 2)
+
+
+def test_finding_who_holds_most_takes_as_long_among_many_as_among_few() -> None:
+    """Counted in comparisons: a full pool is asked with every request."""
+    pool, gone = Pool("most", 100_000), list[str]()
+    for i in range(50_000):
+        _waiting(pool, f"small {i}", 1, gone)
+    for _ in range(50):
+        _waiting(pool, "large", 1_000, gone)
+    for i in range(500):
+        _waiting(pool, f"new {i}", 1, gone)
+    assert gone == ["large"]
+
+
+_STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["lend", "firm", "back", "change", "hold", "rest"]),
+        st.sampled_from("abc"),
+        st.integers(0, 12),
+        st.integers(0, 30),
+    ),
+    max_size=60,
+)
+
+
+@given(_STEPS)
+@settings(max_examples=300, deadline=None)
+def test_whatever_is_asked_the_sums_are_right_and_no_bound_is_exceeded(
+    steps: list[tuple[str, str, int, int]],
+) -> None:
+    """Checked against a list of the loans that there are."""
+    pool = Pool("most", 30, 20, own_setting="most_of_one")
+    loans: list[tuple[str, Loan]] = []
+    for step, holder, amount, which in steps:
+        of_this = loans[which % len(loans)][1] if loans else None
+        try:
+            if step == "lend":
+                loans.append((holder, pool.lend(holder, step, amount, lambda: None)))
+            elif step == "firm":
+                loans.append((holder, pool.lend(holder, step, amount)))
+            elif of_this is not None:
+                do: dict[str, Callable[[], object]] = {
+                    "back": of_this.give_back,
+                    "change": lambda loan=of_this, amount=amount: loan.change(amount),  # type: ignore[misc]
+                    "hold": of_this.hold,
+                    "rest": of_this.rest,
+                }
+                do[step]()
+        except Overdrawn:
+            pass
+        held: Counter[str] = Counter()
+        for owner, loan in loans:
+            held[owner] += 0 if loan.is_given_back else loan.amount
+        assert pool.lent == held.total() <= 30
+        for owner in "abc":
+            assert pool.lent_to(owner) == held[owner] <= 20
+    for _, loan in loans:
+        loan.give_back()
+    assert pool.statistics().holders == pool.lent == 0

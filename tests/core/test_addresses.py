@@ -1,0 +1,37 @@
+"""Which addresses are one client's."""
+
+from __future__ import annotations
+
+import pytest
+
+from trio_mcp._core._addresses import holder_of
+
+
+@pytest.mark.parametrize(
+    ("address", "holder"),
+    [
+        (None, ""),
+        ("", ""),
+        ("192.0.2.1", "192.0.2.1"),
+        ("::ffff:192.0.2.1", "192.0.2.1"),
+        ("::ffff:c000:201", "192.0.2.1"),
+        ("2001:db8:1:2::1", "2001:db8:1:2::/64"),
+        ("2001:db8:1:2:ffff:ffff:ffff:ffff", "2001:db8:1:2::/64"),
+        ("2001:DB8:1:2:0::9", "2001:db8:1:2::/64"),
+        ("2001:db8:1:3::1", "2001:db8:1:3::/64"),
+        ("::1", "::/64"),
+        ("fe80::1%eth0", "fe80::%eth0/64"),
+        ("fe80::2%eth1", "fe80::%eth1/64"),
+        ("testclient", "testclient"),
+        ("unix:/run/x", "unix:/run/x"),
+    ],
+)
+def test_an_ipv6_network_is_one_client(address: str | None, holder: str) -> None:
+    """Whoever has one address of a network has 2**64; a mapped address is the IPv4 address that it stands for."""
+    assert holder_of(address) == holder
+
+
+def test_two_addresses_of_one_network_are_one_and_the_same() -> None:
+    """Whatever way they are written in, and whatever they are asked for in between."""
+    holders = {holder_of(f"2001:db8::{n:x}") for n in range(5_000)}
+    assert holders == {"2001:db8::/64"}

@@ -1,0 +1,321 @@
+"""Whatever reads what others send takes at most about twice the time for twice the size.
+
+Each reader gets the texts that are hard for readers of its kind, and the same eight times as long: sixteen times
+the time is more than in proportion, and sixty-four is what the square of it takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final, TypeAlias
+from urllib.parse import parse_qs
+
+import pytest
+from costs import costs_of
+
+from trio_mcp import HttpRefused, RemoteProtocolError, RequestError
+from trio_mcp._codec import _json
+from trio_mcp._codec._jsonrpc import answered_in_fragment
+from trio_mcp._core import _forms
+from trio_mcp._core._cursor import CursorSeal
+from trio_mcp._core._forwarding import ProxyHeaders, ProxyRules
+from trio_mcp._core._header_marks import HeaderMark
+from trio_mcp._core._headers import HeaderField, Headers
+from trio_mcp._core._http_admission import EVENT_STREAM, JSON, HostRules, check_accept, check_content_type
+from trio_mcp._core._http_chunks import ChunkedReader
+from trio_mcp._core._http_headers import check_request_headers, decode_header_value, is_session_id
+from trio_mcp._core._http_heads import ReadFields, h11_fields, httptools_fields
+from trio_mcp._core._http_status import error_in, parse_retry_after
+from trio_mcp._core._lines import LineReader
+from trio_mcp._core._sse import SseReader
+from trio_mcp._core._uri_matching import UriMatcher
+from trio_mcp._core._uri_template import UriTemplate
+from trio_mcp._core._uris import check_uri, normalised, pct_decoded, pct_encoded
+from trio_mcp._hosts._asgi import _path_of as asgi_path_of
+from trio_mcp._hosts._heads import read_head
+from trio_mcp._hosts._lean_call import _path_of as lean_path_of
+from trio_mcp._http._response_reader import ResponseReader
+from trio_mcp._http._target import parse_target
+
+Read: TypeAlias = Callable[[str], object]
+
+SIZE: Final = 4_096
+TIMES: Final = 8
+BOUND: Final = 16
+SHORT: Final = 1e-4
+"""Seconds. What takes less than this for the smaller size is not compared with less: it says nothing."""
+
+UNITS: Final = (
+    ".", "a.", "..", "/../", ",", "a,", ", ", ";", "a;", "; ", "a=b;", "=", "&a=", "?&", '"', '\\"', "\\", " ", "\t",
+    " a", "%", "%41", "%zz", "[", ":", "::", "@", "/", "#", "1", "0.", "-", "+", "{", "\xe9", "q=0,", "10.0.0.1,",
+    "for=1,", 'for="a",', "chunked, ", "close,", "a",
+)  # fmt: skip
+
+
+def fields(*pairs: tuple[str, str]) -> Headers:
+    return Headers([(name.encode(), value.encode("latin-1", "replace")) for name, value in pairs])
+
+
+def many(name: str, value: str, size: int) -> Headers:
+    """Return so many bytes of one field, again and again."""
+    field: HeaderField = (name.encode(), value.encode())
+    return Headers([field] * (size // sum(map(len, field))))
+
+
+def of_request(name: str) -> Callable[[str], Headers]:
+    return lambda text: fields(("Mcp-Method", "tools/call"), ("Mcp-Name", "x"), (name, text))
+
+
+def host_of(rules: HostRules) -> Read:
+    return lambda text: rules.check(fields(("Host", text), ("Origin", f"http://{text}")))
+
+
+def origin_of(rules: HostRules) -> Read:
+    return lambda text: rules.check(fields(("Host", "localhost"), ("Origin", text)))
+
+
+MARKS: Final = (HeaderMark("N", ("n",)),)
+CALL: Final = {"name": "x", "arguments": {"n": 5}}
+HOSTS: Final = {
+    "local": HostRules(),
+    "below a name": HostRules(allowed_hosts={"*.example.com", "*.example.com:8000"}),
+    "any": HostRules(allowed_hosts=None),
+}
+PROXY_HEADERS: Final[tuple[ProxyHeaders, ...]] = ("x-forwarded", "forwarded")
+PROXIES: Final = {kind: ProxyRules({"10.0.0.0/8"}, kind) for kind in PROXY_HEADERS}
+TEMPLATES: Final = [
+    UriMatcher(UriTemplate(text))
+    for text in ("a:{+path}/{name}", "a:{x}/{y}{?q,r*}", "a:{/p*}", "a:{x:5}", "a:/x?b=c{&d*}{#f}")
+]
+HERE: Final = parse_target("https://example.com/mcp")
+SEAL: Final = CursorSeal(bytes(16))
+
+TEXTS: Final[dict[str, Read]] = {
+    **{f"Host, where {name} is let in": host_of(rules) for name, rules in HOSTS.items()},
+    **{f"Origin, where {name} is let in": origin_of(rules) for name, rules in HOSTS.items()},
+    "Content-Type": lambda text: check_content_type(fields(("Content-Type", text))),
+    "its parameters": lambda text: check_content_type(fields(("Content-Type", f"{JSON};{text}"))),
+    "Accept": lambda text: check_accept(fields(("Accept", text)), JSON, EVENT_STREAM),
+    "its weights": lambda text: check_accept(fields(("Accept", f"{JSON};{text}")), JSON, EVENT_STREAM),
+    "Mcp-Method": lambda text: check_request_headers(of_request("Mcp-Method")(text), "x", None),
+    "Mcp-Name": lambda text: check_request_headers(
+        fields(("Mcp-Method", "tools/call"), ("Mcp-Name", text)), "tools/call", {"name": text}
+    ),
+    "Mcp-Param": lambda text: check_request_headers(of_request("Mcp-Param-N")(text), "tools/call", CALL, MARKS),
+    "an encoded value": lambda text: decode_header_value(f"=?base64?{text}?="),
+    "a session's id": is_session_id,
+    "X-Forwarded-For": lambda text: PROXIES["x-forwarded"].sender(
+        "10.0.0.1", "http", fields(("X-Forwarded-For", text), ("X-Forwarded-Proto", text))
+    ),
+    "Forwarded": lambda text: PROXIES["forwarded"].sender("10.0.0.1", "http", fields(("Forwarded", text))),
+    "an address in it": lambda text: PROXIES["forwarded"].sender(
+        "10.0.0.1", "http", fields(("Forwarded", f'for="{text}'))
+    ),
+    "a path": lambda text: lean_path_of(text.encode("ascii", "ignore")),
+    "a path with a host": lambda text: lean_path_of(b"http://" + text.encode("ascii", "ignore")),
+    "a path of ASGI": lambda text: asgi_path_of({"path": f"http://{text}"}, "/root"),
+    "a query": parse_qs,
+    "a URI": lambda text: check_uri(f"a:{text}", max_length=1 << 20),
+    "a URI with a host": lambda text: check_uri(f"a://{text}", max_length=1 << 20),
+    "how a URI is spelled": normalised,
+    "what is encoded": pct_decoded,
+    "what is to be encoded": lambda text: pct_encoded(text, keep_reserved=True),
+    "a template": UriTemplate,
+    "a URI of a template": lambda text: [each.match(f"a:{text}") for each in TEMPLATES],
+    "the query of one": lambda text: [each.match(f"a:x/y?{text}") for each in TEMPLATES],
+    "more of the query of one": lambda text: [each.match(f"a:/x?b=c&{text}") for each in TEMPLATES],
+    "Retry-After": lambda text: parse_retry_after(text, 0),
+    "a date in it": lambda text: parse_retry_after(f"Mon, {text}", 0),
+    "a URL": lambda text: parse_target(f"http://{text}"),
+    "Location": HERE.join,
+    "the error in a body": lambda text: error_in(text.encode()),
+    "JSON": lambda text: _json.decode(text.encode()),
+    "JSON, by the standard library": lambda text: _json.stdlib_decode(text.encode()),
+    "what may be JSON": lambda text: answered_in_fragment(text.encode()),
+    "a cursor": lambda text: SEAL.open("tools/list", text),
+    "an address in a form": _forms._is_email,
+    "a URI in a form": _forms._is_uri,
+    "a time in a form": lambda text: _forms._is_date_time(f"2026-07-28T12:30:00.{text}Z"),
+}
+
+
+def in_place(place: bytes, read_fields: ReadFields) -> Read:
+    """Read a head of a request with a text in some place."""
+    return lambda text: read_head(place % text.encode("latin-1"), read_fields)
+
+
+def answered_with(place: bytes, read_fields: ReadFields, step: int = 1 << 20) -> Read:
+    """Read a head of a response with a text in some place, so many bytes at a time."""
+
+    def read(text: str) -> None:
+        reader = ResponseReader("a server", 1 << 20, read_fields)
+        reader.begin("GET")
+        data = place % text.encode("latin-1")
+        for at in range(0, len(data), step):
+            reader.feed(data[at : at + step])
+
+    return read
+
+
+REQUESTS: Final = (
+    b"POST /%b HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"%b / HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"POST / HTTP/1.1\r\nHost: x\r\n%b: x\r\n\r\n",
+    b"POST / HTTP/1.1\r\nHost: x\r\nX: %b\r\n\r\n",
+    b"POST / HTTP/1.1\r\nHost: x\r\nX: %b\x01\r\n\r\n",
+    b"POST / HTTP/1.1\r\nHost: x\r\nConnection: %b\r\n\r\n",
+    b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %b\r\n\r\n",
+    b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: %b\r\n\r\n",
+)
+RESPONSES: Final = (
+    b"HTTP/1.1 200 %b\r\n\r\n",
+    b"HTTP/1.1 200 OK\r\nX: %b\x01\r\n\r\n",
+    b"HTTP/1.1 200 OK\r\nConnection: %b\r\n\r\n",
+)
+for _parser, _read_fields in {"h11": h11_fields, "httptools": httptools_fields()}.items():
+    for _place in REQUESTS:
+        TEXTS[f"{_place.decode()!r}, by {_parser}"] = in_place(_place, _read_fields)
+    for _place in RESPONSES:
+        TEXTS[f"{_place.decode()!r}, by {_parser}"] = answered_with(_place, _read_fields)
+
+
+def check(small: Callable[[], object], large: Callable[[], object], what: str) -> None:
+    once, more = costs_of(small, large, times=1)
+    if more >= BOUND * max(once, SHORT):  # look closer, for something else may have been in the way
+        once, more = costs_of(small, large)
+    assert more < BOUND * max(once, SHORT), (
+        f"{what}: {once * 1e3:.2f} ms, and {more * 1e3:.2f} ms for {TIMES} times as much"
+    )
+
+
+def refused(read: Read, text: str) -> Callable[[], object]:
+    def work() -> None:
+        with suppress(ValueError, HttpRefused, RequestError, RemoteProtocolError, RecursionError):
+            read(text)
+
+    return work
+
+
+@pytest.mark.parametrize("what", TEXTS)
+def test_a_long_text_takes_its_size(what: str) -> None:
+    """31 KB of dots in `Host` took seconds, before anybody was asked who they are."""
+    for unit in UNITS:
+        for before, behind in (("", ""), ("a", "!"), ('"', "")):
+            small, large = (before + unit * (size // len(unit)) + behind for size in (SIZE, SIZE * TIMES))
+            check(refused(TEXTS[what], small), refused(TEXTS[what], large), repr(before + unit + behind))
+
+
+MANY: Final[dict[str, Callable[[int], object]]] = {
+    "Origin fields": lambda size: HostRules(allowed_hosts=None).check(
+        Headers([(b"Host", b"a" * size), *many("Origin", "http://localhost", size)])
+    ),
+    "X-Forwarded-For fields": lambda size: PROXIES["x-forwarded"].sender(
+        "10.0.0.1", "http", many("X-Forwarded-For", "10.0.0.1", size)
+    ),
+    "Forwarded fields": lambda size: PROXIES["forwarded"].sender(
+        "10.0.0.1", "http", many("Forwarded", "for=10.0.0.1", size)
+    ),
+    "Accept fields": lambda size: check_accept(many("Accept", "text/plain;q=0", size), JSON, EVENT_STREAM),
+}
+
+
+@pytest.mark.parametrize("what", MANY)
+def test_many_fields_take_their_number(what: str) -> None:
+    """The same for one long text in many."""
+
+    def reading(size: int) -> Callable[[], object]:
+        return refused(lambda _: MANY[what](size), "")
+
+    check(reading(SIZE * 4), reading(SIZE * 4 * TIMES), what)
+
+
+@pytest.mark.parametrize("what", ["Host", "X-1", "Y"])
+def test_asking_for_a_field_costs_what_is_there_of_it(what: str) -> None:
+    """However many fields a head has, all of them are looked through once and not for each name that is asked for."""
+
+    def asking(number: int) -> Callable[[], object]:
+        headers = Headers([(b"Host", b"x"), *((b"X-%d" % (i // 2), b"x") for i in range(number))])
+        headers.get("Y"), headers.get("X-1")
+        return lambda: [headers.get(what) for _ in range(200)]
+
+    once, more = costs_of(asking(100), asking(800))
+    assert more < 4 * once
+
+
+LINES: Final[dict[str, Callable[[int], tuple[Callable[[bytes], object], bytes]]]] = {}
+"""What is read piece by piece: by what, and so many bytes of it."""
+
+
+def _add(name: str, make: Callable[[], Any], unit: bytes, before: bytes = b"") -> None:
+    LINES[name] = lambda size: (make().feed, before + unit * (size // len(unit)))
+
+
+for _unit in (
+    b"a",
+    b"\n",
+    b"\r",
+    b"a\n",
+    b":",
+    b"data:a\n",
+    b"data:a\n\n",
+    b"data: \r",
+    b"id: a\n",
+    b"retry: 1\n",
+    b" ",
+):
+    for _before in (b"", b"data: ", b"id: ", b":"):
+        _add(f"SSE {_before!r} {_unit!r}", lambda: SseReader(SIZE * 2), _unit, _before)
+for _unit in (b"a", b"\n", b"a\n", b"\r\n", b" "):
+    _add(f"lines {_unit!r}", lambda: LineReader(SIZE * 2), _unit)
+_add("chunks", ChunkedReader, b"1\r\nx\r\n")
+_add("chunks with extensions", ChunkedReader, b"1;" + b"x" * 900 + b"\r\nx\r\n")
+_add("a large chunk", ChunkedReader, b"a", b"ffffff\r\n")
+_add("trailer fields", lambda: ChunkedReader(of_response=True), b"X: y\r\n", b"0\r\n")
+
+
+@pytest.mark.parametrize("step", [1, 7, 1 << 20], ids=lambda step: f"{step} at a time")
+@pytest.mark.parametrize("what", LINES)
+def test_a_stream_takes_its_size(what: str, step: int) -> None:
+    """However it is cut: nothing that was searched is searched again."""
+
+    def reading(size: int) -> Callable[[], object]:
+        def read(_: str) -> None:
+            feed, data = LINES[what](size)
+            for at in range(0, len(data), step):
+                feed(data[at : at + step])
+
+        return refused(read, "")
+
+    check(reading(SIZE), reading(SIZE * TIMES), what)
+
+
+@pytest.mark.parametrize("parser", ["h11", "httptools"])
+@pytest.mark.parametrize("place", RESPONSES)
+def test_the_head_of_a_response_that_comes_byte_by_byte_takes_its_size(place: bytes, parser: str) -> None:
+    """Its end is not looked for again where it was not."""
+    read = answered_with(place, h11_fields if parser == "h11" else httptools_fields(), step=1)
+    for unit in ("a", " ", "\r", ","):
+        small, large = (unit * size for size in (SIZE, SIZE * TIMES))
+        check(refused(read, small), refused(read, large), unit)
+
+
+@pytest.mark.parametrize("parser", ["h11", "httptools"])
+@pytest.mark.parametrize(
+    "field", [b"X: y\r\n", b"X:\r\n", b"Host: x\r\n", b"Content-Length: 5\r\n", b"X: y\r\n z\r\n"]
+)
+def test_many_fields_of_a_head_take_their_number(field: bytes, parser: str) -> None:
+    """Of a request and of a response."""
+    read_fields = h11_fields if parser == "h11" else httptools_fields()
+
+    def reading(size: int) -> Callable[[], object]:
+        lines = field * (size // len(field)) + b"\r\n"
+
+        def read(_: str) -> None:
+            with suppress(HttpRefused):
+                read_head(b"POST / HTTP/1.1\r\n" + lines, read_fields)
+            list(read_fields(lines))
+
+        return refused(read, "")
+
+    check(reading(SIZE), reading(SIZE * TIMES), field.decode())

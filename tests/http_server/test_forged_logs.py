@@ -1,0 +1,122 @@
+"""Whatever a client writes into the head or the body of a request: each record of the log is one printable line."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any, Final
+
+import pytest
+import trio
+from http_raw import call_tool, modern, open_raw
+from http_wire import head_for, serving
+
+from trio_mcp import Server
+
+pytestmark = [pytest.mark.timeout(60)]
+
+NASTY: Final = "x\n2026-01-01 INFO root: all is well\r\x1b[2J\x9b2J\x00\u2028\u202e"
+ENCODED: Final = "".join(f"%{byte:02X}" for byte in NASTY.encode())
+
+
+def make_server() -> Server[Any]:
+    server: Server[Any] = Server("careful")
+
+    @server.tool
+    async def fail(reason: str) -> None:
+        raise ValueError(reason)
+
+    @server.resource("orders://{id}")
+    async def order(id: str) -> str:
+        raise ValueError(id)
+
+    return server
+
+
+def check(caplog: pytest.LogCaptureFixture, at_least: int) -> None:
+    records = [record for record in caplog.records if record.name.startswith("trio_mcp")]
+    assert len(records) >= at_least, "nothing was logged, so nothing is shown"
+    formatter = logging.Formatter("%(levelname)s:%(message)s")
+    for record in records:
+        assert record.getMessage().isprintable()
+        _, *traceback = formatter.format(record).split("\n")
+        for line in traceback:
+            assert line.startswith("    "), line
+            assert line.isprintable(), line
+
+
+@pytest.mark.usefixtures("under")
+async def test_what_is_posted_forges_no_record(caplog: pytest.LogCaptureFixture) -> None:
+    """Names, ids, versions, cursors, arguments and what handlers say of them."""
+    messages: list[object] = [
+        call_tool(NASTY),
+        modern(NASTY),
+        modern("resources/read", uri=NASTY),
+        modern("prompts/get", name=NASTY),
+        modern("tools/list", cursor=NASTY),
+        modern("tools/list", id=NASTY),
+        {"jsonrpc": NASTY, "id": 1, "method": NASTY},
+        {"jsonrpc": "2.0", "id": NASTY, "method": 5},
+        {"jsonrpc": "2.0", "id": 1, "method": NASTY, NASTY: NASTY},
+        {"jsonrpc": "2.0", "method": NASTY},
+        {"jsonrpc": "2.0", "id": NASTY, "result": {}},
+        {"jsonrpc": "2.0", "id": NASTY, "error": {"code": 1, "message": NASTY, "data": NASTY}},
+        NASTY.encode("utf-8", "surrogatepass"),
+        json.dumps(NASTY).encode() + NASTY.encode(),
+        [NASTY],
+    ]
+    with caplog.at_level(logging.DEBUG, "trio_mcp"):
+        async with open_raw(make_server()) as raw:
+            for message in messages:
+                await raw.send(message, {"Mcp-Name": None, "Mcp-Method": None})
+            failures = [
+                await raw.send(call_tool("fail", reason=NASTY)),
+                await raw.send(modern("resources/read", uri=f"orders://{ENCODED}")),
+            ]
+    assert "failed" in failures[0].body.decode()
+    assert failures[1].error["code"] == -32603
+    assert sum(record.exc_info is not None for record in caplog.records) >= 2
+    check(caplog, at_least=10)
+
+
+@pytest.mark.usefixtures("under")
+@pytest.mark.parametrize("method", ["GET", "POST", "DELETE", "PUT"])
+async def test_a_path_forges_no_record(method: str, caplog: pytest.LogCaptureFixture) -> None:
+    """`%0a` in a path was a line break in the log, with whatever the client wanted behind it."""
+    with caplog.at_level(logging.DEBUG, "trio_mcp"):
+        async with open_raw(make_server()) as raw:
+            answer = await raw.send(method=method, path=f"/{ENCODED}")
+    assert answer.status == 404
+    check(caplog, at_least=1)
+    assert "all is well" in caplog.text, "the path was not logged at all"
+
+
+HEADS: Final = [
+    head_for(2, {"Host": "x\x9b2J\xa0"}),
+    head_for(2, {"Origin": "http://x\x9b2J"}),
+    head_for(2, {"Content-Type": "text/\x9b2J"}),
+    head_for(2, {"Accept": "\x9b2J"}),
+    head_for(2, {"MCP-Protocol-Version": "\x9b2J"}),
+    head_for(2, {"Mcp-Session-Id": "\x9b2J"}),
+    head_for(2, {"Mcp-Method": "\x9b2J", "MCP-Protocol-Version": "2026-07-28"}),
+    head_for(2, {"Transfer-Encoding": "\x9b2J"}),
+    head_for(2, {"Host": "a\x1b[2Jb"}),
+    head_for(2, method="P\x1b[2JT"),
+    head_for(2, method="P\x9bT"),
+    b"\x1b[2J\r\n\r\n",
+    b"GET /\x1b[2J HTTP/1.1\r\nHost: localhost\r\n\r\n",
+]
+
+
+@pytest.mark.usefixtures("host")
+async def test_a_head_forges_no_record(caplog: pytest.LogCaptureFixture) -> None:
+    """What cannot be read is told in the log, perhaps in its own words."""
+    with caplog.at_level(logging.DEBUG, "trio_mcp"), trio.fail_after(40):
+        async with serving(make_server()) as served:
+            for head in HEADS:
+                async with served.wire() as wire:
+                    await wire.stream.send_all(head + b"{}")
+                    await wire.stream.send_eof()
+                    async for _ in wire.stream:
+                        pass
+    check(caplog, at_least=3)

@@ -1,0 +1,129 @@
+"""What a session of the legacy era keeps, and in whose name it is lent.
+
+Two loans of bytes, because they are taken back for different reasons. What the session is and was told cannot be
+taken back while one of its client's requests is open. What it has said and nobody has read can be, always: a
+client that reads nothing has everything open, and holds most.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Final, final
+
+from .._core._account import Loan, Overdrawn, Pool
+from .._core._http_admission import HttpRefused
+from .._errors import SERVER_BUSY
+
+__all__ = ["RETRY_AFTER", "SESSION_BYTES", "KeptForSession", "too_many"]
+
+SESSION_BYTES: Final = 24 * 1024
+"""What a session costs that has done nothing yet, with little in its streams. A test holds it to 20 KiB."""
+
+STEP: Final = 4 * 1024
+"""In these steps more is lent: what is said and read at once changes no loan."""
+
+RETRY_AFTER: Final = 10
+"""After how many seconds whoever finds no room may ask again."""
+
+
+def too_many(error: Overdrawn) -> HttpRefused:
+    """Return the refusal of what there is no room for: 429 if its sender has too much, else 503."""
+    headers = [(b"retry-after", b"%d" % RETRY_AFTER)]
+    return HttpRefused(429 if error.is_own else 503, str(error), headers, code=SERVER_BUSY)
+
+
+@final
+class KeptForSession:
+    """The loans of one session.
+
+    Args:
+        places: Lends its place; `None` if it needs none.
+        bytes: Lends bytes.
+        holder: In whose name.
+        give_way: Called when the session has to go. Must not wait.
+        is_firm: Whether it never goes for others, because it lasts for one request alone.
+
+    Raises:
+        Overdrawn: There is no room for it.
+    """
+
+    def __init__(
+        self,
+        places: Pool | None,
+        bytes: Pool,
+        holder: str,
+        give_way: Callable[[], object],
+        *,
+        is_firm: bool = False,
+    ) -> None:
+        self.holder: Final = holder
+        self._bytes = bytes
+        self._end = give_way
+        self._give_way = None if is_firm else give_way
+        self._parts: dict[str, int] = {}
+        self._told = self._unread = 0
+        self._unread_loan: Loan | None = None
+        self._loans: list[Loan] = []
+        try:
+            if places is not None:
+                self._loans.append(places.lend(holder, "sessions", 1, self._give_way, own_gives_way=True))
+            self._loans.append(bytes.lend(holder, "sessions", SESSION_BYTES, self._give_way, own_gives_way=True))
+        except Overdrawn:
+            self.give_back()
+            raise
+
+    def hold(self) -> None:
+        """A request of the client is open."""
+        for loan in self._loans:
+            loan.hold()
+
+    def rest(self) -> None:
+        """None is."""
+        for loan in self._loans:
+            loan.rest()
+
+    def keep(self, what: str, amount: int) -> None:
+        """The session keeps so much of what it was told.
+
+        Args:
+            what: What that is; of this it kept another amount before.
+            amount: How much, in bytes.
+
+        Raises:
+            Overdrawn: There is no room for it; it is as before.
+        """
+        told = self._told + amount - self._parts.get(what, 0)
+        size = SESSION_BYTES + max(0, math.ceil(told / STEP) - 1) * STEP
+        if self._loans and self._loans[-1].amount != size:
+            self._loans[-1].change(size, own_gives_way=True)
+        self._parts[what] = amount
+        self._told = told
+
+    def unread(self, amount: int) -> None:
+        """So much more waits to be read in its streams, or less. If there is no room for it, the session goes."""
+        self._unread += amount
+        size = max(0, math.ceil(self._unread / STEP) - 1) * STEP
+        loan = self._unread_loan
+        try:
+            if loan is not None:
+                if loan.amount != size:
+                    loan.change(size, own_gives_way=True)
+            elif size and self._loans:
+                self._unread_loan = self._bytes.lend(
+                    self.holder, "streams", size, self._give_way, own_gives_way=True
+                )
+        except Overdrawn:
+            self._end()
+        else:
+            if loan is not None and not size:
+                loan.give_back()
+                self._unread_loan = None
+
+    def give_back(self) -> None:
+        """Nothing is kept any more. May be called again."""
+        while self._loans:
+            self._loans.pop().give_back()
+        if self._unread_loan is not None:
+            self._unread_loan.give_back()
+            self._unread_loan = None
