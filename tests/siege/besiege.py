@@ -7,6 +7,7 @@ attacks: ``python tests/siege/besiege.py --http lean 'unread-*'``.
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -58,6 +59,7 @@ def main() -> int:
     parser.add_argument("--fill", action="store_true", help="write the table into docs/security.md")
     parser.add_argument("--verbose", action="store_true", help="say what the attacker did")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("told to end"))  # what was started is ended
     hosts: Sequence[Http] = options.http or ("hypercorn", "lean")
     plans = [plan for plan in PLANS if any(fnmatch(plan.title, pattern) for pattern in options.attacks)]
     with tempfile.TemporaryDirectory(prefix="siege-") as folder:
