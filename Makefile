@@ -7,7 +7,7 @@ BORROW := import pathlib, sys, sysconfig; here = sysconfig.get_path("purelib"); 
 	there = sysconfig.get_path("purelib", vars={"base": sys.argv[1]}); \
 	pathlib.Path(there, "borrowed.pth").write_text(here)
 
-.PHONY: demo test tests lint types public-types protocol interop nginx conformance bench bench-quick coverage clean
+.PHONY: demo test tests lint types public-types protocol interop nginx conformance siege bench bench-quick coverage clean
 
 demo: .venv/run
 	$(BIN)/python examples/demo.py
@@ -69,6 +69,11 @@ nginx:
 			apt-get install -qq -y --no-install-recommends nginx >/dev/null; \
 		else echo "nginx is not installed; the tests of docs/deployment.md are skipped" >&2; fi; \
 	fi
+
+# Plays every attack there is against a server over both hosts, beside an honest client, and writes what came of it into
+# docs/security.md. Three quarters of an hour; for a part: .venv/bin/python tests/siege/besiege.py --http lean 'unread-*'
+siege: .venv/dev
+	$(BIN)/python tests/siege/besiege.py --fill
 
 # Measures everything beside other implementations, which it installs, and shows and keeps what it finds. About 25 minutes.
 # For a part: .venv/bin/python -m benchmarks run --only echo; all there is to say: .venv/bin/python -m benchmarks --help

@@ -1,0 +1,383 @@
+"""What is played, what is measured while it is, and what is called good."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, Literal, Self, TypeAlias, cast, final
+
+import attrs
+
+Http: TypeAlias = Literal["hypercorn", "lean"]
+MIB: Final = 1024 * 1024
+
+MEMORY: Final = 512 * MIB
+"""What a server may take, whatever comes: docs/deployment.md says so."""
+
+TIMES: Final = 10
+"""How many times as long as in quiet a call may take."""
+
+AT_LEAST: Final = 0.01
+"""Seconds that are not called slow, however fast it is in quiet."""
+
+AT_ONCE: Final = 0.5
+"""Seconds within which a call is refused, if it is."""
+
+MOST_LINES: Final = 500
+"""Lines that an attack may add to the log."""
+
+KEPT: Final = 64 * MIB
+"""What may be left of memory: what the allocator has, and caches that have filled."""
+
+SHARE: Final = 128 * MIB
+"""What one client may hold; see `Limits.max_kept_bytes_per_principal`."""
+
+OPEN: Final = 12
+"""File descriptors and tasks that come and go with the honest client's connections."""
+
+
+@attrs.frozen
+class Plan:
+    """An attack, and what it is played against.
+
+    Attributes:
+        attack: Its name, as `attacker` calls it.
+        sse: Whether HTTP+SSE is served.
+        authenticates: Whether clients have to say who they are.
+        files: How many files and sockets the server may open.
+        leaves_sessions: Whether sessions that were begun in good order, and parked handlers, are left: they are kept
+            for as long as settings say, within their client's share.
+        times: How many times as long as others it lasts.
+    """
+
+    attack: str
+    sse: bool = False
+    authenticates: bool = False
+    files: int = 4096
+    leaves_sessions: bool = False
+    times: int = 1
+
+    @property
+    def title(self) -> str:
+        """What it is called in tables."""
+        return self.attack if self.files == 4096 else f"{self.attack}, {self.files} files"
+
+    def setup(self, http: Http) -> dict[str, Any]:
+        """Return what the server is told."""
+        return {"http": http, "sse": self.sse, "authenticates": self.authenticates, "files": self.files}
+
+
+PLANS: Final = (
+    Plan("host-of-dots"),
+    Plan("long-fields"),
+    Plan("many-fields"),
+    Plan("odd-paths"),
+    Plan("refused-hosts"),
+    Plan("malformed-heads"),
+    Plan("schema-errors"),
+    Plan("schema-alternatives"),
+    Plan("schema-unique"),
+    Plan("schema-unevaluated"),
+    Plan("typed-errors"),
+    Plan("colliding-numbers"),
+    Plan("empty-arrays"),
+    Plan("deep-arrays"),
+    Plan("long-numbers"),
+    Plan("odd-uris"),
+    Plan("forged-states"),
+    Plan("sessions", leaves_sessions=True, times=4),
+    Plan("uninitialised-sessions", times=2),
+    Plan("great-handshakes", leaves_sessions=True),
+    Plan("begun-and-ended"),
+    Plan("random-ids"),
+    Plan("parked-handlers", leaves_sessions=True),
+    Plan("great-parked-handlers", leaves_sessions=True),
+    Plan("great-requests"),
+    Plan("heavy-requests"),
+    Plan("heavy-session-requests", leaves_sessions=True),
+    Plan("unfinished-bodies"),
+    Plan("unfinished-chunks"),
+    Plan("slow-bodies"),
+    Plan("slow-heads"),
+    Plan("silent-connections"),
+    Plan("silent-connections", files=256),
+    Plan("connections-of-two"),
+    Plan("new-connections"),
+    Plan("great-subscriptions"),
+    Plan("session-subscriptions", leaves_sessions=True),
+    Plan("unread-answers"),
+    Plan("unread-session-answers", leaves_sessions=True),
+    Plan("unread-streams", leaves_sessions=True),
+    Plan("unread-logs"),
+    Plan("stored-events", leaves_sessions=True),
+    Plan("absurd-event-ids", leaves_sessions=True),
+    Plan("get-streams", leaves_sessions=True),
+    Plan("sse-sessions", sse=True),
+    Plan("unread-sse-sessions", sse=True),
+    Plan("useless-messages", leaves_sessions=True),
+    Plan("refused-credentials", authenticates=True),
+    Plan("slow-authentication", authenticates=True),
+    Plan("batches", leaves_sessions=True),
+    Plan("small-requests"),
+    Plan("unread-small-requests"),
+    Plan("pipelined-requests"),
+    Plan("pings", leaves_sessions=True),
+    Plan("lists"),
+    Plan("threads"),
+    Plan("given-up-requests", leaves_sessions=True),
+    Plan("abandoned-calls", leaves_sessions=True),
+)
+
+
+@attrs.frozen
+class Call:
+    """A call of the honest client.
+
+    Attributes:
+        kind: How it was made; see `neighbour`.
+        since: When.
+        seconds: How long it took.
+        outcome: What became of it: `ok`, `refused`, or what went wrong.
+    """
+
+    kind: str
+    since: float
+    seconds: float
+    outcome: str
+
+
+@final
+@attrs.frozen
+class Latency:
+    """How long calls took, in seconds.
+
+    Attributes:
+        median: Half of them took less.
+        most: All but one in twenty took less.
+        worst: The longest.
+        count: How many there were.
+    """
+
+    median: float
+    most: float
+    worst: float
+    count: int
+
+    @classmethod
+    def of(cls, seconds: Iterable[float], *, every: float) -> Self:
+        """Return the latency of calls that were to be made every so many seconds.
+
+        While one takes longer, those are not made that would have waited with it; they count all the same, or a
+        server that answers nobody for a minute would have one slow call.
+        """
+        waited: list[float] = []
+        for each in seconds:
+            waited.append(each)
+            missed = each - every
+            while missed > 0:
+                waited.append(missed)
+                missed -= every
+        waited.sort()
+        if not waited:
+            return cls(0.0, 0.0, 0.0, 0)
+        return cls(
+            waited[len(waited) // 2],
+            waited[min(len(waited) * 19 // 20, len(waited) - 1)],
+            waited[-1],
+            len(waited),
+        )
+
+
+KINDS: Final = ("modern", "session", "fresh", "newcomer")
+"""The ways in which the honest client makes its calls; see `neighbour`."""
+
+INTERVAL: Final = 0.1
+"""Seconds between two calls of a kind, at most, when all is quiet."""
+
+
+@final
+class Calls:
+    """Calls of the honest client within some time."""
+
+    def __init__(self, calls: Sequence[Call]) -> None:
+        self.calls = calls
+
+    def latency(self, kind: str) -> Latency:
+        """Return how long those took that succeeded, of a kind."""
+        taken = [call.seconds for call in self.calls if call.kind == kind and call.outcome == "ok"]
+        return Latency.of(taken, every=INTERVAL)
+
+    @property
+    def refused(self) -> list[Call]:
+        """Those that were refused, and told when to come back."""
+        return [call for call in self.calls if call.outcome == "refused"]
+
+    @property
+    def failed(self) -> Counter[str]:
+        """What has become of those that neither succeeded nor were refused in good order."""
+        return Counter(call.outcome for call in self.calls if call.outcome not in ("ok", "refused"))
+
+
+@attrs.frozen
+class Standing:
+    """How things stand with the server.
+
+    Attributes:
+        memory: What it takes, in bytes.
+        files: How many files and sockets it has open.
+        tasks: How many tasks live in it.
+        statistics: What its endpoint counts, in one level.
+        names: What most of the tasks are.
+    """
+
+    memory: int
+    files: int
+    tasks: int
+    statistics: Mapping[str, float]
+    names: Sequence[tuple[str, int]] = ()
+
+    def more_than(self, before: Standing, *, leaves_sessions: bool = False) -> list[str]:
+        """Return what there is more of than there was before.
+
+        Args:
+            before: How things stood then.
+            leaves_sessions: Whether what is kept for clients that may come back can be more, within their share.
+        """
+        found: list[str] = []
+        memory = before.memory + KEPT + (SHARE if leaves_sessions else 0)
+        if self.memory > memory:
+            found.append(f"memory {before.memory // MIB} → {self.memory // MIB} MiB")
+        if self.files > before.files + OPEN:
+            found.append(f"files {before.files} → {self.files}")
+        if leaves_sessions:
+            return found
+        if self.tasks > before.tasks + OPEN:
+            found.append(f"tasks {before.tasks} → {self.tasks}")
+        for name, value in self.statistics.items():
+            was = before.statistics.get(name, 0)
+            if name not in COUNTED_UP and value > was + (MIB if "bytes" in name else OPEN):
+                found.append(f"{name} {was:g} → {value:g}")
+        return found
+
+
+COUNTED_UP: Final = frozenset({"dropped"})
+"""What only ever grows."""
+
+
+def flat(statistics: dict[str, Any], prefix: str = "") -> dict[str, float]:
+    """Return the numbers in statistics, by the way to them."""
+    found: dict[str, float] = {}
+    for name, value in statistics.items():
+        if name in ("refused", "taken_back", "most"):
+            continue  # they only grow, or are settings
+        if isinstance(value, dict):
+            found |= flat(cast("dict[str, Any]", value), f"{prefix}{name}.")
+        elif isinstance(value, (int, float)):
+            found[prefix + name] = value
+    return found
+
+
+@attrs.frozen
+class Row:
+    """What came of an attack.
+
+    Attributes:
+        plan: The attack.
+        http: What read and wrote HTTP.
+        quiet: The honest client's calls before it.
+        during: Those under attack.
+        after: Those afterwards.
+        peak: The most memory that the server took, in bytes.
+        back: Seconds until everything was as before; `None` if it never was.
+        left: What there was more of at the end.
+        lines: How many lines the server logged.
+        done: What the attacker has done and was answered.
+        died: What has become of the server, if it ended or did not answer any more.
+    """
+
+    plan: Plan
+    http: Http
+    quiet: Calls
+    during: Calls
+    after: Calls
+    peak: int
+    back: float | None
+    left: Sequence[str]
+    lines: int
+    done: Mapping[str, int]
+    died: str = ""
+
+    def bound(self, kind: str) -> float:
+        """Return how long nearly all calls of a kind may take under attack, in seconds."""
+        return TIMES * max(self.quiet.latency(kind).most, AT_LEAST)
+
+    @property
+    def slowest(self) -> str:
+        """The kind of calls that suffered most."""
+        return max(KINDS, key=lambda kind: self.during.latency(kind).most / self.bound(kind))
+
+    def complaints(self) -> list[str]:
+        """Return what is not as it should be."""
+        return [*self.faults(), *self.delays()]
+
+    def faults(self) -> list[str]:
+        """Return what is not as it should be, but for how long calls took."""
+        found: list[str] = []
+        if self.died:
+            found.append(self.died)
+        for when, calls in (("", self.during), (" afterwards", self.after)):
+            found += [f"{count} × {outcome}{when}" for outcome, count in calls.failed.most_common(2)]
+        if self.after.refused:
+            found.append(f"{len(self.after.refused)} refused afterwards")
+        if self.peak > MEMORY:
+            found.append(f"{self.peak // MIB} MiB")
+        if self.left:
+            found.append("left: " + ", ".join(self.left))
+        if self.lines > MOST_LINES:
+            found.append(f"{self.lines} lines logged")
+        return found
+
+    def delays(self) -> list[str]:
+        """Return which calls took too long."""
+        found: list[str] = []
+        for kind in KINDS:
+            latency = self.during.latency(kind)
+            if latency.most > self.bound(kind):
+                found.append(f"{kind}: {1000 * latency.most:.0f} ms, bound {1000 * self.bound(kind):.0f}")
+        late = sum(call.seconds > AT_ONCE for call in self.during.refused)
+        return [*found, f"{late} refused late"] if late else found
+
+
+HEAD: Final = (
+    "attack",
+    "host",
+    "quiet, ms",
+    "under attack, ms: median, 95 %, worst",
+    "answered, refused, failed",
+    "peak, MiB",
+    "as before after, s",
+    "verdict",
+)
+
+
+def table(rows: Sequence[Row]) -> list[str]:
+    """Return rows as a table in Markdown."""
+    lines = ["| " + " | ".join(HEAD) + " |", "| --- | --- | ---: | ---: | ---: | ---: | ---: | --- |"]
+    return lines + [line_of(row) for row in rows]
+
+
+def line_of(row: Row) -> str:
+    """Return a row as a line of the table."""
+    quiet, during = row.quiet.latency(row.slowest), row.during.latency(row.slowest)
+    answered = sum(call.outcome == "ok" for call in row.during.calls)
+    cells = (
+        row.plan.title,
+        row.http,
+        f"{1000 * quiet.most:.0f}",
+        f"{1000 * during.median:.0f}, {1000 * during.most:.0f}, {1000 * during.worst:.0f} ({row.slowest})",
+        f"{answered}, {len(row.during.refused)}, {row.during.failed.total()}",
+        f"{row.peak // MIB}",
+        "–" if row.back is None else f"{row.back:.0f}",
+        "; ".join(row.complaints()).replace("|", "\\|").replace("\n", " ") or "held",
+    )
+    return "| " + " | ".join(cells) + " |"

@@ -1,0 +1,188 @@
+"""An honest client is served beside one that means harm; all attacks, and for longer, are played by `make siege`.
+
+A machine that runs tests is busy, so what is judged here is whether everybody was answered or refused in good order,
+what the server took and whether everything is as before; of how long calls took, only that half of them were not
+held up for as long as somebody would notice.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from attacker import ATTACKS
+from besiege import BEGIN, END, PAGE, fill
+from besieging import Siege
+from judging import HEAD, KINDS, MIB, PLANS, Call, Calls, Http, Latency, Plan, Row, Standing, flat, table
+
+on_linux: Final = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc, and comes from 127.0.0.2")
+
+SECONDS: Final = 1.5
+"""How long an attack lasts here."""
+
+AFTERWARDS: Final = 20.0
+"""Seconds in which everything is as before. It takes no longer than it takes."""
+
+NOTICED: Final = 1.0
+"""Seconds for which half of the calls may wait, on whatever machine."""
+
+ON: Final[dict[Http, tuple[str, ...]]] = {
+    "hypercorn": (
+        "host-of-dots",
+        "schema-errors",
+        "empty-arrays",
+        "uninitialised-sessions",
+        "great-parked-handlers",
+        "heavy-requests",
+        "unread-answers",
+    ),
+    "lean": (
+        "colliding-numbers",
+        "schema-unique",
+        "great-handshakes",
+        "unfinished-bodies",
+        "great-subscriptions",
+        "unread-session-answers",
+        "useless-messages",
+    ),
+}
+"""What is played here, so that each kind of thing that is kept, and each host, has its turn."""
+
+PLAYED: Final = [
+    pytest.param(http, plan, id=f"{http}-{plan.attack}")
+    for http, names in ON.items()
+    for plan in PLANS
+    if plan.attack in names
+]
+
+
+@pytest.fixture(scope="module")
+def besieged(tmp_path_factory: pytest.TempPathFactory) -> Generator[Callable[[Http, Plan], Siege]]:
+    """Give a server with an honest client, the same for as many attacks as want the same."""
+    sieges: dict[str, Siege] = {}
+
+    def besiege(http: Http, plan: Plan) -> Siege:
+        key = json.dumps(plan.setup(http))
+        if key in sieges and sieges[key].fortress.has_ended:
+            sieges.pop(key).__exit__()
+        if key not in sieges:
+            while sieges:
+                sieges.popitem()[1].__exit__()
+            sieges[key] = Siege(plan.setup(http), tmp_path_factory.mktemp("siege"), quiet=1.0)
+        return sieges[key]
+
+    yield besiege
+    while sieges:
+        sieges.popitem()[1].__exit__()
+
+
+@on_linux
+@pytest.mark.slow
+@pytest.mark.parametrize(("http", "plan"), PLAYED)
+def test_an_honest_client_is_served_beside(
+    http: Http, plan: Plan, besieged: Callable[[Http, Plan], Siege]
+) -> None:
+    """Promise 10: who holds most gives way, and an honest neighbour keeps working."""
+    row = besieged(http, plan).storm(plan, SECONDS, AFTERWARDS)
+    assert row.faults() == [], table([row])[-1]
+    assert sum(row.done.values()) > 0
+    for kind in KINDS:
+        bound = max(10 * row.quiet.latency(kind).median, NOTICED)
+        assert row.during.latency(kind).median < bound, table([row])[-1]
+
+
+# What measures and judges.
+
+
+def test_every_attack_is_played() -> None:
+    """One that nobody plays finds nothing."""
+    assert {plan.attack for plan in PLANS} == set(ATTACKS)
+    titles = [plan.title for plan in PLANS]
+    assert len(set(titles)) == len(titles)
+    assert {name for names in ON.values() for name in names} <= set(titles)
+
+
+def test_what_was_not_asked_meanwhile_has_waited_too() -> None:
+    """A server that answers nobody for a second is not slow once, but for a second."""
+    latency = Latency.of([0.01] * 10 + [0.95], every=0.1)
+    assert latency.count == 20
+    assert latency.worst == 0.95
+    assert latency.median > 0.01
+    assert Latency.of([], every=0.1) == Latency(0.0, 0.0, 0.0, 0)
+
+
+def calls(seconds: float, outcome: str = "ok") -> Calls:
+    return Calls([Call(kind, float(n), seconds, outcome) for kind in KINDS for n in range(20)])
+
+
+def row_of(**changes: Any) -> Row:
+    plan = Plan("host-of-dots")
+    good: dict[str, Any] = {
+        "plan": plan,
+        "http": "lean",
+        "quiet": calls(0.01),
+        "during": calls(0.02),
+        "after": calls(0.01),
+        "peak": 80 * MIB,
+        "back": 1.0,
+        "left": [],
+        "lines": 3,
+        "done": {"requests": 7},
+    }
+    return Row(**{**good, **changes})
+
+
+def test_what_is_good_is_called_good() -> None:
+    """And refusals at once, with the time to come back, are."""
+    assert row_of().complaints() == []
+    assert row_of(during=calls(0.01, "refused")).complaints() == []
+    assert row_of(during=calls(0.05), quiet=calls(0.001)).complaints() == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [
+        ({"during": calls(0.2)}, "200 ms"),
+        ({"during": calls(2.0, "refused")}, "refused late"),
+        ({"during": calls(0.01, "refused without Retry-After")}, "without Retry-After"),
+        ({"during": calls(10.0, "failed: no answer")}, "no answer"),
+        ({"after": calls(0.01, "refused")}, "refused afterwards"),
+        ({"after": calls(0.01, "failed: gone")}, "gone afterwards"),
+        ({"peak": 513 * MIB}, "513 MiB"),
+        ({"left": ["tasks 3 → 9000"]}, "9000"),
+        ({"lines": 20_000}, "20000 lines"),
+        ({"died": "the server has ended: -9"}, "-9"),
+    ],
+)
+def test_what_is_not_as_it_should_be_is_named(changes: dict[str, Any], word: str) -> None:
+    """A siege that calls everything good would prove nothing."""
+    (complaint, *_) = row_of(**changes).complaints()
+    assert word in complaint
+    assert word in table([row_of(**changes)])[-1]
+
+
+def test_what_is_left_is_seen() -> None:
+    """Whatever the server counts, and what the system does."""
+    before = Standing(80 * MIB, 20, 30, flat({"sessions": 1, "bytes": {"lent": 100, "refused": 1}, "dropped": 0}))
+    same = Standing(100 * MIB, 22, 32, flat({"sessions": 2, "bytes": {"lent": 200, "refused": 9}, "dropped": 9}))
+    more = Standing(180 * MIB, 90, 99, flat({"sessions": 99, "bytes": {"lent": 9 * MIB}, "dropped": 0}))
+    assert same.more_than(before) == []
+    assert len(more.more_than(before)) == 5
+    assert [left.split()[0] for left in more.more_than(before, leaves_sessions=True)] == ["files"]
+
+
+def test_the_table_is_written_between_its_marks(tmp_path: Path) -> None:
+    """The page has them, and nothing else of it is touched."""
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n", encoding="utf-8")
+    lines = table([row_of()])
+    fill(page, lines)
+    assert page.read_text(encoding="utf-8") == "\n".join(["before", BEGIN, *lines, END, "after", ""])
+    assert {line.count("|") for line in lines} == {len(HEAD) + 1}
+    text = PAGE.read_text(encoding="utf-8")
+    assert BEGIN in text
+    assert END in text
