@@ -135,7 +135,8 @@ class Limits:
         max_inbound_requests: Requests of the peer that are served at once. Further requests wait, unstarted;
             answers, cancellations and pings still get through.
         max_inbound_bytes: What the requests being served may take in memory together, as they came and decoded,
-            before further ones wait.
+            before further ones wait. Also what a client keeps over HTTP of responses that have not come to their
+            end, as bytes, before it reads only the oldest of them on.
         max_waiting_bytes: What the waiting requests may weigh together, as they came, each with 256 bytes for
             itself. When it is exceeded, reading pauses until there is room, but for no longer than
             `slow_consumer_timeout`, and not at all while a question of ours is open. From then on, until at most
