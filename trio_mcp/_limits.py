@@ -130,11 +130,13 @@ class Limits:
             request it held is refused, or the request it answered fails, and the connection goes on.
         max_decoded_bytes: What one received message may take in memory once it is decoded, by an estimate that
             is never too low: ``[]`` takes eighty bytes, and each letter of a text with an emoji in it four. A
-            message that takes more is treated like one that is too large, and not decoded.
+            message that takes more is treated like one that is too large, and not decoded. Also what the pages of
+            one list may take together that a client reads in one go (``await client.list_tools()``).
         max_inbound_requests: Requests of the peer that are served at once. Further requests wait, unstarted;
             answers, cancellations and pings still get through.
         max_inbound_bytes: What the requests being served may take in memory together, as they came and decoded,
-            before further ones wait.
+            before further ones wait. Also what a client keeps over HTTP of responses that have not come to their
+            end, as bytes, before it reads only the oldest of them on.
         max_waiting_bytes: What the waiting requests may weigh together, as they came, each with 256 bytes for
             itself. When it is exceeded, reading pauses until there is room, but for no longer than
             `slow_consumer_timeout`, and not at all while a question of ours is open. From then on, until at most
@@ -206,10 +208,16 @@ class Limits:
         max_pages: Pages of one list that a client reads before it takes the server to be broken.
         max_open_elicitations: Elicitations by URL that a client remembers until their end is told.
         listen_timeout: How long a server may take to grant a subscription that the client renews by itself.
-        max_events: Different changes that may wait for one listener of a client.
+        max_events: Different changes that may wait for one listener of a client. They may take as much memory as
+            `max_notification_bytes` says.
         max_cache_entries: Results that a client keeps.
-        max_cache_bytes: What the results that a client keeps may weigh together, as JSON.
+        max_cache_bytes: What the results that a client keeps may take in memory together.
         cache_timeout: For how long a client keeps a result at most, whatever the server says.
+        max_remembered_bytes: What a client may remember of its server, in memory: up to a half for what tools
+            promise of their outputs (`max_known_tools`), a quarter for what the server says of itself when they
+            agree on a revision, and an eighth each for arguments that go into header fields over HTTP, and for
+            `max_open_elicitations`. What was listed or asked first is forgotten first; a server that says more
+            of itself is refused.
         max_known_tools: Tools whose output schema a client remembers from listing them.
         max_schema_bytes: The largest output schema that a client checks results against, as JSON. It may nest 100
             levels deep, and going through it must not take more than 100,000 steps.
@@ -242,8 +250,9 @@ class Limits:
     listen_timeout: float = _seconds(30.0)
     max_events: int = _size(1_000)
     max_cache_entries: int = _size(1_000)
-    max_cache_bytes: int = _size(16 * MIB)
+    max_cache_bytes: int = _size(32 * MIB)
     cache_timeout: float = _seconds(86_400.0)
+    max_remembered_bytes: int = _size(64 * MIB)
     max_known_tools: int = _size(10_000)
     max_schema_bytes: int = _size(256 * KIB)
     max_threads: int = _size(40)

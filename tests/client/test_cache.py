@@ -175,11 +175,11 @@ async def test_how_much_is_kept_is_limited(autojump_clock: trio.testing.MockCloc
 
 async def test_how_large_what_is_kept_may_be_is_limited(autojump_clock: trio.testing.MockClock) -> None:
     server = ScriptedServer(script=Lists(ttlMs=5000, cacheScope="private"))
-    async with open_scripted(server, limits=Limits(max_cache_bytes=150)) as client:
-        for uri in ("a:1", "a:1", "a:2", "a:1", "a:" + "x" * 200, "a:" + "x" * 200, "a:1"):
+    async with open_scripted(server, limits=Limits(max_cache_bytes=8_000)) as client:
+        for uri in ("a:1", "a:1", "a:2", "a:1", "a:" + "x" * 2_000, "a:" + "x" * 2_000, "a:1"):
             await read(client, uri)
         asked = [len(request["params"]["uri"]) for request in server.requests("resources/read")]
-        assert asked == [3, 3, 3, 202, 202]
+        assert asked == [3, 3, 3, 2_002, 2_002]
 
 
 async def test_a_result_from_the_cache_is_a_checkpoint(autojump_clock: trio.testing.MockClock) -> None:

@@ -111,7 +111,7 @@ async def open_on(
     identity = ClientIdentity(
         Implementation(name="t", version="1"), handlers.declared(ClientCapabilities()), revisions
     )
-    questions = Questions(handlers, identity.capabilities, 10)
+    questions = Questions(handlers, identity.capabilities, Limits(max_open_elicitations=10))
     limits = Limits(max_inbound_requests=3, max_pages=3)
     memory = ClientMemory(None, None, identity.capabilities, limits)
 

@@ -553,7 +553,7 @@ async def test_leaving_while_a_server_is_started_again(autojump_clock: trio.test
     identity = ClientIdentity(OURSELVES, ClientCapabilities(), (Revision(LEGACY),))
     limits = Limits()
     memory = ClientMemory(None, None, identity.capabilities, limits)
-    questions = Questions(QuestionHandlers(), identity.capabilities, 10)
+    questions = Questions(QuestionHandlers(), identity.capabilities, limits)
 
     def messages() -> ServerMessages:
         subscriptions = Subscriptions(memory.forget, Callbacks(), warn_of_strays=True)

@@ -499,7 +499,7 @@ async def test_progress_that_waits_takes_no_more_memory_than_it_may(
         left = 60 - client.statistics().dropped_notifications
         assert left * 80_000 <= 500_000 + calls * 100_000
         channel.say(*(answer(message, {}) for message in asked))
-        await trio.sleep(100_000)
+        await trio.sleep(50_000)
         assert len(seen) == left
         nursery.start_soon(partial(client.request, "x/slow", on_progress=dawdle))
         await trio.testing.wait_all_tasks_blocked()
@@ -533,7 +533,7 @@ async def test_notifications_that_wait_take_no_more_memory_than_they_may(
         assert "max_notification_bytes is 1000000" in caplog.text
         left = 20 - client.statistics().dropped_notifications
         assert 2 <= left <= 6
-        await trio.sleep(100_000)
+        await trio.sleep(50_000)
         assert len(seen) == left
 
 
@@ -704,6 +704,7 @@ def test_every_limit_has_a_test() -> None:
         "max_parked",
         "max_parked_notification_bytes",
         "max_parked_per_principal",
+        "max_remembered_bytes",
         "max_request_state_bytes",
         "max_scanned_files",
         "max_schema_bytes",

@@ -36,7 +36,7 @@ CHANGES: list[Change] = [ToolsListChanged(), PromptsListChanged(), ResourcesList
 
 
 def test_a_queue_gives_back_what_it_was_given_once_and_in_order() -> None:
-    queue = ChangeQueue(4)
+    queue = ChangeQueue(4, 10_000)
     assert all(queue.push(change) for change in CHANGES + CHANGES[::-1])
     assert len(queue) == 4
     assert [queue.pop() for _ in range(4)] == CHANGES
@@ -46,7 +46,7 @@ def test_a_queue_gives_back_what_it_was_given_once_and_in_order() -> None:
 
 
 def test_a_full_queue_takes_what_it_holds_and_nothing_else() -> None:
-    queue = ChangeQueue(2)
+    queue = ChangeQueue(2, 10_000)
     assert queue.push(ResourceUpdated("a:1"))
     assert queue.push(ResourceUpdated("a:2"))
     assert queue.push(ResourceUpdated("a:1"))
@@ -54,8 +54,20 @@ def test_a_full_queue_takes_what_it_holds_and_nothing_else() -> None:
     assert len(queue) == 2
 
 
+def test_a_queue_is_full_of_bytes() -> None:
+    """Promise 10: whoever tells of changes writes the URIs, and they may be as long as a message."""
+    queue = ChangeQueue(100, 10_000)
+    assert queue.push(ResourceUpdated("a:" + "x" * 1_000))
+    assert queue.push(ResourceUpdated("b:" + "x" * 1_000))
+    assert not queue.push(ResourceUpdated("c:" + "x" * 1_000))
+    queue.pop()
+    assert queue.push(ResourceUpdated("c:" + "x" * 1_000))
+    assert queue.push(Resynced("all"))
+    assert queue.push(ResourceUpdated("d:" + "x" * 2_000))
+
+
 def test_resynced_stands_for_all_that_waits_before_it() -> None:
-    queue = ChangeQueue(2)
+    queue = ChangeQueue(2, 10_000)
     queue.push(ResourceUpdated("a:1"))
     queue.push(ResourceUpdated("a:2"))
     assert queue.push(Resynced("first"))

@@ -77,7 +77,7 @@ def call(name: object) -> dict[str, Any]:
 
 def test_tools_are_remembered_as_they_were_listed_last() -> None:
     """A tool may gain, change and lose its marks."""
-    tools = MarkedTools()
+    tools = MarkedTools(1 << 24)
     assert tools.marks_of("tools/call", call("t")) == ()
     assert tools.learn({"tools": [tool("t", "A")]}) == []
     assert tools.marks_of("tools/call", call("t")) == (HeaderMark("A", ("a",)),)
@@ -92,7 +92,7 @@ def test_tools_are_remembered_as_they_were_listed_last() -> None:
 
 def test_invalid_tools_are_taken_out_and_the_rest_stays() -> None:
     """2026-07-28, basic/transports/streamable-http: "does not prevent other valid tools from being used"."""
-    tools = MarkedTools()
+    tools = MarkedTools(1 << 24)
     result = {
         "tools": [tool("a", "A"), tool("b", ""), tool("c", "C", "number"), tool("d", None)],
         "nextCursor": "x",
@@ -109,14 +109,23 @@ def test_invalid_tools_are_taken_out_and_the_rest_stays() -> None:
 def test_what_is_no_tool_is_left_to_others(tools: Any) -> None:
     """The types are checked elsewhere."""
     result = {"tools": tools}
-    assert MarkedTools().learn(result) == []
+    assert MarkedTools(1 << 24).learn(result) == []
     assert result == {"tools": tools}
-    assert MarkedTools().learn({}) == []
+    assert MarkedTools(1 << 24).learn({}) == []
 
 
 def test_the_memory_for_tools_is_bounded() -> None:
     """Promise 10: those that were seen first go first."""
-    tools = MarkedTools()
+    tools = MarkedTools(1 << 24)
     tools.learn({"tools": [tool(str(n), "A") for n in range(MAX_TOOLS + 5)]})
     assert tools.marks_of("tools/call", call("4")) == ()
     assert tools.marks_of("tools/call", call("5")) != ()
+
+
+def test_the_marks_of_tools_are_bounded_in_bytes() -> None:
+    """Promise 10: whoever lists tools writes the names of their properties, and they may be as long as a message."""
+    tools = MarkedTools(100_000)
+    for number in range(10):
+        tools.learn({"tools": [tool(f"{number}{'x' * 10_000}", "A")]})
+    known = [number for number in range(10) if tools.marks_of("tools/call", call(f"{number}{'x' * 10_000}"))]
+    assert known == [8, 9]

@@ -367,3 +367,23 @@ def test_what_is_written_is_what_is_read(events: list[tuple[bytes, str, str]], s
     )
     expected = [SseEvent(event or "message", re.sub(rb"\r\n|\r", b"\n", data), id) for data, event, id in events]
     assert read(by_size(wire, size)) == expected
+
+
+@pytest.mark.parametrize("size", [1, 4096, 4097, 100_000])
+def test_an_id_that_no_header_field_could_hold_is_none(size: int) -> None:
+    """Promise 10: what is remembered of a stream between its events must not be as large as a message."""
+    reader = SseReader(1_000_000)
+    (event,) = reader.feed(b"id: first\nevent: %b\ndata: 1\n\n" % (b"e" * size))
+    assert len(event.event) == min(size, 4096)
+    reader.feed(b"id: %b\ndata: 2\n\n" % (b"x" * size))
+    assert reader.last_event_id == ("x" * size if size <= 4096 else "")
+
+
+def test_it_is_known_what_is_kept_of_an_unfinished_event() -> None:
+    """So that many streams together can be held to a limit."""
+    reader = SseReader(1_000)
+    sizes: list[int] = []
+    for piece in (b"id: 7", b"\n", b"data: 1234", b"5\ndata: 6", b"\n\n", b"data: ", b"x" * 2_000, b"\n\n"):
+        reader.feed(piece)
+        sizes.append(reader.size)
+    assert sizes == [5, 0, 4, 7, 0, 0, 0, 0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import pytest
@@ -74,3 +75,32 @@ async def test_requests_that_reading_has_paused_for_are_read_when_there_is_room(
         assert peer.statistics().waiting == 0
     assert order == list(range(1, 100))
     assert not [message for message in channel.sent if "error" in message]
+
+
+@pytest.mark.parametrize(
+    "useless",
+    [
+        b"1",
+        b"[",
+        b'{"jsonrpc":"2.0","id":999,"result":{}}',
+        b'{"jsonrpc":"2.0","method":"notifications/cancelled"}',
+    ],
+)
+async def test_others_have_their_turns_while_useless_messages_are_read(
+    useless: bytes, autojump_clock: trio.testing.MockClock
+) -> None:
+    """One read may bring half a million of them, and all were gone through without a turn for anybody else."""
+    channel = ScriptedChannel()
+    logging.getLogger("trio_mcp.peer").disabled = True
+    try:
+        async with open_peer(channel, Handlers(), Limits()) as peer:
+            await trio.testing.wait_all_tasks_blocked()
+            channel.say(*[useless] * 5_000)
+            channel.hang_up()
+            turns = 0
+            while not peer.has_input_ended:
+                await trio.lowlevel.checkpoint()
+                turns += 1
+            assert turns > 25
+    finally:
+        logging.getLogger("trio_mcp.peer").disabled = False

@@ -146,12 +146,13 @@ class HttpEndpoint:
         if is_event_stream(response):
             await self.take_events(response, exchange, reader)
             return
-        body = await response.read(self._max_message_bytes, "max_message_bytes")
-        if not body.strip():
-            raise RemoteProtocolError(
-                f"{self._description} answered a request with HTTP status {response.status} and no message"
-            )
-        await self.inbox.deliver(body, exchange)
+        with self.inbox.room.place() as place:
+            body = await response.read(self._max_message_bytes, "max_message_bytes", hold=place.hold)
+            if not body.strip():
+                raise RemoteProtocolError(
+                    f"{self._description} answered a request with HTTP status {response.status} and no message"
+                )
+            await self.inbox.deliver(body, exchange)
 
     async def take_events(self, response: HttpResponse, exchange: HttpExchange | None, reader: SseReader) -> None:
         """Take messages from a stream of events until it ends, or a little after an exchange is answered.
@@ -159,10 +160,12 @@ class HttpEndpoint:
         Raises:
             Like `take`.
         """
-        with trio.CancelScope() as scope:
+        with trio.CancelScope() as scope, self.inbox.room.place() as place:
             while data := await response.receive_some():
                 for event in reader.feed(data):
                     await self.inbox.deliver_event(event, exchange)
+                if place.size or reader.size:
+                    await place.hold(reader.size)
                 if exchange is not None and not exchange.unanswered:
                     scope.deadline = min(scope.deadline, trio.current_time() + LINGER_SECONDS)
 

@@ -32,12 +32,18 @@ from .._errors import (
     RemoteProtocolError,
     RequestError,
 )
+from .._limits import Limits
 from .._logs import Log
+from .._parking_lot import LightParkingLot
 from ._http_exchange import HttpExchange, answered_ids
+from ._http_room import ResponseRoom
 
 __all__ = ["HttpInbox"]
 
 _log: Final = Log("trio_mcp.http")
+
+LARGE: Final = 4096
+"""From how many bytes on a message is large."""
 
 MAX_TAKEN: Final = 100
 """Messages that are handed over at once."""
@@ -52,15 +58,19 @@ class HttpInbox:
 
     Args:
         description: Who sends, for errors and logs.
-        max_decoded_bytes: What one message may take in memory; see `Limits`.
+        limits: What one message may take in memory, and what unfinished responses may.
 
     Attributes:
+        room: What is kept of responses that are being read.
         exchanges: The requests without an answer, by id.
     """
 
-    def __init__(self, description: str, max_decoded_bytes: int) -> None:
+    def __init__(self, description: str, limits: Limits) -> None:
         self._description = description
-        self._max_decoded_bytes = max_decoded_bytes
+        self._max_decoded_bytes = limits.max_decoded_bytes
+        self._has_large = False  # one is decoded, and not taken yet
+        self._large_gone = LightParkingLot()
+        self.room: Final = ResponseRoom(limits.max_inbound_bytes)
         self._send, self._receive = trio.open_memory_channel[Received](0)
         self._lost: ConnectionLost | None = None
         self.exchanges: Final[dict[RequestId, HttpExchange]] = {}
@@ -93,10 +103,25 @@ class HttpInbox:
     async def deliver(self, data: bytes, exchange: HttpExchange | None) -> None:
         """Hand over one message, or a batch.
 
+        Large ones wait as bytes until it is their turn: only one of them is decoded and not yet taken.
+
         Args:
             data: Its bytes.
             exchange: Whose response it came with; `None` for a stream that belongs to no request.
         """
+        if len(data) <= LARGE:
+            await self._deliver(data, exchange)
+            return
+        while self._has_large:
+            await self._large_gone.park()
+        self._has_large = True
+        try:
+            await self._deliver(data, exchange)
+        finally:
+            self._has_large = False
+            self._large_gone.unpark_all()
+
+    async def _deliver(self, data: bytes, exchange: HttpExchange | None) -> None:
         if is_costlier(data, self._max_decoded_bytes):
             problem = (
                 f"a message of {len(data)} bytes that takes too much memory once it is decoded; "

@@ -63,9 +63,9 @@ class StreamableHttpChannel(Channel):
         self._parameters = parameters
         self._limits = limits
         self._transport = transport
-        self._inbox = HttpInbox(self._description, limits.max_decoded_bytes)
+        self._inbox = HttpInbox(self._description, limits)
         self._endpoint = HttpEndpoint(target, parameters, transport, self._inbox, limits.max_message_bytes)
-        self._tools = MarkedTools()
+        self._tools = MarkedTools(limits.max_remembered_bytes // 8)
         self._modern_version: str | None = None
         self._session: HttpSession | None = None
         self._sse: HttpSseStream | None = None

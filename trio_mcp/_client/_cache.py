@@ -5,13 +5,12 @@ Spec: 2026-07-28, server/utilities/caching.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
-from typing import Any, Final, final
+from collections.abc import Hashable
+from typing import Final, final
 
 import attrs
 import trio
 
-from .._codec import _json
 from .._core._cache import CacheKey, CacheStore, cache_key
 from .._core._changes import Change
 from .._errors import INVALID_PARAMS, RequestError
@@ -19,7 +18,13 @@ from .._limits import Limits, check_whole
 from ..types import CacheableResult, RequestParams
 from ._connection import Connection
 
-__all__ = ["CacheStatistics", "ClientCache", "Pending", "ResponseCache"]
+__all__ = ["CacheStatistics", "ClientCache", "Kept", "Pending", "ResponseCache", "is_fresh"]
+
+ENTRY_BYTES: Final = 1024
+"""What keeping a result takes beside it: its place, and what it is found by."""
+
+MAX_NAME: Final = 1024
+"""Letters of a server's name and version: what more says of itself is not kept, which would be kept with it."""
 
 
 @final
@@ -29,7 +34,7 @@ class CacheStatistics:
 
     Attributes:
         entries: Results that are kept.
-        bytes: What they weigh together.
+        bytes: What they take in memory together.
         hits: Requests that were spared.
         misses: Requests of the kind that can be spared, and were not.
     """
@@ -51,7 +56,7 @@ class ResponseCache:
 
     Args:
         max_entries: How many results are kept; the least recently used go first.
-        max_bytes: What they may weigh together, as JSON.
+        max_bytes: What they may take in memory together.
 
     Raises:
         TypeError: A bound is no whole number.
@@ -117,6 +122,25 @@ class Pending:
 
 
 @final
+@attrs.frozen
+class Kept:
+    """A result that is kept.
+
+    Attributes:
+        result: The result.
+        weight: What it takes in memory.
+    """
+
+    result: object
+    weight: int
+
+
+def is_fresh(result: object) -> bool:
+    """Whether a result that has just been received says that it may be kept for any time."""
+    return isinstance(result, CacheableResult) and result.result_type == "complete" and result.ttl_ms > 0
+
+
+@final
 class ClientCache:
     """What one client keeps, and finds.
 
@@ -147,24 +171,26 @@ class ClientCache:
         if self._cache is None or not connection.revision.is_modern:
             return None
         said = connection.server_info  # what is at a URL may be replaced
+        if said is not None and len(said.name) + len(said.version) > MAX_NAME:
+            return None
         server = self._server, None if said is None else (said.name, said.version)
         key = cache_key((server, connection.revision, self._capabilities), method, connection.write(params))
         return None if key is None else Pending(key, self._cache.store().stamp(method))
 
-    def find(self, pending: Pending) -> object | None:
+    def find(self, pending: Pending) -> Kept | None:
         """Return the result that is kept, if it is fresh."""
         assert self._cache is not None, "there would be nothing pending"
         found = self._cache.store().get(pending.key, self._partition, trio.current_time())
         self._cache.count(is_hit=found is not None)
-        return found
+        return found if isinstance(found, Kept) else None
 
-    def keep(self, pending: Pending, result: object, data: Mapping[str, Any]) -> None:
+    def keep(self, pending: Pending, result: object, weight: int) -> None:
         """Keep a result that has just been received, if it says so and nothing has outdated it meanwhile.
 
         Args:
             pending: What was asked.
             result: The result.
-            data: The same as plain JSON.
+            weight: What it takes in memory.
         """
         if self._cache is None or not isinstance(result, CacheableResult) or result.result_type != "complete":
             return
@@ -175,8 +201,8 @@ class ClientCache:
             store.put(
                 pending.key,
                 self._partition,
-                result,
-                size=len(_json.encode(data)) if ttl > 0 else 0,
+                Kept(result, weight),
+                size=weight + ENTRY_BYTES + 2 * len(pending.key.params),
                 scope=result.cache_scope,
                 ttl=ttl,
                 now=trio.current_time(),

@@ -188,10 +188,10 @@ class Client(LowLevelClient):
         """
         outputs = self._memory.outputs
 
-        async def ask(params: PaginatedRequestParams) -> ListToolsResult:
+        async def ask(params: PaginatedRequestParams, weigh: Callable[[int], object]) -> ListToolsResult:
             stamp = outputs.stamp
             fresh = options.get("fresh", False)
-            page = await self._ask_cacheable("tools/list", params, ListToolsResult, fresh=fresh)
+            page = await self._ask_cacheable("tools/list", params, ListToolsResult, fresh=fresh, weigh=weigh)
             outputs.learn(page.tools, self.revision, stamp)
             return page
 
@@ -483,19 +483,32 @@ class Client(LowLevelClient):
         kind: type[_P],
         items: Callable[[_P], Sequence[_T]],
         options: ListOptions,
-        ask: Callable[[PaginatedRequestParams], Awaitable[_P]] | None = None,
+        ask: Callable[[PaginatedRequestParams, Callable[[int], object]], Awaitable[_P]] | None = None,
     ) -> Pages[_T, _P]:
         refuse_unknown(options, ListOptions)
         fresh, meta = options.get("fresh", False), options.get("meta")
+        weight = 0
+
+        def weigh(more: int) -> None:
+            nonlocal weight
+            weight += more
 
         async def fetch(cursor: str | None) -> _P:
             params = PaginatedRequestParams(cursor=cursor, meta=meta)
             if ask is not None:
-                return await ask(params)
-            return await self._ask_cacheable(method, params, kind, fresh=fresh)
+                return await ask(params, weigh)
+            return await self._ask_cacheable(method, params, kind, fresh=fresh, weigh=weigh)
 
-        max_pages = self._settings.limits.max_pages
-        return Pages(fetch, items, what=method, cursor=options.get("cursor"), max_pages=max_pages)
+        limits = self._settings.limits
+        return Pages(
+            fetch,
+            items,
+            what=method,
+            cursor=options.get("cursor"),
+            max_pages=limits.max_pages,
+            weight=lambda: weight,
+            max_bytes=limits.max_decoded_bytes,
+        )
 
     async def _ask_by_hand(
         self, method: str, params: InputResponseRequestParams, kind: type[_T], options: WorkOptions

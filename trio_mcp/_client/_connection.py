@@ -9,13 +9,16 @@ from typing import Any, Final, final
 import attrs
 import trio
 
+from .._codec import _json
 from .._codec._convert import to_wire
+from .._codec._cost import cost_of_json
 from .._errors import (
     MODERN_ERRORS,
     UNSUPPORTED_PROTOCOL_VERSION,
     ConnectionLost,
     LocalProtocolError,
     McpError,
+    RemoteProtocolError,
     RequestError,
     SessionLost,
 )
@@ -114,6 +117,23 @@ class Connection:
         self._meta = dict(meta or {})
         self._void: ConnectionLost | None = None
         self._scopes: set[trio.CancelScope] = set()
+
+    def check_size(self, most: int) -> None:
+        """Refuse to remember more of what the server says of itself than may be.
+
+        Args:
+            most: How many bytes it may take in memory.
+
+        Raises:
+            RemoteProtocolError: It takes more.
+        """
+        said = (self.server_info, self.capabilities)
+        written = [None if one is None else to_wire(one, self.revision) for one in said]
+        if cost_of_json(_json.encode([self.instructions, *written])) > most:
+            raise RemoteProtocolError(
+                f"what the server says of itself takes more than {most} bytes in memory, "
+                "a quarter of max_remembered_bytes"
+            )
 
     def begin(self, subscriptions: Subscriptions, limits: Limits) -> None:
         """Begin to be listened to; called once, when the connection is agreed on."""

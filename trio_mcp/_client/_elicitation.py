@@ -93,18 +93,23 @@ class KnownElicitations:
 
     Args:
         max_open: How many are remembered. Those asked first are forgotten first.
+        max_bytes: What their ids may take in memory.
     """
 
-    def __init__(self, max_open: int) -> None:
+    def __init__(self, max_open: int, max_bytes: int) -> None:
         self._max_open = max_open
+        self._max_bytes = max_bytes
+        self._bytes = 0
         self._open: OrderedDict[str, None] = OrderedDict()
 
     def add(self, params: ElicitRequestParams) -> None:
         """The server asks the user to go to a URL; it may tell of the end before the user has answered."""
         if isinstance(params, ElicitRequestURLParams) and params.elicitation_id is not None:
+            self.finish(params.elicitation_id)
             self._open[params.elicitation_id] = None
-            if len(self._open) > self._max_open:
-                self._open.popitem(last=False)
+            self._bytes += _weight(params.elicitation_id)
+            while len(self._open) > self._max_open or self._bytes > self._max_bytes:
+                self.finish(next(iter(self._open)))
 
     def add_required(self, data: object) -> None:
         """The server refuses a request until the user has been at some URLs: error -32042."""
@@ -117,4 +122,13 @@ class KnownElicitations:
 
     def finish(self, elicitation_id: str) -> bool:
         """The user is done. Returns whether the elicitation was known and not done before."""
-        return self._open.pop(elicitation_id, self) is None
+        if elicitation_id not in self._open:
+            return False
+        del self._open[elicitation_id]
+        self._bytes -= _weight(elicitation_id)
+        return True
+
+
+def _weight(id: str) -> int:
+    """Return what an id takes in memory at most."""
+    return 256 + 4 * len(id)

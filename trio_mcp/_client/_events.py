@@ -22,16 +22,17 @@ class Events(AsyncIterator[Change]):
     A change that already waits to be taken is not added again. What has been heard is given out before the end.
 
     Raises:
-        Lagged: More than ``max_events`` different changes were waiting, and listening was given up.
+        Lagged: More than ``max_events`` different changes were waiting, or they took more memory than
+            `Limits.max_notification_bytes`, and listening was given up.
         ConnectionLost: The connection is gone for good.
         RequestError: The server refuses to go on, after an interruption.
         trio.ClosedResourceError: The block of `Client.listen` was left, or the client was closed.
         trio.BusyResourceError: Another task is waiting already.
     """
 
-    def __init__(self, max_events: int) -> None:
+    def __init__(self, max_events: int, max_bytes: int) -> None:
         self._max_events = max_events
-        self._queue = ChangeQueue(max_events)
+        self._queue = ChangeQueue(max_events, max_bytes)
         self._acknowledged: SubscriptionFilter | None = None
         self._end: Callable[[], Exception] | None = None
         self._changed = LightParkingLot()

@@ -350,6 +350,8 @@ class ConnectionKeeper:
             McpError: There was no agreement.
         """
         connection = await negotiate(peer, self._identity, self._limits, probe=probe, known=known)
+        if not connection.is_assumed:
+            connection.check_size(self._limits.max_remembered_bytes // 4)
         messages.revision, messages.peer = connection.revision, peer
         connection.begin(messages.subscriptions, self._limits)
         if self._log_level is not None:

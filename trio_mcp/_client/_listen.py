@@ -76,7 +76,7 @@ async def open_events(
         limits: How long what this does of its own accord may take.
         entering: What is around the wait for the first acknowledgement.
     """
-    events = Events(max_events)
+    events = Events(max_events, limits.max_notification_bytes)
     listener = _Listener(keeper, wanted, events, limits)
     async with open_hidden_nursery() as nursery:
         nursery.start_soon(listener.run)

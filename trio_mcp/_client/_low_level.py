@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Final, TypeVar
 
 import attrs
 import trio
 
+from .._codec import _json
+from .._codec._cost import cost_of_json
 from .._errors import RemoteProtocolError, RequestError, SessionLost
 from .._groups import open_hidden_nursery
 from .._limits import Limits
@@ -18,6 +20,7 @@ from .._peer._peer import PeerStatistics
 from .._peer._silence import move_on_after_answer_time
 from .._revisions import INPUT_METHODS, Revision
 from ..types import Implementation, RequestParams, ServerCapabilities
+from ._cache import is_fresh
 from ._connection import Connection
 from ._extension import ResultHandler
 from ._keeper import ConnectionKeeper
@@ -248,6 +251,7 @@ class LowLevelClient:
         *,
         fresh: bool,
         on_progress: ProgressTarget | None = None,
+        weigh: Callable[[int], object] | None = None,
     ) -> _T:
         """Do what `_ask` does for a result that its server may allow to be kept.
 
@@ -257,6 +261,7 @@ class LowLevelClient:
             kind: The class of its result.
             fresh: Whether to ask the server even if a kept answer is still good.
             on_progress: Where progress goes.
+            weigh: Called with what the result takes in memory.
         """
         cache = self._memory.cache
         with self._timeout(method):
@@ -265,9 +270,11 @@ class LowLevelClient:
         pending = cache.pending(connection, method, params)
         if pending is not None and not fresh:
             kept = cache.find(pending)
-            if isinstance(kept, kind):
+            if kept is not None and isinstance(kept.result, kind):
                 await trio.lowlevel.checkpoint()
-                return kept
+                if weigh is not None:
+                    weigh(kept.weight)
+                return kept.result
         try:
             answered = await self._converse(method, params, on_progress=on_progress)
         except RequestError as error:
@@ -275,8 +282,14 @@ class LowLevelClient:
                 cache.refused(pending, error, getattr(params, "cursor", None))
             raise
         result = read_result(method, answered.result, kind)
-        if pending is not None and answered.may_be_kept:
-            cache.keep(pending, result, answered.result)
+        may_be_kept = pending is not None and answered.may_be_kept
+        weight = 0
+        if weigh is not None or (may_be_kept and is_fresh(result)):
+            weight = cost_of_json(_json.encode(answered.result))
+        if weigh is not None:
+            weigh(weight)
+        if pending is not None and may_be_kept:
+            cache.keep(pending, result, weight)
         return result
 
     async def _converse(

@@ -43,7 +43,9 @@ class ClientMemory:
     ) -> None:
         said = _json.encode(to_wire(capabilities, LATEST))
         self.cache: Final = ClientCache(cache, partition, server, said, limits.cache_timeout)
-        self.outputs: Final = OutputChecks(limits.max_known_tools, limits.max_schema_bytes)
+        self.outputs: Final = OutputChecks(
+            limits.max_known_tools, limits.max_schema_bytes, limits.max_remembered_bytes // 2
+        )
 
     def forget(self, change: Change | None) -> None:
         """Forget what a change has made outdated, or everything."""

@@ -225,7 +225,7 @@ def _make_client(target: Target, options: ClientOptions) -> tuple[ConnectionKeep
     identity = ClientIdentity(
         options.get("info", OURSELVES), capabilities, _revisions(options.get("revision"), era)
     )
-    questions = Questions(handlers, capabilities, limits.max_open_elicitations)
+    questions = Questions(handlers, capabilities, limits)
     notices = NoticeHandlers(
         on_log=options.get("on_log"),
         on_elicitation_complete=options.get("on_elicitation_complete"),

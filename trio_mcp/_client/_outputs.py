@@ -25,6 +25,17 @@ __all__ = ["OutputChecks", "output_type", "read_output"]
 
 _log: Final = Log("trio_mcp.client")
 
+_PROMISE_BYTES: Final = 512
+"""What a promise takes in memory beside its schema and its name."""
+
+_MOST_BYTES_OF_LETTER: Final = 4
+
+_COMPILED_BYTES: Final = 16 * 1024
+"""What the smallest compiled schema takes, by a wide estimate: nobody tells."""
+
+_COMPILED_BYTE: Final = 32
+"""What each byte of a schema takes once it is compiled."""
+
 FIRST_WITH_SCHEMAS: Final = Revision.V2025_06_18
 
 
@@ -34,12 +45,12 @@ class _Promise:
     """What a tool says about its structured output.
 
     Attributes:
-        schema: As it was listed.
-        validator: The same compiled, when it was first needed and if it can be used.
+        schema: As it was listed, as JSON, which takes a tenth of the memory; `None` if it is far too large.
+        validator: The same compiled, when it was needed and if it can be used.
         is_reported: Whether it was logged that it cannot be used.
     """
 
-    schema: Mapping[str, Any]
+    schema: bytes | None
     validator: SchemaValidator | None = None
     is_reported: bool = False
 
@@ -51,12 +62,19 @@ class OutputChecks:
     Args:
         max_tools: How many are remembered; those listed longest ago are forgotten.
         max_schema_bytes: How large a schema may be.
+        max_bytes: What all of it may take in memory. One half is for the schemas, of which those listed longest
+            ago are forgotten, and one for those that are compiled, of which those not needed for longest are
+            compiled again when they are.
     """
 
-    def __init__(self, max_tools: int, max_schema_bytes: int) -> None:
+    def __init__(self, max_tools: int, max_schema_bytes: int, max_bytes: int) -> None:
         self._max_tools = max_tools
         self._max_schema_bytes = max_schema_bytes
+        self._max_bytes = max_bytes // 2
         self._promises: OrderedDict[str, _Promise] = OrderedDict()
+        self._bytes = 0
+        self._compiled: OrderedDict[_Promise, int] = OrderedDict()
+        self._compiled_bytes = 0
         self._stamp = 0
 
     @property
@@ -76,18 +94,35 @@ class OutputChecks:
             return
         for tool in tools:
             known = self._promises.pop(tool.name, None)
-            if tool.output_schema is None:
-                continue
-            if known is None or not _is_same(known.schema, tool.output_schema):
-                known = _Promise(tool.output_schema)
-            self._promises[tool.name] = known
-        while len(self._promises) > self._max_tools:
-            self._promises.popitem(last=False)
+            if known is not None:
+                self._bytes -= _weight(tool.name, known)
+            promise = None if tool.output_schema is None else _Promise(self._as_json(tool.output_schema))
+            if known is not None and promise is not None and known.schema == promise.schema:
+                promise = known
+            elif known is not None:
+                self._drop_compiled(known)
+            if promise is not None:
+                self._promises[tool.name] = promise
+                self._bytes += _weight(tool.name, promise)
+        while len(self._promises) > self._max_tools or self._bytes > self._max_bytes:
+            name, promise = self._promises.popitem(last=False)
+            self._bytes -= _weight(name, promise)
+            self._drop_compiled(promise)
+
+    def _as_json(self, schema: Mapping[str, Any]) -> bytes | None:
+        try:
+            data = _json.encode(schema)
+        except (ValueError, RecursionError):  # which nests deeper than any that can be used
+            return None
+        # What its size is as JSON depends on who writes it, but not so much.
+        return data if len(data) <= _MOST_BYTES_OF_LETTER * self._max_schema_bytes else None
 
     def forget(self) -> None:
         """Forget everything: the tools may have changed."""
         self._stamp += 1
         self._promises.clear()
+        self._compiled.clear()
+        self._bytes = self._compiled_bytes = 0
 
     def check(self, name: str, result: CallToolResult) -> None:
         """Check what a tool gave, if it is known what it promised.
@@ -105,9 +140,9 @@ class OutputChecks:
                 f"tool {name}: it has an output schema, and its result no structuredContent"
             )
         try:
-            self._compiled(promise)
-            if promise.validator is not None:
-                promise.validator.check(result.structured_content)
+            validator = self._validator_of(promise)
+            if validator is not None:
+                validator.check(result.structured_content)
         except UnusableSchema as error:
             if not promise.is_reported:
                 promise.is_reported = True
@@ -115,16 +150,27 @@ class OutputChecks:
         except InvalidValue as error:
             raise RemoteProtocolError(f"tool {name}: the result breaks its output schema: {error}") from error
 
-    def _compiled(self, promise: _Promise) -> None:
-        if promise.validator is None and not promise.is_reported:
-            promise.validator = SchemaValidator(promise.schema, max_bytes=self._max_schema_bytes)
+    def _validator_of(self, promise: _Promise) -> SchemaValidator | None:
+        if promise.validator is not None:
+            self._compiled.move_to_end(promise)
+        elif not promise.is_reported:
+            if promise.schema is None:
+                raise UnusableSchema(f"it is much larger than {self._max_schema_bytes} bytes, or nests too deep")
+            schema = _json.decode(promise.schema)
+            promise.validator = SchemaValidator(schema, max_bytes=self._max_schema_bytes)
+            self._compiled[promise] = size = _COMPILED_BYTES + _COMPILED_BYTE * len(promise.schema)
+            self._compiled_bytes += size
+            while self._compiled_bytes > self._max_bytes and len(self._compiled) > 1:
+                self._drop_compiled(next(iter(self._compiled)))
+        return promise.validator
+
+    def _drop_compiled(self, promise: _Promise) -> None:
+        self._compiled_bytes -= self._compiled.pop(promise, 0)
+        promise.validator = None
 
 
-def _is_same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    try:
-        return one == other
-    except RecursionError:  # which nests deeper than any that can be used
-        return False
+def _weight(name: str, promise: _Promise) -> int:
+    return _PROMISE_BYTES + _MOST_BYTES_OF_LETTER * len(name) + len(promise.schema or b"")
 
 
 def read_output(name: str, result: CallToolResult, kind: JsonType) -> Any:

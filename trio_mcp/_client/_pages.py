@@ -10,6 +10,7 @@ import trio
 from typing_extensions import TypeVar
 
 from .._errors import RemoteProtocolError
+from .._limits import Limits
 from ..types import PaginatedResult
 
 __all__ = ["PageIterator", "Pages"]
@@ -76,6 +77,8 @@ class Pages(AsyncIterator[_T], Generic[_T, _R]):
         what: What is listed, for errors.
         cursor: Where to begin: the `next_cursor` of a page that was read before.
         max_pages: After so many pages a server that goes on is taken to be broken.
+        weight: Returns what the pages that `fetch` has returned for this list take in memory together.
+        max_bytes: What they may take if they are read in one go.
 
     Raises:
         RemoteProtocolError: The server repeats a cursor, which would never end, or has too many pages.
@@ -91,6 +94,8 @@ class Pages(AsyncIterator[_T], Generic[_T, _R]):
         what: str,
         cursor: str | None = None,
         max_pages: int = 10_000,
+        weight: Callable[[], int] = lambda: 0,
+        max_bytes: int = Limits().max_decoded_bytes,
     ) -> None:
         self._start: Callable[[], PageIterator[_R]] = lambda: PageIterator(
             fetch, what=what, cursor=cursor, max_pages=max_pages
@@ -98,6 +103,9 @@ class Pages(AsyncIterator[_T], Generic[_T, _R]):
         self._items_of = items
         self._pages = self._start()
         self._items: deque[_T] = deque()
+        self._what = what
+        self._weight = weight
+        self._max_bytes = max_bytes
 
     async def __anext__(self) -> _T:
         await trio.lowlevel.checkpoint()
@@ -110,7 +118,16 @@ class Pages(AsyncIterator[_T], Generic[_T, _R]):
         return self._all().__await__()
 
     async def _all(self) -> list[_T]:
-        return [item async for item in self]
+        before = self._weight()
+        items: list[_T] = []
+        async for item in self:
+            items.append(item)
+            if not self._items and self._weight() - before > self._max_bytes:
+                raise RemoteProtocolError(
+                    f"{self._what}: read in one go, the list takes more than {self._max_bytes} bytes in memory "
+                    "(max_decoded_bytes); its items can be iterated over"
+                )
+        return items
 
     def pages(self) -> PageIterator[_R]:
         """Iterate over whole pages instead, from the beginning, whatever was read of the items.

@@ -19,6 +19,7 @@ from .._codec._invalid import InvalidData
 from .._core._conversations import check_tool_results
 from .._core._uris import check_web_url
 from .._errors import INVALID_PARAMS, METHOD_NOT_FOUND, RequestError
+from .._limits import Limits
 from .._revisions import Revision
 from ..types import (
     ClientCapabilities,
@@ -97,18 +98,18 @@ class Questions:
     Args:
         handlers: The user's.
         capabilities: What the client declares; what goes beyond is refused.
-        max_open_elicitations: See `KnownElicitations`.
+        limits: How many elicitations are remembered, and what they may take in memory.
 
     Attributes:
         elicitations: The elicitations by URL whose end has not been told.
     """
 
-    def __init__(
-        self, handlers: QuestionHandlers, capabilities: ClientCapabilities, max_open_elicitations: int
-    ) -> None:
+    def __init__(self, handlers: QuestionHandlers, capabilities: ClientCapabilities, limits: Limits) -> None:
         self._handlers = handlers
         self._capabilities = capabilities
-        self.elicitations: Final = KnownElicitations(max_open_elicitations)
+        self.elicitations: Final = KnownElicitations(
+            limits.max_open_elicitations, limits.max_remembered_bytes // 8
+        )
 
     @property
     def roots(self) -> RootList | None:

@@ -162,10 +162,13 @@ class ChangeQueue:
 
     Args:
         max_length: How many may wait.
+        max_bytes: What they may take in memory.
     """
 
-    def __init__(self, max_length: int) -> None:
+    def __init__(self, max_length: int, max_bytes: int) -> None:
         self._max_length = max_length
+        self._max_bytes = max_bytes
+        self._bytes = 0
         self._changes: OrderedDict[Change, None] = OrderedDict()
 
     def __len__(self) -> int:
@@ -173,13 +176,15 @@ class ChangeQueue:
 
     def push(self, change: Change) -> bool:
         """Add a change. Returns whether there was room for it; if not, nothing was added."""
+        size = _weight(change)
         if isinstance(change, Resynced):
-            self._changes.clear()
+            self.clear()
         elif change in self._changes:
             return True
-        elif len(self._changes) >= self._max_length:
+        elif len(self._changes) >= self._max_length or self._bytes + size > self._max_bytes:
             return False
         self._changes[change] = None
+        self._bytes += size
         return True
 
     def pop(self) -> Change:
@@ -188,8 +193,16 @@ class ChangeQueue:
         Raises:
             KeyError: There is none.
         """
-        return self._changes.popitem(last=False)[0]
+        change = self._changes.popitem(last=False)[0]
+        self._bytes -= _weight(change)
+        return change
 
     def clear(self) -> None:
         """Throw everything away."""
         self._changes.clear()
+        self._bytes = 0
+
+
+def _weight(change: Change) -> int:
+    """Return what a change takes in memory at most."""
+    return 256 + (4 * len(change.uri) if isinstance(change, ResourceUpdated) else 0)

@@ -17,12 +17,22 @@ MAX_TOOLS: Final = 10_000
 """Tools with marks that are remembered; those that were seen first are forgotten first."""
 
 
+TEXT_BYTES: Final = 128
+"""What a text takes in memory beside its letters, and with its place in what holds it."""
+
+
 @final
 class MarkedTools:
-    """What `tools/list` has said about header fields."""
+    """What `tools/list` has said about header fields.
 
-    def __init__(self) -> None:
+    Args:
+        max_bytes: What it may take in memory; the tools that were seen first are forgotten first.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
         self._marks: dict[str, tuple[HeaderMark, ...]] = {}
+        self._bytes = 0
 
     def marks_of(self, method: str, params: Mapping[str, Any] | None) -> tuple[HeaderMark, ...]:
         """Return the marks that a request must mirror; none for a tool that was never listed."""
@@ -47,7 +57,7 @@ class MarkedTools:
                 try:
                     self._remember(name, header_marks(schema))
                 except InvalidMarks as error:
-                    self._marks.pop(name, None)
+                    self._forget(name)
                     problems.append(f"tool {name!r} cannot be used over HTTP: {error}")
                     continue
             kept.append(tool)
@@ -56,8 +66,20 @@ class MarkedTools:
         return problems
 
     def _remember(self, name: str, marks: tuple[HeaderMark, ...]) -> None:
-        self._marks.pop(name, None)
+        self._forget(name)
         if marks:
             self._marks[name] = marks
-            if len(self._marks) > MAX_TOOLS:
-                del self._marks[next(iter(self._marks))]
+            self._bytes += _weight(name, marks)
+            while len(self._marks) > MAX_TOOLS or self._bytes > self._max_bytes:
+                self._forget(next(iter(self._marks)))
+
+    def _forget(self, name: str) -> None:
+        marks = self._marks.pop(name, None)
+        if marks is not None:
+            self._bytes -= _weight(name, marks)
+
+
+def _weight(name: str, marks: tuple[HeaderMark, ...]) -> int:
+    """Return what the marks of a tool take in memory at most: four bytes for each letter, and the objects."""
+    texts = [name, *(text for mark in marks for text in (mark.header, *mark.path))]
+    return TEXT_BYTES * (1 + len(texts) + len(marks)) + 4 * sum(map(len, texts))

@@ -88,6 +88,11 @@ class _Bounded:
             self._kept = bytearray()
 
     @property
+    def kept(self) -> int:
+        """How many bytes are kept."""
+        return len(self._kept)
+
+    @property
     def whole(self) -> bytes | None:
         return None if self._ends is not None else bytes(self._kept)
 
@@ -98,6 +103,9 @@ class _Bounded:
 
 
 _DATA: Final = b"data:"
+
+MAX_NAME: Final = 4096
+"""How long an event's id or type may be, in bytes. A longer id is none: it would be sent back in a header."""
 
 
 @final
@@ -143,6 +151,11 @@ class SseReader:
     def retry(self) -> int | None:
         """How long to wait before connecting again, in milliseconds, if the stream has said so."""
         return self._retry
+
+    @property
+    def size(self) -> int:
+        """How many bytes are kept of the event that has no end yet."""
+        return len(self._line) + (0 if self._data is None else self._data.kept)
 
     def feed(self, data: bytes) -> list[SseReceived]:
         """Take the next bytes of the stream and return the events that are complete now."""
@@ -205,10 +218,10 @@ class SseReader:
         elif len(line) > self._max_event:
             pass  # however it was cut
         elif name == b"event":
-            self._event = value.decode("utf-8", "replace")
+            self._event = value[:MAX_NAME].decode("utf-8", "replace")
         elif name == b"id":
             if b"\0" not in value:
-                self._id = value.decode("utf-8", "replace")
+                self._id = "" if len(value) > MAX_NAME else value.decode("utf-8", "replace")
         elif name == b"retry" and value.isdigit() and len(value) <= MAX_RETRY_DIGITS:
             self._retry = int(value)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Final, Protocol, final
 
@@ -10,6 +11,9 @@ from .._errors import RemoteProtocolError
 from ._request import HttpRequest
 
 __all__ = ["BodySource", "HttpResponse", "HttpTransport"]
+
+SMALL: Final = 4096
+"""Up to how many bytes a piece of a body is gathered with others."""
 
 
 class BodySource(Protocol):
@@ -72,12 +76,19 @@ class HttpResponse:
         """
         return await self._source.receive_some()
 
-    async def read(self, max_bytes: int, limit: str = "max_bytes") -> bytes:
+    async def read(
+        self,
+        max_bytes: int,
+        limit: str = "max_bytes",
+        *,
+        hold: Callable[[int], Awaitable[object]] | None = None,
+    ) -> bytes:
         """Wait for the whole body.
 
         Args:
             max_bytes: The largest body that is wanted.
             limit: What sets that, for the error.
+            hold: Called with how much is kept of it, before more is read.
 
         Raises:
             RemoteProtocolError: It is larger than `max_bytes`.
@@ -85,15 +96,24 @@ class HttpResponse:
         """
         length = self.headers.get("content-length")
         parts: list[bytes] = []
+        small = bytearray()  # a piece of one byte would weigh forty
         size = 0
         if length is None or not length.isdigit() or int(length[:20]) <= max_bytes:
             while data := await self.receive_some():
                 size += len(data)
                 if size > max_bytes:
                     break
-                parts.append(data)
+                if hold is not None:
+                    await hold(size)
+                if len(data) >= SMALL and not small:
+                    parts.append(data)
+                    continue
+                small += data
+                if len(small) >= SMALL:
+                    parts.append(bytes(small))
+                    small.clear()
             else:
-                return parts[0] if len(parts) == 1 else b"".join(parts)
+                return parts[0] if len(parts) == 1 and not small else b"".join((*parts, small))
         raise RemoteProtocolError(
             f"{self.request.target.origin} answered with more than {max_bytes} bytes ({limit})"
         )

@@ -39,7 +39,8 @@ def weight_of_progress(progress: Progress) -> int:
     size = _PROGRESS_BYTES
     if progress.message is not None:
         size += len(progress.message) * (1 if progress.message.isascii() else 5)
-    for number in (progress.progress, progress.total):
+    numbers: tuple[int | float | None, ...] = (progress.progress, progress.total)
+    for number in numbers:
         if isinstance(number, int):
             size += number.bit_length() >> 2
     return size

@@ -52,6 +52,9 @@ __all__ = ["Intake", "OnFailure", "OnNotice"]
 
 _log: Final = Log("trio_mcp.peer")
 
+MAX_AT_ONCE: Final = 100
+"""After how many messages that nobody must serve others have their turn. A read may bring half a million."""
+
 OnNotice: TypeAlias = Callable[[Notification], object]
 """Called with each notification but progress while it is being read, before any later message is looked at."""
 
@@ -119,6 +122,7 @@ class Intake:
         self._harmless_bytes = harmless_size(limits.max_decoded_bytes)
         self._received_at = 0.0
         self._is_held_up = False
+        self._gives_way = False
 
     async def receive(self) -> None:
         """Wait for messages. Cancelled, it has lost none.
@@ -137,10 +141,13 @@ class Intake:
     @property
     def must_wait(self) -> bool:
         """Whether `wait` is to be called before anything more is taken."""
-        return self._is_held_up or self._outbox.is_overfull or self._exchanges.must_wait
+        return self._is_held_up or self._gives_way or self._outbox.is_overfull or self._exchanges.must_wait
 
     async def wait(self) -> None:
         """Wait until more may be taken. Does not checkpoint if it may."""
+        if self._gives_way:
+            self._gives_way = False
+            await trio.lowlevel.checkpoint()
         if self._is_held_up:
             await self._notices.wait_begun()
             await self._notices.wait_room()
@@ -160,7 +167,12 @@ class Intake:
             The request; `None` if there is no message left, or `must_wait` says so.
         """
         received, outbox, exchanges = self._received, self._outbox, self._exchanges
+        taken = 0
         while received and not (self._is_held_up or outbox.is_overfull or exchanges.must_wait):
+            if taken == MAX_AT_ONCE:
+                self._gives_way = True
+                return None
+            taken += 1
             message = received.popleft()
             ready: Ready | None = None
             if isinstance(message, Incoming):

@@ -42,7 +42,7 @@ MAX_TURNS: Final = 4
 """After how many turns of the event loop a handler counts as one that waits. One that does not takes two."""
 
 _Line: TypeAlias = Call | Literal["others", "all progress"]
-"""What can be full: the line of a call, the line of all others, and what the lines of all calls weigh together."""
+"""What can be full: the line of a call, that of all others, and what those of all calls weigh together."""
 
 
 @final
@@ -126,11 +126,11 @@ class Notices:
         return self._awaited is not None
 
     def _is_full(self, line: _Line) -> bool:
-        if line is OTHERS:
+        if isinstance(line, Call):
+            return line.waiting >= self._limits.max_notifications
+        if line == OTHERS:
             return self._queue.is_full
-        if line is ALL_PROGRESS:
-            return self._progress.taken >= self._limits.max_notification_bytes
-        return line.waiting >= self._limits.max_notifications
+        return self._progress.taken >= self._limits.max_notification_bytes
 
     async def wait_begun(self) -> None:
         """Wait until the handling of what was offered has begun, unless it has to wait for something else."""
