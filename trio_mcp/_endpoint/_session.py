@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final, final
 
 import trio
@@ -142,7 +143,13 @@ class LegacySession:
                 self._begin(nursery.cancel_scope)
                 self._background = Background(nursery, f"the session with {self._channel.description}")
                 await self._server.serve_beside(
-                    self._background, service, self._channel, shutdown, assumed=self._assumed
+                    self._background,
+                    service,
+                    self._channel,
+                    shutdown,
+                    assumed=self._assumed,
+                    holder=self.kept.holder,
+                    keep=partial(self.kept.keep, "subscriptions"),
                 )
                 nursery.cancel_scope.cancel(reason="the session has ended")
         except Exception:
