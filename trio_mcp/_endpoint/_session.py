@@ -182,6 +182,10 @@ class LegacySession:
         self.kept.give_back()
         self.end("it gave way to others")
 
+    def drop_unread(self) -> None:
+        """Let go of what its client may never read. Never waits."""
+        self._standalone.drop_unread()
+
     def _keep_said(self, posted: Posted) -> None:
         """Have lent what its client says of itself, and is kept.
 
