@@ -107,6 +107,8 @@ class KeptForSession:
     def unread(self, amount: int) -> None:
         """So much more waits to be read in its streams, or less. If there is no room for it, the session goes."""
         self._unread += amount
+        if self._unread <= STEP and self._unread_loan is None:
+            return
         size = max(0, math.ceil(self._unread / STEP) - 1) * STEP
         loan = self._unread_loan
         try:
