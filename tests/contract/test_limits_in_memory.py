@@ -697,6 +697,8 @@ def test_every_limit_has_a_test() -> None:
         "max_events",
         "max_file_bytes",
         "max_input_rounds",
+        "max_kept_bytes",
+        "max_kept_bytes_per_principal",
         "max_known_tools",
         "max_listed_files",
         "max_open_elicitations",

@@ -292,7 +292,10 @@ class Pool:
             self._set_idle(holder, holder.idle - loan.amount)
 
     def rest(self, loan: Loan, holder: _Holder) -> None:
-        self.hold(loan, holder)
+        if loan in holder.waiting:
+            del holder.waiting[loan]  # it is the newest from now on
+            holder.waiting[loan] = None
+            return
         holder.waiting[loan] = None
         self._set_idle(holder, holder.idle + loan.amount)
 

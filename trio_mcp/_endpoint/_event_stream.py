@@ -118,6 +118,13 @@ class EventStream:
         self._queued_bytes += more
         self._on_queued(more)
 
+    def drop_unread(self) -> None:
+        """Let go of what may never be read, if it is such a stream: it would make room for more anyway."""
+        if self._is_optional and not self._is_attended:
+            while self._queue:
+                self.dropped += 1
+                self._on_dropped(self._take_first())
+
     def _take_first(self) -> int:
         number, data = self._queue.popitem(last=False)
         self._weigh(-len(data))

@@ -42,6 +42,8 @@ class KeptForSession:
         bytes: Lends bytes.
         holder: In whose name.
         give_way: Called when the session has to go. Must not wait.
+        drop_unread: Called when what it has said has to go. Must not wait. If too much is left, the session has
+            to go.
         is_firm: Whether it never goes for others, because it lasts for one request alone.
 
     Raises:
@@ -55,11 +57,13 @@ class KeptForSession:
         holder: str,
         give_way: Callable[[], object],
         *,
+        drop_unread: Callable[[], object],
         is_firm: bool = False,
     ) -> None:
         self.holder: Final = holder
         self._bytes = bytes
         self._end = give_way
+        self._drop_unread = drop_unread
         self._give_way = None if is_firm else give_way
         self._parts: dict[str, int] = {}
         self._told = self._unread = 0
@@ -103,6 +107,8 @@ class KeptForSession:
     def unread(self, amount: int) -> None:
         """So much more waits to be read in its streams, or less. If there is no room for it, the session goes."""
         self._unread += amount
+        if self._unread <= STEP and self._unread_loan is None:
+            return
         size = max(0, math.ceil(self._unread / STEP) - 1) * STEP
         loan = self._unread_loan
         try:
@@ -111,14 +117,25 @@ class KeptForSession:
                     loan.change(size, own_gives_way=True)
             elif size and self._loans:
                 self._unread_loan = self._bytes.lend(
-                    self.holder, "streams", size, self._give_way, own_gives_way=True
+                    self.holder, "streams", size, self._let_go, own_gives_way=True
                 )
         except Overdrawn:
-            self._end()
+            self._let_go()
         else:
             if loan is not None and not size:
                 loan.give_back()
                 self._unread_loan = None
+
+    def _let_go(self) -> None:
+        """Others have use for what waits to be read."""
+        loan, self._unread_loan = self._unread_loan, None
+        if loan is not None:
+            loan.give_back()
+        loans, self._loans = self._loans, []  # nothing is lent meanwhile
+        self._drop_unread()
+        self._loans = loans
+        if self._unread > STEP:
+            self._end()
 
     def give_back(self) -> None:
         """Nothing is kept any more. May be called again."""

@@ -158,7 +158,7 @@ class LegacySessions:
             session.give_way()
 
         try:
-            return KeptForSession(self._places, self._bytes, holder, give_way)
+            return KeptForSession(self._places, self._bytes, holder, give_way, drop_unread=session.drop_unread)
         except Overdrawn as error:
             raise too_many(error) from None
 
@@ -185,7 +185,9 @@ class LegacySessions:
         assumed = None if revision is None else Agreement(revision, {}, None, DEFAULT_LOG_LEVEL)
         session = LegacySession("", self._server, self._settings, call.principal, None, assumed=assumed)
         try:
-            session.kept = KeptForSession(None, self._bytes, call.key, session.give_way, is_firm=True)
+            session.kept = KeptForSession(
+                None, self._bytes, call.key, session.give_way, drop_unread=session.drop_unread, is_firm=True
+            )
         except Overdrawn as error:
             raise too_many(error) from None
         async with open_hidden_nursery() as nursery:

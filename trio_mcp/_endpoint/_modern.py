@@ -12,11 +12,16 @@ Spec: 2026-07-28, basic/transports/streamable-http.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections import Counter
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final, final
 
 import trio
 
+from .._codec import _json
+from .._codec._cost import cost_of_json
 from .._codec._json import is_object
 from .._codec._jsonrpc import Notification, Request, encode_error, encode_response
 from .._core._http_admission import EVENT_STREAM, HttpRefused, accepts
@@ -36,6 +41,7 @@ from .._server._service import Service
 from .._server._session import ServerSession
 from ._answer import PostAnswer
 from ._call import HttpCall, HttpOrigin
+from ._kept import RETRY_AFTER
 from ._load import Load
 
 __all__ = ["ModernRequests", "names_era"]
@@ -78,6 +84,7 @@ class ModernRequests:
         session: Dispatcher = ServerSession(server, service, service.background)
         self._dispatcher = InterposedDispatcher(session, server.middleware) if server.middleware else session
         self._exchanges: dict[Exchange, None] = {}
+        self._standing_bytes: Counter[str] = Counter()
         self._silent: dict[Exchange, PostAnswer] = {}  # in the order in which they began
         self._has_begun = LightParkingLot()
         self._known = frozenset(revision for revision in server.revisions if revision.is_modern)
@@ -107,7 +114,8 @@ class ModernRequests:
         if isinstance(decision, Standing):
             call.on_answer()  # it is no request among others
             try:
-                with self._load.standing_request(call.key, decision.places):
+                with self._load.standing_request(call.key, decision.places), self._weighed(call, request):
+                    call.loans.served = None  # from here on it is lent as what can be taken back
                     await self._serve(call, request, decision.handler, decision)
             except HttpRefused as refused:
                 await call.respond(refused.status, encode_error(request.id, refused.error), refused.headers)
@@ -117,6 +125,30 @@ class ModernRequests:
             await call.respond(200, encode_response(request.id, decision))
         else:
             await call.respond(202)
+
+    @contextmanager
+    def _weighed(self, call: HttpCall, request: Request) -> Generator[None]:
+        """Count what a request that stands open weighs, until its client has seen its end.
+
+        Raises:
+            HttpRefused: With it, those of its client weigh too much.
+        """
+        said, most = _json.encode(request.params), self._server.limits.max_subscription_bytes
+        size = len(said) + cost_of_json(said)
+        if self._standing_bytes[call.key] + size > most:
+            raise HttpRefused(
+                429,
+                f"what you are subscribed to would take more than {most} bytes (max_subscription_bytes)",
+                [(b"retry-after", b"%d" % RETRY_AFTER)],
+                code=SERVER_BUSY,
+            )
+        self._standing_bytes[call.key] += size
+        try:
+            yield
+        finally:
+            self._standing_bytes[call.key] -= size
+            if not self._standing_bytes[call.key]:
+                del self._standing_bytes[call.key]
 
     async def refuse(self, call: HttpCall, request: Request, error: RequestError) -> None:
         """Answer a request with an error."""

@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final, final
 
 import trio
@@ -142,7 +143,13 @@ class LegacySession:
                 self._begin(nursery.cancel_scope)
                 self._background = Background(nursery, f"the session with {self._channel.description}")
                 await self._server.serve_beside(
-                    self._background, service, self._channel, shutdown, assumed=self._assumed
+                    self._background,
+                    service,
+                    self._channel,
+                    shutdown,
+                    assumed=self._assumed,
+                    holder=self.kept.holder,
+                    keep=partial(self.kept.keep, "subscriptions"),
                 )
                 nursery.cancel_scope.cancel(reason="the session has ended")
         except Exception:
@@ -174,6 +181,10 @@ class LegacySession:
         """End it, and have nothing lent any more: others have use for what it keeps. Never waits."""
         self.kept.give_back()
         self.end("it gave way to others")
+
+    def drop_unread(self) -> None:
+        """Let go of what its client may never read. Never waits."""
+        self._standalone.drop_unread()
 
     def _keep_said(self, posted: Posted) -> None:
         """Have lent what its client says of itself, and is kept.

@@ -505,11 +505,16 @@ class Server(ToolOffers, PromptOffers, ResourceOffers, Generic[StateT]):
         shutdown: Shutdown,
         *,
         assumed: Agreement | None = None,
+        holder: str | None = None,
+        keep: Callable[[int], object] | None = None,
         on_frame: OnFrame | None = None,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Serve one client of a running server, whose background tasks somebody else owns."""
-        session = ServerSession(self, service, background, assumed)
+        """Serve one client of a running server, whose background tasks somebody else owns.
+
+        What it keeps is lent to `holder`; `keep` is told how much it keeps of subscriptions (`ServerSession`).
+        """
+        session = ServerSession(self, service, background, assumed, holder=holder, keep=keep)
         opening = open_peer(channel, session, self._limits, on_frame=on_frame, middleware=self._middleware)
         async with session.subscriptions.connected(opening) as peer:
             task_status.started()

@@ -24,7 +24,7 @@ from ._background import Background
 from ._notifications import NotificationContext
 from ._params import read_params
 from ._service import Service
-from ._subscriptions import Subscriptions
+from ._subscriptions import KeptForConnection, Subscriptions
 
 __all__ = ["ServerSession"]
 
@@ -43,6 +43,8 @@ class ServerSession:
         service: The run of the server this is part of.
         background: Starts tasks that last as long as the connection.
         assumed: What holds for requests of the legacy era without a handshake.
+        holder: In whose name what it keeps is lent; by default the connection is a client by itself.
+        keep: Told how much is kept of what a session has subscribed to; see `KeptForConnection`.
 
     Attributes:
         subscriptions: What the client is told of changes.
@@ -57,15 +59,23 @@ class ServerSession:
         service: Service[Any],
         background: Background,
         assumed: Agreement | None = None,
+        *,
+        holder: str | None = None,
+        keep: Callable[[int], object] | None = None,
     ) -> None:
         self._application = application
         self._service = service
         self._background = background
         self._lifecycle = ServerLifecycle(application.revisions, assumed)
-        self._holder = f"connection {next(_connections)}"
-        self._answering = Answering(application, service.parking, self, self._holder)
+        holder = f"connection {next(_connections)}" if holder is None else holder
+        self._answering = Answering(application, service.parking, self, holder)
         self.subscriptions = Subscriptions(
-            application.changes, application.capabilities, application.limits, background, self._answering.written
+            application.changes,
+            application.capabilities,
+            application.limits,
+            background,
+            self._answering.written,
+            KeptForConnection(service.account.bytes, holder, keep),
         )
 
     @property

@@ -8,15 +8,19 @@ nothing else, as notifications of that request.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
 from contextvars import Context as Variables
 from typing import Any, Final, final
 
 import trio
 
 from .. import types
+from .._channel import Origin, holder_of
+from .._codec import _json
 from .._codec._convert import to_wire
+from .._codec._cost import cost_of_json
 from .._codec._jsonrpc import Request, RequestId
+from .._core._account import Loan, Overdrawn, Pool
 from .._errors import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -36,11 +40,65 @@ from ._background import Background
 from ._changes import LIST_CHANGES, Announcement, Change, ChangeHub, Receiver, resource_change
 from ._params import read_params
 
-__all__ = ["Subscriptions"]
+__all__ = ["KeptForConnection", "Subscriptions"]
 
 _log: Final = Log("trio_mcp.server")
 
 ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
+
+SUBSCRIPTION_BYTES: Final = 1024
+"""What it takes to remember that somebody wants to be told of a resource, beside its URI."""
+
+CHARACTER_BYTES: Final = 4
+"""What a byte of a URI in UTF-8 takes in memory at most."""
+
+LISTENING_BYTES: Final = 8 * 1024
+"""What a ``subscriptions/listen`` takes that names no resource: its task, its stream."""
+
+
+@final
+class KeptForConnection:
+    """In whose name the subscriptions of one connection are kept.
+
+    Args:
+        pool: Lends bytes.
+        holder: Who it is, where a message does not say.
+        keep: Told how much is kept of what a session of the legacy era has subscribed to, and raises `Overdrawn`.
+            By default that is lent as something that cannot be taken back: nothing would tell the client.
+    """
+
+    def __init__(self, pool: Pool, holder: str, keep: Callable[[int], object] | None = None) -> None:
+        self.holder: Final = holder
+        self._pool = pool
+        self._keep = keep
+        self._loan: Loan | None = None
+
+    def keep(self, amount: int) -> None:
+        """Keep so many bytes for the session.
+
+        Raises:
+            Overdrawn: There is no room for them.
+        """
+        if self._keep is not None:
+            self._keep(amount)
+        elif self._loan is not None:
+            self._loan.change(amount)
+        else:
+            self._loan = self._pool.lend(self.holder, "subscriptions", amount)
+
+    def lend(self, origin: Origin | None, amount: int, give_way: Callable[[], object]) -> Loan:
+        """Lend bytes to one request.
+
+        Raises:
+            Overdrawn: There is no room for them.
+        """
+        holder = holder_of(origin, self.holder)
+        return self._pool.lend(holder, "subscriptions", amount, give_way, own_gives_way=True)
+
+    def close(self) -> None:
+        """The connection is over."""
+        if self._loan is not None:
+            self._loan.give_back()
 
 
 @final
@@ -53,6 +111,7 @@ class Subscriptions:
         limits: How many subscriptions there may be.
         background: Where changes are told, for as long as the connection.
         written: Writes a result for a revision.
+        kept: What lends the memory that it takes.
     """
 
     def __init__(
@@ -62,8 +121,10 @@ class Subscriptions:
         limits: Limits,
         background: Background,
         written: Callable[[object, Revision], Answer],
+        kept: KeptForConnection,
     ) -> None:
         self._hub = hub
+        self._kept = kept
         self._background = background
         self._capabilities = capabilities
         self._limits = limits
@@ -87,7 +148,7 @@ class Subscriptions:
             opening: Opens the connection.
         """
         # There is a receiver before the first message is read, so that no change falls between the two.
-        with self._hub.receiver(self._wake) as self._receiver:
+        with closing(self._kept), self._hub.receiver(self._wake) as self._receiver:
             async with opening as peer:
                 self._peer = peer
                 self._wake()
@@ -147,15 +208,25 @@ class Subscriptions:
                 f"uri: with it those that are subscribed to would exceed {limits.max_subscription_bytes} bytes "
                 "(max_subscription_bytes)",
             )
+        try:
+            self._kept.keep(self._weight(1, size))
+        except Overdrawn as error:
+            raise RequestError(SERVER_BUSY, f"uri: there is no room to remember it: {error}") from None
         self._uris[uri] = size
         self._uri_bytes += size
         receiver.want(resource_change(uri))
         return {}
 
     def _unsubscribe(self, receiver: Receiver, uri: str) -> Answer:
-        self._uri_bytes -= self._uris.pop(uri, 0)
-        receiver.forget(resource_change(uri))
+        if uri in self._uris:
+            self._uri_bytes -= self._uris.pop(uri)
+            self._kept.keep(self._weight(0, 0))
+            receiver.forget(resource_change(uri))
         return {}
+
+    def _weight(self, more: int, size: int) -> int:
+        """Return what it takes to remember what is subscribed to, and so many more URIs of so many bytes."""
+        return SUBSCRIPTION_BYTES * (len(self._uris) + more) + CHARACTER_BYTES * (self._uri_bytes + size)
 
     def _wake(self) -> None:
         """There is something to say; start saying it, unless that has begun or the connection has not."""
@@ -200,7 +271,10 @@ class Subscriptions:
                 f"itself that is {count + 1} subscriptions, and max_subscriptions is {limit}",
             )
         granted = self._granted(wanted)
-        listening = _Listening(request.id, revision, granted, self._hub, self._written)
+        # All that came with it is kept, decoded, and each URI once more for the hub.
+        said = _json.encode(request.params)
+        weight = LISTENING_BYTES + len(said) + cost_of_json(said) + SUBSCRIPTION_BYTES * count
+        listening = _Listening(request.id, revision, granted, self._hub, self._written, self._kept, weight)
         return Standing(listening.serve, listening.end, places=1 + len(granted.resource_subscriptions or ()))
 
     def _granted(self, wanted: types.SubscriptionFilter) -> types.SubscriptionFilter:
@@ -243,7 +317,11 @@ class _Listening:
         granted: types.SubscriptionFilter,
         hub: ChangeHub,
         written: Callable[[object, Revision], Answer],
+        kept: KeptForConnection,
+        weight: int,
     ) -> None:
+        self._kept = kept
+        self._weight = weight
         self._meta: Final[dict[str, Any]] = {SUBSCRIPTION_ID_KEY: id}
         self._revision = revision
         self._granted = granted
@@ -257,7 +335,20 @@ class _Listening:
         self._ended = True
         self._something.unpark_all()
 
+    def _give_way(self) -> None:
+        _log.info("a subscription gives way to others, and is ended in good order")
+        self.end()
+
     async def serve(self, exchange: Exchange) -> Answer:
+        try:
+            loan = self._kept.lend(exchange.origin, self._weight, self._give_way)
+        except Overdrawn as error:
+            problem = f"there is no room for a subscription that takes {self._weight} bytes: {error}"
+            raise RequestError(SERVER_BUSY, problem) from None
+        with loan:
+            return await self._serve(exchange)
+
+    async def _serve(self, exchange: Exchange) -> Answer:
         acknowledged = types.SubscriptionsAcknowledgedNotificationParams(
             meta=self._meta, notifications=self._granted
         )
