@@ -141,7 +141,9 @@ async def open_line(
         finally:
             with trio.CancelScope(shield=True):
                 await trio.testing.wait_all_tasks_blocked()
-            assert line.statistics() == EndpointStatistics(requests=0, standing=0, sessions=0)
+            left = line.statistics()
+        assert left == EndpointStatistics(requests=0, standing=0, sessions=0, kept=left.kept)
+        assert not any(pool.lent for pool in left.kept.values())
 
 
 @asynccontextmanager
