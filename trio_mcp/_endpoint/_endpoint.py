@@ -69,6 +69,7 @@ class EndpointStatistics:
         dropped: Messages for the streams of such sessions that have made room for newer ones, because their
             clients had opened none.
         reading: POSTs that are being read, or are no requests and being answered.
+        answering: Answers that their clients have not taken yet.
         kept: What is kept for clients: of `Limits.max_kept_bytes`, as ``"bytes"``, and of places.
     """
 
@@ -77,6 +78,7 @@ class EndpointStatistics:
     sessions: int
     dropped: int = 0
     reading: int = 0
+    answering: int = 0
     kept: Mapping[str, PoolStatistics] = attrs.field(factory=dict[str, PoolStatistics])
 
 
@@ -126,6 +128,7 @@ class Endpoint:
             len(self._legacy),
             self._legacy.dropped,
             load.reading,
+            load.answering,
             self._account.statistics(),
         )
 
@@ -193,7 +196,7 @@ class Endpoint:
         else:
             # Whoever it is, it counts from now on: finding out who costs something, too.
             with self._load.arrived(call.key) as place:
-                call.on_answer = place
+                call.on_answer, call.on_standing = place, place.leave
                 if self._authenticate is not None:
                     call.principal = await self._identify(call, self._authenticate)
                     place.belong_to(call.key)

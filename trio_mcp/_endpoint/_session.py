@@ -408,7 +408,7 @@ class LegacySession:
                     raise HttpRefused(
                         400, f"{LAST_EVENT_ID} {last_event_id!r} is not the id of an event that is kept"
                     )
-                call.on_answer()  # it is no request among others; it takes a connection
+                call.on_standing()  # it is no request among others; it takes a connection
                 await call.start_stream()
                 try:
                     await stream.deliver(call, after, prime=False, first=first)
