@@ -84,10 +84,11 @@ class HttpServerSettings:
         body_timeout: How long a body may take to arrive; 408 beyond.
         send_timeout: How long a client may read nothing of what is written to it before its connection is cut.
         idle_timeout: How long a connection is kept without a request, and how long a head may take to arrive.
-        max_connections: Connections at once. Further ones take the place of the one that rests longest, without a
-            request; where none does, they wait to be accepted.
-        max_connections_per_address: The same, of one address that is no trusted proxy's. Further ones take the
-            place of the one of theirs that rests longest; where none does, they are closed.
+        max_connections: Connections at once. Once all are taken, the address that has most gives way to one that
+            has less: what rests, without a request, at once, and what is served after a second. Where all have as
+            much, further ones take the place of the one that has rested longest, or wait for one.
+        max_connections_per_address: The same, of one address (IPv6: one network) that is no trusted proxy's.
+            Further ones take the place of the one of theirs that rests longest; where none does, they are closed.
         keep_alive_interval: How long a stream is silent before a comment shows that it lives, and how long a
             request may take before its answer becomes a stream.
         max_requests: Requests that are served at once, of all clients; 503 beyond. As many messages may be read

@@ -124,12 +124,12 @@ class Connections:
         self._connections: set[Connection] = set()
         self._is_draining = False
 
-    async def wait_place(self) -> None:
-        """Wait until there may be one more."""
-        await self._places.wait_place()
+    async def wait_door(self) -> None:
+        """Wait until one more may be accepted."""
+        await self._places.wait_door()
 
     def enter(self, wire: Wire) -> bool:
-        """Count one that is about to be served, or say that it must not be."""
+        """Count one that is about to be served, once it has a place; or say that it must not be."""
         is_known = wire.client is not None and not self._proxies.trusts(wire.client)
         return self._places.enter(wire, holder_of(wire.client) if is_known else None)
 
@@ -139,8 +139,9 @@ class Connections:
         connection.is_draining = self._is_draining
         self._connections.add(connection)
         try:
-            await wire.start()
-            await connection.serve()
+            if await self._places.wait_place(wire):
+                await wire.start()
+                await connection.serve()
         except trio.BrokenResourceError:
             pass  # there was no agreement on TLS
         except Exception:
@@ -151,9 +152,9 @@ class Connections:
             self._places.leave(wire)
             wire.cut()
 
-    async def end_idle(self) -> None:
-        """End what has rested for too long, for as long as this runs."""
-        await self._places.end_idle(self._idle_timeout)
+    async def attend(self) -> None:
+        """End what has rested for too long, and what has to give way, for as long as this runs."""
+        await self._places.attend(self._idle_timeout)
 
     async def finish(self) -> None:
         """End what rests, and let the others finish what was begun."""

@@ -145,7 +145,7 @@ async def serve_http(
             connections = Connections(_host(http, endpoint, settings), settings)
             urls = tuple(_url_of(listener, ssl_context, settings.path) for listener in listeners.each)
             async with open_hidden_nursery() as nursery:
-                nursery.start_soon(connections.end_idle)
+                nursery.start_soon(connections.attend)
                 try:
                     async with open_hidden_nursery() as accepting:
                         for listener in listeners.each:
@@ -215,7 +215,7 @@ async def _accept(
 ) -> None:
     failures = _Failures()
     while True:
-        await connections.wait_place()
+        await connections.wait_door()
         try:
             accepted = await listener.accept()
         except OSError as error:
