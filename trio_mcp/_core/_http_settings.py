@@ -86,7 +86,8 @@ class HttpServerSettings:
         idle_timeout: How long a connection is kept without a request, and how long a head may take to arrive.
         max_connections: Connections at once. Once all are taken, the address that has most gives way to one that
             has less: what rests, without a request, at once, and what is served after a second. Where all have as
-            much, further ones take the place of the one that has rested longest, or wait for one.
+            much, further ones take the place of the one that has rested longest, or wait for one. There are fewer
+            if the process may not open so many files.
         max_connections_per_address: The same, of one address (IPv6: one network) that is no trusted proxy's.
             Further ones take the place of the one of theirs that rests longest; where none does, they are closed.
         keep_alive_interval: How long a stream is silent before a comment shows that it lives, and how long a

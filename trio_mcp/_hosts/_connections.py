@@ -16,6 +16,7 @@ import trio
 from .._core._addresses import holder_of
 from .._core._http_settings import HttpServerSettings
 from .._groups import open_hidden_nursery
+from ._descriptors import most_connections
 from ._places import Places
 from ._wires import Wire
 
@@ -117,9 +118,15 @@ class Connections:
     def __init__(self, open_connection: OpenConnection, settings: HttpServerSettings) -> None:
         self._open_connection = open_connection
         self._idle_timeout = settings.idle_timeout
-        self._places = Places[Wire](
-            settings.max_connections, settings.max_connections_per_address, lambda wire: wire.cut()
-        )
+        most = most_connections(settings.max_connections)
+        if most < settings.max_connections:
+            _log.log(
+                logging.INFO if most > settings.max_connections // 2 else logging.WARNING,
+                "this process can have %d connections, and not %d (max_connections): RLIMIT_NOFILE",
+                most,
+                settings.max_connections,
+            )
+        self._places = Places[Wire](most, settings.max_connections_per_address, lambda wire: wire.cut())
         self._proxies = settings.proxy_rules()
         self._connections: set[Connection] = set()
         self._is_draining = False
@@ -132,6 +139,10 @@ class Connections:
         """Count one that is about to be served, once it has a place; or say that it must not be."""
         is_known = wire.client is not None and not self._proxies.trusts(wire.client)
         return self._places.enter(wire, holder_of(wire.client) if is_known else None)
+
+    def make_room(self, *, is_patient: bool) -> bool:
+        """Let one give way because the machine has no room; see `Places.make_room`."""
+        return self._places.make_room(is_patient=is_patient)
 
     async def serve(self, wire: Wire) -> None:
         """Serve one until it ends. Whatever happens on it costs nobody else theirs."""
