@@ -83,7 +83,9 @@ class HttpServerSettings:
         max_head_bytes: What the header fields of a request may weigh together; 431 beyond.
         body_timeout: How long a body may take to arrive; 408 beyond.
         send_timeout: How long a client may read nothing of what is written to it before its connection is cut.
-        idle_timeout: How long a connection is kept without a request, and how long a head may take to arrive.
+        head_timeout: How long the head of a request may take to arrive, from its first byte. Then its connection
+            is cut.
+        idle_timeout: How long a connection is kept without a request.
         max_connections: Connections at once. Once all are taken, the address that has most gives way to one that
             has less: what rests, without a request, at once, and what is served after a second. Where all have as
             much, further ones take the place of the one that has rested longest, or wait for one. There are fewer
@@ -127,6 +129,7 @@ class HttpServerSettings:
     max_head_bytes: int = _size(32 * KIB)
     body_timeout: float = _positive(30.0)
     send_timeout: float = _positive(30.0)
+    head_timeout: float = _positive(15.0)
     idle_timeout: float = _positive(75.0)
     max_connections: int = _size(1_000)
     max_connections_per_address: int = _size(500)

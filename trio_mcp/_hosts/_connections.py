@@ -82,10 +82,17 @@ class Connection(abc.ABC):
             sent_ahead: Whether the next one has come already, or has begun to.
         """
         self._places.rest(self.wire)
+        if sent_ahead:
+            self._places.begin(self.wire)
         if self.is_draining:
             self.stop_reading("no more requests are served")
         elif sent_ahead and self._places.must_give_way(self.wire):
             self.stop_reading("others wait for a place")
+
+    @final
+    def take(self) -> None:
+        """Something has come. If no request is being served, the head of the next one has begun."""
+        self._places.begin(self.wire)
 
     @property
     def has_stopped(self) -> bool:
@@ -118,6 +125,7 @@ class Connections:
     def __init__(self, open_connection: OpenConnection, settings: HttpServerSettings) -> None:
         self._open_connection = open_connection
         self._idle_timeout = settings.idle_timeout
+        self._head_timeout = settings.head_timeout
         most = most_connections(settings.max_connections)
         if most < settings.max_connections:
             _log.log(
@@ -165,7 +173,7 @@ class Connections:
 
     async def attend(self) -> None:
         """End what has rested for too long, and what has to give way, for as long as this runs."""
-        await self._places.attend(self._idle_timeout)
+        await self._places.attend(self._idle_timeout, self._head_timeout)
 
     async def finish(self) -> None:
         """End what rests, and let the others finish what was begun."""

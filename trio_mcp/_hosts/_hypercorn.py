@@ -128,6 +128,7 @@ class _HypercornConnection(Connection):
     async def _read(self) -> None:
         while data := await self.wire.receive():
             await self._protocol.handle(RawData(data))
+            self.take()
 
     async def _end(self) -> None:
         await self._protocol.handle(Closed())

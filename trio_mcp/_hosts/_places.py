@@ -93,6 +93,7 @@ class Places(Generic[_T]):
         self._party_of: dict[_T, _Party[_T]] = {}  # of all whose tasks have not left
         self._placed = 0  # without those that were cut
         self._resting: dict[_T, float] = {}  # since when; the longest first
+        self._heads: dict[_T, float] = {}  # of those that rest: whose next request has begun to come
         self._waiting: dict[_T, float] = {}
         self._leaving: set[_T] = set()  # cut, and their places are not free yet
         self._cut_ones: set[_T] = set()
@@ -188,6 +189,15 @@ class Places(Generic[_T]):
     def work(self, connection: _T) -> None:
         """A request has come over it."""
         self._resting.pop(connection, None)
+        if self._heads:
+            self._heads.pop(connection, None)
+
+    def begin(self, connection: _T) -> None:
+        """A part of a request has come over it. It rests still, and has only so long for the rest of the head."""
+        if connection in self._resting and connection not in self._heads:
+            self._heads[connection] = trio.current_time()
+            if len(self._heads) == 1:
+                self._alarm.unpark_all()
 
     def rest(self, connection: _T) -> None:
         """What was asked is answered."""
@@ -212,6 +222,7 @@ class Places(Generic[_T]):
         """It counts for its address no more."""
         party = self._party_of[connection]
         self._resting.pop(connection, None)
+        self._heads.pop(connection, None)
         if self._waiting.pop(connection, None) is None:
             self._rank(party, -1, connection)
         else:
@@ -314,24 +325,32 @@ class Places(Generic[_T]):
 
     # Time.
 
-    async def attend(self, idle_timeout: float) -> None:
+    async def attend(self, idle_timeout: float, head_timeout: float) -> None:
         """End what has rested, or waited, for too long, and let others give way, for as long as this runs.
 
         One task does it for all connections, so that a request costs no timer.
+
+        Args:
+            idle_timeout: How long one may rest, or wait for a place.
+            head_timeout: How long one may rest once a request has begun to come.
         """
         while True:
-            due = min(self._end_overdue(idle_timeout), self._settle())
+            due = min(self._end_overdue(idle_timeout, head_timeout), self._settle())
             self._sleeps = due == math.inf
             with trio.move_on_at(due):
                 await self._alarm.park()
             self._sleeps = False
 
-    def _end_overdue(self, idle_timeout: float) -> float:
+    def _end_overdue(self, idle_timeout: float, head_timeout: float) -> float:
         """End what is overdue. Returns when the next one will be."""
         due = math.inf
-        for since_of in (self._resting, self._waiting):
+        for since_of, timeout in (
+            (self._heads, head_timeout),
+            (self._resting, idle_timeout),
+            (self._waiting, idle_timeout),
+        ):
             while (first := next(iter(since_of), None)) is not None:
-                ends = since_of[first] + idle_timeout
+                ends = since_of[first] + timeout
                 if ends > trio.current_time():
                     due = min(due, ends)
                     break
