@@ -147,8 +147,8 @@ class Limits:
             legacy era has subscribed to. Further subscriptions are refused. Requests that stand open like this
             are not among `max_inbound_requests`.
         max_subscription_bytes: What the ``subscriptions/listen`` requests of one connection, or over HTTP of one
-            client, may take in memory together, as they came and decoded; and what the URIs weigh that a session of
-            the legacy era has subscribed to.
+            client, may take in memory together, as they came and decoded; and what the URIs weigh that a session
+            of the legacy era has subscribed to.
         max_batch_messages: Messages in one batch, where the revision has batches. A larger one is refused whole.
         max_outbound_requests: Requests of ours without an answer. Further callers wait for their turn.
         max_outbox_bytes: What may lie ready to be written before senders wait. When what cannot wait (answers to

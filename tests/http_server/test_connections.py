@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import trio
 from http_raw import call_tool
-from http_wire import serving
+from http_wire import Wire, serving
 
 from trio_mcp import Context, HttpCall, HttpRefused, HttpServerSettings, Server
 from trio_mcp._hosts._wires import SocketWire
@@ -250,6 +250,43 @@ async def test_idle_connections_are_closed_and_busy_ones_are_not() -> None:
                 assert trio.current_time() - began < 0.95
                 nursery.cancel_scope.cancel()
             assert (await busy.answer())[0] == 200
+
+
+async def test_a_head_that_trickles_in_has_its_own_deadline() -> None:
+    """`head_timeout`: not that of connections that rest, which is far longer, first request or not."""
+    settings = HttpServerSettings(head_timeout=0.5, idle_timeout=60, body_timeout=60)
+    with trio.fail_after(20):
+        async with (
+            serving(make_server(), settings) as served,
+            served.wire() as first,
+            served.wire() as second,
+            served.wire() as ahead,
+            served.wire() as silent,
+            served.wire() as body,
+        ):
+            data = second.request(call_tool("echo", text="a"))
+            await second.stream.send_all(data)
+            assert (await second.answer())[0] == 200
+            await ahead.stream.send_all(data + b"POST /m")
+            assert (await ahead.answer())[0] == 200
+            await body.stream.send_all(data[:-5])
+
+            async def trickle(wire: Wire) -> None:
+                with suppress(trio.BrokenResourceError):
+                    for byte in wire.head(0) * 10:
+                        await wire.stream.send_all(bytes([byte]))
+                        await trio.sleep(0.05)
+
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(trickle, first)
+                nursery.start_soon(trickle, second)
+                for wire in (first, second, ahead):
+                    await wire.wait_closed()
+                nursery.cancel_scope.cancel()
+            await body.stream.send_all(data[-5:])
+            assert (await body.answer())[0] == 200
+            await silent.stream.send_all(data)
+            assert (await silent.answer())[0] == 200
 
 
 @pytest.mark.parametrize("how", ["closes", "closes writing", "resets"])

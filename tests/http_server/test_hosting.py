@@ -13,6 +13,8 @@ import socket
 import ssl
 import subprocess
 import sys
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,7 +24,7 @@ import trio
 import trustme
 from descriptors import open_files
 from http_raw import Events, call_tool, modern
-from http_wire import Wire, request_for, serving
+from http_wire import Served, Wire, request_for, serving
 from raw import initialize
 
 from trio_mcp import (
@@ -37,6 +39,8 @@ from trio_mcp import (
     serve_http,
 )
 from trio_mcp._bindings._streamable_http_client import open_streamable_http
+from trio_mcp._hosts._connections import Connections
+from trio_mcp._hosts._wires import Wire as BaseWire
 
 pytestmark = [pytest.mark.timeout(60), pytest.mark.usefixtures("host")]
 
@@ -76,6 +80,28 @@ def make_server(log: list[str] | None = None, **options: Any) -> Server[Any]:
             said.append("ended")
 
     return server
+
+
+class SilentWire(BaseWire):
+    """A connection on which nothing happens."""
+
+    is_cut = False
+
+    async def start(self) -> None:
+        await trio.lowlevel.checkpoint()
+
+    async def receive(self) -> bytes:
+        await trio.sleep_forever()
+        raise AssertionError
+
+    async def send(self, data: bytes) -> None:
+        await trio.lowlevel.checkpoint()
+
+    async def send_eof(self) -> None:
+        await trio.lowlevel.checkpoint()
+
+    def cut(self) -> None:
+        self.is_cut = True
 
 
 LOGGING = {"io.modelcontextprotocol/logLevel": "debug"}
@@ -318,6 +344,60 @@ async def test_connections_are_bounded() -> None:
                 assert scope.cancelled_caught
                 await first.stream.aclose()
                 assert b"200" in await third.stream.receive_some()
+
+
+@asynccontextmanager
+async def wire_from(served: Served, address: str) -> AsyncGenerator[Wire]:
+    """Open a connection from another address of this machine."""
+    stream = await trio.open_tcp_stream("127.0.0.1", served.port, local_address=address)
+    try:
+        yield Wire(stream)
+    finally:
+        await trio.aclose_forcefully(stream)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere this machine has one address")
+@pytest.mark.parametrize("use", ["silent", "half a head", "served"])
+async def test_two_addresses_cannot_take_all_connections(use: str) -> None:
+    """Whoever has most gives way to one that has nothing: at once what rests, and soon what works."""
+    log: list[str] = []
+    settings = HttpServerSettings(max_connections=10, max_connections_per_address=5)
+    with trio.fail_after(30):
+        async with serving(make_server(log), settings) as served, AsyncExitStack() as stack:
+            greedy: list[Wire] = []
+            for n in range(10):
+                wire = await stack.enter_async_context(wire_from(served, f"127.0.0.{n % 2 + 2}"))
+                greedy.append(wire)
+                if use == "served":
+                    await wire.stream.send_all(wire.request(call_tool("hang")))
+                elif use == "half a head":
+                    await wire.stream.send_all(b"POST /mcp HT")
+            await until(lambda: len(log) == (10 if use == "served" else 0))
+            for n in range(3):
+                async with wire_from(served, f"127.0.0.{n + 4}") as honest:
+                    await honest.stream.send_all(honest.request(call_tool("add", a=1, b=1)))
+                    assert (await honest.answer())[0] == 200
+            assert log.count("ended") == (1 if use == "served" else 0)
+
+
+async def test_an_ipv6_network_has_the_connections_of_one_client() -> None:
+    """Whoever has one address of it has 2**64."""
+
+    def never(wire: Any, places: Any) -> Any:
+        raise AssertionError
+
+    settings = HttpServerSettings(max_connections_per_address=2, trusted_proxies={"2001:db8:9::/48"})
+    connections = Connections(never, settings)
+    wires = [SilentWire(f"2001:db8::{n}", 30) for n in range(4)]
+    assert [connections.enter(wire) for wire in wires] == [True] * 4
+    assert [wire.is_cut for wire in wires] == [True, True, False, False]
+    mapped = [SilentWire(client, 30) for client in ("192.0.2.1", "::ffff:192.0.2.1", "192.0.2.1")]
+    assert [connections.enter(wire) for wire in mapped] == [True] * 3
+    assert [wire.is_cut for wire in mapped] == [True, False, False]
+    proxies = [SilentWire(f"2001:db8:9::{n}", 30) for n in range(4)]
+    assert [connections.enter(wire) for wire in proxies] == [True] * 4
+    assert not [wire for wire in proxies if wire.is_cut]
+    await trio.lowlevel.checkpoint()
 
 
 async def test_who_rests_gives_way(caplog: pytest.LogCaptureFixture) -> None:

@@ -83,11 +83,15 @@ class HttpServerSettings:
         max_head_bytes: What the header fields of a request may weigh together; 431 beyond.
         body_timeout: How long a body may take to arrive; 408 beyond.
         send_timeout: How long a client may read nothing of what is written to it before its connection is cut.
-        idle_timeout: How long a connection is kept without a request, and how long a head may take to arrive.
-        max_connections: Connections at once. Further ones take the place of the one that rests longest, without a
-            request; where none does, they wait to be accepted.
-        max_connections_per_address: The same, of one address that is no trusted proxy's. Further ones take the
-            place of the one of theirs that rests longest; where none does, they are closed.
+        head_timeout: How long the head of a request may take to arrive, from its first byte. Then its connection
+            is cut.
+        idle_timeout: How long a connection is kept without a request.
+        max_connections: Connections at once. Once all are taken, the address that has most gives way to one that
+            has less: what rests, without a request, at once, and what is served after a second. Where all have as
+            much, further ones take the place of the one that has rested longest, or wait for one. There are fewer
+            if the process may not open so many files.
+        max_connections_per_address: The same, of one address (IPv6: one network) that is no trusted proxy's.
+            Further ones take the place of the one of theirs that rests longest; where none does, they are closed.
         keep_alive_interval: How long a stream is silent before a comment shows that it lives, and how long a
             request may take before its answer becomes a stream.
         max_requests: Requests that are served at once, of all clients; 503 beyond. As many messages may be read
@@ -128,6 +132,7 @@ class HttpServerSettings:
     max_head_bytes: int = _size(32 * KIB)
     body_timeout: float = _positive(30.0)
     send_timeout: float = _positive(30.0)
+    head_timeout: float = _positive(15.0)
     idle_timeout: float = _positive(75.0)
     max_connections: int = _size(1_000)
     max_connections_per_address: int = _size(500)

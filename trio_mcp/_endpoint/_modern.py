@@ -12,7 +12,6 @@ Spec: 2026-07-28, basic/transports/streamable-http.
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager

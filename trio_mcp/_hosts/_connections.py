@@ -16,6 +16,7 @@ from .._core._addresses import holder_of
 from .._core._http_settings import HttpServerSettings
 from .._groups import open_hidden_nursery
 from .._logs import Log
+from ._descriptors import most_connections
 from ._places import Places
 from ._wires import Wire
 
@@ -81,10 +82,17 @@ class Connection(abc.ABC):
             sent_ahead: Whether the next one has come already, or has begun to.
         """
         self._places.rest(self.wire)
+        if sent_ahead:
+            self._places.begin(self.wire)
         if self.is_draining:
             self.stop_reading("no more requests are served")
         elif sent_ahead and self._places.must_give_way(self.wire):
             self.stop_reading("others wait for a place")
+
+    @final
+    def take(self) -> None:
+        """Something has come. If no request is being served, the head of the next one has begun."""
+        self._places.begin(self.wire)
 
     @property
     def has_stopped(self) -> bool:
@@ -117,21 +125,32 @@ class Connections:
     def __init__(self, open_connection: OpenConnection, settings: HttpServerSettings) -> None:
         self._open_connection = open_connection
         self._idle_timeout = settings.idle_timeout
-        self._places = Places[Wire](
-            settings.max_connections, settings.max_connections_per_address, lambda wire: wire.cut()
-        )
+        self._head_timeout = settings.head_timeout
+        most = most_connections(settings.max_connections)
+        if most < settings.max_connections:
+            _log.log(
+                logging.INFO if most > settings.max_connections // 2 else logging.WARNING,
+                "this process can have %d connections, and not %d (max_connections): RLIMIT_NOFILE",
+                most,
+                settings.max_connections,
+            )
+        self._places = Places[Wire](most, settings.max_connections_per_address, lambda wire: wire.cut())
         self._proxies = settings.proxy_rules()
         self._connections: set[Connection] = set()
         self._is_draining = False
 
-    async def wait_place(self) -> None:
-        """Wait until there may be one more."""
-        await self._places.wait_place()
+    async def wait_door(self) -> None:
+        """Wait until one more may be accepted."""
+        await self._places.wait_door()
 
     def enter(self, wire: Wire) -> bool:
-        """Count one that is about to be served, or say that it must not be."""
+        """Count one that is about to be served, once it has a place; or say that it must not be."""
         is_known = wire.client is not None and not self._proxies.trusts(wire.client)
         return self._places.enter(wire, holder_of(wire.client) if is_known else None)
+
+    def make_room(self, *, is_patient: bool) -> bool:
+        """Let one give way because the machine has no room; see `Places.make_room`."""
+        return self._places.make_room(is_patient=is_patient)
 
     async def serve(self, wire: Wire) -> None:
         """Serve one until it ends. Whatever happens on it costs nobody else theirs."""
@@ -139,8 +158,9 @@ class Connections:
         connection.is_draining = self._is_draining
         self._connections.add(connection)
         try:
-            await wire.start()
-            await connection.serve()
+            if await self._places.wait_place(wire):
+                await wire.start()
+                await connection.serve()
         except trio.BrokenResourceError:
             pass  # there was no agreement on TLS
         except Exception:
@@ -151,9 +171,9 @@ class Connections:
             self._places.leave(wire)
             wire.cut()
 
-    async def end_idle(self) -> None:
-        """End what has rested for too long, for as long as this runs."""
-        await self._places.end_idle(self._idle_timeout)
+    async def attend(self) -> None:
+        """End what has rested for too long, and what has to give way, for as long as this runs."""
+        await self._places.attend(self._idle_timeout, self._head_timeout)
 
     async def finish(self) -> None:
         """End what rests, and let the others finish what was begun."""

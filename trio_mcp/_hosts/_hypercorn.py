@@ -139,6 +139,7 @@ class _HypercornConnection(Connection):
         data = await self.wire.receive(READ_AHEAD)
         while data:
             await self._protocol.handle(RawData(data))
+            self.take()
             call = self._call
             if call is not None:
                 await call.wait_body_asked()

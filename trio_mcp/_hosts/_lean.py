@@ -85,6 +85,7 @@ class LeanConnection(Connection):
             if not data:
                 return
             self._take(data)
+            self.take()
 
     def _take(self, data: bytes) -> None:
         """Take what has come. Never waits."""

@@ -9,7 +9,6 @@ closed and the others finish; what is left is cut. Each step is bounded.
 from __future__ import annotations
 
 import errno
-import logging
 import math
 import os
 import ssl
@@ -32,6 +31,7 @@ from .._server._service import EndedBeforeStart
 from .._server._shutdown import Shutdown
 from ._connections import Connections, OpenConnection
 from ._listeners import open_listeners
+from ._places import PATIENCE_SECONDS
 from ._wires import SocketWire, TlsWire, Wire
 
 __all__ = ["serve_http"]
@@ -146,7 +146,7 @@ async def serve_http(
             connections = Connections(_host(http, endpoint, settings), settings)
             urls = tuple(_url_of(listener, ssl_context, settings.path) for listener in listeners.each)
             async with open_hidden_nursery() as nursery:
-                nursery.start_soon(connections.end_idle)
+                nursery.start_soon(connections.attend)
                 try:
                     async with open_hidden_nursery() as accepting:
                         for listener in listeners.each:
@@ -181,10 +181,16 @@ async def _unless(ending: Callable[[], Awaitable[None]], work: Callable[[], Awai
 
 @final
 class _Failures:
-    """What goes wrong with accepting. It costs one peer its connection, and us a pause if it goes on."""
+    """What goes wrong with accepting. It costs one peer its connection, and us a pause if it goes on.
 
-    def __init__(self) -> None:
+    Args:
+        connections: Those there are. They give way when the machine has no room for more.
+    """
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
         self._in_a_row = 0
+        self._began_at = 0.0
         self._warned_at = -math.inf
 
     def end(self) -> None:
@@ -193,15 +199,23 @@ class _Failures:
 
     async def add(self, error: OSError) -> None:
         """One was not."""
+        now = trio.current_time()
+        if not self._in_a_row:
+            self._began_at = now
         self._in_a_row += 1
         has_room = error.errno not in _NO_ROOM
-        if trio.current_time() >= self._warned_at + WARNING_SECONDS:
-            self._warned_at = trio.current_time()
+        if now >= self._warned_at + WARNING_SECONDS:
+            self._warned_at = now
             if has_room:
                 _log.warning("a connection could not be accepted: %s", error)
             else:
-                _log.error("this machine has no room for another connection (%s); accepting pauses", error)
-        if not has_room or self._in_a_row % FAILURES_PER_PAUSE == 0:
+                _log.error("this machine has no room for another connection (%s); others give way", error)
+        if has_room:
+            must_pause = self._in_a_row % FAILURES_PER_PAUSE == 0
+        else:
+            made = self._connections.make_room(is_patient=now < self._began_at + PATIENCE_SECONDS)
+            must_pause = not made or self._in_a_row > 1  # what was made was of no use, or somebody else took it
+        if must_pause:
             await trio.sleep(PAUSE_SECONDS)
         else:
             await trio.lowlevel.checkpoint()
@@ -214,9 +228,9 @@ async def _accept(
     ssl_context: ssl.SSLContext | None,
     nursery: trio.Nursery,
 ) -> None:
-    failures = _Failures()
+    failures = _Failures(connections)
     while True:
-        await connections.wait_place()
+        await connections.wait_door()
         try:
             accepted = await listener.accept()
         except OSError as error:
