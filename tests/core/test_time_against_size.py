@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final, TypeAlias
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, unquote
 
 import pytest
 from costs import costs_of
@@ -33,8 +33,7 @@ from trio_mcp._core._uri_matching import UriMatcher
 from trio_mcp._core._uri_template import UriTemplate
 from trio_mcp._core._uris import check_uri, normalised, pct_decoded, pct_encoded
 from trio_mcp._hosts._asgi import _path_of as asgi_path_of
-from trio_mcp._hosts._heads import read_head
-from trio_mcp._hosts._lean_call import _path_of as lean_path_of
+from trio_mcp._hosts._heads import RequestBuffer, read_head
 from trio_mcp._http._response_reader import ResponseReader
 from trio_mcp._http._target import parse_target
 
@@ -112,8 +111,7 @@ TEXTS: Final[dict[str, Read]] = {
     "an address in it": lambda text: PROXIES["forwarded"].sender(
         "10.0.0.1", "http", fields(("Forwarded", f'for="{text}'))
     ),
-    "a path": lambda text: lean_path_of(text.encode("ascii", "ignore")),
-    "a path with a host": lambda text: lean_path_of(b"http://" + text.encode("ascii", "ignore")),
+    "a path": unquote,
     "a path of ASGI": lambda text: asgi_path_of({"path": f"http://{text}"}, "/root"),
     "a query": parse_qs,
     "a URI": lambda text: check_uri(f"a:{text}", max_length=1 << 20),
@@ -160,6 +158,7 @@ def answered_with(place: bytes, read_fields: ReadFields, step: int = 1 << 20) ->
 
 REQUESTS: Final = (
     b"POST /%b HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"POST http://%b HTTP/1.1\r\nHost: x\r\n\r\n",
     b"%b / HTTP/1.1\r\nHost: x\r\n\r\n",
     b"POST / HTTP/1.1\r\nHost: x\r\n%b: x\r\n\r\n",
     b"POST / HTTP/1.1\r\nHost: x\r\nX: %b\r\n\r\n",
@@ -243,6 +242,17 @@ def test_asking_for_a_field_costs_what_is_there_of_it(what: str) -> None:
     assert more < 4 * once
 
 
+class Heads:
+    """The heads of requests, looked for whenever something comes."""
+
+    def __init__(self) -> None:
+        self._buffer = RequestBuffer(1 << 20)
+
+    def feed(self, data: bytes) -> None:
+        self._buffer.add(data)
+        self._buffer.take_head()
+
+
 LINES: Final[dict[str, Callable[[int], tuple[Callable[[bytes], object], bytes]]]] = {}
 """What is read piece by piece: by what, and so many bytes of it."""
 
@@ -268,6 +278,8 @@ for _unit in (
         _add(f"SSE {_before!r} {_unit!r}", lambda: SseReader(SIZE * 2), _unit, _before)
 for _unit in (b"a", b"\n", b"a\n", b"\r\n", b" "):
     _add(f"lines {_unit!r}", lambda: LineReader(SIZE * 2), _unit)
+for _unit in (b"a", b" ", b"\r", b"\n", b"X: y\r\n", b"\r\n\r"):
+    _add(f"the head of a request {_unit!r}", Heads, _unit, b"POST / HTTP/1.1\r\n")
 _add("chunks", ChunkedReader, b"1\r\nx\r\n")
 _add("chunks with extensions", ChunkedReader, b"1;" + b"x" * 900 + b"\r\nx\r\n")
 _add("a large chunk", ChunkedReader, b"a", b"ffffff\r\n")

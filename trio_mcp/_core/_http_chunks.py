@@ -1,8 +1,8 @@
 """The chunked coding of HTTP/1.1, read strictly: bytes in, bytes out. No I/O.
 
 What two readers may read differently is refused, because a message can hide between a strict one and a lenient
-one: each line ends with CRLF, and a size is hexadecimal digits. Nobody here has a use for trailer fields: they are
-passed over, and what they say of the message, or of another one, counts for nothing.
+one: each line ends with CRLF, and a size is hexadecimal digits. Nobody here has a use for trailer fields: they
+are passed over, and what they say of the message, or of another one, counts for nothing.
 
 Spec: RFC 9112, section 7.1.
 """
