@@ -126,10 +126,10 @@ class _Protocol(H11Protocol):
             event = self.connection.next_event()
             if isinstance(event, h11.Data):
                 await self.stream.handle(Body(stream_id=STREAM_ID, data=event.data))
-            elif isinstance(event, h11.EndOfMessage):
+                continue
+            if isinstance(event, h11.EndOfMessage):
                 await self.stream.handle(EndBody(stream_id=STREAM_ID))
-            else:
-                break
+            break
 
     async def ask_for_body(self) -> None:
         """Ask for the body, if its sender waits for that."""
