@@ -12,9 +12,11 @@ from typing import Any, Final, TypeAlias
 from urllib.parse import parse_qs, unquote
 
 import pytest
+import trio
+import trio.testing
 from costs import costs_of
 
-from trio_mcp import HttpRefused, RemoteProtocolError, RequestError
+from trio_mcp import ConnectionLost, HttpRefused, RemoteProtocolError, RequestError
 from trio_mcp._codec import _json
 from trio_mcp._codec._jsonrpc import answered_in_fragment
 from trio_mcp._core import _forms
@@ -34,6 +36,8 @@ from trio_mcp._core._uri_template import UriTemplate
 from trio_mcp._core._uris import check_uri, normalised, pct_decoded, pct_encoded
 from trio_mcp._hosts._asgi import _path_of as asgi_path_of
 from trio_mcp._hosts._heads import RequestBuffer, read_head
+from trio_mcp._http._proxies import open_tunnel
+from trio_mcp._http._proxy import read_proxy
 from trio_mcp._http._response_reader import ResponseReader
 from trio_mcp._http._target import parse_target
 
@@ -172,7 +176,8 @@ RESPONSES: Final = (
     b"HTTP/1.1 200 OK\r\nX: %b\x01\r\n\r\n",
     b"HTTP/1.1 200 OK\r\nConnection: %b\r\n\r\n",
 )
-for _parser, _read_fields in {"h11": h11_fields, "httptools": httptools_fields()}.items():
+PARSERS: Final = {"h11": h11_fields, "httptools": httptools_fields()}
+for _parser, _read_fields in PARSERS.items():
     for _place in REQUESTS:
         TEXTS[f"{_place.decode()!r}, by {_parser}"] = in_place(_place, _read_fields)
     for _place in RESPONSES:
@@ -306,7 +311,7 @@ def test_a_stream_takes_its_size(what: str, step: int) -> None:
 @pytest.mark.parametrize("place", RESPONSES)
 def test_the_head_of_a_response_that_comes_byte_by_byte_takes_its_size(place: bytes, parser: str) -> None:
     """Its end is not looked for again where it was not."""
-    read = answered_with(place, h11_fields if parser == "h11" else httptools_fields(), step=1)
+    read = answered_with(place, PARSERS[parser], step=1)
     for unit in ("a", " ", "\r", ","):
         small, large = (unit * size for size in (SIZE, SIZE * TIMES))
         check(refused(read, small), refused(read, large), unit)
@@ -318,7 +323,7 @@ def test_the_head_of_a_response_that_comes_byte_by_byte_takes_its_size(place: by
 )
 def test_many_fields_of_a_head_take_their_number(field: bytes, parser: str) -> None:
     """Of a request and of a response."""
-    read_fields = h11_fields if parser == "h11" else httptools_fields()
+    read_fields = PARSERS[parser]
 
     def reading(size: int) -> Callable[[], object]:
         lines = field * (size // len(field)) + b"\r\n"
@@ -331,3 +336,21 @@ def test_many_fields_of_a_head_take_their_number(field: bytes, parser: str) -> N
         return refused(read, "")
 
     check(reading(SIZE), reading(SIZE * TIMES), field.decode())
+
+
+@pytest.mark.parametrize("parser", PARSERS)
+def test_the_answer_of_a_proxy_takes_its_size(parser: str) -> None:
+    """64 KB of blanks in it took 17 seconds."""
+    proxy, read_fields = read_proxy("http://127.0.0.1"), PARSERS[parser]
+
+    async def ask(answer: bytes) -> None:
+        stream, far = trio.testing.memory_stream_pair()
+        await far.send_all(answer)
+        await far.send_eof()
+        with pytest.raises(ConnectionLost):
+            await open_tunnel(stream, proxy, HERE, max_head_bytes=1 << 20, read_fields=read_fields)
+
+    def reading(size: int) -> Callable[[], object]:
+        return lambda: trio.run(ask, b"HTTP/1.1 200 OK\r\nX: " + b" " * size + b"\0\r\n\r\n")
+
+    check(reading(SIZE), reading(SIZE * TIMES), parser)
