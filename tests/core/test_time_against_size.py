@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final, TypeAlias
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, unquote
 
 import pytest
+import trio
+import trio.testing
 from costs import costs_of
 
-from trio_mcp import HttpRefused, RemoteProtocolError, RequestError
+from trio_mcp import ConnectionLost, HttpRefused, RemoteProtocolError, RequestError
 from trio_mcp._codec import _json
 from trio_mcp._codec._jsonrpc import answered_in_fragment
 from trio_mcp._core import _forms
@@ -33,8 +35,9 @@ from trio_mcp._core._uri_matching import UriMatcher
 from trio_mcp._core._uri_template import UriTemplate
 from trio_mcp._core._uris import check_uri, normalised, pct_decoded, pct_encoded
 from trio_mcp._hosts._asgi import _path_of as asgi_path_of
-from trio_mcp._hosts._heads import read_head
-from trio_mcp._hosts._lean_call import _path_of as lean_path_of
+from trio_mcp._hosts._heads import RequestBuffer, read_head
+from trio_mcp._http._proxies import open_tunnel
+from trio_mcp._http._proxy import read_proxy
 from trio_mcp._http._response_reader import ResponseReader
 from trio_mcp._http._target import parse_target
 
@@ -112,8 +115,7 @@ TEXTS: Final[dict[str, Read]] = {
     "an address in it": lambda text: PROXIES["forwarded"].sender(
         "10.0.0.1", "http", fields(("Forwarded", f'for="{text}'))
     ),
-    "a path": lambda text: lean_path_of(text.encode("ascii", "ignore")),
-    "a path with a host": lambda text: lean_path_of(b"http://" + text.encode("ascii", "ignore")),
+    "a path": unquote,
     "a path of ASGI": lambda text: asgi_path_of({"path": f"http://{text}"}, "/root"),
     "a query": parse_qs,
     "a URI": lambda text: check_uri(f"a:{text}", max_length=1 << 20),
@@ -160,6 +162,7 @@ def answered_with(place: bytes, read_fields: ReadFields, step: int = 1 << 20) ->
 
 REQUESTS: Final = (
     b"POST /%b HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"POST http://%b HTTP/1.1\r\nHost: x\r\n\r\n",
     b"%b / HTTP/1.1\r\nHost: x\r\n\r\n",
     b"POST / HTTP/1.1\r\nHost: x\r\n%b: x\r\n\r\n",
     b"POST / HTTP/1.1\r\nHost: x\r\nX: %b\r\n\r\n",
@@ -173,7 +176,8 @@ RESPONSES: Final = (
     b"HTTP/1.1 200 OK\r\nX: %b\x01\r\n\r\n",
     b"HTTP/1.1 200 OK\r\nConnection: %b\r\n\r\n",
 )
-for _parser, _read_fields in {"h11": h11_fields, "httptools": httptools_fields()}.items():
+PARSERS: Final = {"h11": h11_fields, "httptools": httptools_fields()}
+for _parser, _read_fields in PARSERS.items():
     for _place in REQUESTS:
         TEXTS[f"{_place.decode()!r}, by {_parser}"] = in_place(_place, _read_fields)
     for _place in RESPONSES:
@@ -243,6 +247,17 @@ def test_asking_for_a_field_costs_what_is_there_of_it(what: str) -> None:
     assert more < 4 * once
 
 
+class Heads:
+    """The heads of requests, looked for whenever something comes."""
+
+    def __init__(self) -> None:
+        self._buffer = RequestBuffer(1 << 20)
+
+    def feed(self, data: bytes) -> None:
+        self._buffer.add(data)
+        self._buffer.take_head()
+
+
 LINES: Final[dict[str, Callable[[int], tuple[Callable[[bytes], object], bytes]]]] = {}
 """What is read piece by piece: by what, and so many bytes of it."""
 
@@ -268,6 +283,8 @@ for _unit in (
         _add(f"SSE {_before!r} {_unit!r}", lambda: SseReader(SIZE * 2), _unit, _before)
 for _unit in (b"a", b"\n", b"a\n", b"\r\n", b" "):
     _add(f"lines {_unit!r}", lambda: LineReader(SIZE * 2), _unit)
+for _unit in (b"a", b" ", b"\r", b"\n", b"X: y\r\n", b"\r\n\r"):
+    _add(f"the head of a request {_unit!r}", Heads, _unit, b"POST / HTTP/1.1\r\n")
 _add("chunks", ChunkedReader, b"1\r\nx\r\n")
 _add("chunks with extensions", ChunkedReader, b"1;" + b"x" * 900 + b"\r\nx\r\n")
 _add("a large chunk", ChunkedReader, b"a", b"ffffff\r\n")
@@ -294,7 +311,7 @@ def test_a_stream_takes_its_size(what: str, step: int) -> None:
 @pytest.mark.parametrize("place", RESPONSES)
 def test_the_head_of_a_response_that_comes_byte_by_byte_takes_its_size(place: bytes, parser: str) -> None:
     """Its end is not looked for again where it was not."""
-    read = answered_with(place, h11_fields if parser == "h11" else httptools_fields(), step=1)
+    read = answered_with(place, PARSERS[parser], step=1)
     for unit in ("a", " ", "\r", ","):
         small, large = (unit * size for size in (SIZE, SIZE * TIMES))
         check(refused(read, small), refused(read, large), unit)
@@ -306,7 +323,7 @@ def test_the_head_of_a_response_that_comes_byte_by_byte_takes_its_size(place: by
 )
 def test_many_fields_of_a_head_take_their_number(field: bytes, parser: str) -> None:
     """Of a request and of a response."""
-    read_fields = h11_fields if parser == "h11" else httptools_fields()
+    read_fields = PARSERS[parser]
 
     def reading(size: int) -> Callable[[], object]:
         lines = field * (size // len(field)) + b"\r\n"
@@ -319,3 +336,21 @@ def test_many_fields_of_a_head_take_their_number(field: bytes, parser: str) -> N
         return refused(read, "")
 
     check(reading(SIZE), reading(SIZE * TIMES), field.decode())
+
+
+@pytest.mark.parametrize("parser", PARSERS)
+def test_the_answer_of_a_proxy_takes_its_size(parser: str) -> None:
+    """64 KB of blanks in it took 17 seconds."""
+    proxy, read_fields = read_proxy("http://127.0.0.1"), PARSERS[parser]
+
+    async def ask(answer: bytes) -> None:
+        stream, far = trio.testing.memory_stream_pair()
+        await far.send_all(answer)
+        await far.send_eof()
+        with pytest.raises(ConnectionLost):
+            await open_tunnel(stream, proxy, HERE, max_head_bytes=1 << 20, read_fields=read_fields)
+
+    def reading(size: int) -> Callable[[], object]:
+        return lambda: trio.run(ask, b"HTTP/1.1 200 OK\r\nX: " + b" " * size + b"\0\r\n\r\n")
+
+    check(reading(SIZE), reading(SIZE * TIMES), parser)

@@ -171,12 +171,18 @@ def proxy_script(
     return handler
 
 
-async def test_https_goes_through_a_tunnel(monkeypatch: pytest.MonkeyPatch) -> None:
-    """RFC 9110, section 9.3.6: TLS is with the server, and the proxy learns nothing but its name."""
+@pytest.mark.parametrize(
+    "status", ["200 OK", "200 OK\r\nTransfer-Encoding: chunked", "299 x\r\nContent-Length: 5"]
+)
+async def test_https_goes_through_a_tunnel(monkeypatch: pytest.MonkeyPatch, status: str) -> None:
+    """RFC 9110, section 9.3.6: TLS is with the server, and the proxy learns nothing but its name.
+
+    What it says of a body counts for nothing: there is none.
+    """
     authority = Authority("mcp.example.com")
     seen: list[ReceivedRequest] = []
     async with serve_http_script(echo, wrap=authority.wrap) as server:
-        script = proxy_script(seen, upstream=server.target.port)
+        script = proxy_script(seen, upstream=server.target.port, status=status)
         async with serve_http_script(script) as proxy, open_http_client(authority.settings) as client:
             monkeypatch.setenv("https_proxy", f"http://user:p%40ss@127.0.0.1:{proxy.target.port}")
             target = parse_target("https://mcp.example.com/mcp")
@@ -208,7 +214,19 @@ async def test_a_proxy_that_refuses_is_named(monkeypatch: pytest.MonkeyPatch, st
     assert "secret" not in str(caught.value)
 
 
-@pytest.mark.parametrize("answer", [b"", b"SSH-2.0-OpenSSH\r\n\r\n", b"HTTP/1.1 200 OK\r\n\r\nearly bytes"])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        b"SSH-2.0-OpenSSH\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\n\r\nearly bytes",
+        b"HTTP/1.1 200 OK\n\n",
+        b"HTTP/1.1 200 OK\r\nX: a\r\n b\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nX: a\0\r\n\r\n",
+        b"HTTP/1.1 101 Switching Protocols\r\n\r\n",
+        b"HTTP/1.1 100 Continue\r\n\r\n" * 100 + b"HTTP/1.1 200 OK\r\n\r\n",
+    ],
+)
 async def test_a_proxy_that_speaks_something_else_is_named(
     monkeypatch: pytest.MonkeyPatch, answer: bytes
 ) -> None:

@@ -20,6 +20,7 @@ from ._headers import HeaderField, Headers
 
 __all__ = [
     "ReadFields",
+    "check_lengths",
     "check_lines",
     "closes",
     "fastest_fields",
@@ -48,12 +49,20 @@ def h11_fields(lines: bytes) -> Iterable[HeaderField]:
         raise ValueError(str(error)) from error
     if not isinstance(event, h11.Response):
         raise ValueError("it is not complete")
-    _check_lengths(b"\n" + lines.lower())
+    check_lengths(lines)
     return event.headers
 
 
-def _check_lengths(lines: bytes) -> None:
-    """Refuse several equal lengths, of which h11 makes one."""
+def check_lengths(lines: bytes) -> None:
+    """Look for several equal lengths, of which h11 makes one.
+
+    Args:
+        lines: All lines but the first.
+
+    Raises:
+        ValueError: There are.
+    """
+    lines = b"\n" + lines.lower()
     at = lines.find(_LENGTH_FIELD)
     if at >= 0:
         end = lines.find(b"\n", at + 1)

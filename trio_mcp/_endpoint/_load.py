@@ -48,7 +48,7 @@ class _Tally:
 
 @final
 class Place:
-    """What a request of HTTP takes. A context that gives it back; calling it says that its answer alone is left."""
+    """What a request of HTTP takes. A context that gives it back; calling it says that its answer is left."""
 
     __slots__ = ("_client", "_load", "_tally")
 

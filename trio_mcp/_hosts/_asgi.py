@@ -10,7 +10,6 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping,
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Final, TypeAlias, final
-from urllib.parse import unquote_to_bytes
 
 import trio
 
@@ -41,21 +40,31 @@ class AsgiCall(HttpCall):
     """One request of an ASGI server.
 
     Args:
-        scope: What it says.
-        send: Sends the answer.
+        scope: What ASGI says of it.
+        send: Takes the answer.
         settings: What its body may cost.
+        headers: Its header fields, where they have been read already.
+        ask_for_body: Called when the body is wanted and has not begun to come.
 
     Attributes:
         on_cut: Ends what the answer is sent over, as far as the server lets that be done; `None` if it does not.
     """
 
-    def __init__(self, scope: AsgiScope, send: AsgiSend, settings: HttpServerSettings) -> None:
+    def __init__(
+        self,
+        scope: AsgiScope,
+        send: AsgiSend,
+        settings: HttpServerSettings,
+        *,
+        headers: Headers | None = None,
+        ask_for_body: Callable[[], Awaitable[object]] | None = None,
+    ) -> None:
         client = scope.get("client")
         root = str(scope.get("root_path") or "").rstrip("/")
         super().__init__(
-            method=str(scope["method"]).upper(),
+            method=str(scope["method"]),
             path=_path_of(scope, root),
-            headers=Headers((bytes(name), bytes(value)) for name, value in scope["headers"]),
+            headers=headers or Headers((bytes(name), bytes(value)) for name, value in scope["headers"]),
             query=bytes(scope.get("query_string") or b"").decode("latin-1"),
             client=None if client is None else str(client[0]),
             scheme=str(scope.get("scheme", "http")),
@@ -65,6 +74,7 @@ class AsgiCall(HttpCall):
         self.on_cut: Callable[[], object] | None = None
         self._is_one_one = scope.get("http_version") in ("1.0", "1.1")
         self._body = RequestBody(settings, _declared(self.headers.get("content-length")), self.closing)
+        self._ask_for_body = ask_for_body
 
     def take(self, message: AsgiMessage) -> None:
         """Take what the server says of the request."""
@@ -74,6 +84,10 @@ class AsgiCall(HttpCall):
         elif message["type"] == "http.request":
             is_complete = not message.get("more_body", False)
             self._body.feed(bytes(message.get("body", b"")), is_complete=is_complete)
+
+    def fail(self, problem: str) -> None:
+        """Nothing more of the body will come that could be used."""
+        self._body.fail(problem)
 
     async def pump(self, receive: AsgiReceive) -> None:
         """Receive until the other side is gone."""
@@ -92,6 +106,8 @@ class AsgiCall(HttpCall):
 
     async def read_body(self) -> bytes:
         self._body.check_length()
+        if self._ask_for_body is not None and not (self._body.is_complete or self._body.has_begun):
+            await self._ask_for_body()
         return await self._body.read(self.loans)
 
     @property
@@ -127,9 +143,10 @@ def _declared(length: str | None) -> int | None:
 def _path_of(scope: AsgiScope, root: str) -> str:
     """Return the path without what the application is mounted under, whether the framework has cut it or not."""
     path = str(scope["path"])
-    if path.startswith(("http://", "https://")):  # the absolute form of a target, which proxies use
-        raw = path.partition("://")[2]
-        path = unquote_to_bytes("/" + raw.partition("/")[2]).decode("utf-8", "replace")
+    if path.startswith(
+        ("http://", "https://")
+    ):  # the absolute form of a target, which proxies use; it is decoded
+        path = "/" + path.partition("://")[2].partition("/")[2]
     if root and (path == root or path.startswith(f"{root}/")):
         path = path[len(root) :]
     return path or "/"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, final
+from typing import final
 
 import trio
 
@@ -12,13 +12,10 @@ from .._core._http_admission import HttpRefused
 from .._core._http_settings import HttpServerSettings
 from .._endpoint._request_loans import SMALL, RequestLoans, gave_way
 from .._parking_lot import LightParkingLot
+from ._heads import READ_AHEAD
 from ._wires import READ_BYTES
 
-__all__ = ["READ_AHEAD", "RequestBody"]
-
-READ_AHEAD: Final = 16 * 1024
-"""Bytes that are read before anybody asks for them: of a body before it is known who sends it, and behind a
-request while it is served. Meanwhile nobody sees a client go that has sent more."""
+__all__ = ["RequestBody"]
 
 
 @final

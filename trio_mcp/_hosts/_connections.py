@@ -6,17 +6,21 @@ Whatever reads HTTP on a connection is a `Connection`; what one of them does cos
 from __future__ import annotations
 
 import abc
+import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from contextvars import copy_context
 from typing import Final, TypeAlias, TypeVarTuple, final
 
 import trio
 
 from .._core._addresses import holder_of
+from .._core._http_admission import HttpRefused
 from .._core._http_settings import HttpServerSettings
 from .._groups import open_hidden_nursery
 from .._logs import Log
 from ._descriptors import most_connections
+from ._heads import encode_refusal
 from ._places import Places
 from ._wires import Wire
 
@@ -103,6 +107,14 @@ class Connection(abc.ABC):
     def work(self) -> None:
         """A request is being served from now on."""
         self._places.work(self.wire)
+
+    @final
+    async def refuse(self, refused: HttpRefused) -> None:
+        """Answer what is no request that could be served, and end the connection."""
+        _log.info("refused something from %s: %s", self.wire.client, refused)
+        with suppress(trio.BrokenResourceError):
+            await self.wire.send(encode_refusal(refused))
+        self.stop_reading("what came cannot be read")
 
     @final
     def stop_reading(self, reason: str) -> None:

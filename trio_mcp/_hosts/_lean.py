@@ -16,25 +16,21 @@ from typing import Final, final
 
 import trio
 
-from .._codec._jsonrpc import encode_error
 from .._core._http_admission import HttpRefused
 from .._core._http_heads import ReadFields, fastest_fields
 from .._core._http_settings import HttpServerSettings
 from .._endpoint._endpoint import Endpoint
 from .._logs import Log
 from .._parking_lot import LightParkingLot
-from ._body import READ_AHEAD
 from ._connections import Connection, OpenConnection
-from ._heads import RequestHead, read_head
-from ._lean_call import CLOSE, LeanCall, encode_head
+from ._heads import READ_AHEAD, RequestBuffer, read_head
+from ._lean_call import LeanCall
 from ._places import Places
 from ._wires import Wire
 
 __all__ = ["LeanConnection", "lean_connections"]
 
 _log: Final = Log("trio_mcp.http")
-
-_END_OF_HEAD: Final = b"\r\n\r\n"
 
 
 def lean_connections(endpoint: Endpoint, settings: HttpServerSettings) -> OpenConnection:
@@ -67,8 +63,7 @@ class LeanConnection(Connection):
         self._settings = settings
         self._endpoint = endpoint
         self._read_fields = read_fields
-        self._buffer = bytearray()
-        self._searched = 0  # bytes of it in which no head ends
+        self._buffer = RequestBuffer(settings.max_head_bytes)
         self._call: LeanCall | None = None
         self._room = LightParkingLot()
         self._is_irregular = False
@@ -77,8 +72,9 @@ class LeanConnection(Connection):
 
     async def _read(self) -> None:
         while True:
-            while (call := self._call) is not None and call.is_complete and len(self._buffer) >= READ_AHEAD:
+            while self._buffer.is_full and self._call is not None and self._call.is_complete:
                 await self._room.park()
+            call = self._call
             if call is not None:
                 await call.wait_body_asked()
             data = await self.wire.receive(READ_AHEAD if call is None else call.read_size)
@@ -94,45 +90,28 @@ class LeanConnection(Connection):
         call = self._call
         if call is not None and not call.is_complete:
             data = call.feed(data)
-        self._buffer += data
+        self._buffer.add(data)
         if call is None:
             self._begin()
 
     def _begin(self) -> None:
         """Let the next request be served, if its head has come."""
-        buffer = self._buffer
         try:
-            head = self._next_head()
-            if head is None:
+            data = self._buffer.take_head()
+            if data is None:
                 return
-            self._call = call = LeanCall(self, head, self._settings)
-            if not call.is_complete:
-                end = len(buffer) if head.length is None else head.length
-                piece = bytes(buffer[:end])
-                del buffer[:end]
-                buffer += call.feed(piece)  # what is behind the last chunk comes back
+            head = read_head(data, self._read_fields)
         except HttpRefused as refused:
             self._is_irregular = True
-            self.start(self._refuse, refused)
-        else:
-            self.work()
-            self.start(self._serve, call)
-
-    def _next_head(self) -> RequestHead | None:
-        buffer, limit = self._buffer, self._settings.max_head_bytes
-        end = buffer.find(_END_OF_HEAD, max(0, self._searched - len(_END_OF_HEAD)))
-        size = len(buffer) if end < 0 else end + len(_END_OF_HEAD)
-        if size > limit:
-            raise HttpRefused(431, f"a head of {size} bytes or more; max_head_bytes is {limit}")
-        if end < 0:
-            self._searched = size
-            if buffer and not 0x21 <= buffer[0] <= 0x7E:
-                raise HttpRefused(400, "this is not HTTP")
-            return None
-        self._searched = 0
-        data = bytes(buffer[:size])
-        del buffer[:size]
-        return read_head(data, self._read_fields)
+            self.start(self.refuse, refused)
+            return
+        self._call = call = LeanCall(self, head, self._settings)
+        if not call.is_complete:
+            self._buffer.add(
+                call.feed(self._buffer.take(head.length))
+            )  # what is behind the last chunk comes back
+        self.work()
+        self.start(self._serve, call)
 
     async def _end(self) -> None:
         if self._call is not None:
@@ -160,14 +139,6 @@ class LeanConnection(Connection):
         if sent_ahead and not self.has_stopped:
             self._begin()
             self._room.unpark_all()
-
-    async def _refuse(self, refused: HttpRefused) -> None:
-        """Answer what is no request that could be served, and end the connection."""
-        _log.info("refused something from %s: %s", self.wire.client, refused)
-        body = encode_error(None, refused.error)
-        fields = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body)), CLOSE]
-        await self.send(encode_head(refused.status, fields) + body)
-        self.stop_reading("what came cannot be read")
 
     async def send(self, data: bytes) -> None:
         """Send something, if there is somebody to read it."""

@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
-from email.utils import formatdate
-from http import HTTPStatus
 from typing import Final, Protocol, final
 from urllib.parse import unquote
 
 import trio
 
 from .._core._headers import HeaderField
-from .._core._http_chunks import ChunkedReader
 from .._core._http_settings import HttpServerSettings
 from .._endpoint._call import HttpCall
 from .._endpoint._request_loans import SMALL
-from .._errors import LocalProtocolError
 from ._body import RequestBody
-from ._heads import RequestHead
+from ._heads import CLOSE, RequestHead, body_reader, encode_head
 from ._wires import Wire
 
-__all__ = ["CLOSE", "LeanCall", "encode_head"]
+__all__ = ["LeanCall"]
 
-_STATUS_LINES: Final = {
-    status.value: b"HTTP/1.1 %d %b\r\n" % (status, status.phrase.encode("ascii")) for status in HTTPStatus
-}
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _LAST_CHUNK: Final = b"0\r\n\r\n"
-CLOSE: Final = (b"connection", b"close")
 _CHUNKED: Final = (b"transfer-encoding", b"chunked")
 
 
@@ -65,21 +56,20 @@ class LeanCall(HttpCall):
     """
 
     def __init__(self, connection: Carrier, head: RequestHead, settings: HttpServerSettings) -> None:
-        path, _, query = head.target.partition(b"?")
+        path, _, query = head.target.decode("ascii").partition("?")
         super().__init__(
             method=head.method,
-            path=_path_of(path),
+            path=unquote(path) if "%" in path else path,
             headers=head.headers,
-            query=query.decode("ascii"),
+            query=query,
             client=connection.wire.client,
             scheme=connection.wire.scheme,
         )
         self._connection = connection
         self._head = head
         self._body = RequestBody(settings, head.length)
-        self._chunks = ChunkedReader() if head.length is None else None
-        self._left = head.length or 0
-        self._body.is_complete = head.length == 0
+        self._reader = body_reader(head.length)
+        self._body.is_complete = self._reader.is_complete
         self._waiting_head = b""
         self._is_chunked = False
         self.is_finished = False
@@ -105,18 +95,13 @@ class LeanCall(HttpCall):
         """Take more of the body. Returns what is behind it."""
         if self._body.has_failed:
             return b""
-        if self._chunks is not None:
-            try:
-                piece = self._chunks.feed(data)
-            except ValueError as error:
-                self._body.fail(f"the body cannot be read: {error}")
-                return b""
-            self._body.feed(piece, is_complete=self._chunks.is_complete)
-            return self._chunks.rest
-        piece, rest = data[: self._left], data[self._left :]
-        self._left -= len(piece)
-        self._body.feed(piece, is_complete=not self._left)
-        return rest
+        try:
+            piece = self._reader.feed(data)
+        except ValueError as error:
+            self._body.fail(f"the body cannot be read: {error}")
+            return b""
+        self._body.feed(piece, is_complete=self._reader.is_complete)
+        return self._reader.rest
 
     def end(self) -> None:
         """The client is gone."""
@@ -180,38 +165,3 @@ class LeanCall(HttpCall):
     def cut(self) -> None:
         self.gone()
         self._connection.wire.cut()
-
-
-def _path_of(path: bytes) -> str:
-    """Return the decoded path of a target, which proxies send with a scheme and a host."""
-    text = path.decode("ascii")
-    if text.startswith(("http://", "https://")):
-        text = "/" + text.partition("://")[2].partition("/")[2]
-    return unquote(text) if "%" in text else text
-
-
-def encode_head(status: int, headers: Sequence[HeaderField]) -> bytes:
-    """Return the head of an answer.
-
-    Raises:
-        LocalProtocolError: A field would end its line.
-    """
-    lines = [b"%b: %b\r\n" % field for field in headers]
-    fields = b"".join(lines)
-    if fields.count(b"\n") != len(lines) or fields.count(b"\r") != len(lines) or b"\0" in fields:
-        raise LocalProtocolError("a header field of an answer contains a line end or a NUL")
-    line = _STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status
-    return b"%b%b%b\r\n" % (line, _date(), fields)
-
-
-_dates: Final[dict[int, bytes]] = {}
-
-
-def _date() -> bytes:
-    """Return the field that says what time it is (RFC 9110, section 6.6.1)."""
-    now = int(time.time())
-    line = _dates.get(now)
-    if line is None:
-        _dates.clear()
-        line = _dates[now] = b"date: %b\r\n" % formatdate(now, usegmt=True).encode("ascii")
-    return line

@@ -107,9 +107,9 @@ async def serve_http(
         host: The name or address to listen on; `None` for all. Only this machine can reach the default.
         port: The port; 0 for one that is free.
         http: What reads and writes HTTP: ``"hypercorn"``; or ``"lean"``, which does nothing that this library has
-            no use for, and is two to three times as fast. Both keep the same rules; the lean one refuses more of
-            what is no proper HTTP. It parses with httptools where that is installed (``trio-mcp[lean]``), else
-            with h11.
+            no use for, and is two to three times as fast. Both keep the same rules of what is proper HTTP, and
+            end a connection over which something else comes. The lean one parses with httptools where that is
+            installed (``trio-mcp[lean]``), else with h11.
         settings: What is served, to whom, and what it may cost.
         ssl_context: How TLS is spoken: with which certificate, and whether clients need one; `None` for no TLS.
         unix_path: A Unix socket to listen on instead. One that a killed process has left there is replaced; where

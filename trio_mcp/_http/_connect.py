@@ -43,7 +43,7 @@ async def connect(
     except ValueError as error:
         raise ConnectionLost(f"could not connect to {target.origin}: {error}") from error
     with trio.move_on_after(settings.connect_timeout):
-        stream = await _connect(target, proxy, settings, ssl_context)
+        stream = await _connect(target, proxy, settings, ssl_context, read_fields)
         return HttpConnection(
             stream,
             target.origin,
@@ -64,14 +64,19 @@ def _proxy_for(target: HttpTarget, settings: HttpSettings) -> HttpProxy | None:
 
 
 async def _connect(
-    target: HttpTarget, proxy: HttpProxy | None, settings: HttpSettings, ssl_context: ssl.SSLContext | None
+    target: HttpTarget,
+    proxy: HttpProxy | None,
+    settings: HttpSettings,
+    ssl_context: ssl.SSLContext | None,
+    read_fields: ReadFields,
 ) -> trio.abc.Stream:
     stream = await _open_stream(target if proxy is None else proxy.target)
     try:
         if proxy is not None and proxy.target.is_secure:
             stream = await _start_tls(stream, proxy.target, system_ssl_context())
         if proxy is not None and target.is_secure:
-            await open_tunnel(stream, proxy, target, max_head_bytes=settings.max_head_bytes)
+            max_head_bytes = settings.max_head_bytes
+            await open_tunnel(stream, proxy, target, max_head_bytes=max_head_bytes, read_fields=read_fields)
         if target.is_secure:
             stream = await _start_tls(stream, target, ssl_context or system_ssl_context())
     except BaseException:

@@ -9,8 +9,10 @@ from typing import Final
 import h11
 import trio
 
-from .._errors import ConnectionLost
+from .._core._http_heads import ReadFields
+from .._errors import ConnectionLost, RemoteProtocolError
 from ._proxy import HttpProxy, read_proxy
+from ._response_reader import ResponseReader
 from ._target import HttpTarget
 
 __all__ = ["open_tunnel", "proxy_for"]
@@ -45,7 +47,12 @@ def _is_local(host: str) -> bool:
 
 
 async def open_tunnel(
-    stream: trio.abc.Stream, proxy: HttpProxy, target: HttpTarget, *, max_head_bytes: int
+    stream: trio.abc.Stream,
+    proxy: HttpProxy,
+    target: HttpTarget,
+    *,
+    max_head_bytes: int,
+    read_fields: ReadFields,
 ) -> None:
     """Ask a proxy to pass bytes on to a target (RFC 9110, section 9.3.6). Cancelled, the stream is of no use.
 
@@ -54,25 +61,23 @@ async def open_tunnel(
     """
     host = f"[{target.host}]" if ":" in target.host else target.host
     authority = f"{host}:{target.port}".encode("ascii")
-    connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=max_head_bytes)
+    connection = h11.Connection(h11.CLIENT)
     headers = [(b"Host", authority), *proxy.headers]
     ask = connection.send(h11.Request(method=b"CONNECT", target=authority, headers=headers))
     ask += connection.send(h11.EndOfMessage())
     name = f"the proxy {proxy.target.origin}"
+    # What it answers is read like any other response: h11 alone is lenient, and slow with many blanks.
+    reader = ResponseReader(name, max_head_bytes, read_fields)
+    reader.begin("CONNECT")
     try:
         await stream.send_all(ask)
-        while True:
-            event = connection.next_event()
-            if isinstance(event, h11.Response):
-                break
-            if event is h11.NEED_DATA:
-                connection.receive_data(bytes(await stream.receive_some(READ_BYTES)))
+        while (head := reader.head) is None:
+            reader.feed(bytes(await stream.receive_some(READ_BYTES)))
     except trio.BrokenResourceError as error:
         raise ConnectionLost(f"{name} closed the connection") from error
-    except h11.RemoteProtocolError as error:
-        raise ConnectionLost(f"{name} did not answer in HTTP: {error}") from error
-    if not 200 <= event.status_code < 300:
-        reason = bytes(event.reason).decode("latin-1")
-        raise ConnectionLost(f"{name} refuses a tunnel to {target.origin}: {event.status_code} {reason}".rstrip())
-    if connection.trailing_data[0]:
+    except RemoteProtocolError as error:
+        raise ConnectionLost(str(error)) from error
+    if not 200 <= head.status < 300:
+        raise ConnectionLost(f"{name} refuses a tunnel to {target.origin}: {head.status} {head.reason}".rstrip())
+    if reader.has_surplus:
         raise ConnectionLost(f"{name} sent what nobody asked for")

@@ -60,6 +60,7 @@ class ResponseReader:
     Attributes:
         head: What the response says, once that is here.
         is_complete: Whether all of the response has come.
+        has_surplus: Whether something came behind a response.
     """
 
     def __init__(self, description: str, max_head_bytes: int, read_fields: ReadFields) -> None:
@@ -73,7 +74,8 @@ class ResponseReader:
         self._chunks: ChunkedReader | None = None
         self._left: int | None = 0  # of a body with a length
         self._body = b""
-        self._has_surplus = False
+        self.has_surplus = False
+        self._is_tunnel = False
         self.head: ResponseHead | None = None
         self.is_complete = False
 
@@ -85,12 +87,13 @@ class ResponseReader:
             and self.head is not None
             and self.head.keeps_alive
             and self._left is not None
-            and not self._has_surplus
+            and not self.has_surplus
         )
 
     def begin(self, method: str) -> None:
         """Expect the response to a request."""
         self._may_have_body = method != "HEAD"
+        self._is_tunnel = method == "CONNECT"
         self._informational = 0
         self._chunks = None
         self._left = 0
@@ -171,7 +174,7 @@ class ResponseReader:
 
     def _begin_body(self, head: ResponseHead) -> None:
         self.head = head
-        if head.status in (204, 304) or not self._may_have_body:
+        if head.status in (204, 304) or not self._may_have_body or (self._is_tunnel and head.status < 300):
             self.is_complete = True
         elif head.framing == "chunked":
             self._chunks = ChunkedReader(of_response=True)
@@ -181,19 +184,19 @@ class ResponseReader:
 
     def _feed_body(self, data: bytes) -> None:
         if self.is_complete:
-            self._has_surplus = True
+            self.has_surplus = True
             return
         if self._chunks is not None:
             piece = self._chunks.feed(data)
             self.is_complete = self._chunks.is_complete
-            self._has_surplus = bool(self._chunks.rest)
+            self.has_surplus = bool(self._chunks.rest)
         elif self._left is None:
             piece = data
         else:
             piece = data[: self._left]
             self._left -= len(piece)
             self.is_complete = not self._left
-            self._has_surplus = len(piece) < len(data)
+            self.has_surplus = len(piece) < len(data)
         self._body = self._body + piece if self._body else piece
 
 
