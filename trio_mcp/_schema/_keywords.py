@@ -45,6 +45,8 @@ def bound_check(bound: str, limit: Any, said: str) -> Check:
             return None if holds(value, limit) else wording.format(said)
         except TypeError:  # a time with an offset against one without
             return f"cannot be compared with {said}"
+        except ArithmeticError:  # a decimal divided by one that is smaller by more digits than are kept
+            return f"has too many digits to be compared with {said}"
 
     return check
 
