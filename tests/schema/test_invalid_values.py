@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import datetime as dt
+import decimal
 import pickle
 from typing import Annotated, Any, Literal
 
@@ -141,6 +142,12 @@ def test_bounds_are_told_as_the_peer_would_write_them() -> None:
     assert problems(Annotated[dt.time, Field(lt=dt.time(12))], "11:00Z") == (
         ("", "cannot be compared with 12:00:00"),
     )
+
+
+def test_a_number_of_too_many_digits_is_a_problem_of_the_number() -> None:
+    """Python keeps 28 digits when it divides decimals; what it cannot divide must not be a bug of the tool."""
+    hint = Annotated[decimal.Decimal, Field(multiple_of=decimal.Decimal("0.01"))]
+    assert problems(hint, "9" * 50) == (("", "has too many digits to be compared with 0.01"),)
 
 
 def test_several_bounds_are_told_together() -> None:

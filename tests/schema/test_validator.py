@@ -6,8 +6,10 @@ import builtins
 import importlib
 import json
 import socket
+import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -15,7 +17,15 @@ import pytest
 from costs import costs_of
 
 from trio_mcp._schema import InvalidValue
-from trio_mcp._schema._schema_cost import MAX_STEPS, SchemaCost, UnusableSchema, depth_of, measure
+from trio_mcp._schema._schema_cost import (
+    MAX_BACKTRACKS,
+    MAX_STEPS,
+    SchemaCost,
+    UnusableSchema,
+    depth_of,
+    measure,
+    size_of_pattern,
+)
 from trio_mcp._schema._validator import DRAFT_07, DRAFT_2020_12, SchemaValidator
 
 Make = Callable[[Any], SchemaValidator]
@@ -270,23 +280,27 @@ def test_what_refers_to_the_same_again_and_again_is_counted_as_often() -> None:
     assert measure(plain).per_value == 4
 
 
-VALUES: dict[str, Any] = {"number": 5, "mixed": [1, 2, {"a": 3}], "deep": [[[[]]]]}
+VALUES: dict[str, Any] = {"number": 5, "mixed": [1, 2, {"a": 3}], "deep": [[[[]]]], "text": ["abc"]}
 
 
 @pytest.mark.parametrize(
     ("cost", "name", "checks"),
     [
-        (SchemaCost(1, 1, has_patterns=False), "number", 1),
-        (SchemaCost(1, 1, has_patterns=False), "mixed", 5),
-        (SchemaCost(10, 1, has_patterns=False), "mixed", 50),
-        (SchemaCost(1, 2, has_patterns=False), "mixed", 1 + 3 * 2 + 1 * 4),
-        (SchemaCost(1, 2, has_patterns=False), "deep", 1 + 2 + 4 + 8),
+        (SchemaCost(1, 1), "number", 1),
+        (SchemaCost(1, 1), "mixed", 5),
+        (SchemaCost(10, 1), "mixed", 50),
+        (SchemaCost(1, 2), "mixed", 1 + 3 * 2 + 1 * 4),
+        (SchemaCost(1, 2), "deep", 1 + 2 + 4 + 8),
+        (SchemaCost(1, 1, per_character=10), "mixed", 5 + 10),
+        (SchemaCost(1, 1, per_character=10), "text", 2 + 10 * 3),
+        (SchemaCost(1, 2, per_character=10), "text", 1 + 2 + 2 * 10 * 3),
+        (SchemaCost(1, 1, per_character=10, backtracks=True), "text", 2 + 30 * (3 + MAX_BACKTRACKS) // 2),
     ],
 )
 def test_the_work_that_a_value_makes_is_foreseen(cost: SchemaCost, name: str, checks: int) -> None:
     value = VALUES[name]
-    assert cost.allows(value, checks)
-    assert not cost.allows(value, checks - 1)
+    assert cost.steps(value, 1_000_000) == checks
+    assert cost.steps(value, checks - 1) > checks - 1
 
 
 def test_a_large_value_under_a_costly_schema_is_not_checked(make: Make, most_steps: float) -> None:
@@ -349,3 +363,181 @@ DEPTHS: list[tuple[Any, int]] = [
 @pytest.mark.parametrize(("value", "depth"), DEPTHS)
 def test_depth_is_counted_as_far_as_it_matters(value: object, depth: int) -> None:
     assert depth_of(value, 10) == depth
+
+
+# What means harm.
+
+
+def unevaluated(levels: int, *applicators: str) -> dict[str, Any]:
+    schema: dict[str, Any] = {"properties": {"a": True}}
+    for level in range(levels):
+        applicator = applicators[level % len(applicators)]
+        inner: Any = {"a": schema} if applicator == "dependentSchemas" else schema
+        inner = [schema] if applicator.endswith("Of") else inner
+        schema = {applicator: inner, "unevaluatedProperties": {"type": "integer"}}
+    return schema
+
+
+def named(count: int) -> dict[str, int]:
+    return {f"k{i}": i for i in range(count)}
+
+
+def flattened_alike(count: int) -> list[Any]:
+    """Arrays that differ only in what stands in a further array; jsonschema-rs has the same hash for all of them."""
+    return [[[bit] if number >> bit & 1 else bit for bit in range(20)] for number in range(count)]
+
+
+COSTLY: dict[str, tuple[dict[str, Any], object]] = {
+    "unevaluated in allOf": (unevaluated(30, "allOf"), {"a": 1}),
+    "unevaluated in all": (unevaluated(30, "anyOf", "if", "oneOf", "dependentSchemas", "allOf"), {"a": 1}),
+    "unevaluated items": ({"anyOf": [unevaluated(20, "anyOf")] * 3, "unevaluatedItems": False}, []),
+    "unevaluated of many": (
+        {"anyOf": [{"additionalProperties": {"type": "integer"}}] * 1_000, "unevaluatedProperties": False},
+        named(100_000),
+    ),
+    "equal hashes": ({"uniqueItems": True}, flattened_alike(100_000)),
+    "equal doubles": ({"uniqueItems": True}, [10**30 + i for i in range(100_000)]),
+    "options": ({"items": {"enum": [[i] for i in range(10_000)]}}, [[-1]] * 100_000),
+    "fractions": ({"items": {"enum": [i + 0.5 for i in range(10_000)]}}, [0.25] * 100_000),
+    "constant": ({"items": {"const": list(range(10_000))}}, [list(range(10_000))] * 10_000),
+    "required": ({"items": {"required": [str(i) for i in range(10_000)]}}, [{}] * 100_000),
+    "names": ({"items": {"properties": {str(i): True for i in range(10_000)}}}, [{"a": 1}] * 100_000),
+    "patterns of names": (
+        {"patternProperties": {f"[a-z]*{i}$": True for i in range(1_000)}},
+        named(100_000),
+    ),
+    "counted": ({"pattern": "^((a{1,100}){1,100}){1,5}$"}, "a" * 100_000),
+    "counted at once": ({"pattern": "[^x]{0,1000}y"}, "a" * 1_000_000),
+    "ahead": ({"pattern": "(?=a)a*b"}, "a" * 1_000_000),
+    "ahead of ahead": ({"pattern": "(?=.*(?=.*(?=.*[bB]x))).*y"}, "b" * 100_000),
+    "behind": ({"pattern": r"^(a+)+\1$"}, "a" * 1_000_000),
+    "many patterns": (
+        {"anyOf": [{"pattern": f"^(a|b)*a(a|b){{500}}{i}$"} for i in range(1_000)]},
+        "ab" * 100_000,
+    ),
+    "alternatives": ({"anyOf": [{"maxLength": i} for i in range(10_000)]}, ["a"] * 1_000_000),
+    "compiled": ({"anyOf": [{"pattern": f"a{{1,100000}}{i}"} for i in range(1_000)]}, "a"),
+}
+
+
+@pytest.mark.parametrize("name", COSTLY)
+def test_what_costs_too_much_is_refused_and_all_else_is_cheap(name: str, most_steps: float) -> None:
+    """Nothing that a peer writes holds the event loop: each of these took from seconds to years, or gigabytes."""
+    schema, value = COSTLY[name]
+
+    def check() -> None:
+        with suppress(UnusableSchema, InvalidValue):
+            SchemaValidator(schema, max_bytes=256 * 1024).check(value)
+
+    assert costs_of(check, times=2) < [most_steps * 10]
+
+
+HONEST: dict[str, tuple[dict[str, Any], object]] = {
+    "orders": (
+        {"items": {"required": ["id"], "properties": {f"p{i}": {"type": "string"} for i in range(30)}}},
+        [{"id": "x", **{f"p{i}": "abc" for i in range(30)}}] * 2_000,
+    ),
+    "addresses": (
+        {
+            "items": {
+                "pattern": r"^(?!\.)(?!.*\.\.)([A-Za-z0-9_'+\-\.]*)[A-Za-z0-9_+-]@([A-Za-z0-9][A-Za-z0-9\-]*\.)+[A-Za-z]{2,}$"
+            }
+        },
+        [f"somebody.{i}@example.com" for i in range(50)],
+    ),
+    "words": ({"uniqueItems": True, "items": {"type": "string"}}, [str(i) for i in range(100_000)]),
+    "points": ({"uniqueItems": True}, [{"x": i, "y": i} for i in range(1_000)]),
+    "numbers": ({"uniqueItems": True, "items": {"maximum": 2**52}}, list(range(100_000))),
+    "countries": ({"items": {"enum": [f"c{i}" for i in range(250)]}}, ["c7"] * 100_000),
+    "moments": (
+        {"items": {"pattern": r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,6})?(Z|[+-]\d{2}:\d{2})$"}},
+        ["2026-07-28T12:30:00Z"] * 5_000,
+    ),
+    "text": ({"pattern": r"^\S"}, "word " * 100_000),
+    "closed": (
+        {"allOf": [{"properties": {"a": {"type": "integer"}}}], "unevaluatedProperties": False},
+        {"a": 1},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HONEST)
+def test_what_is_usual_is_checked_however_much_it_is(name: str) -> None:
+    """An estimate that refuses honest results protects nobody."""
+    schema, value = HONEST[name]
+    SchemaValidator(schema, max_bytes=256 * 1024).check(value)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "least", "most"),
+    [
+        ("", 10, 10),
+        ("abc", 16, 16),
+        ("a{1,100}", 200, 300),
+        ("(a{1,100}){50}", 10_000, 12_000),
+        ("(a|b{10}){20}", 400, 600),
+        ("[a-z{9}]{5}", 20, 40),
+        (r"\p{L}{3}", 300, 320),
+        (r"a\{100}", 10, 30),
+        ("{5}a", 10, 20),
+        ("a{ 1000 }", 2_000, 2_100),
+        ("a{99999999999999999999}", 10**20, 10**21),
+        ("(" * 1_000, 10, 5_000),
+        (")" * 1_000, 10, 5_000),
+    ],
+)
+def test_the_size_of_a_regular_expression_is_foreseen(pattern: str, least: int, most: int) -> None:
+    """Compiled, what is counted is written out."""
+    assert least <= size_of_pattern(pattern) <= most
+
+
+def test_looking_at_a_regular_expression_takes_time_by_its_length() -> None:
+    for unit in ("[", "(", "{1", "\\", "{1,2}", "a"):
+        small, large = costs_of(*(partial(size_of_pattern, unit * count) for count in (4_000, 32_000)))
+        assert large / small < 16, unit
+
+
+def test_to_say_what_is_wrong_costs_little_more_than_to_find_it_out(make: Make) -> None:
+    """All errors of a library at once are tens of microseconds and a kilobyte each, for each item of the value."""
+    validator = make({"items": {"type": "integer"}})
+
+    def refuse(value: list[object]) -> None:
+        with suppress(InvalidValue, UnusableSchema):
+            validator.check(value)
+
+    good, bad = costs_of(partial(refuse, [1] * 30_000), partial(refuse, ["x"] * 30_000))
+    assert bad / good < 5
+
+
+MEAGRE = """
+import resource, sys
+from trio_mcp._schema import InvalidValue
+from trio_mcp._schema._validator import SchemaValidator
+alternatives = {"anyOf": [{"maxLength": i} for i in range(1_000)]}
+SchemaValidator({"type": "array", **alternatives}, max_bytes=100_000).check([])
+text, numbers = "x" * 8_000_000, [1] * 1_000_000
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + 128 * 2**20,) * 2)
+for schema, value in (alternatives, text), ({"items": {"type": "string"}}, numbers), (alternatives, [text]):
+    try:
+        SchemaValidator(schema, max_bytes=100_000).check(value)
+    except InvalidValue as error:
+        print(len(str(error)) < 4_000)
+"""
+
+
+@pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="reads /proc, and needs a limit of address space"
+)
+def test_to_say_what_is_wrong_takes_no_memory_out_of_proportion() -> None:
+    """17 KB of a server's schema and 8 MB of its text ended the process of a client: each error held the text."""
+    done = subprocess.run(
+        [sys.executable, "-c", MEAGRE], capture_output=True, text=True, timeout=100, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "True\nTrue\n", "")
+
+
+def test_where_it_is_not_found_what_is_wrong_that_is_said(make: Make) -> None:
+    """Whoever reads it must not look for a reason in it."""
+    with pytest.raises(InvalidValue, match="does not fit the schema; in a value of this size"):
+        make({"items": {"not": {"const": 7}}}).check([1] * 20_000 + [7])

@@ -198,6 +198,21 @@ async def test_a_raw_input_schema_is_sent_to_the_letter_and_enforced(revision: R
     assert "days: 0 is less than the minimum of 1" in said(result)
 
 
+async def test_arguments_that_are_too_much_for_a_raw_input_schema_are_refused() -> None:
+    """To compare many items, each with all others, would hold the server for minutes; the model is told the limit."""
+    server = Server("s")
+    items = {"type": "array", "uniqueItems": True}
+
+    @server.tool(input_schema={"type": "object", "properties": {"items": items}})
+    def take(arguments: dict[str, Any]) -> str:
+        return str(len(arguments["items"]))
+
+    assert said(await call(server, "take", items=[[1], [2]])) == "2"
+    many = await call(server, "take", items=[[10**30 + number] for number in range(20_000)])
+    assert many["isError"]
+    assert said(many) == "Invalid arguments for take: checking the value might take more than 20000000 steps"
+
+
 async def test_a_raw_input_schema_goes_with_a_typed_result_and_any_first_parameter() -> None:
     server = Server("s")
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, assert_never, final
 
 from ._keywords import keyword_checks, refuse
-from ._plain import Kind, is_array, is_object, kind_of, same_key
+from ._plain import Kind, have_colliding_hashes, is_array, is_object, kind_of, same_key
 from ._problems import InvalidValue, Problems, expected, problem, shown
 from ._shapes import (
     Alias,
@@ -28,6 +28,7 @@ from ._shapes import (
     Refined,
     Shape,
     Text,
+    core,
     kinds,
     noun,
 )
@@ -45,6 +46,8 @@ MAX_TOLD_NAMES: Final = 20
 
 MAX_REASON: Final = 200
 """Characters of a constructor's message that are passed on."""
+
+COLLIDING: Final = "contains too many items that Python's tables cannot tell apart"
 
 _MISSING: Final = object()
 
@@ -88,7 +91,10 @@ class _Compiler:
             case FixedArray():
                 return _fixed_array([self.compile(item) for item in shape.items])
             case Dictionary():
-                return _dictionary(_name(shape.keys, self.compile(shape.keys)), self.compile(shape.values))
+                name = _name(shape.keys, self.compile(shape.keys))
+                keys = core(shape.keys)
+                is_text = isinstance(keys, Plain) and keys.kind == "string"  # whose hashes have a secret
+                return _dictionary(name, self.compile(shape.values), is_text=is_text)
             case AnyOf():
                 return self._any_of(shape)
             case Foreign(type=foreign):
@@ -243,6 +249,7 @@ def _choice(shape: Choice) -> Decoder:
 
 def _array(shape: Array, item: Decoder) -> Decoder:
     build, unique = shape.build, shape.unique
+    is_hashed = isinstance(build, type) and issubclass(build, (set, frozenset))
 
     def decode(value: Any) -> Any:
         if not is_array(value):
@@ -260,6 +267,8 @@ def _array(shape: Array, item: Decoder) -> Decoder:
         if build is list:
             return items
         try:
+            if is_hashed and have_colliding_hashes(items):
+                raise problem(COLLIDING)
             built = build(items)
         except TypeError:
             raise problem("must only contain items that Python can keep in a set") from None
@@ -291,19 +300,23 @@ def _fixed_array(items: list[Decoder]) -> Decoder:
     return decode
 
 
-def _dictionary(name: Decoder, item: Decoder) -> Decoder:
+def _dictionary(name: Decoder, item: Decoder, *, is_text: bool) -> Decoder:
     def decode(value: Any) -> dict[Any, Any]:
         if not is_object(value):
             raise expected("an object", value)
-        members: dict[Any, Any] = {}
+        names: list[Any] = []
+        parts: list[Any] = []
         problems = Problems()
         for key, part in value.items():
             try:
-                members[name(key)] = item(part)
+                names.append(name(key))
+                parts.append(item(part))
             except InvalidValue as error:
                 problems.add(key, error)
         problems.raise_any()
-        return members
+        if not is_text and have_colliding_hashes(names):
+            raise problem(COLLIDING)
+        return dict(zip(names, parts, strict=True))
 
     return decode
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sized
 from typing import Any, Final
 
-from ._plain import is_array, same_key
+from ._plain import have_colliding_hashes, is_array, same_key
 from ._problems import InvalidValue, shown
 
 __all__ = ["ASSERTIONS", "Check", "bound_check", "keyword_checks", "refuse"]
@@ -45,6 +45,8 @@ def bound_check(bound: str, limit: Any, said: str) -> Check:
             return None if holds(value, limit) else wording.format(said)
         except TypeError:  # a time with an offset against one without
             return f"cannot be compared with {said}"
+        except ArithmeticError:  # a decimal divided by one that is smaller by more digits than are kept
+            return f"has too many digits to be compared with {said}"
 
     return check
 
@@ -140,9 +142,12 @@ def _multiple_of(limit: Any) -> Check:
 
 def _unique_items(limit: Any) -> Check:
     def check(value: Any) -> str | None:
-        if limit is True and is_array(value) and len(set(map(same_key, value))) < len(value):
-            return "must not contain the same item twice"
-        return None
+        if limit is not True or not is_array(value):
+            return None
+        keys = list(map(same_key, value))
+        if have_colliding_hashes(keys):
+            return "contains too many items that Python's tables cannot tell apart"
+        return "must not contain the same item twice" if len(set(keys)) < len(keys) else None
 
     return check
 

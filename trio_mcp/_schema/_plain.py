@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final, Literal, TypeAlias, TypeGuard
 
-__all__ = ["Kind", "Scalar", "is_array", "is_object", "kind_of", "same_key"]
+__all__ = ["Kind", "Scalar", "have_colliding_hashes", "is_array", "is_object", "kind_of", "same_key"]
 
 Kind: TypeAlias = Literal["null", "boolean", "integer", "number", "string", "array", "object"]
 """The types of JSON Schema. An integral number is an `integer` if Python has it as an `int`."""
@@ -50,3 +51,28 @@ def same_key(value: object) -> object:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return (type(value), value)
+
+
+MAX_ALIKE: Final = 100
+"""Different keys of one hash that may come together; others have two or three, if any."""
+
+
+def have_colliding_hashes(keys: Sequence[object]) -> bool:
+    """Whether so many different keys share a hash that a set or dictionary of them takes for ever.
+
+    Python hashes numbers, and what is made of them (UUIDs, decimals, tuples, frozen classes), without a secret:
+    multiples of 2**61 - 1 all have the hash 0, and each is compared with all before it.
+
+    Raises:
+        TypeError: A key has no hash.
+    """
+    if len(keys) <= MAX_ALIKE or len(keys) - len(set(map(hash, keys))) < MAX_ALIKE:
+        return False
+    by_hash: dict[int, list[object]] = {}
+    for key in keys:
+        alike = by_hash.setdefault(hash(key), [])
+        if key not in alike:
+            alike.append(key)
+            if len(alike) > MAX_ALIKE:
+                return True
+    return False

@@ -5,6 +5,18 @@ with each step, a definition that names itself twice doubles it with each level 
 without compiling anything, in steps that are counted.
 """
 
+# A step is about 50 nanoseconds of jsonschema-rs. What a keyword costs was measured; where that depends on the
+# value, it is what the worst value costs that somebody who means harm can write:
+#
+# * Options of an `enum` that are neither text nor small integers are compared one by one, and so is all of a
+#   `const`.
+# * `uniqueItems` keeps hashes by which arrays, objects and large integers can be made to collide: those are
+#   compared with each other, each with all.
+# * `unevaluatedProperties` and `unevaluatedItems` check what is applied to the same value again, with each level
+#   of them that stands in another: by 2.6 for each level, in fact.
+# * A regular expression is a set of places, of which each may be visited for each character; one that looks ahead
+#   or back may begin anew at each character, too.
+#
 # A schema is a graph: each subschema a node, each keyword that applies one schema to something an edge. Some
 # apply it to the same value (`allOf`, `$ref`), others to a part of it (`properties`, `items`).
 #
@@ -28,10 +40,16 @@ import attrs
 
 from ._plain import is_array, is_object
 
-__all__ = ["SchemaCost", "UnusableSchema", "depth_of", "measure"]
+__all__ = ["MAX_BACKTRACKS", "SchemaCost", "UnusableSchema", "depth_of", "measure", "weight_of"]
 
 MAX_STEPS: Final = 100_000
-"""Steps that looking at a schema may take, and subschemas that one level of a value may be checked against."""
+"""Steps that looking at a schema may take, and steps that checking one value without its parts may take."""
+
+MAX_PATTERNS: Final = 20_000
+"""Places in all regular expressions of a schema together; each takes a kilobyte at worst."""
+
+MAX_BACKTRACKS: Final = 200
+"""How often a regular expression of a stranger may try something else, where it looks ahead or back."""
 
 MAX_DEPTH: Final = 100
 """Levels that a schema may nest, counting every array and object. Compilers recurse."""
@@ -65,36 +83,87 @@ class SchemaCost:
     """What is known about checking values against a schema.
 
     Attributes:
-        per_value: How many subschemas one value is checked against, not counting what recurs in its parts.
+        per_value: Steps that one value takes, not counting what recurs in its parts.
         growth: By how much that is multiplied with each level of the value, at most.
+        per_character: Steps that each character of its texts takes, of names as well: the size of the regular
+            expressions.
         has_patterns: Whether there are regular expressions in it.
+        has_alternatives: Whether there are schemas in it of which one must fit.
+        has_unique_items: Whether arrays are searched for equal items.
+        backtracks: Whether there are regular expressions that look ahead or back.
     """
 
     per_value: int
     growth: int
-    has_patterns: bool
+    per_character: int = 0
+    has_patterns: bool = False
+    has_alternatives: bool = False
+    has_unique_items: bool = False
+    backtracks: bool = False
 
-    def allows(self, value: object, max_checks: int) -> bool:
-        """Whether checking a value takes at most so many steps, estimated from above."""
-        most = max_checks // self.per_value
+    def steps(self, value: object, enough: int) -> int:
+        """Return how many steps checking a value takes, estimated from above; above `enough` any such number."""
         level: list[Any] = [value]
-        weight = total = 1
-        while level and total <= most:
-            weight *= self.growth
+        weight = 1
+        total = self.per_value
+        while level and total <= enough:
             parts: list[Any] = []
             for whole in level:
                 if is_object(whole):
-                    total += weight * len(whole)
-                    if total > most:
+                    total += weight * self.growth * len(whole) * self.per_value
+                    if total > enough:
                         break
                     parts += whole.values()
+                    if self.per_character:
+                        total += weight * sum(map(self._steps_of_text, whole))
                 elif is_array(whole):
-                    total += weight * len(whole)
-                    if total > most:
+                    total += weight * self.growth * len(whole) * self.per_value
+                    if total > enough:
                         break
                     parts += whole
+                    if self.has_unique_items:
+                        total += weight * _steps_to_compare(whole, enough)
+                elif self.per_character and isinstance(whole, str):
+                    total += weight * self._steps_of_text(whole)
+            weight *= self.growth
             level = parts
-        return total <= most
+        return total
+
+    def _steps_of_text(self, text: str) -> int:
+        steps = self.per_character * len(text)
+        return steps * (len(text) + MAX_BACKTRACKS) // 2 if self.backtracks else steps
+
+
+def weight_of(value: object, enough: int) -> int:
+    """Return about how many bytes a JSON value takes, or more than `enough` if there are more."""
+    total = 0
+    rest: list[Any] = [value]
+    while rest and total <= enough:
+        part = rest.pop()
+        total += 16
+        if isinstance(part, str):
+            total += len(part)
+        elif is_object(part):
+            total += 16 * len(part)
+            if total <= enough:
+                total += sum(map(len, part))
+                rest += part.values()
+        elif is_array(part):
+            total += 16 * len(part)
+            if total <= enough:
+                rest += part
+    return total
+
+
+def _steps_to_compare(items: list[Any], enough: int) -> int:
+    """Return how many steps it takes at most to look for equal items."""
+    alike = sum(
+        1
+        for item in items
+        if is_object(item) or is_array(item) or (isinstance(item, int) and not -(2**53) < item < 2**53)
+    )
+    weight = weight_of(items, enough)
+    return len(items) + (weight // 16 if alike < 2 else weight // 16 + alike * weight // 64)
 
 
 def measure(schema: object) -> SchemaCost:
@@ -133,12 +202,15 @@ class _Node:
     Attributes:
         same: What it applies to the same value.
         parts: What it applies to parts of it, and to which.
+        cost: Steps for one value; its own at first, later with all that it applies.
+        characters: Steps for one character, likewise.
     """
 
     schema: dict[str, Any]
     same: list[_Node] = attrs.field(factory=list["_Node"])
     parts: list[tuple[_Part, _Node]] = attrs.field(factory=list[tuple[_Part, "_Node"]])
     cost: int = 1
+    characters: int = 0
     growth: Counter[_Part] = attrs.field(factory=Counter[_Part])
 
 
@@ -152,6 +224,7 @@ class _Graph:
         self._new: deque[_Node] = deque()
         self._anchors: dict[str, list[_Node]] = {}
         self._steps = 0
+        self._patterns = 0
         self._add(schema)
         self._follow()
         self._refer()
@@ -161,11 +234,18 @@ class _Graph:
         growth = self._add_up_those_that_recur(endless)
         cost = max((node.cost for node in self._nodes.values()), default=1)
         if cost > MAX_STEPS:
-            raise UnusableSchema(f"a value would be checked against {cost} subschemas; {MAX_STEPS} are allowed")
+            raise UnusableSchema(f"to check one value would take {cost} steps; {MAX_STEPS} are allowed")
         has_patterns = any(
             "pattern" in node.schema or "patternProperties" in node.schema for node in self._nodes.values()
         )
-        return SchemaCost(cost, growth, has_patterns)
+        return SchemaCost(
+            cost,
+            growth,
+            max((node.characters for node in self._nodes.values()), default=0),
+            has_patterns,
+            any("anyOf" in node.schema or "oneOf" in node.schema for node in self._nodes.values()),
+            any(node.schema.get("uniqueItems") is True for node in self._nodes.values()),
+        )
 
     def _step(self, count: int = 1) -> None:
         self._steps += count
@@ -181,6 +261,11 @@ class _Graph:
         node = self._nodes.get(id(schema))
         if node is None:
             node = self._nodes[id(schema)] = _Node(schema)
+            node.cost = _own_steps(schema)
+            node.characters = _own_steps_for_characters(schema)
+            self._patterns += node.characters
+            if self._patterns > MAX_PATTERNS:
+                raise UnusableSchema(f"its regular expressions have more than {MAX_PATTERNS} places together")
             self._new.append(node)
         return node
 
@@ -194,6 +279,7 @@ class _Graph:
                 self._step()
                 target = self._add(schema)
                 if target is None or part is _NOTHING:
+                    node.cost += target is None and part is not _NOTHING
                     continue
                 if part is None:
                     node.same.append(target)
@@ -268,7 +354,10 @@ class _Graph:
         while done:
             node = done.popleft()
             del missing[node]
-            node.cost = 1 + sum(t.cost for t in node.same) + sum(t.cost for _, t in node.parts)
+            again = _times_same(node.schema)
+            node.cost += again * sum(t.cost for t in node.same) + sum(t.cost for _, t in node.parts)
+            node.characters += again * sum(t.characters for t in node.same)
+            node.characters += sum(t.characters for _, t in node.parts)
             for user in users[node]:
                 missing[user] -= 1
                 if not missing[user]:
@@ -284,15 +373,19 @@ class _Graph:
             raise UnusableSchema("it refers to itself without end") from None
         most = 1
         for node in order:
-            node.cost += sum(target.cost for target in node.same)
+            again = _times_same(node.schema)
+            node.cost += again * sum(target.cost for target in node.same)
+            node.characters += again * sum(target.characters for target in node.same)
             for target in node.same:
                 self._step(len(target.growth))
-                node.growth.update(target.growth)
+                for part, count in target.growth.items():
+                    node.growth[part] += again * count
             for part, target in node.parts:
                 if target in endless:
                     node.growth[part] += 1
                 else:
                     node.cost += target.cost
+                    node.characters += target.characters
             most = max(most, _largest(node.growth))
         return most
 
@@ -302,6 +395,113 @@ def _largest(growth: Counter[_Part]) -> int:
     members = max((count for part, count in growth.items() if part[0] == "member" and len(part) == 2), default=0)
     items = max((count for part, count in growth.items() if part[0] == "item" and len(part) == 2), default=0)
     return max(members + growth[_ANY_MEMBER], items + growth[_ANY_ITEM])
+
+
+# What keywords cost themselves.
+
+MAX_TEXT_AT_ONCE: Final = 1024
+"""Characters of two equal texts that are compared in one step."""
+
+
+def _times_same(schema: dict[str, Any]) -> int:
+    """Return how often what a schema applies to the same value is checked."""
+    return 3 if "unevaluatedProperties" in schema or "unevaluatedItems" in schema else 1
+
+
+def _own_steps(schema: dict[str, Any]) -> int:
+    """Return the steps that the keywords of a schema take for one value, without those of other schemas."""
+    steps = 1
+    for keyword in ("required", "enum"):
+        value = schema.get(keyword)
+        if is_array(value):
+            steps += len(value) // 4 if keyword == "required" else _steps_of_choices(value)
+    for keyword in ("dependentRequired", "dependencies", "patternProperties"):
+        value = schema.get(keyword)
+        if is_object(value):
+            steps += len(value) + sum(len(names) for names in value.values() if is_array(names))
+    if "const" in schema:
+        steps += _steps_of_constant(schema["const"])
+    if "multipleOf" in schema:
+        steps += STEPS_TO_DIVIDE
+    return steps
+
+
+STEPS_TO_DIVIDE: Final = 20
+"""Fractions are divided exactly."""
+
+
+def _steps_of_choices(choices: list[Any]) -> int:
+    if all(isinstance(choice, str) for choice in choices):
+        return 1
+    if all(isinstance(choice, int) and -(2**63) <= choice < 2**63 for choice in choices):
+        return 1
+    return sum(1 + _steps_of_constant(choice) for choice in choices)
+
+
+def _steps_of_constant(constant: object) -> int:
+    """Return how many steps it takes to compare a value with this one; none if it is a number or a short text."""
+    steps = 0
+    rest = [constant]
+    while rest:
+        part = rest.pop()
+        if isinstance(part, str):
+            steps += len(part) // MAX_TEXT_AT_ONCE
+        elif is_object(part):
+            steps += 2 * len(part) + sum(map(len, part)) // MAX_TEXT_AT_ONCE
+            rest += part.values()
+        elif is_array(part):
+            steps += len(part)
+            rest += part
+    return steps
+
+
+def _own_steps_for_characters(schema: dict[str, Any]) -> int:
+    steps = 0
+    pattern = schema.get("pattern")
+    if isinstance(pattern, str):
+        steps += size_of_pattern(pattern)
+    patterns = schema.get("patternProperties")
+    if is_object(patterns):
+        steps += sum(map(size_of_pattern, patterns))
+    return steps + ("contentEncoding" in schema) + ("contentMediaType" in schema)
+
+
+_TOKEN: Final = re.compile(r"\\[pP]\{\w{0,40}\}|\\.|\{[0-9, ]{1,24}\}|.", re.DOTALL)
+
+LEAST_PATTERN: Final = 10
+OF_LITERAL: Final = 2
+OF_CLASS: Final = 4
+OF_UNICODE: Final = 100
+"""Places that a character, a class of characters and a property of Unicode have in a compiled pattern."""
+
+
+def size_of_pattern(pattern: str) -> int:
+    """Return how many places a regular expression has when what it repeats is written out, roughly."""
+    sizes = [LEAST_PATTERN]  # of the groups that are open
+    last = 0  # the size of what a repetition would repeat; not yet in the sum
+    is_class = False
+    for token in _TOKEN.findall(pattern):
+        size = OF_UNICODE if token[:2] in {"\\p", "\\P"} else OF_LITERAL
+        if is_class:
+            is_class = token != "]"
+            last = max(last, size)
+        elif token[0] == "{" and len(token) > 1:
+            last *= max((int(count) for count in re.findall("[0-9]+", token)), default=1)
+        elif token in {"*", "+", "?"}:
+            last += 1
+        elif token == ")" and len(sizes) > 1:
+            last += sizes.pop()
+        else:
+            sizes[-1] += last
+            last = 0
+            if token == "(":
+                sizes.append(1)
+            elif token in {"[", "."}:
+                is_class = token == "["
+                last = OF_CLASS
+            else:
+                last = size
+    return sum(sizes) + last
 
 
 def _applied(schema: dict[str, Any]) -> Iterator[tuple[_Part | None, object]]:

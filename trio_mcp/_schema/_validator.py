@@ -11,12 +11,16 @@ from __future__ import annotations
 
 import importlib
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NoReturn, Protocol, final
 
+import attrs
+
+from ._explain import Found, explain
 from ._plain import is_object
 from ._problems import MAX_PROBLEMS, InvalidValue, Problem, place
-from ._schema_cost import SchemaCost, UnusableSchema, measure
+from ._schema_cost import MAX_BACKTRACKS, SchemaCost, UnusableSchema, measure, weight_of
 
 __all__ = ["SchemaValidator", "UnusableSchema", "compile_schema"]
 
@@ -29,24 +33,45 @@ MAX_REASON: Final = 200
 MAX_OWN_BYTES: Final = 4 * 1024 * 1024
 """How large a schema may be that the author of a server has written, as JSON."""
 
-_Found = tuple[Sequence[str | int], str]
+MAX_EXPLAINED: Final = 4 * 1024 * 1024
+"""Steps by bytes of value and schema for which the libraries may make all errors there are. Each holds copies of
+what it is about and of what was expected.
+"""
+
+MAX_EXPLAINED_STEPS: Final = 5_000
+"""Steps for which they may: an error takes them some microseconds."""
+
+MAX_PATTERN_BYTES: Final = 64 * 1024 * 1024
+"""What one compiled regular expression may weigh; `_schema_cost` has seen to it that it does not."""
+
+MAX_PATTERN_STATES: Final = 128 * 1024
+"""Bytes that one may keep of what it has found out about the texts it has seen."""
+
+NOT_FOUND: Final = "does not fit the schema; in a value of this size it is not looked for where"
 
 
 class _Engine(Protocol):
     """A compiled schema of either library.
 
     Attributes:
-        max_checks: How many subschemas it may check a value against: what takes it about a second.
+        max_checks: How many steps it may take: about a second, at worst.
+        max_repeated: Steps by bytes of the value that it may take where alternatives are tried: what is wrong
+            with each is kept, and repeats the value.
     """
 
     max_checks: int
+    max_repeated: float
 
     def fits(self, value: object, /) -> bool:
         """Whether a value fits."""
         ...
 
-    def problems(self, value: object) -> list[_Found]:
-        """Return where a value does not fit, and why; the first few."""
+    def problems(self, value: object) -> list[Found]:
+        """Return where a small value does not fit, and why; the first few. All errors are made first.
+
+        Raises:
+            ValueError: It cannot be said whether it fits.
+        """
         ...
 
 
@@ -68,14 +93,16 @@ class SchemaValidator:
         if not (is_object(schema) or isinstance(schema, bool)):
             raise UnusableSchema("a schema is an object or a boolean")
         draft = _draft(schema)
+        self._is_draft_07 = draft == DRAFT_07
         try:
             size = len(json.dumps(schema, ensure_ascii=False))
         except (ValueError, TypeError, RecursionError) as error:
             raise UnusableSchema(f"not JSON: {error}") from None
         if size > max_bytes:
             raise UnusableSchema(f"{size} bytes; {max_bytes} are allowed")
-        self._cost: SchemaCost = measure(schema)
-        self._engine = _compile(schema, draft, self._cost, is_trusted=is_trusted)
+        self._schema = schema
+        self._size = size
+        self._engine, self._cost = _compile(schema, draft, measure(schema), is_trusted=is_trusted)
 
     def check(self, value: object) -> None:
         """Check a value, plain JSON.
@@ -84,15 +111,35 @@ class SchemaValidator:
             InvalidValue: It does not fit.
             UnusableSchema: The value is so large, or so deep, that checking it might take for ever.
         """
-        if not self._cost.allows(value, self._engine.max_checks):
+        steps = self._cost.steps(value, self._engine.max_checks)
+        if steps > self._engine.max_checks:
             raise UnusableSchema(f"checking the value might take more than {self._engine.max_checks} steps")
+        if self._cost.has_alternatives and self._engine.max_repeated < math.inf:
+            most = int(self._engine.max_repeated) // steps
+            if weight_of(value, most) > most:
+                raise UnusableSchema("checking the value might take too much memory")
         try:
             if self._engine.fits(value):
                 return
-            found = self._engine.problems(value)
+            found = self._problems(value, steps)
         except (ValueError, RecursionError, OverflowError) as error:
             raise UnusableSchema(f"the value cannot be checked: {error}"[:MAX_REASON]) from None
         raise InvalidValue([_told(path, reason) for path, reason in found])
+
+    def _problems(self, value: object, steps: int) -> list[Found]:
+        """Return why a value does not fit, as far as that can be said without much work.
+
+        Raises:
+            ValueError: It may even fit.
+        """
+        if steps <= MAX_EXPLAINED_STEPS:
+            most = MAX_EXPLAINED // steps
+            if self._size + weight_of(value, most) <= most:
+                return self._engine.problems(value)
+        found = explain(self._schema, value, is_draft_07=self._is_draft_07)
+        if not found and self._cost.backtracks:
+            raise ValueError("a regular expression may have been given up")
+        return found or [((), NOT_FOUND)]
 
 
 def _told(path: Sequence[str | int], reason: str) -> Problem:
@@ -106,14 +153,21 @@ def _draft(schema: object) -> str:
     return named.removesuffix("#")
 
 
-def _compile(schema: object, draft: str, cost: SchemaCost, *, is_trusted: bool) -> _Engine:
+def _compile(schema: object, draft: str, cost: SchemaCost, *, is_trusted: bool) -> tuple[_Engine, SchemaCost]:
     try:
         library: Any = importlib.import_module("jsonschema_rs")
     except ModuleNotFoundError:
         if cost.has_patterns and not is_trusted:
             raise UnusableSchema("regular expressions of strangers are not run without jsonschema-rs") from None
-        return _Slow(schema, draft)
-    return _Fast(library, schema)
+        return _Slow(schema, draft), cost
+    if cost.has_patterns:
+        try:
+            return _Fast(library, schema, library.RegexOptions(MAX_PATTERN_BYTES, MAX_PATTERN_STATES)), cost
+        except UnusableSchema:  # perhaps because one looks ahead or back, which this engine cannot
+            cost = attrs.evolve(cost, backtracks=True)
+    limit = None if is_trusted else MAX_BACKTRACKS
+    patterns = library.FancyRegexOptions(limit, MAX_PATTERN_BYTES, MAX_PATTERN_STATES)
+    return _Fast(library, schema, patterns), cost
 
 
 def _refuse(uri: str) -> NoReturn:
@@ -125,10 +179,14 @@ class _Fast:
     """jsonschema-rs."""
 
     max_checks = 20_000_000
+    max_repeated = math.inf
 
-    def __init__(self, library: Any, schema: object) -> None:
+    def __init__(self, library: Any, schema: object, patterns: object) -> None:
         try:
-            self._validator = library.validator_for(schema, retriever=_refuse)
+            # `format` is a remark in 2020-12; in draft-07 it may be one, and is in the other library.
+            self._validator = library.validator_for(
+                schema, retriever=_refuse, pattern_options=patterns, validate_formats=False
+            )
         except (ValueError, RecursionError) as error:  # its ValidationError is a ValueError
             raise UnusableSchema(_first_line(error)) from None
 
@@ -136,11 +194,13 @@ class _Fast:
         """Whether a value fits."""
         return bool(self._validator.is_valid(value))
 
-    def problems(self, value: object) -> list[_Found]:
+    def problems(self, value: object) -> list[Found]:
         """Return the first few."""
-        found: list[_Found] = []
+        found: list[Found] = []
         for error in self._validator.iter_errors(value):
-            found.append((list(error.instance_path), _first_line(error.message)))
+            if type(error.kind).__name__ in {"BacktrackLimitExceeded", "RegexEngineFailure"}:
+                raise ValueError("a regular expression takes too long")
+            found.append((tuple(error.instance_path), _first_line(error.message)))
             if len(found) == MAX_PROBLEMS:
                 break
         return found
@@ -151,6 +211,7 @@ class _Slow:
     """jsonschema."""
 
     max_checks = 100_000
+    max_repeated = 2.0**28
 
     def __init__(self, schema: object, draft: str) -> None:
         library: Any = importlib.import_module("jsonschema")
@@ -168,11 +229,11 @@ class _Slow:
         """Whether a value fits."""
         return bool(self._validator.is_valid(value))
 
-    def problems(self, value: object) -> list[_Found]:
+    def problems(self, value: object) -> list[Found]:
         """Return the first few."""
-        found: list[_Found] = []
+        found: list[Found] = []
         for error in self._validator.iter_errors(value):
-            found.append((list(error.absolute_path), _first_line(error.message)))
+            found.append((tuple(error.absolute_path), _first_line(error.message)))
             if len(found) == MAX_PROBLEMS:
                 break
         return found

@@ -12,8 +12,8 @@ from typing import Any
 
 import attrs
 
-from .._schema import CallSpec, to_json
-from .._schema._validator import compile_schema
+from .._schema import CallSpec, InvalidValue, to_json
+from .._schema._validator import UnusableSchema, compile_schema
 from ._calling import HandlerFunction, read_given
 
 __all__ = ["read_with_schema", "with_output_schema"]
@@ -39,7 +39,10 @@ def read_with_schema(
     check = _compiled("input_schema", schema)
 
     def decode(arguments: Mapping[str, Any]) -> list[Any]:
-        check(arguments)
+        try:
+            check(arguments)
+        except UnusableSchema as error:  # the schema is our own, and fine: the arguments are too much for it
+            raise InvalidValue([("", str(error))]) from None
         return [arguments]
 
     handler = read_given(
