@@ -30,7 +30,7 @@ from trio_mcp._codec._invalid import InvalidData, located, show
 from trio_mcp._core._http_admission import HttpRefused
 from trio_mcp._logs import Log
 from trio_mcp._printable import MAX_LINES, MAX_PRINTED, printable, printable_lines, shown
-from trio_mcp._schema._problems import expected
+from trio_mcp._schema._problems import InvalidValue, expected
 
 PACKAGE: Final = Path(trio_mcp.__file__).parent
 
@@ -109,6 +109,8 @@ ERRORS: Final[list[Exception]] = [
     ConnectionLost(NASTY, stderr=[NASTY, "x" * 100_000]),
     InvalidData(located(NASTY, [(show(NASTY), show(NASTY))])),
     expected("a number", NASTY),
+    InvalidValue([(NASTY, NASTY)]),
+    InvalidData([(NASTY, NASTY)]),
     HttpRefused(400, NASTY),
 ]
 

@@ -56,7 +56,7 @@ class Repetitions:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._counts: dict[Hashable, _Count] = {}
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a finaliser may log while something is counted
 
     def count(self, kind: Hashable) -> int | None:
         """Count a record.

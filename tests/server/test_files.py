@@ -411,6 +411,78 @@ async def test_links_within_are_followed_and_no_others(root: Path, way: str) -> 
             assert name not in found
 
 
+async def test_what_is_hidden_is_hidden_from_links_too(root: Path, way: str) -> None:
+    """`hidden=False` looked at the names in the URI alone, and a link called `notes.md` gave out `.env`."""
+    links = {
+        "notes.md": ".hidden",
+        "config": ".git/config",
+        "sub/up.txt": "../.hidden",
+        "chain": "notes.md",
+        "folder": ".git",
+        "sub/over": "../.git/../readme.md",
+        "sub/dot": "./y.txt",
+        "sub/plain": "../sub/../readme.md",
+    }
+    for name, target in links.items():
+        (root / name).symlink_to(target)
+    (root / ".git/seen").symlink_to("../readme.md")
+    (root / "..data").mkdir()
+    (root / "..data/key").write_text("hidden")
+    (root / "key").symlink_to("..data/key")
+    server = Server("s")
+    server.add_directory(root, uri="x:")
+    server.add_directory(root, uri="shown:", hidden=True)
+    async with open_client(server) as client:
+        uris = {resource["uri"] for resource in await listed(client)}
+        assert {"x:/sub/dot", "x:/sub/plain"} <= uris
+        assert (await read(client, "x:/sub/dot"))["text"] == "y"
+        assert (await read(client, "x:/sub/plain"))["text"] == "# Hi"
+        hidden = ["notes.md", "config", "sub/up.txt", "chain", "folder/config", "key"]
+        if way == "walking":  # elsewhere it counts where the file lies, not the way to it
+            hidden += ["sub/over", "folder/seen"]
+        for name in hidden:
+            assert (await refusal(client, f"x:/{name}")).message == "Resource not found", name
+            assert f"x:/{name}" not in uris
+            assert (await read(client, f"shown:/{name}"))["text"] in {"hidden", "# Hi"}
+        assert {"shown:/notes.md", "shown:/key"} <= uris
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes")
+def test_a_pipe_is_not_even_opened(root: Path, way: str) -> None:
+    """Whoever waits to write into it would be woken, and killed by the closing."""
+    os.mkfifo(root / "pipe")
+    (root / "link").symlink_to("pipe")
+    opened = list[str]()
+    real = os.open
+
+    def watched(path: Any, *args: Any, **options: Any) -> int:
+        opened.append(str(path))
+        return real(path, *args, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "open", watched)
+        for name in ("pipe", "link"):
+            with pytest.raises(FileNotFoundError):
+                _beneath.open_beneath(str(root), [name], hidden=False)
+            with pytest.raises(FileNotFoundError):
+                _beneath.read_file(str(root / name), 100)
+    assert not [path for path in opened if path.endswith(("pipe", "link"))]
+
+
+async def test_names_in_lists_are_printable(root: Path) -> None:
+    """A client shows them, perhaps on a terminal; by the URI the file is read all the same."""
+    odd = "a\nb\x1b[2J\u202e.txt"
+    (root / odd).write_text("odd")
+    server = Server("s")
+    server.add_directory(root, uri="x:", pattern="*.txt")
+    async with open_client(server) as client:
+        (resource,) = await listed(client)
+        assert resource["name"] == r"a\nb\x1b[2J\u202e.txt"
+        assert resource["uri"].isascii()
+        assert resource["uri"].isprintable()
+        assert (await read(client, resource["uri"]))["text"] == "odd"
+
+
 async def test_a_link_must_not_lead_too_deep(root: Path) -> None:
     """Each folder on the way is a file descriptor."""
     deep = root
@@ -448,11 +520,15 @@ def test_renaming_at_any_moment_lets_nothing_out(root: Path, way: str) -> None:
     try:
         for _ in range(1500):
             with contextlib.suppress(OSError):
-                read.add(_beneath.read_open_file(_beneath.open_beneath(str(root), ["sub", "y.txt"]), 100).data)
+                read.add(
+                    _beneath.read_open_file(
+                        _beneath.open_beneath(str(root), ["sub", "y.txt"], hidden=True), 100
+                    ).data
+                )
     finally:
         stop.set()
         swapper.join()
-    read.add(_beneath.read_open_file(_beneath.open_beneath(str(root), ["sub", "y.txt"]), 100).data)
+    read.add(_beneath.read_open_file(_beneath.open_beneath(str(root), ["sub", "y.txt"], hidden=True), 100).data)
     assert read == {b"y"}
 
 
@@ -470,7 +546,7 @@ def test_what_was_opened_is_looked_at_again(root: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(os, "open", swapped)
     before = open_files() if Path("/proc/self/fd").exists() else None
     with pytest.raises(PermissionError):
-        _beneath.open_beneath(str(root), ["sub", "y.txt"])
+        _beneath.open_beneath(str(root), ["sub", "y.txt"], hidden=True)
     assert before is None or not open_files() - before
 
 
@@ -595,9 +671,9 @@ async def test_reading_does_not_hold_up_others(root: Path, monkeypatch: pytest.M
     release = threading.Event()
     real: Callable[..., Any] = _beneath.open_beneath
 
-    def slow(*args: Any) -> int:
+    def slow(*args: Any, **options: Any) -> int:
         release.wait(10)
-        opened: int = real(*args)
+        opened: int = real(*args, **options)
         return opened
 
     monkeypatch.setattr("trio_mcp._server._files.open_beneath", slow)

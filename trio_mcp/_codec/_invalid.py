@@ -13,6 +13,9 @@ __all__ = ["MAX_PROBLEMS", "InvalidData", "Problem", "kind_of", "located", "show
 MAX_PROBLEMS: Final = 10
 """How many problems are looked for. A hostile list of a million wrong items must not cost as many exceptions."""
 
+MAX_TOLD: Final = 20_000
+"""How many characters of all problems together are told."""
+
 MAX_SHOWN: Final = 60
 """How many characters of a value or a name from the wire are shown."""
 
@@ -34,7 +37,9 @@ class InvalidData(ValueError):
         super().__init__(self.problems)
 
     def __str__(self) -> str:
-        return "; ".join(f"{path}: {reason}" if path else reason for path, reason in self.problems)
+        # What is not shown by `show` may repeat what was sent as it is.
+        told = "; ".join(f"{path}: {reason}" if path else reason for path, reason in self.problems)
+        return printable(told, MAX_TOLD)
 
 
 _KINDS: Final[Mapping[type, str]] = {

@@ -27,6 +27,8 @@ __all__ = ["VariableRule"]
 MAX_ENCODINGS: Final = 4
 """How many encodings within each other are looked through. Honest values have none left."""
 
+# Without any of these, which is the usual case, there is nothing to look for.
+_SUSPICIOUS: Final = re.compile(r"\.\.|[/\\%:\0]")
 _SEPARATOR: Final = re.compile(r"[/\\]")
 # Windows drops dots and blanks at the end of a name.
 _UP: Final = re.compile(r"\.\.[. ]*")
@@ -71,6 +73,8 @@ class VariableRule:
         return next((problem for problem in problems if problem is not None), None)
 
     def _problem_of_text(self, text: str, *, may_have_slashes: bool) -> str | None:
+        if _SUSPICIOUS.search(text) is None:
+            return None
         for _ in range(MAX_ENCODINGS):
             parts = _SEPARATOR.split(text)
             if "\0" in text:

@@ -21,6 +21,9 @@ MAX_PROBLEMS: Final = 10
 MAX_SHOWN: Final = 60
 """Characters of a value, or of a member's name, that are repeated to whoever sent it."""
 
+MAX_TOLD: Final = 20_000
+"""Characters of all problems together."""
+
 MAX_SHOWN_BITS: Final = 200
 """Python refuses to print enormous integers, and nobody wants to read them."""
 
@@ -46,7 +49,10 @@ class InvalidValue(ValueError):
         super().__init__(self.problems)
 
     def __str__(self) -> str:
-        told = "; ".join(f"{path}: {reason}" if path else reason for path, reason in self.problems)
+        # The words of a validator repeat what was sent.
+        told = printable(
+            "; ".join(f"{path}: {reason}" if path else reason for path, reason in self.problems), MAX_TOLD
+        )
         return f"{told}; and perhaps more" if len(self.problems) == MAX_PROBLEMS else told
 
 

@@ -2,8 +2,9 @@
 
 On POSIX nothing is looked up twice. From the directory on, each part of a path is opened relative to the one
 before and without following symbolic links; those are read and walked by hand, and one that leads above the
-directory, or begins with a slash, leads nowhere. So it does not matter who renames what in the meantime.
-Elsewhere paths are resolved and compared, and after the opening the system is asked where what was opened lies.
+directory, or begins with a slash, leads nowhere; nor does one that goes over a hidden name, where those are not
+offered. So it does not matter who renames what in the meantime. Elsewhere paths are resolved and compared, and
+after the opening the system is asked where what was opened lies.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import attrs
 __all__ = [
     "FileData",
     "FileTooLarge",
+    "is_hidden",
     "is_plain_name",
     "open_beneath",
     "read_file",
@@ -85,6 +87,7 @@ def read_file(path: str, max_bytes: int) -> FileData:
         FileTooLarge: It has more than `max_bytes`.
         OSError: It cannot be read; `FileNotFoundError` also if it is no regular file.
     """
+    _refuse_irregular(os.stat(path))  # noqa: PTH116 - it is opened by `os`, too
     return read_open_file(os.open(path, _READ), max_bytes)
 
 
@@ -92,8 +95,7 @@ def read_open_file(descriptor: int, max_bytes: int) -> FileData:
     """Read a regular file, and close it; see `read_file`."""
     try:
         status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise FileNotFoundError("not a regular file")
+        _refuse_irregular(status)
         if status.st_size > max_bytes:
             raise FileTooLarge(status.st_size, max_bytes)
         # It may grow while it is read, and some files of the system say that they have no size.
@@ -107,31 +109,39 @@ def read_open_file(descriptor: int, max_bytes: int) -> FileData:
         os.close(descriptor)
 
 
-def open_beneath(root: str, names: Sequence[str]) -> int:
+def is_hidden(name: str) -> bool:
+    """Whether a name is one of those that are not shown unless asked for."""
+    return name.startswith(".")
+
+
+def open_beneath(root: str, names: Sequence[str], *, hidden: bool) -> int:
     """Open a file for reading.
 
     Args:
         root: The directory, as the program names it; it may be a symbolic link.
         names: The way from there. Every one is a plain name.
+        hidden: Whether the way may lead over hidden names, also where it follows a symbolic link.
 
     Raises:
-        OSError: It is not there, or its way leads out of the directory.
+        OSError: It is not there, it is no regular file, or its way leads where it may not.
     """
     if len(names) > MAX_DEPTH:
         raise FileNotFoundError(f"deeper than {MAX_DEPTH} folders")
-    return _open_walking(root, names, _READ) if _WALKS else _open_resolved(root, names)
+    if _WALKS:
+        return _open_walking(root, names, _READ, hidden=hidden)
+    return _open_resolved(root, names, hidden=hidden)
 
 
 @contextmanager
-def scan_beneath(root: str, names: Sequence[str]) -> Generator[Iterator[os.DirEntry[str]]]:
+def scan_beneath(root: str, names: Sequence[str], *, hidden: bool) -> Generator[Iterator[os.DirEntry[str]]]:
     """Look into a folder; see `open_beneath`."""
     if len(names) >= MAX_DEPTH:
         raise FileNotFoundError(f"deeper than {MAX_DEPTH} folders")
     if not _WALKS:
-        with os.scandir(_resolved(root, names)) as entries:
+        with os.scandir(_resolved(root, names, hidden=hidden)) as entries:
             yield entries
         return
-    descriptor = _open_walking(root, names, _FOLDER)
+    descriptor = _open_walking(root, names, _FOLDER, hidden=hidden)
     try:
         with os.scandir(descriptor) as entries:
             yield entries
@@ -139,7 +149,20 @@ def scan_beneath(root: str, names: Sequence[str]) -> Generator[Iterator[os.DirEn
         os.close(descriptor)
 
 
-def _open_walking(root: str, names: Sequence[str], flags: int) -> int:
+def _refuse_irregular(status: os.stat_result) -> None:
+    """Refuse what is no regular file.
+
+    Asked before opening, because that alone can do something: wake who writes into a pipe, or rewind a tape.
+    Asked again of what was opened, because that can be something else by then.
+
+    Raises:
+        FileNotFoundError: It is none.
+    """
+    if not stat.S_ISREG(status.st_mode):
+        raise FileNotFoundError("not a regular file")
+
+
+def _open_walking(root: str, names: Sequence[str], flags: int, *, hidden: bool) -> int:
     ahead = deque(names)
     links = 0
     # Where we are, and how we came there: `..` in a link goes back the way, and never by name.
@@ -154,6 +177,8 @@ def _open_walking(root: str, names: Sequence[str], flags: int) -> int:
                 if not way:
                     raise PermissionError(f"a symbolic link leads out of {root}")
                 continue
+            if not hidden and is_hidden(name):
+                raise PermissionError(f"a symbolic link beneath {root} leads to what is hidden")
             target = _link_at(way[-1], name)
             if target is not None:
                 links += 1
@@ -161,6 +186,8 @@ def _open_walking(root: str, names: Sequence[str], flags: int) -> int:
                     raise PermissionError(f"a symbolic link beneath {root} is not followed")
                 ahead.extendleft(reversed(target.split("/")))
             elif not ahead:
+                if flags == _READ:
+                    _refuse_irregular(os.stat(name, dir_fd=way[-1], follow_symlinks=False))
                 return os.open(name, flags | _NO_LINK, dir_fd=way[-1])
             elif len(way) > MAX_DEPTH:
                 raise PermissionError(f"a symbolic link beneath {root} leads too deep")
@@ -181,20 +208,28 @@ def _link_at(folder: int, name: str) -> str | None:
         raise
 
 
-def _resolved(root: str, names: Sequence[str]) -> str:
+def _resolved(root: str, names: Sequence[str], *, hidden: bool) -> str:
     real_root = os.path.realpath(root, strict=True)
     real = os.path.realpath(Path(real_root, *names), strict=True)
-    if os.path.commonpath((real_root, real)) != real_root:
-        raise PermissionError(f"a symbolic link leads out of {root}")
+    if not _lies_beneath(real_root, real, hidden=hidden):
+        raise PermissionError(f"a symbolic link leads out of {root}, or to what is hidden")
     return real
 
 
-def _open_resolved(root: str, names: Sequence[str]) -> int:
+def _lies_beneath(real_root: str, real: str, *, hidden: bool) -> bool:
+    if os.path.commonpath((real_root, real)) != real_root:
+        return False
+    return hidden or not any(map(is_hidden, Path(real).relative_to(real_root).parts))
+
+
+def _open_resolved(root: str, names: Sequence[str], *, hidden: bool) -> int:
     real_root = os.path.realpath(root, strict=True)
-    descriptor = os.open(_resolved(root, names), _READ)
+    real = _resolved(root, names, hidden=hidden)
+    _refuse_irregular(os.stat(real))  # noqa: PTH116 - it is opened by `os`, too
+    descriptor = os.open(real, _READ)
     try:
         # Whoever swaps names can have led the opening astray, but not change where what was opened lies.
-        if os.path.commonpath((real_root, _place_of(descriptor))) != real_root:
+        if not _lies_beneath(real_root, _place_of(descriptor), hidden=hidden):
             raise PermissionError(f"a path beneath {root} has changed while it was opened")
     except BaseException:
         os.close(descriptor)

@@ -28,8 +28,17 @@ from .._core._uris import UNRESERVED, check_uri, normalised
 from .._errors import INTERNAL_ERROR, RequestError, ResourceNotFound
 from .._limits import Limits
 from .._logs import Log
+from .._printable import printable
 from ..types._fields import evolve
-from ._beneath import FileTooLarge, is_plain_name, open_beneath, read_file, read_open_file, scan_beneath
+from ._beneath import (
+    FileTooLarge,
+    is_hidden,
+    is_plain_name,
+    open_beneath,
+    read_file,
+    read_open_file,
+    scan_beneath,
+)
 from ._mime import BINARY, PLAIN_TEXT, guess_type, sniff_type, text_of
 from ._reading import Reading
 
@@ -186,7 +195,8 @@ class DirectorySource:
         root: The directory; absolute.
         prefix: What the URIs of its files begin with; ends with a slash.
         pattern: Which files there are.
-        hidden: Whether those are among them whose name, or a folder's on the way, begins with a dot.
+        hidden: Whether those are among them whose name, or a folder's on the way, begins with a dot; also if a
+            symbolic link of another name leads there.
         template: What clients are told about all of them.
         limits: How many are listed.
 
@@ -238,7 +248,7 @@ class DirectorySource:
         return all(map(self._is_seen, names)) and self._glob.matches(names)
 
     def _is_seen(self, name: str) -> bool:
-        return is_plain_name(name) and (self._hidden or not name.startswith("."))
+        return is_plain_name(name) and (self._hidden or not is_hidden(name))
 
     def check(self, values: Mapping[str, str]) -> None:
         """Check a path as a client types it. What is read is held to more than that, name by name."""
@@ -249,7 +259,7 @@ class DirectorySource:
         return await _read_in_thread(reading, lambda: self._read(reading, found["path"]))
 
     def _read(self, reading: Reading, names: Sequence[str]) -> _Contents:
-        read = read_open_file(open_beneath(self._root, names), reading.limits.max_file_bytes)
+        read = read_open_file(open_beneath(self._root, names, hidden=self._hidden), reading.limits.max_file_bytes)
         return file_contents(reading.uri, read.data, self.template.mime_type, names[-1])
 
     def resources(self) -> Iterator[types.Resource]:
@@ -263,7 +273,8 @@ class DirectorySource:
 
     def _resource(self, names: Sequence[str]) -> types.Resource:
         template = self.template
-        path = os.fsencode("/".join(names)).decode(errors="replace")
+        # Clients show it, perhaps on a terminal; what it is exactly says the URI.
+        path = printable(os.fsencode("/".join(names)).decode(errors="replace"))
         return types.Resource(
             uri=self._prefix + "/".join(map(_encoded_name, names)),
             name=path,
@@ -299,7 +310,7 @@ class DirectorySource:
         scanned = 0
         found: list[tuple[str, os.stat_result]] = []
         try:
-            with scan_beneath(self._root, folder) as entries:
+            with scan_beneath(self._root, folder, hidden=self._hidden) as entries:
                 for entry in itertools.islice(entries, room):
                     scanned += 1
                     status = self._status((*folder, entry.name), entry) if self._is_seen(entry.name) else None
@@ -313,7 +324,7 @@ class DirectorySource:
         try:
             if not entry.is_symlink():
                 return entry.stat(follow_symlinks=False)
-            descriptor = open_beneath(self._root, names)
+            descriptor = open_beneath(self._root, names, hidden=self._hidden)
         except OSError:
             return None
         try:

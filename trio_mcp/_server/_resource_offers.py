@@ -268,13 +268,14 @@ class ResourceOffers:
 
         They are listed, up to `Limits.max_listed_files`, and offered as a template. Whatever a client asks for,
         no file outside is read: ``..``, absolute paths and symbolic links that lead out of the directory lead
-        nowhere, also if something is renamed meanwhile. Links within are followed if they are relative.
+        nowhere, also if something is renamed meanwhile. Links within are followed if they are relative; the name
+        of a link counts for `pattern`, and where it leads for `hidden`, too. Pipes and devices are no files.
 
         Args:
             path: The directory.
             uri: What the URIs of its files begin with; by default ``file://`` and its absolute path.
             pattern: Which files there are: ``*`` for any part of a name, ``**`` for any folders.
-            hidden: Whether files and folders whose names begin with a dot are among them.
+            hidden: Whether files and folders whose names begin with a dot are among them, by whatever link.
             name: The template's name, for programs; the directory's own if `None`.
             title: The template's name, for people.
             description: What the files are.
