@@ -71,15 +71,13 @@ class Fortress:
         """Whether it has ended, which it should not by itself."""
         return self._process.poll() is not None
 
-    def memory(self) -> tuple[int, int]:
-        """Return what it takes, and the most that it has taken, in bytes."""
-        found = {"VmRSS": 0, "VmHWM": 0}
+    def peak(self) -> int:
+        """Return the most memory that it has taken, in bytes."""
         with suppress(OSError):
             for line in Path(f"/proc/{self.pid}/status").read_text(encoding="ascii").splitlines():
-                name, _, value = line.partition(":")
-                if name in found:
-                    found[name] = int(value.split()[0]) * 1024
-        return found["VmRSS"], found["VmHWM"]
+                if line.startswith("VmHWM:"):
+                    return int(line.split()[1]) * 1024
+        return 0
 
     def forget_peak(self) -> None:
         """Let the most that it has taken be what it takes."""
@@ -98,7 +96,7 @@ class Fortress:
         stdin.flush()
         said: dict[str, Any] = json.loads(self._line())
         names = [(name, count) for name, count in said["names"]]
-        return Standing(self.memory()[0], said["fds"], said["tasks"], flat(said["statistics"]), names)
+        return Standing(said["memory"], said["fds"], said["tasks"], flat(said["statistics"]), names)
 
     def lines(self) -> int:
         """Return how many lines it has logged."""
@@ -236,7 +234,7 @@ class Siege:
                 died = f"the server has ended: {fortress.end()}" if fortress.has_ended else str(error)
                 break
             back = None if left else time.monotonic() - ended
-        peak = fortress.memory()[1]
+        peak = fortress.peak()
         recovered = time.monotonic()
         time.sleep(min(2.0, after / 4))
         now = time.monotonic()

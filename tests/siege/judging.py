@@ -26,8 +26,8 @@ AT_ONCE: Final = 0.5
 MOST_LINES: Final = 500
 """Lines that an attack may add to the log."""
 
-KEPT: Final = 64 * MIB
-"""What may be left of memory: what the allocator has, and caches that have filled."""
+KEPT: Final = 32 * MIB
+"""What may be left in memory: caches that have filled."""
 
 SHARE: Final = 128 * MIB
 """What one client may hold; see `Limits.max_kept_bytes_per_principal`."""
@@ -223,7 +223,7 @@ class Standing:
     """How things stand with the server.
 
     Attributes:
-        memory: What it takes, in bytes.
+        memory: What lives in it, in bytes, about; beside that the allocator may have more.
         files: How many files and sockets it has open.
         tasks: How many tasks live in it.
         statistics: What its endpoint counts, in one level.

@@ -35,7 +35,7 @@ ON: Final[dict[Http, tuple[str, ...]]] = {
         "host-of-dots",
         "schema-errors",
         "empty-arrays",
-        "uninitialised-sessions",
+        "sessions",
         "great-parked-handlers",
         "heavy-requests",
         "unread-answers",
