@@ -88,6 +88,7 @@ if TYPE_CHECKING:
     from ._codec._jsonrpc import Encoded as Encoded
     from ._codec._jsonrpc import Notification as Notification
     from ._codec._jsonrpc import RequestId as RequestId
+    from ._core._account import PoolStatistics as PoolStatistics
     from ._core._changes import Change as Change
     from ._core._changes import PromptsListChanged as PromptsListChanged
     from ._core._changes import ResourcesListChanged as ResourcesListChanged
@@ -225,6 +226,7 @@ __all__ = [
     "PageIterator",
     "Pages",
     "PeerStatistics",
+    "PoolStatistics",
     "Preferences",
     "Progress",
     "ProgressReporter",
@@ -348,6 +350,7 @@ _HOMES: Final = {
     "PageIterator": "_client._pages",
     "Pages": "_client._pages",
     "PeerStatistics": "_peer._peer",
+    "PoolStatistics": "_core._account",
     "Preferences": "_server._sampling",
     "Progress": "_peer._exchange",
     "ProgressReporter": "_server._context",

@@ -154,6 +154,7 @@ class Limits:
             is read either until it does.
         max_notifications: Notifications received and not yet handled: of the progress of each call that wants it,
             and of all others together.
+        max_notification_bytes: What they may take in memory: the progress of all calls together, and all others.
         max_client_info_bytes: What a client may say of itself when it begins a connection of the legacy era, its
             capabilities and ``clientInfo`` together, as JSON. It is kept as long as the connection.
         max_announcements: Notifications of `Server.notify` that wait for one session to read them; the oldest
@@ -225,6 +226,7 @@ class Limits:
     max_outbound_requests: int = _size(1_000)
     max_outbox_bytes: int = _size(1 * MIB)
     max_notifications: int = _size(1_000)
+    max_notification_bytes: int = _size(16 * MIB)
     max_client_info_bytes: int = _size(64 * KIB)
     max_announcements: int = _size(1_000)
     max_announcement_bytes: int = _size(1 * MIB)

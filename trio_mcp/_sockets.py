@@ -11,7 +11,9 @@ __all__ = ["close", "send_some", "take_over"]
 
 def take_over(stream: trio.SocketStream) -> socket.socket:
     """Return the socket of a stream, which is of no more use then."""
-    taken = socket.socket(fileno=stream.socket.detach())
+    old = stream.socket
+    # What it is must not be asked of the system: some do not say it any more when the other side has gone.
+    taken = socket.socket(old.family, old.type, old.proto, fileno=old.detach())
     taken.setblocking(False)
     return taken
 

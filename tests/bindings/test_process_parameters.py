@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,22 @@ def test_values_of_variables_are_not_shown() -> None:
     shown = repr(StdioServerParameters("python", env={"API_TOKEN": "hunter2"}))
     assert "API_TOKEN" in shown
     assert "hunter2" not in shown
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"env": {"TOKEN": b"hunter2"}},
+        {"env": {"TOKEN": "hunter2\ud800"}},
+        {"args": "hunter2"},
+        {"args": [b"hunter2"]},
+    ],
+)
+def test_what_a_process_cannot_be_given_is_not_repeated(given: Any) -> None:
+    """The error is about a variable or an argument that may be a password, and goes to a log."""
+    with pytest.raises((TypeError, ValueError)) as refused:
+        StdioServerParameters("python", **given)
+    assert "hunter2" not in "".join(traceback.format_exception(refused.value))
 
 
 @pytest.mark.parametrize(

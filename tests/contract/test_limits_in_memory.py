@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from functools import partial
 from typing import Any
 
 import attrs
@@ -28,6 +29,7 @@ from trio_mcp import (
     memory_channel_pair,
     open_client,
 )
+from trio_mcp.types import LoggingMessageNotificationParams
 
 META: dict[str, Any] = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -465,6 +467,76 @@ async def test_slow_handlers_of_notifications_do_not_hold_up_answers(
     assert results == [{}]
 
 
+@pytest.mark.parametrize("calls", [1, 4])
+async def test_progress_that_waits_takes_no_more_memory_than_it_may(
+    calls: int, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """max_notification_bytes: few notifications, for however many calls, may be what weighs much."""
+    channel = ScriptedChannel(modern_server())
+    limits = Limits(max_notification_bytes=500_000, slow_consumer_timeout=3)
+    text = "\N{GRINNING FACE}" + "x" * 20_000
+    seen: list[str | None] = []
+
+    async def dawdle(progress: Progress) -> None:
+        await trio.sleep(1_000)
+        seen.append(progress.message)
+
+    async with open_client(channel, limits=limits) as client, trio.open_nursery() as nursery:
+        for _ in range(calls):
+            nursery.start_soon(partial(client.request, "x/slow", on_progress=dawdle))
+        await trio.testing.wait_all_tasks_blocked()
+        asked = [message for message in channel.sent if message.get("method") == "x/slow"]
+        for i in range(60):
+            token = asked[i % calls]["params"]["_meta"]["progressToken"]
+            params = {"progressToken": token, "progress": i, "message": f"{i}{text}"}
+            channel.say({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
+        begin = trio.current_time()
+        channel.reply = modern_server(lambda m: answer(m, {}) if m["method"] == "x/quick" else None)
+        with caplog.at_level(logging.WARNING, "trio_mcp"):
+            await client.request("x/quick")
+        assert trio.current_time() - begin == 3, "held up once, for slow_consumer_timeout"
+        assert "max_notification_bytes is 500000" in caplog.text
+        left = 60 - client.statistics().dropped_notifications
+        assert left * 80_000 <= 500_000 + calls * 100_000
+        channel.say(*(answer(message, {}) for message in asked))
+        await trio.sleep(100_000)
+        assert len(seen) == left
+        nursery.start_soon(partial(client.request, "x/slow", on_progress=dawdle))
+        await trio.testing.wait_all_tasks_blocked()
+        token = channel.sent[-1]["params"]["_meta"]["progressToken"]
+        for i in range(4):
+            params = {"progressToken": token, "progress": i, "message": f"{i}{text}"}
+            channel.say({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
+        channel.say(answer(channel.sent[-1], {}))
+    assert len(seen) == left + 4, "the room is free again"
+
+
+async def test_notifications_that_wait_take_no_more_memory_than_they_may(
+    autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """max_notification_bytes: a few log messages of empty lists may weigh more than a thousand others."""
+    channel = ScriptedChannel(modern_server(lambda m: answer(m, {})))
+    limits = Limits(max_notification_bytes=1_000_000, slow_consumer_timeout=3)
+    seen: list[object] = []
+
+    async def dawdle(params: LoggingMessageNotificationParams) -> None:
+        await trio.sleep(1_000)
+        seen.append(params.data)
+
+    async with open_client(channel, limits=limits, on_log=dawdle) as client:
+        for i in range(20):
+            data: list[object] = [i, *([] for _ in range(2_000))]
+            params = {"level": "info", "data": data}
+            channel.say({"jsonrpc": "2.0", "method": "notifications/message", "params": params})
+        with caplog.at_level(logging.WARNING, "trio_mcp"):
+            await client.request("x/quick")
+        assert "max_notification_bytes is 1000000" in caplog.text
+        left = 20 - client.statistics().dropped_notifications
+        assert 2 <= left <= 6
+        await trio.sleep(100_000)
+        assert len(seen) == left
+
+
 async def test_a_callback_may_use_the_client_although_the_queue_is_full(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
@@ -601,6 +673,7 @@ def test_every_limit_has_a_test() -> None:
         "max_waiting_bytes",
         "max_outbound_requests",
         "max_outbox_bytes",
+        "max_notification_bytes",
         "max_notifications",
         "slow_consumer_timeout",
         "connect_timeout",

@@ -205,3 +205,16 @@ def test_whatever_is_asked_the_sums_are_right_and_no_bound_is_exceeded(
     for _, loan in loans:
         loan.give_back()
     assert pool.statistics().holders == pool.lent == 0
+
+
+def test_nothing_gives_way_to_what_is_refused_all_the_same() -> None:
+    """A session would end for a request that finds no room either way."""
+    pool = Pool("max_things", 100, 50, own_setting="max_things_of_one")
+    gone: list[str] = []
+    pool.lend("hog", "sessions", 10, lambda: gone.append("session"))
+    pool.lend("hog", "requests", 30)
+    with pytest.raises(Overdrawn, match="max_things_of_one"):
+        pool.lend("hog", "requests", 30)
+    assert not gone
+    pool.lend("hog", "requests", 20)
+    assert gone == ["session"]

@@ -62,7 +62,6 @@ def test_however_it_is_cut(data: bytes, step: int | None, expected: tuple[bytes,
         b"5;a\rb\r\nhello\r\n0\r\n\r\n",
         b"0\r\n\n",
         b"0\r\n\r\r\n",
-        b"0\r\nX: y\r\n\r\n",  # trailer fields
         b"0\r\nX: y\n\nGET / HTTP/1.1\r\n\r\n",
         b"11111111111111111\r\nhello\r\n0\r\n\r\n",  # 17 digits
         b"5;" + b"x" * MAX_SIZE_LINE + b"\r\nhello\r\n0\r\n\r\n",
@@ -75,21 +74,29 @@ def test_what_can_be_read_in_two_ways_is_refused(data: bytes, step: int | None) 
         read(data, step)
 
 
+@pytest.mark.parametrize("of_response", [False, True])
 @pytest.mark.parametrize("step", [1, 2, 3, 7, None])
 @pytest.mark.parametrize(
     ("data", "expected"),
     [
-        (b"5 \t\r\nhello\r\n0  \r\n\r\n", (b"hello", True, b"")),
         (b"0\r\nX: y\r\nZ:\r\n\r\nHTTP", (b"", True, b"HTTP")),
+        (b"2\r\nab\r\n0\r\nContent-Length: 9\r\nHost: z\r\n\r\nGET /", (b"ab", True, b"GET /")),
         (b"0\r\n" + b"X: y\r\n" * 2_000 + b"\r\n", (b"", True, b"")),
         (b"0\r\nX: y\r\n", (b"", False, b"")),
     ],
 )
-def test_responses_may_have_trailers_and_padding(
-    data: bytes, step: int | None, expected: tuple[bytes, bool, bytes]
+def test_trailers_are_passed_over(
+    data: bytes, step: int | None, expected: tuple[bytes, bool, bytes], *, of_response: bool
 ) -> None:
-    """RFC 9112, section 7.1.2; both are read over, and a request may have neither."""
-    assert read(data, step, of_response=True) == expected
+    """RFC 9112, section 7.1.2: clients may send them, whoever reads may leave them out."""
+    assert read(data, step, of_response=of_response) == expected
+
+
+@pytest.mark.parametrize("step", [1, 2, None])
+def test_responses_may_be_padded(step: int | None) -> None:
+    """Some servers do that, and no client may."""
+    data = b"5 \t\r\nhello\r\n0  \r\n\r\n"
+    assert read(data, step, of_response=True) == (b"hello", True, b"")
     with pytest.raises(ValueError, match=r"chunk"):
         read(data, step)
 
@@ -111,8 +118,9 @@ def test_responses_may_have_trailers_and_padding(
     ],
 )
 def test_trailers_are_fields_and_end(data: bytes, step: int | None) -> None:
-    with pytest.raises(ValueError, match=r"chunk"):
-        read(data, step, of_response=True)
+    for of_response in (False, True):
+        with pytest.raises(ValueError, match=r"chunk"):
+            read(data, step, of_response=of_response)
 
 
 HEAD = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from trio_mcp._core._notices import NoticeQueue
 
 
-def make_queue(*keys: Hashable | None, max_length: int = 100) -> NoticeQueue[int]:
-    """Return a queue of numbered notices with these keys."""
-    queue = NoticeQueue[int](max_length)
+def make_queue(*keys: Hashable | None, max_length: int = 100, max_bytes: int = 1_000_000) -> NoticeQueue[int]:
+    """Return a queue of numbered notices with these keys, of ten bytes each."""
+    queue = NoticeQueue[int](max_length, max_bytes)
     for number, key in enumerate(keys):
-        queue.push(key, number)
+        queue.push(key, number, 10)
     return queue
 
 
@@ -42,6 +42,17 @@ def test_the_queue_says_when_it_is_full() -> None:
     """Promise 10: `Limits.max_notifications`. Who pushes all the same is not stopped: it has made room before."""
     fullness = [make_queue(*keys, max_length=2).is_full for keys in ([], [None], [None, "a"], [None] * 3)]
     assert fullness == [False, False, True, True]
+
+
+def test_the_queue_is_full_of_bytes() -> None:
+    """Promise 10: `Limits.max_notification_bytes`, whether it becomes shorter by the first or by what is dropped."""
+    queue = make_queue(None, None, "a", "a", max_bytes=40)
+    assert (queue.size, queue.is_full, queue.is_relieved) == (40, True, False)
+    queue.drop()
+    queue.pop()
+    assert (queue.size, queue.is_full, queue.is_relieved) == (20, False, True)
+    drain(queue)
+    assert queue.size == 0
 
 
 @pytest.mark.parametrize(
@@ -104,7 +115,7 @@ def flood(keys: Sequence[Hashable | None]) -> None:
     queue = make_queue(*keys)
     for number, key in enumerate(keys):
         queue.drop()
-        queue.push(key, number)
+        queue.push(key, number, 10)
     assert len(drain(queue)) == len(keys)
 
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import traceback
+
 import pytest
 
+from trio_mcp import ConnectionLost, HttpServerParameters, HttpSettings
+from trio_mcp._http._client import open_http_client
+from trio_mcp._http._request import HttpRequest
 from trio_mcp._http._target import parse_target
 
 
@@ -47,7 +52,7 @@ def test_a_unix_socket_is_found_by_its_path() -> None:
     "url",
     [
         "", "example.com/mcp", "/mcp", "ftp://example.com/", "ws://example.com/", "http://", "http:///mcp",
-        "http://user@example.com/", "http://user:secret@example.com/", "http://@example.com/",
+        "http://user@example.com/", "http://user:hunter2@example.com/", "http://@example.com/",
         "http://example.com:0/", "http://example.com:65536/", "http://example.com:x/",
         "http://exa mple.com/", "http://example.com/a b", "http://example.com/\r\nX: y", "http://example.com\\@evil/",
         "http://[::1/", "http://[::g]/", "http://[127.0.0.1]/", "http://ex%61mple.com/", "http://a..b/",
@@ -58,7 +63,60 @@ def test_a_unix_socket_is_found_by_its_path() -> None:
 def test_a_url_that_cannot_be_asked_is_refused(url: str) -> None:
     with pytest.raises(ValueError, match=r"\S") as caught:
         parse_target(url)
-    assert "secret" not in str(caught.value)
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://user:hunter2@example.com/", "http://user:se#hunter2@example.com/", "http://user:se/hunter2@example.com",
+        "http://user:se?hunter2@example.com/", "http://[hunter2@example.com/", "ftp://user:hunter2@example.com/",
+        "http://user:hunter2@example.com:x/", "http://example.com:x/?token=hunter2", "http://e x/?token=hunter2",
+        "http://exa..mple.com/#hunter2", "http://[::g]/?hunter2", "ftp://example.com/?token=hunter2",
+        "http+unix:///mcp?token=hunter2", "http://\u2100hunter2@example.com/", "hunter2@example.com",
+    ],
+)  # fmt: skip
+def test_no_secret_of_a_url_is_repeated(url: str) -> None:
+    """Errors go to logs; a password may hold the characters that end a host, and queries hold keys and tokens."""
+    with pytest.raises(ValueError, match=r"\S") as caught:
+        HttpServerParameters(url)
+    assert "hunter2" not in "".join(traceback.format_exception(caught.value))
+
+
+def test_what_is_shown_of_a_server_has_no_secrets() -> None:
+    """A configuration that is logged must not put its keys there."""
+    parameters = HttpServerParameters("https://example.com/mcp?key=hunter2", headers={"Authorization": "hunter2"})
+    assert repr(parameters).startswith("HttpServerParameters(url='https://example.com/mcp?…'")
+    request = HttpRequest(method="POST", target=parameters.target, headers=((b"x", b"hunter2"),), body=b"hunter2")
+    for shown in (parameters, parameters.target, request, HttpSettings(proxy="http://user:hunter2@proxy:1")):
+        assert "hunter2" not in repr(shown)
+    assert parameters.url.endswith("?key=hunter2")
+
+
+# As in `http_proxy`, where people write their passwords as they are.
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://user:se#hunter2@proxy:3128", "http://user:se/hunter2@proxy:3128", "http://user:se?hunter2@proxy:3128",
+        "user:se#hunter2@proxy:3128", "user:hunter2", "http://user:hunter2", "http://user:hunter2@", "hunter2@proxy:x",
+        "http://user:[hunter2@proxy:3128", "http://user:]hunter2@proxy:3128", "socks5://user:hunter2@proxy:3128",
+        "http://user:hunter2@pro xy", "http://user:hunter2@proxy:3128x", "http://\u2100hunter2@proxy:3128",
+        "http://user:hunter2@[::g]:3128", "http://user:hun@ter2/x@proxy",
+    ],
+)  # fmt: skip
+async def test_a_proxys_password_is_never_shown(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A `#`, `?` or `/` in it ended the host for us, and the rest was shown as the host's port."""
+    with pytest.raises(ValueError, match=r"\S") as refused:
+        HttpSettings(proxy=url)
+    monkeypatch.setenv("http_proxy", url)
+    monkeypatch.delenv("no_proxy", raising=False)
+    async with open_http_client() as client:
+        with pytest.raises(ConnectionLost) as lost:
+            await client.send(HttpRequest(method="GET", target=parse_target("http://example.invalid/")))
+    for error in (refused.value, lost.value):
+        told = "".join(traceback.format_exception(error))
+        for part in ("hunter2", "se#", "se?", "hun@", "ter2"):
+            assert part not in told, told
 
 
 @pytest.mark.parametrize(

@@ -74,15 +74,16 @@ async def test_stores_checkpoint(kind: str, tmp_path: Path) -> None:
 
 async def test_memory_is_bounded_over_all_sessions() -> None:
     """The session that has said nothing for the longest time loses its events."""
-    store = MemoryEventStore(max_bytes=100, max_session_bytes=60)
-    await store.append("old", 1, [(1, b"x" * 50)])
-    await store.append("new", 1, [(1, b"x" * 40), (2, b"x" * 40)])
-    assert store.size == 90
+    each = 200  # what an event counts beside its message
+    store = MemoryEventStore(max_bytes=100_000, max_session_bytes=60_000)
+    await store.append("old", 1, [(1, b"x" * 50_000)])
+    await store.append("new", 1, [(1, b"x" * 40_000), (2, b"x" * 40_000)])
+    assert store.size == 90_000 + 2 * each
     assert [number for number, _ in await store.read("new", 1, 0, 9)] == [2]
-    await store.append("newer", 1, [(1, b"x" * 50)])
-    assert (list(await store.read("old", 1, 0, 9)), store.size) == ([], 90)
-    await store.append("huge", 1, [(1, b"x" * 200)])
-    assert (list(await store.read("huge", 1, 0, 9)), store.size) == ([], 90)
+    await store.append("newer", 1, [(1, b"x" * 50_000)])
+    assert (list(await store.read("old", 1, 0, 9)), store.size) == ([], 90_000 + 2 * each)
+    await store.append("huge", 1, [(1, b"x" * 200_000)])
+    assert (list(await store.read("huge", 1, 0, 9)), store.size) == ([], 90_000 + 2 * each)
 
 
 async def test_a_file_begins_empty(tmp_path: Path) -> None:

@@ -4,8 +4,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import re
 import signal
+import socket
 import ssl
 import subprocess
 import sys
@@ -58,6 +62,7 @@ def make_server(log: list[str] | None = None, **options: Any) -> Server[Any]:
 
     @server.tool
     async def nap(seconds: float) -> str:
+        said.append("napping")
         await trio.sleep(seconds)
         return "rested"
 
@@ -421,6 +426,127 @@ async def test_an_aborted_shutdown_waits_for_nothing() -> None:
     assert log == ["began", "ended"]
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="there are none")
+async def test_a_server_that_ends_leaves_the_socket_of_the_one_that_took_its_place(tmp_path: Path) -> None:
+    """While one drains, or hangs, the next one may be there already. What is not its own it does not touch."""
+    path = tmp_path / "mcp.sock"
+    with trio.fail_after(20):
+        async with serving(make_server(), unix_path=path) as first:
+            path.unlink()  # as a supervisor does, or a script that starts the next one
+            async with serving(make_server(), unix_path=path):
+                made = path.lstat()
+                first.shutdown.drain()
+                await first.ended.wait()
+                assert path.lstat().st_ino == made.st_ino
+                await trio.aclose_forcefully(await trio.open_unix_socket(str(path)))
+            assert not path.exists(), "its own"
+        async with serving(make_server(), unix_path=path):
+            path.unlink()
+            path.write_bytes(b"something else")
+    assert path.read_bytes() == b"something else"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are none")
+async def test_the_socket_of_a_server_is_gone_before_it_has_drained(tmp_path: Path) -> None:
+    """So that the next one can be started while it finishes, and its file cannot be mistaken for the old one's."""
+    path = tmp_path / "mcp.sock"
+    log: list[str] = []
+    with trio.fail_after(20):
+        async with serving(make_server(log, limits=Limits(drain_timeout=60)), unix_path=path) as first:
+            stream = await trio.open_unix_socket(str(path))
+            await stream.send_all(request_for(call_tool("nap", seconds=1)))
+            await until(lambda: log == ["napping"])
+            first.shutdown.drain()
+            await until(lambda: not path.exists())
+            async with serving(make_server(), unix_path=path):
+                answer = b""
+                while b"rested" not in answer:
+                    answer += await stream.receive_some()
+                await first.ended.wait()
+                again = await trio.open_unix_socket(str(path))
+                await again.send_all(request_for(call_tool("add", a=1, b=1)))
+                assert b" 200 " in await again.receive_some()
+                await trio.aclose_forcefully(again)
+            await trio.aclose_forcefully(stream)
+    assert not path.exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are none")
+async def test_a_server_that_listens_keeps_its_unix_socket(tmp_path: Path) -> None:
+    """The second one that is started by mistake fails, and says why; the first goes on."""
+    path = tmp_path / "mcp.sock"
+    with trio.fail_after(20):
+        async with serving(make_server(), unix_path=path):
+            made = path.lstat()
+            with pytest.raises(OSError, match="another server listens there") as caught:
+                await serve_http(make_server(), unix_path=path)
+            assert (caught.value.errno, caught.value.filename) == (errno.EADDRINUSE, str(path))
+            assert path.lstat().st_ino == made.st_ino
+            stream = await trio.open_unix_socket(str(path))
+            await stream.send_all(request_for(call_tool("add", a=1, b=1)))
+            assert b" 200 " in await stream.receive_some()
+            await trio.aclose_forcefully(stream)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are none")
+@pytest.mark.parametrize("what", ["file", "folder", "link", "datagrams"])
+async def test_what_is_not_a_dead_socket_is_left_where_it_is(tmp_path: Path, what: str) -> None:
+    """Somebody needs it."""
+    path = tmp_path / "mcp.sock"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
+        if what == "file":
+            path.write_bytes(b"precious")
+        elif what == "folder":
+            path.mkdir()
+        elif what == "link":
+            path.symlink_to("nowhere")
+        else:
+            other.bind(str(path))
+        made = path.lstat()
+        with trio.fail_after(20), pytest.raises(OSError, match=r"no socket|nobody can tell"):
+            await serve_http(make_server(), unix_path=path)
+    assert path.lstat().st_ino == made.st_ino
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are none")
+async def test_of_many_servers_that_start_at_once_one_gets_the_unix_socket(tmp_path: Path) -> None:
+    """They all find what a killed one has left; none takes away what another one has just made."""
+    path = tmp_path / "mcp.sock"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as killed:
+        killed.bind(str(path))
+    outcomes: list[str] = []
+    program = (
+        "import sys, trio; from trio_mcp import Server, serve_http\n"
+        "from trio_mcp._hosts._listeners import open_listeners\n"
+        "async def main():\n"
+        "    sys.stdin.readline()\n"
+        "    try:\n"
+        "        async with open_listeners(None, 0, sys.argv[1], 0o600):\n"
+        "            print('listens', flush=True); sys.stdin.readline()\n"
+        "    except OSError as error: print(error.strerror, flush=True)\n"
+        "trio.run(main)\n"
+    )
+    with trio.fail_after(40):
+        processes = [
+            await trio.lowlevel.open_process(
+                [sys.executable, "-c", program, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            )
+            for _ in range(4)
+        ]
+        for process in processes:
+            assert process.stdin is not None
+            await process.stdin.send_all(b"go\n")
+        for process in processes:
+            assert process.stdout is not None
+            outcomes.append((await process.stdout.receive_some()).decode().strip())
+        for process in processes:
+            assert process.stdin is not None
+            await process.stdin.aclose()
+            await process.wait()
+    assert sorted(outcomes) == ["another server listens there"] * 3 + ["listens"]
+    assert not path.exists()
+
+
 async def test_unix_sockets(tmp_path: Path) -> None:
     """For proxies and clients of one machine; nothing is left of it."""
     path = tmp_path / "mcp.sock"
@@ -524,6 +650,106 @@ async def test_a_program_serves_until_a_signal(number: signal.Signals, status: i
     assert (b"rested" in answers[0]) == (number == signal.SIGTERM)
     assert b"woke" in out
     assert b"Traceback" not in out
+
+
+BROKEN = {errno.EBADF, errno.EFAULT, errno.EINVAL, errno.ENOTSOCK}
+
+
+def fail_to_accept(monkeypatch: pytest.MonkeyPatch, errors: list[int]) -> None:
+    """Let accepting fail with each of these, the last first."""
+    accept = trio.SocketListener.accept
+
+    async def fail(self: trio.SocketListener) -> trio.SocketStream:
+        if errors:
+            await trio.lowlevel.checkpoint()
+            raise OSError(error := errors.pop(), os.strerror(error))
+        return await accept(self)
+
+    monkeypatch.setattr(trio.SocketListener, "accept", fail)
+
+
+async def test_what_goes_wrong_with_one_connection_ends_no_server(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Linux hands over what the network had to say about a peer; whatever it is, others are accepted. One line."""
+    errors = sorted(set(errno.errorcode) - BROKEN, reverse=True)
+    fail_to_accept(monkeypatch, errors)
+    with trio.fail_after(20):
+        async with serving(make_server()) as served:
+            assert (await served.raw.send(call_tool("add", a=1, b=1))).status == 200
+    assert not errors
+    assert len([record for record in caplog.records if record.levelname in ("WARNING", "ERROR")]) == 1
+
+
+async def test_accepting_that_does_nothing_but_fail_does_not_spin(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It pauses now and then, and the log has one line."""
+    pauses: list[float] = []
+    sleep = trio.sleep
+
+    async def note(seconds: float) -> None:
+        pauses.append(seconds)
+        await sleep(seconds)
+
+    monkeypatch.setattr(trio, "sleep", note)
+    fail_to_accept(monkeypatch, [errno.EPERM] * 350)
+    with trio.fail_after(20):
+        async with serving(make_server()) as served:
+            assert (await served.raw.send(call_tool("add", a=1, b=1))).status == 200
+    assert pauses == [0.1] * 3
+    assert len([record for record in caplog.records if record.levelname in ("WARNING", "ERROR")]) == 1
+
+
+@pytest.mark.parametrize("error", sorted(BROKEN))
+async def test_a_listener_that_is_broken_ends_the_server(monkeypatch: pytest.MonkeyPatch, error: int) -> None:
+    """Nobody could ever connect again; that must not stay unknown."""
+    fail_to_accept(monkeypatch, [error])
+    with trio.fail_after(20), pytest.raises(OSError, match=re.escape(os.strerror(error))):
+        await serve_http(make_server(), port=0)
+
+
+async def test_a_connection_is_served_of_which_the_system_says_nothing_any_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its client went before it was accepted: some systems do not even know its family then."""
+    real = socket.socket
+
+    class Forgetful(real):  # type: ignore[valid-type, misc]
+        def __init__(self, family: int = -1, type: int = -1, proto: int = -1, fileno: int | None = None) -> None:
+            if fileno is not None and -1 in (family, type, proto):
+                raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+            super().__init__(family, type, proto, fileno)
+
+    with trio.fail_after(20):
+        async with serving(make_server()) as served:
+            monkeypatch.setattr(socket, "socket", Forgetful)
+            assert (await served.raw.send(call_tool("add", a=1, b=1))).status == 200
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "named"),
+    [
+        ({"port": -1}, ValueError, "port must be at least 0"),
+        ({"port": 65_536}, ValueError, "port must be 0 to 65535, not 65536"),
+        ({"port": "8000"}, TypeError, "port must be a whole number, not '8000'"),
+        ({"port": True}, TypeError, "port must be a whole number"),
+        ({"port": None}, TypeError, "port must be a whole number"),
+        ({"unix_path": "x", "unix_mode": 0o1777}, ValueError, "unix_mode must be 0o0 to 0o777, not 0o1777"),
+        ({"unix_path": "x", "unix_mode": 660}, ValueError, "unix_mode must be 0o0 to 0o777, not 0o1224"),
+        ({"unix_path": "x", "unix_mode": "660"}, TypeError, "unix_mode must be a whole number"),
+        ({"ssl_context": ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)}, ssl.SSLError, "(?i)server"),
+    ],
+)
+async def test_what_cannot_be_listened_on_is_said_at_once(
+    options: dict[str, Any], error: type[Exception], named: str, tmp_path: Path
+) -> None:
+    """Before anything is begun, with the name of the option: `660` is not `0o660`."""
+    if "unix_path" in options:
+        options = {**options, "unix_path": tmp_path / "x"}
+    with trio.fail_after(20), pytest.raises(error, match=named):
+        await serve_http(make_server(), **{"port": 0, **options})
+    assert not list(tmp_path.iterdir())
 
 
 def test_shutdown_objects_end_several_servers() -> None:

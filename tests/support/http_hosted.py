@@ -37,9 +37,9 @@ class MemoryWire(Wire):
     async def start(self) -> None:
         await trio.lowlevel.checkpoint()
 
-    async def receive(self) -> bytes:
+    async def receive(self, most: int = READ_BYTES) -> bytes:
         try:
-            return bytes(await self._stream.receive_some(READ_BYTES))
+            return bytes(await self._stream.receive_some(most))
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             return b""
 

@@ -15,7 +15,7 @@ from .._core._restart import RestartPolicy
 from .._errors import ConnectionLost
 from .._http._asgi import AsgiApplication, AsgiClient
 from .._http._settings import HttpSettings
-from .._http._target import HttpTarget, parse_target
+from .._http._target import HttpTarget, parse_target, shown_url
 from .._limits import valid_count, valid_positive, valid_seconds
 
 __all__ = ["HeaderSource", "HttpServerParameters", "headers_from"]
@@ -99,7 +99,7 @@ class HttpServerParameters:
 
     Attributes:
         url: Its endpoint: ``http://``, ``https://``, or ``http+unix://`` with the percent-encoded path of a
-            Unix socket for the host.
+            Unix socket for the host. Its query is not shown by ``repr``, in messages and in logs.
         headers: What every request says beside what the protocol wants, such as ``Authorization``: a mapping, or
             a plain or async function that returns one and is called for each HTTP request, so that a token can be
             renewed. What it raises is the cause of the `ConnectionLost` of that request, and costs nothing else.
@@ -119,7 +119,7 @@ class HttpServerParameters:
             connection that can be lost over HTTP; calls fail then, and those made later wait for the next one.
     """
 
-    url: str = attrs.field(validator=_check_url)
+    url: str = attrs.field(validator=_check_url, repr=lambda url: repr(shown_url(url)))
     headers: HeaderSource = attrs.field(
         factory=dict[str, str], kw_only=True, repr=False, validator=_check_headers
     )

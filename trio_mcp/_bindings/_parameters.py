@@ -62,7 +62,7 @@ def _names_only(env: Mapping[str, str]) -> str:
 
 def _arguments(args: Sequence[str]) -> tuple[str, ...]:
     if isinstance(args, (str, bytes)):
-        raise TypeError(f"args must be a sequence of strings, not one string: {args!r}")
+        raise TypeError("args must be a sequence of strings, not one string")
     return tuple(args)
 
 
@@ -76,14 +76,15 @@ def _check_restart(_instance: object, _attribute: attrs.Attribute[Any], value: o
 
 
 def _check_text(name: str, value: object) -> None:
+    # The value is not repeated: in arguments and in the environment there are passwords, keys and tokens.
     if not isinstance(value, str):
-        raise TypeError(f"{name} must be a string, not {value!r}")
+        raise TypeError(f"{name} must be a string, not {type(value).__name__}")
     if "\0" in value:
         raise ValueError(f"{name} must not contain a NUL character")
     try:
         os.fsencode(value)
-    except UnicodeEncodeError as error:
-        raise ValueError(f"{name} has characters that no process can be given: {value!r}") from error
+    except UnicodeEncodeError:
+        raise ValueError(f"{name} has characters that no process can be given") from None
 
 
 def _check_command(_instance: object, _attribute: attrs.Attribute[Any], value: object) -> None:

@@ -21,8 +21,8 @@ import attrs
 __all__ = ["Account", "Loan", "Overdrawn", "Pool", "PoolStatistics"]
 
 MAX_LOOKED_AT: Final = 64
-"""Of holders that hold about the same, so many are compared to find the one with most: finding it takes as long
-among a hundred holders as among a million."""
+"""Of holders that hold about the same, so many are compared: finding the one with most takes as long among
+a hundred holders as among a million."""
 
 
 @final
@@ -190,6 +190,16 @@ class Pool:
         self._taken_back = 0
 
     @property
+    def most_of_one(self) -> int:
+        """How much one holder may have."""
+        return self._most_of_one
+
+    @property
+    def own_setting(self) -> str:
+        """What that bound is called."""
+        return self._own_setting
+
+    @property
     def lent(self) -> int:
         """How much is lent, to all."""
         return self._total
@@ -302,6 +312,8 @@ class Pool:
     def _make_room(self, holder: _Holder, amount: int, *, is_firm: bool, own_gives_way: bool) -> None:
         if is_firm and holder.firm + amount > self._most - self._firm:
             self._refuse(holder, self._setting, is_own=holder.firm > 0)
+        if holder.held - holder.idle + amount > self._most_of_one:  # nobody gives way in vain
+            self._refuse(holder, self._own_setting, is_own=self._most_of_one < self._most)
         while holder.held + amount > self._most_of_one:
             if not ((is_firm or own_gives_way) and self._take_from(holder)):
                 self._refuse(holder, self._own_setting, is_own=self._most_of_one < self._most)

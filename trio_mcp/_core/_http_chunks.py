@@ -1,8 +1,8 @@
 """The chunked coding of HTTP/1.1, read strictly: bytes in, bytes out. No I/O.
 
 What two readers may read differently is refused, because a message can hide between a strict one and a lenient
-one: each line ends with CRLF, and a size is hexadecimal digits. Nobody here has a use for trailer fields: in a
-request they are an error, in a response they are passed over.
+one: each line ends with CRLF, and a size is hexadecimal digits. Nobody here has a use for trailer fields: they are
+passed over, and what they say of the message, or of another one, counts for nothing.
 
 Spec: RFC 9112, section 7.1.
 """
@@ -18,7 +18,7 @@ MAX_SIZE_LINE: Final = 1024
 """Bytes in the line before a chunk, whose extensions nobody here understands, and in one trailer field."""
 
 MAX_TRAILER_BYTES: Final = 16 * 1024
-"""Bytes in all trailer fields of a response together."""
+"""Bytes in all trailer fields together."""
 
 _SIZE: Final = re.compile(rb"([0-9A-Fa-f]{1,16})(?:;[\t\x20-\x7e]*)?")
 _PADDED_SIZE: Final = re.compile(rb"([0-9A-Fa-f]{1,16})(?:[\t ]*|;[\t\x20-\x7e]*)")
@@ -30,7 +30,7 @@ class ChunkedReader:
     """Reads one body, from its first byte to its last. Memory is bounded, and nothing is looked at twice.
 
     Args:
-        of_response: Whether trailer fields may follow, and blanks a size, with which some servers pad it.
+        of_response: Whether blanks may follow a size, with which some servers pad it.
 
     Attributes:
         is_complete: Whether all of it has come.
@@ -39,7 +39,7 @@ class ChunkedReader:
 
     def __init__(self, *, of_response: bool = False) -> None:
         self._size = _PADDED_SIZE if of_response else _SIZE
-        self._trailer_left = MAX_TRAILER_BYTES if of_response else 0
+        self._trailer_left = MAX_TRAILER_BYTES
         self._line = bytearray()
         self._left = 0  # of the chunk that is being read, with the CRLF behind it
         self._is_last = False

@@ -25,11 +25,18 @@ class NoticeQueue(Generic[_T]):
 
     Args:
         max_length: How many there may be.
+        max_bytes: What they may weigh together.
+
+    Attributes:
+        size: What they weigh together.
     """
 
-    def __init__(self, max_length: int) -> None:
+    def __init__(self, max_length: int, max_bytes: int) -> None:
         self._max_length = max_length
-        self._notices: OrderedDict[int, tuple[Hashable | None, _T]] = OrderedDict()  # by number, oldest first
+        self._max_bytes = max_bytes
+        # By number, oldest first, each with its key and what it weighs.
+        self._notices: OrderedDict[int, tuple[Hashable | None, _T, int]] = OrderedDict()
+        self.size = 0
         self._last_number = 0
         # Which one is missed least must not be searched for: a flood makes room once for each notice that comes.
         self._series: deque[int] | None = None  # without a key; none, because an empty one weighs much
@@ -42,17 +49,23 @@ class NoticeQueue(Generic[_T]):
     @property
     def is_full(self) -> bool:
         """Whether one must go before the next can come."""
-        return len(self._notices) >= self._max_length
+        return len(self._notices) >= self._max_length or self.size >= self._max_bytes
+
+    @property
+    def is_relieved(self) -> bool:
+        """Whether at most half of the room is taken."""
+        return len(self._notices) * 2 <= self._max_length and self.size * 2 <= self._max_bytes
 
     @property
     def first(self) -> _T | None:
         """The oldest notice, which stays, or `None` if there is none."""
         return next(iter(self._notices.values()))[1] if self._notices else None
 
-    def push(self, key: Hashable | None, notice: _T) -> None:
-        """Add a notice. Does not look whether there is room."""
+    def push(self, key: Hashable | None, notice: _T, size: int) -> None:
+        """Add a notice, and what it weighs. Does not look whether there is room."""
         self._last_number = number = self._last_number + 1
-        self._notices[number] = key, notice
+        self._notices[number] = key, notice, size
+        self.size += size
         if key is None:
             if self._series is None:
                 self._series = deque()
@@ -92,7 +105,8 @@ class NoticeQueue(Generic[_T]):
 
         So each leads the list that it is on.
         """
-        key, notice = self._notices.pop(number)
+        key, notice, size = self._notices.pop(number)
+        self.size -= size
         if key is None:
             assert self._series is not None, "it was pushed"
             self._series.popleft()

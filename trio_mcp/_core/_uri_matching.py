@@ -35,6 +35,7 @@ MAX_PARTS: Final = 64
 
 _ENCODED: Final = UNRESERVED | {"%"}
 _LENIENT: Final = frozenset("!$&'()*+,;=:@")
+_MAY_HAVE_SLASHES: Final = frozenset("+#?&")
 _NOT_IN_QUERY: Final = frozenset("#[]&")
 
 
@@ -140,6 +141,13 @@ class UriMatcher:
             if spec.explode
         )
         """The variables that are found as lists."""
+        self.with_slashes = frozenset(template.variables) - {
+            spec.name
+            for part in template.parts
+            if isinstance(part, Expression) and part.operator not in _MAY_HAVE_SLASHES
+            for spec in part.variables
+        }
+        """The variables in which a URI may have a slash that is not encoded, wherever they stand."""
 
     def match(self, uri: str) -> Found | None:
         """Return the variables of a URI, decoded, or `None` if it is not of the template."""

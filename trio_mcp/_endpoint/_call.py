@@ -13,6 +13,7 @@ import trio
 from .._core._addresses import holder_of
 from .._core._headers import HeaderField, Headers
 from .._core._http_admission import EVENT_STREAM, JSON
+from ._request_loans import RequestLoans, Served
 
 __all__ = ["Authenticate", "HttpCall", "HttpOrigin", "connected", "nothing"]
 
@@ -44,6 +45,7 @@ class HttpCall(abc.ABC):
         answer_headers: What every answer to it says beside its own header fields.
         is_started: Whether an answer has begun.
         is_gone: Whether the other side is gone, or wants no answer any more.
+        loans: What is kept for it, once it is known who sent it.
         on_answer: Called before the last of the answer is sent, at least once: nothing is being done any more.
         on_gone: Called when the other side goes. Must not wait.
     """
@@ -68,6 +70,7 @@ class HttpCall(abc.ABC):
         self.root: Final = root
         self.principal: str | None = None
         self.answer_headers: list[HeaderField] = []
+        self.loans = RequestLoans()
         self.is_started: bool = False
         self.is_gone: bool = False
         self.on_answer: Callable[[], object] = nothing
@@ -156,10 +159,17 @@ why. It is cancelled after `HttpServerSettings.authenticate_timeout`, and when t
 @final
 @attrs.frozen(eq=False)
 class HttpOrigin:
-    """One request as the origin of a message; see `Origin`."""
+    """One request as the origin of a message; see `Origin`.
+
+    Attributes:
+        principal: Who sent it.
+        holder: In whose name is kept what outlives it.
+        served: What is lent for the message, for as long as anybody has it.
+    """
 
     principal: str | None
     holder: str
+    served: Served | None = None
 
 
 @asynccontextmanager

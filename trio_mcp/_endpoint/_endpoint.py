@@ -21,6 +21,7 @@ from .._codec import _json
 from .._codec._json import is_array, is_object
 from .._codec._jsonrpc import InvalidMessage, Message, Notification, Request, encode_error, parse_message, read_id
 from .._contained import Contained, going_on
+from .._core._account import Account, PoolStatistics
 from .._core._headers import answer_field
 from .._core._http_admission import EVENT_STREAM, JSON, HttpRefused, check_accept, check_content_type
 from .._core._http_headers import LAST_EVENT_ID, METHOD, NAME, PROTOCOL_VERSION, SESSION_ID
@@ -39,6 +40,7 @@ from ._legacy import LegacySessions
 from ._load import Load, Place
 from ._modern import ModernRequests, names_era
 from ._posted import Posted
+from ._request_loans import RequestLoans
 
 __all__ = ["Endpoint", "EndpointStatistics", "open_endpoint"]
 
@@ -66,12 +68,16 @@ class EndpointStatistics:
         sessions: Sessions of the legacy era.
         dropped: Messages for the streams of such sessions that have made room for newer ones, because their
             clients had opened none.
+        reading: POSTs that are being read, or are no requests and being answered.
+        kept: What is kept for clients: of `Limits.max_kept_bytes`, as ``"bytes"``, and of places.
     """
 
     requests: int
     standing: int
     sessions: int
     dropped: int = 0
+    reading: int = 0
+    kept: Mapping[str, PoolStatistics] = attrs.field(factory=dict[str, PoolStatistics])
 
 
 @final
@@ -85,6 +91,7 @@ class Endpoint:
         modern: ModernRequests,
         legacy: LegacySessions,
         load: Load,
+        account: Account,
         authenticate: Authenticate | None,
     ) -> None:
         self._server = server
@@ -92,6 +99,7 @@ class Endpoint:
         self._modern = modern
         self._legacy = legacy
         self._load = load
+        self._account = account
         self._authenticate = authenticate
         self._hosts = settings.host_rules()
         self._forms = (JSON,) if settings.json_only else (JSON, EVENT_STREAM)
@@ -110,9 +118,15 @@ class Endpoint:
         self._idle = LightParkingLot()
 
     def statistics(self) -> EndpointStatistics:
-        """Return counters, for tests and debugging."""
+        """Return counters."""
+        load = self._load
         return EndpointStatistics(
-            self._load.running, self._load.standing, len(self._legacy), self._legacy.dropped
+            load.running,
+            load.standing,
+            len(self._legacy),
+            self._legacy.dropped,
+            load.reading,
+            self._account.statistics(),
         )
 
     async def handle(self, call: HttpCall) -> None:
@@ -135,6 +149,7 @@ class Endpoint:
                 problem = RequestError(INTERNAL_ERROR, "internal error")
                 await call.respond(500, encode_error(None, problem))  # noqa: ASYNC102, ASYNC104 - no cancellation
         finally:
+            call.loans.give_back()
             self._active -= 1
             if self._idle and not self._active:
                 self._idle.unpark_all()
@@ -182,6 +197,7 @@ class Endpoint:
                 if self._authenticate is not None:
                     call.principal = await self._identify(call, self._authenticate)
                     place.belong_to(call.key)
+                call.loans = RequestLoans(self._account.bytes, call.key)
                 await answer(call, place)
 
     async def _identify(self, call: HttpCall, authenticate: Authenticate) -> str | None:
@@ -253,7 +269,7 @@ class Endpoint:
         check_content_type(call.headers)
         check_accept(call.headers, *self._forms)
         body = await call.read_body()
-        value = self._decoded(body)
+        value = self._decoded(call, body)
         if is_array(value):
             await self._post_batch(call, place, body, value)
             return
@@ -269,8 +285,8 @@ class Endpoint:
         else:
             await self._legacy.post(call, Posted(body, value, [message]))
 
-    @staticmethod
-    def _decoded(body: bytes) -> Any:
+    def _decoded(self, call: HttpCall, body: bytes) -> Any:
+        call.loans.serve(body, self._server.limits.max_decoded_bytes)
         try:
             return _json.decode(body)
         except (ValueError, RecursionError) as error:
@@ -361,7 +377,7 @@ class Endpoint:
         del place  # it is given back when the message is taken; the session counts what it serves
         check_content_type(call.headers)
         body = await call.read_body()
-        value = self._decoded(body)
+        value = self._decoded(call, body)
         try:
             messages = [parse_message(value)]
         except InvalidMessage:
@@ -420,6 +436,6 @@ async def open_endpoint(
             nursery.start_soon(modern.show_life)
         legacy = LegacySessions(server, service, nursery, settings, store)
         try:
-            yield Endpoint(server, settings, modern, legacy, load, authenticate)
+            yield Endpoint(server, settings, modern, legacy, load, service.account, authenticate)
         finally:
             nursery.cancel_scope.cancel(reason="the endpoint was closed")

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
-from collections.abc import Sequence
-from typing import Protocol, TypeAlias, final
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import Final, Protocol, TypeAlias, final
 
 import attrs
 import trio
 
+from .._core._account import Loan, Overdrawn, Pool
 from .._limits import check_whole
 
-__all__ = ["EventStore", "MemoryEventStore", "StoredEvent"]
+__all__ = [
+    "EVENT_BYTES",
+    "EventShares",
+    "EventStore",
+    "MemoryEventStore",
+    "StoredEvent",
+    "count_against",
+    "weight_of",
+]
 
 StoredEvent: TypeAlias = tuple[int, bytes]
 """The number of an event in its stream, and its message."""
+
+EVENT_BYTES: Final = 200
+"""What an event counts for itself, beside its message."""
 
 
 class EventStore(Protocol):
@@ -39,20 +52,116 @@ class EventStore(Protocol):
 
 
 @final
+class EventShares:
+    """How much of a store each session takes, and which of them gives way. No I/O; one thread at a time.
+
+    Args:
+        most: What all of them may take together.
+        drop: Called with a session that is to lose all of its events.
+    """
+
+    def __init__(self, most: int, drop: Callable[[str], object]) -> None:
+        self._pool = Pool("max_bytes", most)
+        self._drop = drop
+        self._holders: dict[str, tuple[str, Pool | None]] = {}
+        self._loans: dict[str, tuple[Loan, ...]] = {}
+
+    @property
+    def size(self) -> int:
+        """What all of them take, in bytes."""
+        return self._pool.lent
+
+    def count_against(self, session: str, holder: str, account: Pool | None) -> None:
+        """Say whose a session is, before anything of it is kept; otherwise it is one client by itself.
+
+        Args:
+            session: The session.
+            holder: In whose name its events are kept.
+            account: Lends what they take beside; `None` if the account does not count them.
+        """
+        self._holders[session] = holder, account
+
+    def set(self, session: str, size: int) -> bool:
+        """Let a session take so much; of the client with most another session may lose its events for that.
+
+        Returns:
+            Whether there is room for it. If not, it takes what it took.
+        """
+        if not size:
+            self._give_back(session)
+            return True
+        holder, account = self._holders.get(session, (session, None))
+        loans = self._loans.get(session)
+        try:
+            if loans is not None:
+                self._change(loans, size)
+                return True
+            pools = (self._pool,) if account is None else (self._pool, account)
+
+            def lose() -> None:
+                self._give_back(session)
+                self._drop(session)
+
+            with ExitStack() as made:
+                self._loans[session] = tuple(
+                    [
+                        made.enter_context(pool.lend(holder, "events", size, lose, own_gives_way=True))
+                        for pool in pools
+                    ]
+                )
+                made.pop_all()
+        except Overdrawn:
+            return False
+        return True
+
+    @staticmethod
+    def _change(loans: tuple[Loan, ...], size: int) -> None:
+        before = loans[0].amount
+        for n, loan in enumerate(loans):
+            try:
+                loan.change(size, own_gives_way=True)
+            except Overdrawn:
+                for other in loans[:n]:
+                    other.change(before)
+                raise
+            loan.rest()  # who says something has the newest
+
+    def _give_back(self, session: str) -> None:
+        for loan in self._loans.pop(session, ()):
+            loan.give_back()
+
+    def forget(self, session: str) -> None:
+        """A session has ended."""
+        self._give_back(session)
+        self._holders.pop(session, None)
+
+
+@final
 @attrs.define
 class _Kept:
     events: deque[tuple[int, int, bytes]] = attrs.field(factory=deque[tuple[int, int, bytes]])
     size: int = 0
+
+    def drop_first(self) -> None:
+        self.size -= weight_of(self.events.popleft()[2])
+
+
+def weight_of(data: bytes) -> int:
+    """Return what it takes to keep an event."""
+    return EVENT_BYTES + len(data)
 
 
 @final
 class MemoryEventStore:
     """Keeps events in memory, within bounds; the oldest go first.
 
+    Each event counts 200 bytes for itself. What is kept for the sessions of an endpoint counts against their
+    clients, too (`Limits.max_kept_bytes`).
+
     Args:
-        max_bytes: What the events of all sessions may weigh together; beyond, the session that has said nothing
-            for the longest time loses its events.
-        max_session_bytes: The same for one session.
+        max_bytes: What the events of all sessions may weigh together; beyond, of the client whose sessions have
+            most the one that has said nothing for the longest time loses its events.
+        max_session_bytes: The same for one session; beyond, it loses its oldest events.
         max_session_events: How many events of one session are kept.
     """
 
@@ -69,33 +178,28 @@ class MemoryEventStore:
             ("max_session_events", max_session_events),
         ):
             check_whole(name, value)
-        self._max_bytes = max_bytes
         self._max_session_bytes = max_session_bytes
         self._max_session_events = max_session_events
-        self._sessions: OrderedDict[str, _Kept] = OrderedDict()
-        self._bytes = 0
+        self._sessions: dict[str, _Kept] = {}
+        self._shares: Final = EventShares(max_bytes, lambda session: self._sessions.pop(session, None))
 
     @property
     def size(self) -> int:
         """What all that is kept weighs, in bytes."""
-        return self._bytes
+        return self._shares.size
 
     async def append(self, session: str, stream: int, events: Sequence[StoredEvent]) -> None:
         """Keep events; see `EventStore.append`."""
         kept = self._sessions.setdefault(session, _Kept())
-        self._sessions.move_to_end(session)
         for number, data in events:
             kept.events.append((stream, number, data))
-            kept.size += len(data)
-            self._bytes += len(data)
-        while kept.events and (
-            kept.size > self._max_session_bytes or len(kept.events) > self._max_session_events
-        ):
-            _, _, data = kept.events.popleft()
-            kept.size -= len(data)
-            self._bytes -= len(data)
-        while self._bytes > self._max_bytes:
-            self._drop(next(iter(self._sessions)))
+            kept.size += weight_of(data)
+        while kept.size > self._max_session_bytes or len(kept.events) > self._max_session_events:
+            kept.drop_first()
+        while not self._shares.set(session, kept.size):
+            kept.drop_first()
+        if not kept.events:
+            self._sessions.pop(session, None)
         await trio.lowlevel.checkpoint()
 
     async def read(self, session: str, stream: int, after: int, limit: int) -> Sequence[StoredEvent]:
@@ -109,9 +213,20 @@ class MemoryEventStore:
 
     async def forget(self, session: str) -> None:
         """Drop a session; see `EventStore.forget`."""
-        if session in self._sessions:
-            self._drop(session)
+        self._sessions.pop(session, None)
+        self._shares.forget(session)
         await trio.lowlevel.checkpoint()
 
-    def _drop(self, session: str) -> None:
-        self._bytes -= self._sessions.pop(session).size
+
+def count_against(store: EventStore, session: str, holder: str, account: Pool) -> None:
+    """Say whose a session is; a store of somebody else's has bounds of its own.
+
+    Args:
+        store: Where its events will be kept.
+        session: The session.
+        holder: In whose name.
+        account: Lends memory.
+    """
+    shares = getattr(store, "_shares", None)
+    if isinstance(shares, EventShares):
+        shares.count_against(session, holder, account if isinstance(store, MemoryEventStore) else None)

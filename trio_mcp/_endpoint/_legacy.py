@@ -25,7 +25,7 @@ from .._server._server import Server
 from .._server._service import Service
 from .._server._shutdown import Shutdown
 from ._call import HttpCall
-from ._event_store import EventStore
+from ._event_store import EventStore, count_against
 from ._kept import KeptForSession, too_many
 from ._posted import Posted
 from ._session import LegacySession, session_ended
@@ -139,6 +139,8 @@ class LegacySessions:
             event_type=event_type,
         )
         session.kept = self._kept_for(session, call.key)
+        if not session.is_of_2024:
+            count_against(self._store, session.id, call.key, self._bytes)
         self._sessions[session.id] = session
         self._nursery.start_soon(self._run, session, name=f"session {session.id[:8]}…")
         return session

@@ -124,6 +124,11 @@ class Load:
         return self._served.total
 
     @property
+    def reading(self) -> int:
+        """How many POSTs are being read, or are no requests and being answered."""
+        return self._read.total
+
+    @property
     def standing(self) -> int:
         """How many places the requests that stand open take."""
         return self._standing.total

@@ -206,7 +206,7 @@ class ModernRequests:
                 503, f"{limit} notifications are being handled (max_notifications)", code=SERVER_BUSY
             )
         self._notifications += 1
-        origin = HttpOrigin(call.principal, call.key)
+        origin = HttpOrigin(call.principal, call.key, call.loans.served)
         self._service.background.start_soon(self._notified, message, origin, name=message.method)
         await call.respond(202)
 

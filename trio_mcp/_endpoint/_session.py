@@ -270,7 +270,7 @@ class LegacySession:
 
     async def _take(self, call: HttpCall, posted: Posted) -> None:
         async with connected(call):
-            await self._put(posted, HttpOrigin(call.principal, call.key))
+            await self._put(posted, HttpOrigin(call.principal, call.key, call.loans.served))
 
     async def _put(self, posted: Posted, origin: Origin) -> None:
         cancelled = posted.cancelled
@@ -310,6 +310,7 @@ class LegacySession:
             stream if may_stream else self._standalone,
             answered,
             is_releasable=may_stream and self.can_prime,
+            served=call.loans.served,
         )
         is_taken = has_begun = False
         try:
@@ -478,7 +479,9 @@ class LegacySession:
                 if wanted is not None:
                     if wanted.begins:
                         self._keep_said(wanted)
-                    await self._channel.put(wanted.incoming(HttpOrigin(call.principal, call.key)))
+                    await self._channel.put(
+                        wanted.incoming(HttpOrigin(call.principal, call.key, call.loans.served))
+                    )
                 await call.respond(202, b"Accepted", content_type="text/plain")
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             raise session_ended() from None

@@ -14,6 +14,7 @@ from .._codec._jsonrpc import RequestId, encode_error
 from .._errors import TRANSPORT_FAILED, RequestError
 from .._parking_lot import LightParkingLot
 from ._event_stream import EventStream
+from ._request_loans import Served
 
 __all__ = ["PostOrigin", "SessionChannel"]
 
@@ -28,6 +29,7 @@ class PostOrigin:
         spoken: Where everything else goes that belongs to its requests.
         answered: Called when all its requests are answered.
         is_releasable: Whether its client knows how to come back.
+        served: What is lent for its messages, for as long as anybody has them.
     """
 
     def __init__(
@@ -38,8 +40,10 @@ class PostOrigin:
         answered: Callable[[], object],
         *,
         is_releasable: bool,
+        served: Served | None = None,
     ) -> None:
         self.principal: Final = principal
+        self.served: Final = served
         self.answered: Final = answered
         self.stream: Final = stream
         self.spoken: Final = spoken

@@ -5,32 +5,60 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import Final, TypeVar, final
 
+import attrs
 import trio
 
-from .._limits import check_whole
-from ._event_store import StoredEvent
+from .._limits import check_seconds, check_whole
+from ._event_store import EVENT_BYTES, EventShares, StoredEvent, weight_of
 
 __all__ = ["SqliteEventStore", "open_sqlite_event_store"]
 
 CLOSE_SECONDS: Final = 5.0
 """How long closing the file may take at most; SQLite waits as long for a lock by itself."""
 
+TRIMMED_AT_ONCE: Final = 256
+"""So many of the oldest events of a session are looked at to find those that go."""
+
 _T = TypeVar("_T")
 
+# `at` was added later; what has none is older than anything.
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS events (
     position INTEGER PRIMARY KEY AUTOINCREMENT,
     session TEXT NOT NULL,
     stream INTEGER NOT NULL,
     number INTEGER NOT NULL,
-    data BLOB NOT NULL
+    data BLOB NOT NULL,
+    at REAL NOT NULL DEFAULT 0
 );
 CREATE INDEX IF NOT EXISTS by_stream ON events (session, stream, number);
+CREATE INDEX IF NOT EXISTS by_session ON events (session, position);
 """
+_BY_TIME: Final = "CREATE INDEX IF NOT EXISTS by_time ON events (at)"
+
+
+@final
+@attrs.define
+class _Kept:
+    """What the file holds of one session of ours."""
+
+    count: int = 0
+    size: int = 0
+
+
+@final
+@attrs.frozen
+class _Bounds:
+    max_session_events: int
+    max_session_bytes: int
+    max_bytes: int
+    max_age: float
 
 
 @final
@@ -41,28 +69,90 @@ class SqliteEventStore:
     together.
     """
 
-    def __init__(self, database: sqlite3.Connection, max_session_events: int) -> None:
+    # Other processes may use the file, too. Each bounds, and in the end drops, the events of its own sessions,
+    # which nobody else has; only what has become too old anybody drops. What is known of our sessions here is
+    # touched by the one thread that works.
+
+    def __init__(self, database: sqlite3.Connection, bounds: _Bounds) -> None:
         self._database = database
-        self._max_session_events = max_session_events
+        self._bounds = bounds
         self._limiter = trio.CapacityLimiter(1)
         self._lock = threading.Lock()
+        self._sessions: dict[str, _Kept] = {}
+        self._losers: list[str] = []
+        self._aged_at = time.time()
+        self._shares: Final = EventShares(bounds.max_bytes, self._losers.append)
 
     async def append(self, session: str, stream: int, events: Sequence[StoredEvent]) -> None:
         """Keep events; see `EventStore.append`. Once begun it is done, even if it is cancelled."""
-        rows = [(session, stream, number, data) for number, data in events]
 
         def work(database: sqlite3.Connection) -> None:
-            with database:
-                database.executemany(
-                    "INSERT INTO events (session, stream, number, data) VALUES (?, ?, ?, ?)", rows
-                )
-                database.execute(
-                    "DELETE FROM events WHERE session = ? AND position <= (SELECT position FROM events "
-                    "WHERE session = ? ORDER BY position DESC LIMIT 1 OFFSET ?)",
-                    (session, session, self._max_session_events),
-                )
+            now = time.time()
+            rows = [(session, stream, number, data, now) for number, data in events]
+            kept = self._sessions.setdefault(session, _Kept())
+            try:
+                with database:
+                    database.executemany(
+                        "INSERT INTO events (session, stream, number, data, at) VALUES (?, ?, ?, ?, ?)", rows
+                    )
+                    kept.count += len(rows)
+                    kept.size += sum(weight_of(data) for _, data in events)
+                    self._trim(database, session, kept)
+                    if not 0 <= now - self._aged_at < self._bounds.max_age / 10:
+                        self._aged_at = now
+                        self._drop_old(database, now - self._bounds.max_age)
+            except BaseException:
+                self._look_again(database, session)
+                raise
 
         await self._run(work)
+
+    def _trim(self, database: sqlite3.Connection, session: str, kept: _Kept) -> None:
+        """Hold a session to its bounds, and all of them to theirs."""
+        bounds = self._bounds
+        while (
+            kept.count > bounds.max_session_events
+            or kept.size > bounds.max_session_bytes
+            or not self._shares.set(session, kept.size)
+        ):
+            oldest = database.execute(
+                "SELECT position, length(data) FROM events WHERE session = ? ORDER BY position LIMIT ?",
+                (session, TRIMMED_AT_ONCE),
+            ).fetchall()
+            if not oldest:
+                kept.count = kept.size = 0
+                break
+            is_within = kept.count <= bounds.max_session_events and kept.size <= bounds.max_session_bytes
+            # Where all together have too much, half of what it has goes, so that this is not done each time.
+            most = kept.size // 2 if is_within else bounds.max_session_bytes
+            gone = 0
+            while gone < len(oldest) and (kept.count > bounds.max_session_events or kept.size > most):
+                kept.count -= 1
+                kept.size -= EVENT_BYTES + oldest[gone][1]
+                gone += 1
+            last = oldest[gone - 1][0]
+            database.execute("DELETE FROM events WHERE session = ? AND position <= ?", (session, last))
+        while self._losers:
+            loser = self._losers.pop()
+            self._sessions.pop(loser, None)
+            database.execute("DELETE FROM events WHERE session = ?", (loser,))
+
+    def _drop_old(self, database: sqlite3.Connection, before: float) -> None:
+        """Drop what is too old, whosever it is."""
+        found = database.execute("SELECT DISTINCT session FROM events WHERE at < ?", (before,)).fetchall()
+        database.execute("DELETE FROM events WHERE at < ?", (before,))
+        for (session,) in found:
+            if session in self._sessions:
+                self._look_again(database, session)
+
+    def _look_again(self, database: sqlite3.Connection, session: str) -> None:
+        """Find out what the file holds of a session of ours."""
+        with suppress(sqlite3.Error):
+            count, size = database.execute(
+                "SELECT count(*), coalesce(sum(length(data)), 0) FROM events WHERE session = ?", (session,)
+            ).fetchone()
+            self._sessions[session] = _Kept(count, size + count * EVENT_BYTES)
+            self._shares.set(session, size + count * EVENT_BYTES)
 
     async def read(self, session: str, stream: int, after: int, limit: int) -> Sequence[StoredEvent]:
         """Return events; see `EventStore.read`."""
@@ -81,6 +171,8 @@ class SqliteEventStore:
         """Drop a session; see `EventStore.forget`."""
 
         def work(database: sqlite3.Connection) -> None:
+            self._sessions.pop(session, None)
+            self._shares.forget(session)
             with database:
                 database.execute("DELETE FROM events WHERE session = ?", (session,))
 
@@ -97,48 +189,95 @@ class SqliteEventStore:
     async def _close(self) -> None:
         def close() -> None:
             with self._lock:
-                self._database.close()
+                try:
+                    with suppress(sqlite3.Error), self._database as database:
+                        database.executemany(
+                            "DELETE FROM events WHERE session = ?", [(session,) for session in self._sessions]
+                        )
+                finally:
+                    self._database.close()
 
         with trio.move_on_after(CLOSE_SECONDS, shield=True):
             await trio.to_thread.run_sync(close, abandon_on_cancel=True)
 
 
+def _make_private(path: str) -> None:
+    """Make the file if there is none, and let its owner alone read it; SQLite makes those beside it alike.
+
+    Raises:
+        OSError: It cannot be made, or is not ours.
+    """
+    try:
+        # With these rights from the first moment. Nobody has it open, so closing it here costs nobody a lock.
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    except FileExistsError:
+        for one in (path, f"{path}-wal", f"{path}-shm"):
+            with suppress(FileNotFoundError):
+                Path(one).chmod(0o600)  # by its name: closing a file that SQLite has open ends its locks
+
+
 @asynccontextmanager
 async def open_sqlite_event_store(
-    path: str | os.PathLike[str], *, max_session_events: int = 10_000
+    path: str | os.PathLike[str],
+    *,
+    max_session_events: int = 10_000,
+    max_session_bytes: int = 64 * 1024 * 1024,
+    max_bytes: int = 1024 * 1024 * 1024,
+    max_age: float = 3_600.0,
 ) -> AsyncGenerator[SqliteEventStore]:
     """Open a store for as long as the block runs.
 
-    What the file holds from before is dropped: it belongs to sessions that have ended with their process. One
-    server uses a file at a time.
+    Leaving drops the events of its sessions, which end with their process. Several processes may use a file at
+    the same time: what one keeps the others leave alone until it is too old. So they do with what a process has
+    left that was killed. The file, and what SQLite keeps beside it, can be read by its owner alone.
+
+    The oldest events of a session go first. A client that asks for what has gone is sent what is left, or refused
+    (400) if nothing is.
 
     Args:
         path: The file; it is made if there is none.
         max_session_events: How many events of one session are kept.
+        max_session_bytes: What the events of one session may weigh, each with 200 bytes for itself.
+        max_bytes: The same for all sessions of this store together; beyond, of the client whose sessions have
+            most the one that has said nothing for the longest time loses its events.
+        max_age: For how long events are kept at most, in seconds.
 
     Raises:
-        TypeError: `max_session_events` is no whole number.
-        ValueError: `max_session_events` is less than 1.
+        TypeError: A bound is no number of its kind.
+        ValueError: A bound is not more than 0.
+        OSError: The file cannot be made, or belongs to somebody else.
         sqlite3.Error: The file cannot be used.
     """
-    check_whole("max_session_events", max_session_events)
+    bounds = _Bounds(
+        check_whole("max_session_events", max_session_events),
+        check_whole("max_session_bytes", max_session_bytes),
+        check_whole("max_bytes", max_bytes),
+        check_seconds("max_age", max_age, may_be_zero=False),
+    )
 
     def connect() -> sqlite3.Connection:
-        database = sqlite3.connect(path, check_same_thread=False)
+        name = os.fspath(path)
+        if name and name != ":memory:":
+            _make_private(name)
+        database = sqlite3.connect(name, check_same_thread=False)
         try:
             database.execute("PRAGMA journal_mode = WAL")
             # What a crash loses belongs to sessions that it loses as well.
             database.execute("PRAGMA synchronous = OFF")
             database.executescript(_SCHEMA)
             with database:
-                database.execute("DELETE FROM events")
+                columns = database.execute("PRAGMA table_info(events)").fetchall()
+                if all(column[1] != "at" for column in columns):
+                    database.execute("ALTER TABLE events ADD COLUMN at REAL NOT NULL DEFAULT 0")
+                database.execute(_BY_TIME)
+                database.execute("DELETE FROM events WHERE at < ?", (time.time() - max_age,))
         except BaseException:
             database.close()
             raise
         return database
 
     database = await trio.to_thread.run_sync(connect)
-    store = SqliteEventStore(database, max_session_events)
+    store = SqliteEventStore(database, bounds)
     try:
         yield store
     finally:

@@ -53,7 +53,7 @@ class AsgiCall(HttpCall):
         )
         self._send = send
         self._is_one_one = scope.get("http_version") in ("1.0", "1.1")
-        self._body = RequestBody(settings, self.closing)
+        self._body = RequestBody(settings, _declared(self.headers.get("content-length")), self.closing)
 
     def take(self, message: AsgiMessage) -> None:
         """Take what the server says of the request."""
@@ -67,13 +67,21 @@ class AsgiCall(HttpCall):
     async def pump(self, receive: AsgiReceive) -> None:
         """Receive until the other side is gone."""
         while not self.is_gone:
+            await self.wait_body_asked()
             self.take(await receive())
 
+    @property
+    def read_size(self) -> int:
+        """How much to read next, for who reads the connection."""
+        return self._body.read_size
+
+    async def wait_body_asked(self) -> None:
+        """Wait while no more of the body should be read."""
+        await self._body.wait_asked()
+
     async def read_body(self) -> bytes:
-        length = self.headers.get("content-length")
-        if length is not None and length.isascii() and length.isdigit():
-            self._body.check_length(int(length[:20]))
-        return await self._body.read()
+        self._body.check_length()
+        return await self._body.read(self.loans)
 
     @property
     def closing(self) -> tuple[HeaderField, ...]:
@@ -94,6 +102,10 @@ class AsgiCall(HttpCall):
             await trio.lowlevel.checkpoint()
         else:
             await self._send(message)
+
+
+def _declared(length: str | None) -> int | None:
+    return int(length[:20]) if length is not None and length.isascii() and length.isdigit() else None
 
 
 def _path_of(scope: AsgiScope, root: str) -> str:

@@ -27,6 +27,7 @@ from .._core._http_settings import HttpServerSettings
 from .._endpoint._endpoint import Endpoint
 from .._logs import Log
 from ._asgi import AsgiCall
+from ._body import READ_AHEAD
 from ._connections import Connection, OpenConnection
 from ._places import Places
 from ._wires import Wire
@@ -110,6 +111,7 @@ class _HypercornConnection(Connection):
         self._endpoint = endpoint
         self._context = WorkerContext(None)
         self._lingers = False
+        self._call: AsgiCall | None = None
         framework: Any = None  # never called: `spawn_app` knows what to do
         tasks: Any = self
         client = None if wire.client is None else (wire.client, 0)
@@ -126,8 +128,13 @@ class _HypercornConnection(Connection):
         )
 
     async def _read(self) -> None:
-        while data := await self.wire.receive():
+        data = await self.wire.receive(READ_AHEAD)
+        while data:
             await self._protocol.handle(RawData(data))
+            call = self._call
+            if call is not None:
+                await call.wait_body_asked()
+            data = await self.wire.receive(READ_AHEAD if call is None else call.read_size)
 
     async def _end(self) -> None:
         await self._protocol.handle(Closed())
@@ -149,6 +156,7 @@ class _HypercornConnection(Connection):
             await self._protocol.handle(Closed())
         elif isinstance(event, Updated):
             if event.idle:
+                self._call = None
                 self.rest(sent_ahead=bool(self._protocol.connection.trailing_data[0]))
             else:
                 self.work()
@@ -162,7 +170,7 @@ class _HypercornConnection(Connection):
     ) -> Callable[[Any], Awaitable[None]]:
         """Start what answers a request, and return what takes the rest of it. Hypercorn calls both."""
         del app, config
-        call = AsgiCall(scope, send, self._settings)
+        call = self._call = AsgiCall(scope, send, self._settings)
         self.start(self._serve, call, send)
 
         async def take(message: Any) -> None:  # noqa: ASYNC124 - Hypercorn awaits it

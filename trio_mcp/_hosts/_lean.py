@@ -23,6 +23,7 @@ from .._core._http_settings import HttpServerSettings
 from .._endpoint._endpoint import Endpoint
 from .._logs import Log
 from .._parking_lot import LightParkingLot
+from ._body import READ_AHEAD
 from ._connections import Connection, OpenConnection
 from ._heads import RequestHead, read_head
 from ._lean_call import CLOSE, LeanCall, encode_head
@@ -32,9 +33,6 @@ from ._wires import Wire
 __all__ = ["LeanConnection", "lean_connections"]
 
 _log: Final = Log("trio_mcp.http")
-
-READ_AHEAD: Final = 64 * 1024
-"""Bytes that are read behind a request while it is served. Behind more of them nobody sees its client go."""
 
 _END_OF_HEAD: Final = b"\r\n\r\n"
 
@@ -79,9 +77,11 @@ class LeanConnection(Connection):
 
     async def _read(self) -> None:
         while True:
-            while len(self._buffer) > READ_AHEAD and self._call is not None and self._call.is_complete:
+            while (call := self._call) is not None and call.is_complete and len(self._buffer) >= READ_AHEAD:
                 await self._room.park()
-            data = await self.wire.receive()
+            if call is not None:
+                await call.wait_body_asked()
+            data = await self.wire.receive(READ_AHEAD if call is None else call.read_size)
             if not data:
                 return
             self._take(data)

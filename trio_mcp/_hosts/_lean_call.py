@@ -75,7 +75,7 @@ class LeanCall(HttpCall):
         )
         self._connection = connection
         self._head = head
-        self._body = RequestBody(settings)
+        self._body = RequestBody(settings, head.length)
         self._chunks = ChunkedReader() if head.length is None else None
         self._left = head.length or 0
         self._body.is_complete = head.length == 0
@@ -90,6 +90,15 @@ class LeanCall(HttpCall):
     def is_complete(self) -> bool:
         """Whether all of the request has come."""
         return self._body.is_complete
+
+    @property
+    def read_size(self) -> int:
+        """How much to read next."""
+        return self._body.read_size
+
+    async def wait_body_asked(self) -> None:
+        """Wait while no more of the body should be read."""
+        await self._body.wait_asked()
 
     def feed(self, data: bytes) -> bytes:
         """Take more of the body. Returns what is behind it."""
@@ -116,10 +125,10 @@ class LeanCall(HttpCall):
     # What the endpoint calls.
 
     async def read_body(self) -> bytes:
-        self._body.check_length(self._head.length)
+        self._body.check_length()
         if self._head.expects_continue and not (self.is_complete or self._body.has_begun):
             await self._connection.send(_CONTINUE)
-        return await self._body.read()
+        return await self._body.read(self.loans)
 
     async def send_head(self, status: int, headers: Sequence[HeaderField]) -> None:
         # It goes out with the first piece of the body, which follows at once.

@@ -9,10 +9,12 @@ closed and the others finish; what is left is cut. Each step is bounded.
 from __future__ import annotations
 
 import errno
+import logging
+import math
 import os
 import ssl
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Any, Final, final
 from urllib.parse import quote
 
 import trio
@@ -22,6 +24,7 @@ from .._endpoint._call import Authenticate
 from .._endpoint._endpoint import Endpoint, open_endpoint
 from .._endpoint._event_store import EventStore
 from .._groups import open_hidden_nursery
+from .._limits import check_whole
 from .._logs import Log
 from .._server._serve import run_until_signal
 from .._server._server import Server
@@ -35,10 +38,33 @@ __all__ = ["serve_http"]
 
 _log: Final = Log("trio_mcp.http")
 
+_BROKEN: Final = frozenset({errno.EBADF, errno.EFAULT, errno.EINVAL, errno.ENOTSOCK})
+"""What accepting fails with when it is the listening socket that is no good: it is none, or listens no more.
+
+Everything else concerns the one connection that was to be accepted, or the room for it. Linux also hands over
+what the network had to say about that one (ENETDOWN, EPROTO, ENOPROTOOPT, EHOSTDOWN, ENONET, EHOSTUNREACH,
+EOPNOTSUPP, ENETUNREACH: accept(2), "Error handling"), and what a firewall thinks of it (EPERM).
+"""
+
 _NO_ROOM: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
-_GONE: Final = frozenset({errno.ECONNABORTED, errno.EPROTO, errno.EPERM})
-NO_ROOM_SECONDS: Final = 0.1
-"""How long accepting pauses when the machine has no room for another connection."""
+PAUSE_SECONDS: Final = 0.1
+"""How long accepting pauses when the machine has no room for another connection, and when it does nothing but
+fail."""
+
+FAILURES_PER_PAUSE: Final = 100
+"""So many peers in a row may go before they are accepted. If all of them do, it may be no matter of theirs."""
+
+WARNING_SECONDS: Final = 60.0
+"""How long accepting may fail without another line in the log."""
+
+
+MAX_PORT: Final = 65_535
+MAX_MODE: Final = 0o777
+
+
+def _check_range(name: str, value: int, most: int, show: Callable[[int], str]) -> None:
+    if check_whole(name, value, at_least=0) > most:
+        raise ValueError(f"{name} must be {show(0)} to {show(most)}, not {show(value)}")
 
 
 def _host(http: HttpHost, endpoint: Endpoint, settings: HttpServerSettings) -> OpenConnection:
@@ -86,8 +112,9 @@ async def serve_http(
             with h11.
         settings: What is served, to whom, and what it may cost.
         ssl_context: How TLS is spoken: with which certificate, and whether clients need one; `None` for no TLS.
-        unix_path: A Unix socket to listen on instead.
-        unix_mode: Who may connect to that.
+        unix_path: A Unix socket to listen on instead. One that a killed process has left there is replaced; where
+            somebody listens, this fails. The file goes when nobody is accepted any more, if it is still this one.
+        unix_mode: Who may connect to that, as for `chmod`.
         authenticate: Finds out who sends a request, and returns the principal, or raises `HttpRefused`. One that
             returns `None` lets nobody in, unless `HttpServerSettings.allow_anonymous` says so. It may take
             `HttpServerSettings.authenticate_timeout`. `None` for no such check: everybody is let in, as nobody.
@@ -96,13 +123,19 @@ async def serve_http(
         task_status: Told the URLs of the endpoint once clients can connect.
 
     Raises:
-        OSError: The address cannot be listened on.
-        ValueError: There is no such `http`.
+        OSError: The address cannot be listened on, or no more. What goes wrong with one connection, accepting it
+            included, costs that connection.
+        ssl.SSLError: `ssl_context` is for clients.
+        TypeError: `port` or `unix_mode` is no whole number.
+        ValueError: There is no such `http`, `port` or `unix_mode`.
     """
+    _check_range("port", port, MAX_PORT, str)
+    _check_range("unix_mode", unix_mode, MAX_MODE, oct)
     settings = HttpServerSettings() if settings is None else settings
     shutdown = Shutdown() if shutdown is None else shutdown
     if ssl_context is not None:
         ssl_context.set_alpn_protocols(["http/1.1"])
+        ssl_context.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), server_side=True)  # refuses what is for clients
     try:
         async with (
             open_endpoint(
@@ -111,19 +144,18 @@ async def serve_http(
             open_listeners(host, port, unix_path, unix_mode) as listeners,
         ):
             connections = Connections(_host(http, endpoint, settings), settings)
-            urls = tuple(_url_of(listener, ssl_context, settings.path) for listener in listeners)
+            urls = tuple(_url_of(listener, ssl_context, settings.path) for listener in listeners.each)
             async with open_hidden_nursery() as nursery:
                 nursery.start_soon(connections.end_idle)
                 try:
                     async with open_hidden_nursery() as accepting:
-                        for listener in listeners:
+                        for listener in listeners.each:
                             accepting.start_soon(_accept, listener, connections, settings, ssl_context, nursery)
                         _log.info("serving at %s", ", ".join(urls))
                         task_status.started(urls)
                         await shutdown.wait_drain()
                         accepting.cancel_scope.cancel(reason="no more connections are accepted")
-                    for listener in listeners:
-                        listener.socket.close()
+                    listeners.close()
                     await _unless(shutdown.wait_abort, endpoint.drain)
                     with trio.move_on_after(server.limits.goodbye_timeout):
                         await _unless(shutdown.wait_abort, connections.finish)
@@ -147,6 +179,34 @@ async def _unless(ending: Callable[[], Awaitable[None]], work: Callable[[], Awai
         nursery.cancel_scope.cancel()
 
 
+@final
+class _Failures:
+    """What goes wrong with accepting. It costs one peer its connection, and us a pause if it goes on."""
+
+    def __init__(self) -> None:
+        self._in_a_row = 0
+        self._warned_at = -math.inf
+
+    def end(self) -> None:
+        """One was accepted."""
+        self._in_a_row = 0
+
+    async def add(self, error: OSError) -> None:
+        """One was not."""
+        self._in_a_row += 1
+        has_room = error.errno not in _NO_ROOM
+        if trio.current_time() >= self._warned_at + WARNING_SECONDS:
+            self._warned_at = trio.current_time()
+            if has_room:
+                _log.warning("a connection could not be accepted: %s", error)
+            else:
+                _log.error("this machine has no room for another connection (%s); accepting pauses", error)
+        if not has_room or self._in_a_row % FAILURES_PER_PAUSE == 0:
+            await trio.sleep(PAUSE_SECONDS)
+        else:
+            await trio.lowlevel.checkpoint()
+
+
 async def _accept(
     listener: trio.SocketListener,
     connections: Connections,
@@ -154,29 +214,31 @@ async def _accept(
     ssl_context: ssl.SSLContext | None,
     nursery: trio.Nursery,
 ) -> None:
+    failures = _Failures()
     while True:
         await connections.wait_place()
-        has_room = True
         try:
             accepted = await listener.accept()
         except OSError as error:
-            has_room = error.errno not in _NO_ROOM
-            if has_room and error.errno not in _GONE:
+            if error.errno in _BROKEN:
                 raise
+            await failures.add(error)
+            continue
+        failures.end()
+        wire = _wire_over(accepted, settings, ssl_context)
+        if connections.enter(wire):
+            nursery.start_soon(connections.serve, wire, name="an HTTP connection")
         else:
-            wire: Wire
-            if ssl_context is None:
-                wire = SocketWire(accepted, settings.send_timeout)
-            else:
-                stream = trio.SSLStream(accepted, ssl_context, server_side=True, https_compatible=True)
-                wire = TlsWire(stream, settings.send_timeout, handshake_timeout=settings.body_timeout)
-            if connections.enter(wire):
-                nursery.start_soon(connections.serve, wire, name="an HTTP connection")
-            else:
-                wire.cut()
-        if not has_room:
-            _log.error("this machine has no room for another connection; accepting pauses")
-            await trio.sleep(NO_ROOM_SECONDS)
+            wire.cut()
+
+
+def _wire_over(
+    accepted: trio.SocketStream, settings: HttpServerSettings, ssl_context: ssl.SSLContext | None
+) -> Wire:
+    if ssl_context is None:
+        return SocketWire(accepted, settings.send_timeout)
+    stream = trio.SSLStream(accepted, ssl_context, server_side=True, https_compatible=True)
+    return TlsWire(stream, settings.send_timeout, handshake_timeout=settings.body_timeout)
 
 
 def _url_of(listener: trio.SocketListener, ssl_context: ssl.SSLContext | None, path: str) -> str:

@@ -54,8 +54,8 @@ class Wire(abc.ABC):
         """
 
     @abc.abstractmethod
-    async def receive(self) -> bytes:
-        """Return what comes next; nothing once nothing will come."""
+    async def receive(self, most: int = READ_BYTES) -> bytes:
+        """Return what comes next, and no more than so many bytes; nothing once nothing will come."""
 
     @abc.abstractmethod
     async def send(self, data: bytes) -> None:
@@ -102,7 +102,7 @@ class SocketWire(Wire):
     async def start(self) -> None:
         await trio.lowlevel.checkpoint()
 
-    async def receive(self) -> bytes:
+    async def receive(self, most: int = READ_BYTES) -> bytes:
         if self._socket.fileno() < 0:
             await trio.lowlevel.checkpoint()
             return b""  # it was cut; to wait for a descriptor that there is not would confuse Trio
@@ -111,7 +111,7 @@ class SocketWire(Wire):
             while self._socket.fileno() >= 0:
                 await trio.lowlevel.wait_readable(self._socket)
                 try:
-                    return self._socket.recv(READ_BYTES)
+                    return self._socket.recv(most)
                 except BlockingIOError:
                     pass
         except (OSError, trio.ClosedResourceError):
@@ -176,9 +176,9 @@ class TlsWire(Wire):
         if scope.cancelled_caught:
             raise trio.BrokenResourceError("the handshake of TLS took too long")
 
-    async def receive(self) -> bytes:
+    async def receive(self, most: int = READ_BYTES) -> bytes:
         try:
-            return bytes(await self._stream.receive_some(READ_BYTES))
+            return bytes(await self._stream.receive_some(most))
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             return b""
 

@@ -136,7 +136,7 @@ class AsgiClient:
         """
         del urgent  # there are no connections to wait for
         exchange = _Exchange(request, request.target.origin)
-        name = f"{request.method} {request.target.path}"
+        name = f"{request.method} {request.target.path.partition('?')[0]}"
         self._nursery.start_soon(self._run, request, exchange, name=name)  # noqa: ASYNC113 - waited for below
         if request.on_sent is not None:
             request.on_sent()

@@ -49,8 +49,8 @@ class HttpRequest:
 
     method: str
     target: HttpTarget
-    headers: Sequence[HeaderField] = ()
-    body: bytes = b""
+    headers: Sequence[HeaderField] = attrs.field(default=(), repr=False)  # credentials, for one
+    body: bytes = attrs.field(default=b"", repr=False)
     on_sent: Callable[[], object] | None = attrs.field(default=None, eq=False, repr=False)
 
 

@@ -11,7 +11,9 @@ from urllib.parse import quote, unquote, urljoin, urlsplit
 import attrs
 import idna
 
-__all__ = ["HttpTarget", "parse_target"]
+from .._printable import printable
+
+__all__ = ["HttpTarget", "parse_target", "shown_url"]
 
 UNIX_SCHEME: Final = "http+unix"
 """``http+unix://%2Frun%2Fmcp.sock/mcp``: the socket's path, percent-encoded, where a host would be."""
@@ -38,7 +40,7 @@ class HttpTarget:
     scheme: Literal["http", "https"]
     host: str
     port: int
-    path: str = "/"
+    path: str = attrs.field(default="/", repr=lambda path: repr(without_query(path)))
     socket_path: str | None = None
 
     @property
@@ -62,7 +64,7 @@ class HttpTarget:
 
     @property
     def url(self) -> str:
-        """The URL again, for messages."""
+        """The URL again, as a proxy is asked for it. Not for messages: a query may be a secret."""
         return self.origin + self.path
 
     def join(self, reference: str) -> HttpTarget:
@@ -81,6 +83,20 @@ class HttpTarget:
         return attrs.evolve(self, path=other.path)
 
 
+def without_query(path: str) -> str:
+    """Return what may be shown of a path: keys and tokens are in queries, if anywhere."""
+    before, mark, _ = path.partition("?")
+    return f"{before}{mark}…" if mark else path
+
+
+def shown_url(url: str) -> str:
+    """Return what may be shown of a URL, also of one that is none: no password, and no key or token."""
+    if "@" in url:  # wherever it is: a password may hold what ends a host
+        scheme, mark, _ = url.partition("://")
+        return f"{scheme}{mark}…" if mark else "…"
+    return printable(without_query(url.partition("#")[0]))
+
+
 def parse_target(url: str) -> HttpTarget:
     """Read a URL.
 
@@ -89,11 +105,14 @@ def parse_target(url: str) -> HttpTarget:
             would end up in logs; send them as a header), or characters that no URL has.
     """
     if _FORBIDDEN.search(url):
-        raise ValueError(f"a URL has no blanks, backslashes and control characters: {url!r}")
-    parts = urlsplit(url)
+        raise ValueError(f"a URL has no blanks, backslashes and control characters: {shown_url(url)!r}")
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # which repeats what may be a password
+        raise ValueError(f"the URL cannot be read: {shown_url(url)!r}") from None
     if parts.scheme not in _SCHEMES:
         raise ValueError(
-            f"the scheme of an HTTP URL is http, https or {UNIX_SCHEME}, not {parts.scheme!r}: {url!r}"
+            f"the scheme of an HTTP URL is http, https or {UNIX_SCHEME}, not {parts.scheme!r}: {shown_url(url)!r}"
         )
     if "@" in parts.netloc:
         raise ValueError("a URL with a user name or a password is not accepted; send them in a header")
@@ -104,15 +123,15 @@ def parse_target(url: str) -> HttpTarget:
         socket_path = unquote(parts.netloc)
         if not socket_path or "\0" in socket_path:
             raise ValueError(
-                f"the URL has no path of a socket, such as {UNIX_SCHEME}://%2Frun%2Fmcp.sock/: {url!r}"
+                f"the URL has no path of a socket, such as {UNIX_SCHEME}://%2Frun%2Fmcp.sock/: {shown_url(url)!r}"
             )
         return HttpTarget(scheme="http", host="localhost", port=80, path=path, socket_path=socket_path)
     try:
         port = parts.port
-    except ValueError as error:
-        raise ValueError(f"the port of a URL is a number from 1 to 65535: {url!r}") from error
+    except ValueError:
+        raise ValueError(f"the port of a URL is a number from 1 to 65535: {shown_url(url)!r}") from None
     if port == 0:
-        raise ValueError(f"the port of a URL is a number from 1 to 65535: {url!r}")
+        raise ValueError(f"the port of a URL is a number from 1 to 65535: {shown_url(url)!r}")
     return HttpTarget(
         scheme="https" if parts.scheme == "https" else "http",
         host=_read_host(parts.netloc, parts.hostname or "", url),
@@ -127,12 +146,14 @@ def _read_host(netloc: str, host: str, url: str) -> str:
             # RFC 6874 writes the zone of an address after "%25".
             return str(ipaddress.IPv6Address(unquote(host)))
         except ValueError as error:
-            raise ValueError(f"the URL has no valid IPv6 address: {url!r}") from error
+            raise ValueError(f"the URL has no valid IPv6 address: {shown_url(url)!r}") from error
     if not host.isascii():
         try:
             host = idna.encode(host, uts46=True).decode("ascii")
         except idna.IDNAError as error:
-            raise ValueError(f"the host of the URL cannot be written in ASCII ({error}): {url!r}") from error
+            raise ValueError(
+                f"the host of the URL cannot be written in ASCII ({error}): {shown_url(url)!r}"
+            ) from error
     if len(host) > 253 or not _HOST.fullmatch(host):
-        raise ValueError(f"the URL has no valid host: {url!r}")
+        raise ValueError(f"the URL has no valid host: {shown_url(url)!r}")
     return host

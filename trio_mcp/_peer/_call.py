@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import final
+from typing import Final, final
 
 import attrs
 import trio
@@ -16,7 +16,33 @@ from ._exchange import OnProgress, Progress
 from ._outbox import OutboxEntry
 from ._silence import Clock
 
-__all__ = ["Call"]
+__all__ = ["Call", "ProgressRoom", "weight_of_progress"]
+
+_PROGRESS_BYTES: Final = 512
+"""What progress takes in memory beside its text and great numbers."""
+
+
+@final
+@attrs.define
+class ProgressRoom:
+    """What the progress that waits for all calls of one connection takes in memory.
+
+    Attributes:
+        taken: How many bytes.
+    """
+
+    taken: int = 0
+
+
+def weight_of_progress(progress: Progress) -> int:
+    """Return what progress takes in memory while it waits."""
+    size = _PROGRESS_BYTES
+    if progress.message is not None:
+        size += len(progress.message) * (1 if progress.message.isascii() else 5)
+    for number in (progress.progress, progress.total):
+        if isinstance(number, int):
+            size += number.bit_length() >> 2
+    return size
 
 
 @final
@@ -35,6 +61,7 @@ class Call:
         on_progress: Called for each progress notification, if the caller wants them.
         clock: The innermost `fail_after_silence` or `request_timeout` around the caller.
         on_room: Called when one less progress notification waits, or none will any more.
+        room: What its progress takes is counted here.
     """
 
     request: OutboundRequest
@@ -42,6 +69,7 @@ class Call:
     on_progress: OnProgress | None = None
     clock: Clock | None = None
     on_room: Callable[[Call], object] | None = None
+    room: ProgressRoom | None = None
     _progress: deque[Progress] | None = None
     _is_handling: bool = False
     _stops: int = 0
@@ -77,7 +105,7 @@ class Call:
         """
         while True:
             while self._progress:
-                progress = self._progress.popleft()
+                progress = self._next_progress()
                 if self.on_room is not None:
                     self.on_room(self)
                 await self._handle(progress)
@@ -115,12 +143,21 @@ class Call:
             self._doubt = until, fail
             self._wake.unpark()
 
-    def hand_over(self, progress: Progress) -> None:
+    def hand_over(self, progress: Progress, room: ProgressRoom) -> None:
         """Give progress to the caller. Never waits."""
         if self._progress is None:
             self._progress = deque()
+            self.room = room
         self._progress.append(progress)
+        room.taken += weight_of_progress(progress)
         self._wake.unpark()
+
+    def _next_progress(self) -> Progress:
+        assert self._progress
+        assert self.room is not None
+        progress = self._progress.popleft()
+        self.room.taken -= weight_of_progress(progress)
+        return progress
 
     @property
     def has_stopped_clock(self) -> bool:
@@ -141,8 +178,7 @@ class Call:
 
     def drop_oldest(self) -> None:
         """The progress that has waited longest makes room."""
-        assert self._progress
-        self._progress.popleft()
+        self._next_progress()
 
     def end_callbacks(self, deadline: float, why: Exception) -> None:
         """Cancel what of its callbacks has not ended by the deadline, or begun; then the call fails."""
@@ -152,6 +188,8 @@ class Call:
 
     def forget_progress(self) -> None:
         """No progress will be handled any more."""
+        while self._progress:
+            self._next_progress()
         self._progress = None
         if self.on_room is not None:
             self.on_room(self)

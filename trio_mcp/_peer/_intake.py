@@ -271,7 +271,7 @@ class Intake:
         if isinstance(message, Request):
             return self._exchanges.receive(message, arrival, scope)
         if isinstance(message, Notification):
-            self._take_notification(message, arrival.origin)
+            self._take_notification(message, arrival)
         elif not self._calls.settle(message):
             self._take_stray(message)
         return None
@@ -308,12 +308,12 @@ class Intake:
         else:
             self._complain(error.id, invalid_request(error.reason), arrival.origin)
 
-    def _take_notification(self, notification: Notification, origin: Origin | None) -> None:
+    def _take_notification(self, notification: Notification, arrival: Arrival) -> None:
         if notification.method == "notifications/cancelled" and self._exchanges.cancel(notification.params or {}):
             return
         if self._on_notice is not None and notification.method != "notifications/progress":
             self._on_notice(notification)
-        self._notices.offer(notification, origin)
+        self._notices.offer(notification, arrival.origin, arrival.data)
 
     def _take_stray(self, response: Response | ErrorResponse) -> None:
         """An answer nobody waits for: late, repeated, or to something that was never asked."""

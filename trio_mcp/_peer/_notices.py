@@ -17,13 +17,14 @@ import trio
 
 from .._channel import Origin
 from .._codec import _json
-from .._codec._jsonrpc import Notification
+from .._codec._cost import weight_of
+from .._codec._jsonrpc import Notification, encode_notification
 from .._contained import Contained, going_on
 from .._core._notices import NoticeQueue
 from .._limits import Limits
 from .._logs import Log
 from .._parking_lot import LightParkingLot
-from ._call import Call
+from ._call import Call, ProgressRoom
 from ._calls import Calls
 from ._dispatcher import Dispatcher
 from ._exchange import Progress
@@ -35,11 +36,13 @@ _log: Final = Log("trio_mcp.peer")
 
 PROGRESS: Final = "notifications/progress"
 OTHERS: Final = "others"
+ALL_PROGRESS: Final = "all progress"
 
 MAX_TURNS: Final = 4
 """After how many turns of the event loop a handler counts as one that waits. One that does not takes two."""
 
-_Line: TypeAlias = Call | Literal["others"]
+_Line: TypeAlias = Call | Literal["others", "all progress"]
+"""What can be full: the line of a call, the line of all others, and what the lines of all calls weigh together."""
 
 
 @final
@@ -85,7 +88,8 @@ class Notices:
         self._calls = calls
         self._dispatcher = dispatcher
         self._limits = limits
-        self._queue: NoticeQueue[_Notice] = NoticeQueue(limits.max_notifications)
+        self._queue: NoticeQueue[_Notice] = NoticeQueue(limits.max_notifications, limits.max_notification_bytes)
+        self._progress = ProgressRoom()
         self._something = LightParkingLot() if wake is None else None
         self._wake = wake
         self._room = LightParkingLot()
@@ -115,13 +119,18 @@ class Notices:
             return False
         if method != PROGRESS:
             self._awaited = OTHERS if self._queue.is_full else None
-        elif self._full:
+        elif self._full or self._is_full(ALL_PROGRESS):
             call = self._calls.find(params.get("progressToken") if _json.is_object(params) else None)
-            self._awaited = call if call is not None and self._is_full(call) else None
+            if call is not None:
+                self._awaited = next((line for line in (call, ALL_PROGRESS) if self._is_full(line)), None)
         return self._awaited is not None
 
     def _is_full(self, line: _Line) -> bool:
-        return line.waiting >= self._limits.max_notifications if isinstance(line, Call) else self._queue.is_full
+        if line is OTHERS:
+            return self._queue.is_full
+        if line is ALL_PROGRESS:
+            return self._progress.taken >= self._limits.max_notification_bytes
+        return line.waiting >= self._limits.max_notifications
 
     async def wait_begun(self) -> None:
         """Wait until the handling of what was offered has begun, unless it has to wait for something else."""
@@ -164,23 +173,33 @@ class Notices:
             return
         self._lagging[line] = None
         _log.warning(
-            "%s faster than they are handled; %d are waiting (max_notifications), "
-            "so progress and log messages are dropped, oldest first",
+            "%s faster than they are handled; as many are waiting as may (max_notifications is %d, "
+            "max_notification_bytes is %d), so progress and log messages are dropped, oldest first",
             f"progress notifications of {line.request.method} come"
             if isinstance(line, Call)
             else "notifications come",
             self._limits.max_notifications,
+            self._limits.max_notification_bytes,
         )
 
-    def offer(self, notification: Notification, origin: Origin | None) -> None:
-        """Take a notification for delivery. Never waits."""
+    def offer(self, notification: Notification, origin: Origin | None, data: bytes | None = None) -> None:
+        """Take a notification for delivery. Never waits.
+
+        Args:
+            notification: The notification.
+            origin: Where it came from.
+            data: Its bytes, if it came alone.
+        """
         if notification.method == PROGRESS:
             self._offer_progress(notification.params or {})
             return
-        if self._queue.is_full:
+        while self._queue.is_full:
             self._queue.drop()
             self.dropped += 1
-        self._queue.push(self._dispatcher.notice_key(notification), _Notice(notification, origin))
+        if data is None:
+            data = encode_notification(notification.method, notification.params)
+        size = weight_of(data)
+        self._queue.push(self._dispatcher.notice_key(notification), _Notice(notification, origin), size)
         self.has_unbegun = self.has_unbegun or len(self._queue) == 1
         self._wake_up()
 
@@ -200,18 +219,25 @@ class Notices:
         if call in self._full and self._is_full(call):
             call.drop_oldest()
             self.dropped += 1
-        call.hand_over(progress)
+        while call.waiting and self._is_full(ALL_PROGRESS):
+            call.drop_oldest()
+            self.dropped += 1
+        if self._is_full(ALL_PROGRESS):  # with what waits for other calls
+            self.dropped += 1
+            return
+        call.hand_over(progress, self._progress)
         self.has_called = True
+        call.on_room = self._look_at
         if call.waiting == self._limits.max_notifications:
             self._full[call] = None
-            call.on_room = self._look_at
 
     def _look_at(self, call: Call) -> None:
-        """The line of a call that was full has become shorter."""
-        if call.waiting * 2 <= self._limits.max_notifications:
+        """The line of a call has become shorter."""
+        if self._full and call.waiting * 2 <= self._limits.max_notifications:
             self._full.pop(call, None)
             self._lagging.pop(call, None)
-            call.on_room = None
+        if self._lagging and self._progress.taken * 2 <= self._limits.max_notification_bytes:
+            self._lagging.pop(ALL_PROGRESS, None)
         self._room.unpark_all()
 
     def _wake_up(self) -> None:
@@ -246,7 +272,7 @@ class Notices:
     def _pop(self) -> _Notice:
         notice = self._queue.pop()
         self.has_unbegun = self._queue.first is not None
-        if len(self._queue) * 2 <= self._limits.max_notifications:
+        if self._queue.is_relieved:
             self._lagging.pop(OTHERS, None)
         self._room.unpark_all()
         return notice

@@ -173,7 +173,7 @@ def unusable(method: str, why: str) -> RemoteProtocolError:
     """Return the error for an answer that cannot be used, and tell our log."""
     error = RemoteProtocolError(f"the client's answer to {method} cannot be used: {why}")
     error.question = method
-    _log.info("%s", error)
+    _log.warning("%s", error)
     return error
 
 

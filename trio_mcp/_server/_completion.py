@@ -53,10 +53,12 @@ class Completer:
 
     Args:
         sources: Registries that know prompts and templates.
+        check: Checks what is typed for variables of a template before a function is called with it.
     """
 
-    def __init__(self, *sources: CompletionSource) -> None:
+    def __init__(self, *sources: CompletionSource, check: Callable[[str, Mapping[str, str]], None]) -> None:
         self._sources = list(sources)
+        self._check = check
         # By kind of reference, name or template, and argument.
         self._functions: dict[tuple[type, str, str], HandlerFunction] = {}
 
@@ -94,7 +96,8 @@ class Completer:
         """Answer a request for completion.
 
         Raises:
-            RequestError: There is no such prompt or template, or it has no such argument.
+            RequestError: There is no such prompt or template, or it has no such argument, or a variable of the
+                template can have no such value.
 
         Spec: 2026-07-28, server/utilities/completion.
         """
@@ -104,6 +107,8 @@ class Completer:
         function = self._functions.get((type(reference), name, argument.name))
         if function is not None:
             filled = {} if params.context is None else params.context.arguments or {}
+            if isinstance(reference, types.ResourceTemplateReference):
+                self._check(name, {**filled, argument.name: argument.value})
             given = {"value": argument.value, "arguments": filled}
             return await function.call(function.spec.decode(given), context, threads, _finished)
         await trio.lowlevel.checkpoint()

@@ -23,6 +23,7 @@ import attrs
 
 from .. import types
 from .._core._uri_matching import Found
+from .._core._uri_values import VariableRule
 from .._core._uris import UNRESERVED, check_uri, normalised
 from .._errors import INTERNAL_ERROR, RequestError, ResourceNotFound
 from .._limits import Limits
@@ -35,6 +36,8 @@ from ._reading import Reading
 __all__ = ["DirectorySource", "FileSource", "directory_prefix", "file_contents"]
 
 _log: Final = Log("trio_mcp.server")
+
+_PATH: Final = VariableRule(with_slashes=frozenset({"path"}))
 
 _Contents: TypeAlias = types.TextResourceContents | types.BlobResourceContents
 
@@ -116,6 +119,9 @@ class FileSource:
         """Return nothing more: it was found by its URI."""
         del uri
         return {}
+
+    def check(self, values: Mapping[str, str]) -> None:
+        """It has no variables."""
 
     def resources(self) -> Iterator[types.Resource]:
         """Yield the file, while there is one."""
@@ -233,6 +239,10 @@ class DirectorySource:
 
     def _is_seen(self, name: str) -> bool:
         return is_plain_name(name) and (self._hidden or not name.startswith("."))
+
+    def check(self, values: Mapping[str, str]) -> None:
+        """Check a path as a client types it. What is read is held to more than that, name by name."""
+        _PATH.check(values)
 
     async def read(self, reading: Reading, found: Found) -> types.ReadResourceResult:
         """Read a file."""

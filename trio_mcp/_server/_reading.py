@@ -61,6 +61,14 @@ class ResourceSource(Protocol):
         """Yield what clients are told, resource by resource, as far as that can be listed."""
         ...
 
+    def check(self, values: Mapping[str, str]) -> None:
+        """Check what a client has typed for variables of the template, before a function completes it.
+
+        Raises:
+            ValueError: A value is none that could be read with; see `VariableRule`.
+        """
+        ...
+
     @property
     def choices(self) -> Mapping[str, tuple[str, ...]]:
         """For each variable of the template, all strings it can be, if it can be only a few; else none."""

@@ -12,7 +12,8 @@ import trio
 from .. import types
 from .._core._uri_matching import Found, UriMatcher
 from .._core._uri_template import UriTemplate
-from .._errors import ResourceNotFound
+from .._core._uri_values import VariableRule
+from .._errors import INVALID_PARAMS, RequestError, ResourceNotFound
 from .._schema import CallSpec, InvalidValue
 from ._calling import HandlerFunction
 from ._interim import Interim
@@ -25,6 +26,7 @@ __all__ = [
     "matcher_for",
     "refuse_parameters",
     "returned_hint",
+    "rule_for",
 ]
 
 
@@ -49,6 +51,9 @@ class ConstantSource:
         del uri
         return {}
 
+    def check(self, values: Mapping[str, str]) -> None:
+        """It has no variables."""
+
     def resources(self) -> Iterator[types.Resource]:
         """Yield the resource."""
         yield self.resource
@@ -70,12 +75,14 @@ class FunctionSource:
         resource: What clients are told, if it is one resource.
         template: What clients are told, if it is a template.
         matcher: What finds the variables of the template.
+        rule: What those may be.
     """
 
     handler: HandlerFunction
     resource: types.Resource | None = None
     template: types.ResourceTemplate | None = None
     matcher: UriMatcher | None = None
+    rule: VariableRule | None = None
     blocks: bool = False
 
     @property
@@ -95,6 +102,11 @@ class FunctionSource:
         """Return the variables of a URI, or `None` if it does not fit the template."""
         return {} if self.matcher is None else self.matcher.match(uri)
 
+    def check(self, values: Mapping[str, str | list[str]]) -> None:
+        """Check variables before the function, or one that completes them, is called with them."""
+        if self.rule is not None:
+            self.rule.check(values)
+
     def resources(self) -> Iterator[types.Resource]:
         """Yield the resource, if it is one."""
         if self.resource is not None:
@@ -104,11 +116,16 @@ class FunctionSource:
         """Call the function, and turn what it returns into a result.
 
         Raises:
+            RequestError: A variable may be no name but a way to somewhere else; see `VariableRule`.
             ResourceNotFound: A variable is not what the function takes.
             Exception: Whatever the function raises.
         """
         from ._contents import contents_of
 
+        try:
+            self.check(found)
+        except ValueError as error:
+            raise RequestError(INVALID_PARAMS, f"invalid params: uri: {error}", {"uri": reading.uri}) from error
         spec = self.handler.spec
         schema = spec.input_schema
         known: Mapping[str, Any] = schema.get("properties", {})
@@ -154,6 +171,21 @@ def matcher_for(template: UriTemplate, spec: CallSpec) -> UriMatcher:
             raise ValueError(f"{where}: a URI may lack {name!r}, so that parameter needs a default")
     _refuse_missing(required.difference(variables), where)
     return matcher
+
+
+def rule_for(matcher: UriMatcher, unsafe: Collection[str]) -> VariableRule:
+    """Return what the variables of a template may be.
+
+    Raises:
+        TypeError: The names are one string.
+        ValueError: A name is none of its variables.
+    """
+    if isinstance(unsafe, str):
+        raise TypeError(f"unsafe_variables is a collection of names, not one string: {unsafe!r}")
+    unknown = frozenset(unsafe).difference(matcher.names)
+    if unknown:
+        raise ValueError(f"unsafe_variables: the template has no variable {min(unknown)!r}")
+    return VariableRule(with_slashes=matcher.with_slashes, unsafe=frozenset(unsafe))
 
 
 def refuse_parameters(spec: CallSpec, uri: str) -> None:

@@ -6,7 +6,7 @@ What resources are made of is imported when the first one is registered: many se
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
@@ -50,15 +50,21 @@ class ResourceOffers:
         scope: types.CacheScope = "private",
         timeout: float | None = None,
         thread: bool = True,
+        unsafe_variables: Collection[str] = (),
     ) -> Callable[[_Function], _Function]:
         """Register a function as a resource: ``@server.resource("orders://recent")``.
 
         With ``{…}`` in the URI it is a template (RFC 6570): ``"orders://{order_id}/lines{?page}"``. Each variable
         is given to the parameter of its name, converted from text by its hint. Variables that a URI may lack,
         those of ``{?…}``, ``{/…}``, ``{#…}`` and ``{.…}``, are parameters with a default; those of ``{name*}``
-        are lists. ``{name}`` ends at a slash, ``{+name}`` does not. What they say is decoded and may be anything,
-        slashes and ``..`` included: to serve files, use `add_directory`. A parameter annotated `Context` is given
-        the context.
+        are lists. ``{name}`` ends at a slash, ``{+name}`` does not. A parameter annotated `Context` is given the
+        context.
+
+        What the variables say is decoded. Values that lead elsewhere when they are put into a path are refused
+        with -32602 before the function, or one that completes them, is called: those with a NUL or with ``..``
+        between slashes or backslashes; those that begin with either or with a drive; and those with either
+        anywhere, except for ``{+name}``, ``{#name}`` and the pairs of a query. The same holds if it shows when
+        they are decoded again. To serve files, use `add_directory` all the same: it knows links, too.
 
         The function returns text, bytes, `File`, `Image`, `Audio`, `TextResourceContents`,
         `BlobResourceContents`, or a list with any of those; anything else is sent as JSON. It raises
@@ -79,22 +85,26 @@ class ResourceOffers:
             scope: ``"public"`` if what is read is the same for everybody, so that it may be shared.
             timeout: After how many seconds reading is cancelled, and fails.
             thread: Whether a plain ``def`` runs in a thread; if not, it must not block.
+            unsafe_variables: Names of variables that the function takes whatever they say, because it makes no
+                path of them or checks them itself.
 
         Raises:
             TypeError: A parameter has no form in JSON.
             ValueError: The URI or template is none, or is taken; it can be read in several ways; its variables
                 and the function's parameters do not agree; or another argument is out of bounds.
 
-        Spec: 2026-07-28, server/resources; server/utilities/caching.
+        Spec: 2026-07-28, server/resources, "Security Considerations"; server/utilities/caching.
         """
         from .._core._uri_template import UriTemplate
         from ._mime import type_of_result
-        from ._resource_functions import FunctionSource, matcher_for, refuse_parameters, returned_hint
+        from ._resource_functions import FunctionSource, matcher_for, refuse_parameters, returned_hint, rule_for
 
         if size is not None:
             check_whole("size", size, at_least=0)
         template = UriTemplate(uri) if "{" in uri else None
         if template is None:
+            if unsafe_variables:
+                raise ValueError(f"{uri!r:.200} is no template, and has no variables")
             self._check(uri)
         else:
             self._check_template(template, size)
@@ -121,7 +131,8 @@ class ResourceOffers:
                 matcher = matcher_for(template, spec)
                 kind = mime_type or type_of_result(uri, None)
                 told_of_all = types.ResourceTemplate(uri_template=uri, mime_type=kind, **described)
-                source = attrs.evolve(source, template=told_of_all, matcher=matcher)
+                rule = rule_for(matcher, unsafe_variables)
+                source = attrs.evolve(source, template=told_of_all, matcher=matcher, rule=rule)
             self._resources.entries.add(uri, Offer(source=source, ttl=ttl, scope=scope, timeout=timeout))
             return function
 

@@ -122,6 +122,22 @@ class ResourceRegistry:
             )
         return choices[argument]
 
+    def check_typed(self, uri: str, values: Mapping[str, str]) -> None:
+        """Check what a client has typed for variables of a template, before a function completes it.
+
+        Raises:
+            RequestError: It could not be read with.
+        """
+        # A directory is registered by what its URIs begin with.
+        for entry in self.entries:
+            template = entry.item.source.template
+            if template is None or template.uri_template != uri:
+                continue
+            try:
+                entry.item.source.check(values)
+            except ValueError as error:
+                raise RequestError(INVALID_PARAMS, f"invalid params: argument: {error}") from error
+
     def asking(self, uri: object) -> Asking:
         """Return whether reading a resource may ask the client, and what becomes of it then."""
         found = self._find(uri) if isinstance(uri, str) and len(uri) <= self._limits.max_uri_length else None

@@ -14,6 +14,7 @@ from typing_extensions import TypeVar
 from .._channel import Channel
 from .._codec import _json
 from .._codec._jsonrpc import Encoded
+from .._core._account import PoolStatistics
 from .._core._header_marks import HeaderMark
 from .._core._lifecycle import Agreement
 from .._core._sealing import Sealer
@@ -88,8 +89,8 @@ class Server(ToolOffers, PromptOffers, ResourceOffers, Generic[StateT]):
         single_use_states: Whether a state that a client carries for a handler which is run again
             (``resume="replay"``, `InputRequired`) is good for one request only, as that of a parked handler is
             always. A request that brings it uses it up, however it ends. This process remembers which were used
-            until they expire (`Limits.parked_timeout`), within `Limits.max_used_states`; replicas and restarts do not
-            know of it, and take such a state once each.
+            until they expire (`Limits.parked_timeout`), within `Limits.max_used_states`; replicas and restarts do
+            not know of it, and take such a state once each.
         page_size: How many items a page of a list has; `None` for all of them.
         cursor_key: The secret, at least 16 bytes, by which the cursors between pages are protected from changes.
             Processes that share one understand each other's cursors. By default each server has its own.
@@ -134,6 +135,7 @@ class Server(ToolOffers, PromptOffers, ResourceOffers, Generic[StateT]):
             icons=icons,
         )
         self._instructions = instructions
+        self._services: list[Service[StateT | None]] = []
         self._lifespan = lifespan
         self._limits = Limits() if limits is None else limits
         self._revisions = tuple(Revision(revision) for revision in revisions)
@@ -147,8 +149,7 @@ class Server(ToolOffers, PromptOffers, ResourceOffers, Generic[StateT]):
         self._resources = ResourceRegistry(self._limits, self._threads, self._listing)
         self._resources.entries.on_change = partial(self._changes.list_changed, "resources")
         self._changes.knows = self._knows
-        self._completer = Completer(self._prompts)
-        self._completer.add_source(self._resources)
+        self._completer = Completer(self._prompts, self._resources, check=self._resources.check_typed)
         self._custom: dict[str, MethodHandler] = {}
         self._middleware = tuple(middleware)
         self._sealer = Sealer(request_state_keys)
@@ -452,14 +453,34 @@ class Server(ToolOffers, PromptOffers, ResourceOffers, Generic[StateT]):
         Raises:
             EndedBeforeStart: The lifespan was cancelled while it was being entered.
         """
-        return open_service(
-            self._info.name,
-            self._lifespan_state(),
-            self._sealer,
-            self._limits,
-            lifetime,
-            single_use_states=self._single_use_states,
+        return self._counted(
+            open_service(
+                self._info.name,
+                self._lifespan_state(),
+                self._sealer,
+                self._limits,
+                lifetime,
+                single_use_states=self._single_use_states,
+            )
         )
+
+    @asynccontextmanager
+    async def _counted(
+        self, opening: AbstractAsyncContextManager[Service[StateT | None]]
+    ) -> AsyncGenerator[Service[StateT | None]]:
+        async with opening as service:
+            self._services.append(service)
+            try:
+                yield service
+            finally:
+                self._services.remove(service)
+
+    def statistics(self) -> tuple[Mapping[str, PoolStatistics], ...]:
+        """Return what is kept for clients, for each run of the server; mostly there is one.
+
+        By what it is counted in: ``"bytes"`` of `Limits.max_kept_bytes`, and places. May be called from any task.
+        """
+        return tuple(service.account.statistics() for service in self._services)
 
     async def serve_one(
         self,
@@ -551,6 +572,10 @@ class RunningServer(Generic[StateT]):
         """What the server's lifespan yielded; `None` if it has none."""
         state: StateT = self._service.state
         return state
+
+    def statistics(self) -> Mapping[str, PoolStatistics]:
+        """Return what is kept for clients: of `Limits.max_kept_bytes`, as ``"bytes"``, and of places."""
+        return self._service.account.statistics()
 
     async def serve_channel(
         self,

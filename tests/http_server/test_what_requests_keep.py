@@ -1,0 +1,407 @@
+"""What is kept of requests over HTTP: in whose name, how much at most, who gives way, and who goes on working."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from collections.abc import Mapping, MutableMapping
+from contextlib import AsyncExitStack
+from typing import Any, Final
+
+import attrs
+import pytest
+import trio
+import trio.testing
+from http_raw import Answer, Events, Raw, call_tool, open_raw
+from http_wire import Served, Wire, head_for, request_for, serving
+from kept import kept_by
+from raw import META, initialize
+
+from trio_mcp import HttpServerSettings, Limits, McpASGI, PoolStatistics, Server
+from trio_mcp._hosts._body import RequestBody
+
+MIB: Final = 1 << 20
+HOG: Final = {"X-Forwarded-For": "198.51.100.1"}
+HONEST: Final = {"X-Forwarded-For": "203.0.113.2"}
+SETTINGS: Final = HttpServerSettings(trusted_proxies={"127.0.0.1"}, body_timeout=600)
+LIMITS: Final = Limits(max_kept_bytes=2 * MIB, max_kept_bytes_per_principal=1 * MIB)
+
+
+def echo_server(limits: Limits = LIMITS) -> Server[None]:
+    """Return a server that says what it is told."""
+    server = Server("echo", limits=limits)
+
+    @server.tool
+    async def echo(text: str) -> int:
+        return len(text)
+
+    return server
+
+
+def bytes_of(server: Server[Any]) -> PoolStatistics:
+    """Return what is lent of memory."""
+    (statistics,) = server.statistics()
+    return statistics["bytes"]
+
+
+async def until_lent(server: Server[Any], *, least: int) -> None:
+    """Wait until so much is lent."""
+    while bytes_of(server).lent < least:
+        await trio.sleep(0.01)
+
+
+class Asgi:
+    """A request to an application whose host hands over its body as it comes, and takes the answer as it is read."""
+
+    def __init__(self, app: McpASGI, address: str, headers: Mapping[str, str]) -> None:
+        self._app = app
+        self._scope = {
+            "type": "http",
+            "http_version": "1.1",
+            "method": "POST",
+            "path": "/mcp",
+            "headers": [(name.lower().encode(), value.encode()) for name, value in headers.items()],
+            "client": (address, 1),
+        }
+        self._to_app, self._receive = trio.open_memory_channel[MutableMapping[str, Any]](1000)
+        self._send, self.answer = trio.open_memory_channel[MutableMapping[str, Any]](0)
+        self.has_ended = trio.Event()
+
+    async def run(self) -> None:
+        try:
+            await self._app(self._scope, self._receive.receive, self._send.send)
+        finally:
+            self.has_ended.set()
+
+    def feed(self, data: bytes, *, more: bool) -> None:
+        self._to_app.send_nowait({"type": "http.request", "body": data, "more_body": more})
+
+    async def status(self) -> int:
+        status: int = (await self.answer.receive())["status"]
+        return status
+
+    async def body(self) -> bytes:
+        message = await self.answer.receive()
+        data: bytes = message["body"]
+        while message["more_body"]:
+            message = await self.answer.receive()
+            data += message["body"]
+        return data
+
+
+def fields_of(message: Mapping[str, Any], length: int) -> dict[str, str]:
+    """Return the header fields of a modern request."""
+    return {
+        "Host": "localhost",
+        "Accept": "application/json, text/event-stream",
+        "Content-Type": "application/json",
+        "Content-Length": str(length),
+        "MCP-Protocol-Version": "2026-07-28",
+        "Mcp-Method": str(message["method"]),
+        "Mcp-Name": str(message["params"]["name"]),
+    }
+
+
+# Bodies that arrive.
+
+
+async def unfinished(served: Served, stack: AsyncExitStack, size: int, *, sent: int, of: dict[str, str]) -> Wire:
+    """Begin a request, and send less of its body than it says."""
+    wire = await stack.enter_async_context(served.wire())
+    await wire.stream.send_all(head_for(size, of) + b" " * sent)
+    return wire
+
+
+async def test_unfinished_bodies_of_one_address_leave_room_for_others(host: str) -> None:
+    """Each is small, a hundred of them were hundreds of MiB; the ones that stand still longest give way."""
+    server = echo_server()
+    with trio.fail_after(30):
+        async with serving(server, SETTINGS) as served, AsyncExitStack() as stack:
+            wires: list[Wire] = []
+            for number in range(20):
+                wires.append(await unfinished(served, stack, 200_000, sent=120_000, of=HOG))
+                await until_lent(server, least=min(8, number + 1) * 128 * 1024)
+            assert bytes_of(server).lent == 1 * MIB
+            assert bytes_of(server).of == {"bodies": 1 * MIB}
+            for wire in wires[:12]:
+                status, body = await wire.answer()
+                assert status == 503
+                assert b"max_kept_bytes" in body
+                assert await wire.wait_closed() == b""
+
+            message = call_tool("echo", text="x" * 100_000)
+            async with served.wire() as honest:
+                await honest.stream.send_all(request_for(message, HONEST))
+                assert (await honest.answer())[0] == 200
+
+            # Those that were left are as good as before.
+            rest = wires[-1]
+            await rest.stream.send_all(b" " * 80_000)
+            assert (await rest.answer())[0] == 400  # no JSON
+        assert server.statistics() == ()
+
+
+async def test_a_body_in_tiny_pieces_weighs_what_is_in_it(host: str) -> None:
+    """Each piece was an object of its own, of forty bytes for one."""
+    server = echo_server()
+    with trio.fail_after(60):
+        async with serving(server, SETTINGS) as served, served.wire() as wire:
+            head = head_for(0, HOG).replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
+            await wire.stream.send_all(head + b"4e20\r\n" + b" " * 20_000 + b"\r\n")
+            await until_lent(server, least=1)
+            tracemalloc.start()
+            try:
+                for _ in range(40):
+                    await wire.stream.send_all(b"1\r\n \r\n" * 500)
+                await trio.sleep(0.1)
+                assert kept_by(RequestBody) < 64 * 1024
+            finally:
+                tracemalloc.stop()
+
+
+async def test_a_body_is_not_read_before_it_is_known_who_sends_it(host: str) -> None:
+    """Nobody is there yet in whose name it could be kept; what the system holds is the sender's own."""
+    gate = trio.Event()
+
+    async def authenticate(_: object) -> str:
+        await gate.wait()
+        return "somebody"
+
+    server = echo_server(Limits())
+    message = call_tool("echo", text="x" * 3_000_000)
+    with trio.fail_after(30):
+        async with serving(server, SETTINGS, authenticate=authenticate) as served, served.wire() as wire:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(wire.stream.send_all, request_for(message, HONEST))
+                tracemalloc.start()
+                try:
+                    await trio.sleep(0.3)
+                    assert kept_by(RequestBody) < 100 * 1024
+                finally:
+                    tracemalloc.stop()
+                gate.set()
+            assert (await wire.answer())[0] == 200
+
+
+async def test_what_is_sent_ahead_is_bounded(host: str) -> None:
+    """Behind a request that is served, little is read, and for nobody's account: there can be so many connections."""
+    gate = trio.Event()
+    server = Server("gate")
+
+    @server.tool
+    async def wait() -> None:
+        await gate.wait()
+
+    async with serving(server, SETTINGS) as served, served.wire() as wire:
+        with trio.fail_after(30):
+            tracemalloc.start()
+            try:
+                await wire.stream.send_all(request_for(call_tool("wait")))
+                with trio.move_on_after(0.5):
+                    await wire.stream.send_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n" * 200_000)
+                taken, _ = tracemalloc.get_traced_memory()
+                only = tracemalloc.Filter(inclusive=True, filename_pattern="*/_hosts/*")
+                traces = tracemalloc.take_snapshot().filter_traces([only]).traces
+                assert sum(trace.size for trace in traces) < 64 * 1024, taken
+            finally:
+                tracemalloc.stop()
+                gate.set()
+
+
+async def test_unfinished_bodies_of_an_application_are_kept_in_their_senders_names(
+    autojump_clock: object,
+) -> None:
+    """Under any host: the slowest gives way, the others go on, and so do other addresses."""
+    server = echo_server()
+    app = McpASGI(server, HttpServerSettings(body_timeout=600))
+    message = call_tool("echo", text="x" * 100_000)
+    async with app.running(), trio.open_nursery() as nursery:
+        hogs = [Asgi(app, "198.51.100.1", fields_of(message, 200_000)) for _ in range(20)]
+        for hog in hogs:
+            nursery.start_soon(hog.run)
+            hog.feed(b" " * 120_000, more=True)
+            await trio.testing.wait_all_tasks_blocked()
+        for hog in hogs[:12]:
+            assert await hog.status() == 503
+            assert b"max_kept_bytes" in await hog.body()
+            await hog.has_ended.wait()
+        assert bytes_of(server).of == {"bodies": 1 * MIB}
+
+        body = json.dumps(message).encode()
+        honest = Asgi(app, "203.0.113.2", fields_of(message, len(body)))
+        nursery.start_soon(honest.run)
+        honest.feed(body, more=False)
+        assert await honest.status() == 200
+        assert b"100000" in await honest.body()
+        nursery.cancel_scope.cancel()
+
+
+# Requests that are served.
+
+
+class Gate:
+    """A server whose handlers wait at a gate."""
+
+    def __init__(self, limits: Limits = LIMITS) -> None:
+        self.server = Server("gate", limits=limits)
+        self.opened = trio.Event()
+        self.inside = 0
+
+        @self.server.tool
+        async def hold(items: list[Any]) -> int:
+            self.inside += 1
+            try:
+                await self.opened.wait()
+            finally:
+                self.inside -= 1
+            return len(items)
+
+        @self.server.notification_handler("notifications/note")
+        async def noted(_params: Any, _context: Any) -> None:
+            await self.opened.wait()
+
+    async def until_inside(self, number: int) -> None:
+        while self.inside < number:
+            await trio.sleep(0.01)
+
+
+COSTLY: Final[list[Any]] = [[]] * 1500
+"""About 10 KB as it is sent, and some 250 KB of objects, as estimated."""
+
+MANY_ERAS: Final = pytest.mark.parametrize("era", ["modern", "legacy", "stateless", "batch"])
+
+
+def plain_call(items: list[Any], id: int = 1) -> dict[str, Any]:
+    """Return a request of the legacy era."""
+    params = {"name": "hold", "arguments": {"items": items}}
+    return {"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}
+
+
+async def begin(raw: Raw, headers: Mapping[str, str], revision: str = "2025-11-25") -> dict[str, str]:
+    """Begin a session, and return the header fields of its requests."""
+    answer = await raw.send(initialize(revision), headers)
+    fields = {**headers, "Mcp-Session-Id": answer.headers["mcp-session-id"], "MCP-Protocol-Version": revision}
+    assert (await raw.send({"jsonrpc": "2.0", "method": "notifications/initialized"}, fields)).status == 202
+    return fields
+
+
+@MANY_ERAS
+async def test_requests_in_flight_cost_what_their_objects_take(
+    era: str, under: str, autojump_clock: object
+) -> None:
+    """Four MiB of brackets are a hundred of objects: whoever has most is refused, and others are served."""
+    gate = Gate()
+    settings = attrs.evolve(SETTINGS, stateless=era == "stateless")
+    async with open_raw(gate.server, settings) as raw, trio.open_nursery() as nursery:
+        answers: dict[str, list[Answer]] = {"hog": [], "honest": []}
+
+        async def ask(name: str, address: dict[str, str]) -> None:
+            fields = dict(address)
+            message: Any = call_tool("hold", items=COSTLY) if era == "modern" else plain_call(COSTLY)
+            if era == "batch":
+                fields = await begin(raw, address, "2025-03-26")
+                message = [message]
+            elif era == "legacy":
+                fields = await begin(raw, address)
+            answers[name].append(await raw.send(message, fields))
+
+        for _ in range(20):
+            nursery.start_soon(ask, "hog", HOG)
+            await trio.testing.wait_all_tasks_blocked()
+        inside = gate.inside
+        assert 2 <= inside < 8
+        assert len(answers["hog"]) == 20 - inside
+        for answer in answers["hog"]:
+            assert answer.status == 429
+            assert answer.headers["retry-after"] == "1"
+            assert "max_kept_bytes" in answer.error["message"]
+        of = bytes_of(gate.server).of["requests"]
+        assert 200_000 * inside < of < 350_000 * inside
+
+        nursery.start_soon(ask, "honest", HONEST)
+        await trio.testing.wait_all_tasks_blocked()
+        assert gate.inside == inside + 1
+        gate.opened.set()
+        await trio.testing.wait_all_tasks_blocked()
+        assert [answer.status for answer in answers["honest"]] == [200]
+        assert len(answers["hog"]) == 20
+        assert "requests" not in bytes_of(gate.server).of
+
+
+async def test_a_message_that_costs_more_than_there_ever_is_says_so(under: str, autojump_clock: object) -> None:
+    """To ask again is of no use: 413, with the limit's name."""
+    gate = Gate(Limits(max_decoded_bytes=100_000))
+    async with open_raw(gate.server) as raw:
+        answer = await raw.send(call_tool("hold", items=COSTLY))
+        assert answer.status == 413
+        assert "max_decoded_bytes is 100000" in answer.error["message"]
+    gate = Gate(Limits(max_kept_bytes_per_principal=100_000))
+    async with open_raw(gate.server) as raw:
+        answer = await raw.send(call_tool("hold", items=COSTLY))
+        assert answer.status == 413
+        assert "max_kept_bytes_per_principal is 100000" in answer.error["message"]
+        assert bytes_of(gate.server).lent == 0
+
+
+async def test_a_request_whose_client_has_left_is_kept_until_it_is_served(autojump_clock: object) -> None:
+    """In the legacy era a handler goes on when its POST ends, with all it was given."""
+    gate = Gate()
+    async with open_raw(gate.server, SETTINGS) as raw:
+        fields = await begin(raw, HOG)
+        for id in range(2):
+            with trio.move_on_after(1):
+                await raw.send(plain_call(COSTLY, id), fields)
+        await trio.testing.wait_all_tasks_blocked()
+        assert gate.inside == 2
+        assert bytes_of(gate.server).of["requests"] > 2 * 200_000
+        gate.opened.set()
+        await trio.testing.wait_all_tasks_blocked()
+        assert "requests" not in bytes_of(gate.server).of
+
+
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+async def test_notifications_are_kept_until_they_are_handled(era: str, autojump_clock: object) -> None:
+    """Their POSTs are answered at once."""
+    gate = Gate()
+    note: dict[str, Any] = {"jsonrpc": "2.0", "method": "notifications/note", "params": {"items": COSTLY}}
+    async with open_raw(gate.server, SETTINGS) as raw:
+        fields = dict(HOG)
+        if era == "modern":
+            note["params"]["_meta"] = META
+            fields |= {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "notifications/note"}
+        else:
+            fields = await begin(raw, HOG)
+        found = [(await raw.send(note, fields)).status for _ in range(8)]
+        assert found[:2] == [202, 202]
+        assert found[-2:] == [429, 429]
+        assert bytes_of(gate.server).of["requests"] > 2 * 200_000
+        gate.opened.set()
+        await trio.testing.wait_all_tasks_blocked()
+        assert "requests" not in bytes_of(gate.server).of
+
+
+async def test_messages_of_http_with_sse_are_kept_until_they_are_served(autojump_clock: object) -> None:
+    """Each POST is answered at once, and its message waits in the session."""
+    gate = Gate()
+    settings = attrs.evolve(SETTINGS, sse=True)
+    fields = {**HOG, "Accept": "text/event-stream"}
+    async with (
+        open_raw(gate.server, settings) as raw,
+        raw.open(None, fields, method="GET", path="/sse") as response,
+    ):
+        events = Events(response)
+        first = await events.next()
+        assert first is not None
+        path = first.data.decode()
+        assert (await raw.send(initialize("2024-11-05"), HOG, path=path)).status == 202
+        await events.message()
+        note = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+        assert (await raw.send(note, HOG, path=path)).status == 202
+        found = [(await raw.send(plain_call(COSTLY, id), HOG, path=path)).status for id in range(8)]
+        assert found[:2] == [202, 202]
+        assert found[-2:] == [429, 429]
+        assert bytes_of(gate.server).of["requests"] > 2 * 200_000
+        gate.opened.set()
+        for _ in range(found.count(202)):
+            assert (await events.message())["result"]["content"][0]["text"] == "1500"
+        assert "requests" not in bytes_of(gate.server).of

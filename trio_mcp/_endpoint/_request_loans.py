@@ -1,0 +1,138 @@
+"""What one HTTP request keeps for its client, from the second piece of its body to the last of its answer.
+
+    the body, while it arrives ──> the message, while it is served ──> the answer, until the wire has taken it
+
+Each of these is a loan of the server's account, in the name of whoever asks. What waits for the client, a body or
+an answer, gives way when memory is short; a message that is being served does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, final
+
+from .._codec._cost import cost_of_json
+from .._core._account import Loan, Overdrawn, Pool
+from .._core._http_admission import HttpRefused
+from .._errors import SERVER_BUSY
+from .._limits import KIB
+
+__all__ = ["SMALL", "RequestLoans", "busy", "gave_way"]
+
+SMALL: Final = 16 * KIB
+"""What a body, a message or an answer may weigh without a loan, in bytes. As many as there may be at once weigh
+little, and asking for a loan would cost each request more than it is worth."""
+
+STEP: Final = 64 * KIB
+"""What grows is lent in steps of so many bytes."""
+
+RETRY: Final = ((b"retry-after", b"1"),)
+"""What a refusal says besides: that it is worth asking again, in a second."""
+
+
+@final
+class Served:
+    """The loan of a message: it lasts for as long as anybody has this, and no longer.
+
+    Mostly that is the POST alone. In the legacy era a message is served by its session, which goes on when the
+    client leaves the POST, and may let it wait; it has this for as long as it has the message (`HttpOrigin`).
+    """
+
+    __slots__ = ("loan",)
+
+    def __init__(self, loan: Loan) -> None:
+        self.loan: Final = loan
+
+    def __del__(self) -> None:
+        self.loan.give_back()
+
+
+@final
+class RequestLoans:
+    """What one request keeps.
+
+    Args:
+        pool: Lends the bytes; `None` if nobody counts them.
+        key: Whose request it is.
+
+    Attributes:
+        key: The same.
+        served: The loan of the message, while the POST has it; `None` if it is small.
+    """
+
+    __slots__ = ("_body", "_pool", "key", "served")
+
+    def __init__(self, pool: Pool | None = None, key: str = "") -> None:
+        self._pool = pool
+        self.key: Final = key
+        self._body: Loan | None = None
+        self.served: Served | None = None
+
+    def grow_body(self, size: int, give_way: Callable[[], object]) -> int:
+        """So much of the body has come. Returns up to how much this need not be said again.
+
+        Args:
+            size: How much, in bytes; more than `SMALL`.
+            give_way: Called if it has to go before all of it is there. Must not wait.
+
+        Raises:
+            HttpRefused: There is no room for it.
+        """
+        amount = -(-size // STEP) * STEP
+        if self._pool is not None:
+            try:
+                if self._body is None:
+                    self._body = self._pool.lend(self.key, "bodies", amount, give_way, own_gives_way=True)
+                else:
+                    self._body.change(amount, own_gives_way=True)
+            except Overdrawn as problem:
+                raise busy(problem, "there is no room for the body") from None
+        return amount
+
+    def serve(self, body: bytes, max_decoded_bytes: int) -> None:
+        """The body is there, and about to be decoded: what both take is lent, in place of what was lent for it.
+
+        Raises:
+            HttpRefused: There is no room for it, or it is more than there ever is.
+        """
+        self._give_back_body()
+        cost = cost_of_json(body)
+        amount = len(body) + cost
+        if amount <= SMALL or self._pool is None:
+            return
+        if cost > max_decoded_bytes:
+            raise _too_costly(
+                f"{cost} bytes of memory once it is decoded; max_decoded_bytes is {max_decoded_bytes}"
+            )
+        if amount > self._pool.most_of_one:
+            limit = f"{self._pool.own_setting} is {self._pool.most_of_one}"
+            raise _too_costly(f"{amount} bytes of memory while it is served; {limit}")
+        try:
+            self.served = Served(self._pool.lend(self.key, "requests", amount))
+        except Overdrawn as problem:
+            raise busy(problem, f"there is no room for a message that takes {amount} bytes of memory") from None
+
+    def give_back(self) -> None:
+        """The request is over. What is served for it beyond that keeps its loan."""
+        self._give_back_body()
+        self.served = None
+
+    def _give_back_body(self) -> None:
+        loan, self._body = self._body, None
+        if loan is not None:
+            loan.give_back()
+
+
+def _too_costly(takes: str) -> HttpRefused:
+    return HttpRefused(413, f"a message that takes {takes}")
+
+
+def busy(problem: Overdrawn, what: str) -> HttpRefused:
+    """Return the refusal of what finds no room: 429 if it is the client's own fault, else 503."""
+    return HttpRefused(429 if problem.is_own else 503, f"{what}: {problem}", RETRY, code=SERVER_BUSY)
+
+
+def gave_way(what: str) -> HttpRefused:
+    """Return the refusal of what was kept until others needed the room."""
+    problem = f"{what} had to make room for others (max_kept_bytes, max_kept_bytes_per_principal)"
+    return HttpRefused(503, problem, RETRY, code=SERVER_BUSY)
