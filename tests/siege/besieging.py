@@ -27,6 +27,9 @@ HERE: Final = Path(__file__).parent
 HANGS: Final = 2.0
 """Seconds without a note of a kind of calls, after which one of these hangs."""
 
+PREPARED: Final = 30.0
+"""Seconds in which an attacker has what it sends ready."""
+
 PATIENCE: Final = 20.0
 """Seconds in which a server answers how things stand, starts and ends."""
 
@@ -217,16 +220,15 @@ class Siege:
             arguments = [sys.executable, str(HERE / "attacker.py"), plan.attack, str(fortress.port), str(seconds)]
             attacker = subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=said, env=unmeasured())
             try:
-                attacker.wait(seconds + PATIENCE)
+                attacker.wait(seconds + PREPARED + PATIENCE)
             finally:
                 attacker.kill()
                 attacker.wait()
             said.seek(0)
-            output = said.read().splitlines()
-        done: dict[str, int] = json.loads(output[-1]) if len(output) > 1 else {"the attacker failed": 1}
-        ended = time.monotonic()
+            told: dict[str, Any] = json.loads(said.read() or b'{"done": {}}')
+        begun, ended = told.get("begun", begun), told.get("ended", time.monotonic())
         died, back, left = "", None, ["?"]
-        while back is None and time.monotonic() < ended + max(after, 1.0):
+        while back is None and time.monotonic() < ended + after:
             time.sleep(min(0.3, after / 4))
             try:
                 left = fortress.standing().more_than(before, leaves_sessions=plan.leaves_sessions)
@@ -249,6 +251,6 @@ class Siege:
             back=back,
             left=left,
             lines=fortress.lines() - lines,
-            done=done,
+            done=told["done"],
             died=died,
         )

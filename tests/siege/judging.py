@@ -325,6 +325,8 @@ class Row:
         found: list[str] = []
         if self.died:
             found.append(self.died)
+        if not self.done.get("connections"):
+            found.append("the attacker did nothing")
         for when, calls in (("", self.during), (" afterwards", self.after)):
             found += [f"{count} × {outcome}{when}" for outcome, count in calls.failed.most_common(2)]
         if self.after.refused:
