@@ -182,7 +182,6 @@ async def long_numbers(me: Attacker) -> None:
         [
             call_with("add", f'{{"a":{digits},"b":1}}'),
             call_with("check", f'{{"numbers":[{digits}]}}'),
-            call_with("check", '{{"numbers":[{}]}}'.format(",".join(["1e308"] * (MOST // 6)))),
             post((body % digits).encode()),
             post((body % ("1e" + "9" * 1_000_000)).encode()),
         ]
@@ -192,6 +191,13 @@ async def long_numbers(me: Attacker) -> None:
         await me.ask_once(next(requests))
 
     await me.many(4, work)
+
+
+@attack
+async def slow_numbers(me: Attacker) -> None:
+    """Short numbers at the edge of what a float can hold, which take long to read."""
+    numbers = ",".join(["1e308"] * (MOST // 6))
+    await me.flood(post(f'{{"jsonrpc":"2.0","id":1,"method":"ping","params":{{"x":[{numbers}]}}}}'.encode()), 2)
 
 
 @attack

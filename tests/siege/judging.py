@@ -83,6 +83,7 @@ PLANS: Final = (
     Plan("empty-arrays"),
     Plan("deep-arrays"),
     Plan("long-numbers"),
+    Plan("slow-numbers"),
     Plan("odd-uris"),
     Plan("forged-states"),
     Plan("sessions", leaves_sessions=True, times=4),
