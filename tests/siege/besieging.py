@@ -221,6 +221,8 @@ class Siege:
             attacker = subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=said, env=unmeasured())
             try:
                 attacker.wait(seconds + PREPARED + PATIENCE)
+            except subprocess.TimeoutExpired:
+                pass  # it has said nothing of what it did, and the row says so
             finally:
                 attacker.kill()
                 attacker.wait()
