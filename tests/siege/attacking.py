@@ -96,11 +96,13 @@ class Attacker:
     Attributes:
         port: Where the server is.
         counts: What was sent, and what came back.
+        connected: Set once there was a connection.
     """
 
     def __init__(self, port: int) -> None:
         self.port = port
         self.counts: Counter[str] = Counter()
+        self.connected = trio.Event()
 
     @asynccontextmanager
     async def connection(self, *, slow_reader: bool = False, address: str = THEIRS) -> AsyncGenerator[Connection]:
@@ -116,6 +118,7 @@ class Attacker:
             bare.close()
             raise
         self.counts["connections"] += 1
+        self.connected.set()
         try:
             yield Connection(self, stream)
         finally:

@@ -13,7 +13,8 @@ import tempfile
 from collections.abc import Sequence
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Final
+from types import FrameType
+from typing import Final, NoReturn
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
@@ -46,6 +47,11 @@ def play(plan: Plan, http: Http, folder: Path, options: argparse.Namespace) -> R
     return row
 
 
+def told_to_end(number: int, _frame: FrameType | None) -> NoReturn:
+    """End, and with it what was started."""
+    sys.exit(128 + number)
+
+
 def main() -> int:
     """Play them all."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
@@ -59,7 +65,7 @@ def main() -> int:
     parser.add_argument("--fill", action="store_true", help="write the table into docs/security.md")
     parser.add_argument("--verbose", action="store_true", help="say what the attacker did")
     options = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("told to end"))  # what was started is ended
+    signal.signal(signal.SIGTERM, told_to_end)
     hosts: Sequence[Http] = options.http or ("hypercorn", "lean")
     plans = [plan for plan in PLANS if any(fnmatch(plan.title, pattern) for pattern in options.attacks)]
     with tempfile.TemporaryDirectory(prefix="siege-") as folder:

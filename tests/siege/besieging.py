@@ -27,6 +27,9 @@ HERE: Final = Path(__file__).parent
 HANGS: Final = 2.0
 """Seconds without a note of a kind of calls, after which one of these hangs."""
 
+PREPARED: Final = 30.0
+"""Seconds in which an attacker has what it sends ready."""
+
 PATIENCE: Final = 20.0
 """Seconds in which a server answers how things stand, starts and ends."""
 
@@ -71,15 +74,13 @@ class Fortress:
         """Whether it has ended, which it should not by itself."""
         return self._process.poll() is not None
 
-    def memory(self) -> tuple[int, int]:
-        """Return what it takes, and the most that it has taken, in bytes."""
-        found = {"VmRSS": 0, "VmHWM": 0}
+    def peak(self) -> int:
+        """Return the most memory that it has taken, in bytes."""
         with suppress(OSError):
             for line in Path(f"/proc/{self.pid}/status").read_text(encoding="ascii").splitlines():
-                name, _, value = line.partition(":")
-                if name in found:
-                    found[name] = int(value.split()[0]) * 1024
-        return found["VmRSS"], found["VmHWM"]
+                if line.startswith("VmHWM:"):
+                    return int(line.split()[1]) * 1024
+        return 0
 
     def forget_peak(self) -> None:
         """Let the most that it has taken be what it takes."""
@@ -98,7 +99,7 @@ class Fortress:
         stdin.flush()
         said: dict[str, Any] = json.loads(self._line())
         names = [(name, count) for name, count in said["names"]]
-        return Standing(self.memory()[0], said["fds"], said["tasks"], flat(said["statistics"]), names)
+        return Standing(said["memory"], said["fds"], said["tasks"], flat(said["statistics"]), names)
 
     def lines(self) -> int:
         """Return how many lines it has logged."""
@@ -219,16 +220,17 @@ class Siege:
             arguments = [sys.executable, str(HERE / "attacker.py"), plan.attack, str(fortress.port), str(seconds)]
             attacker = subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=said, env=unmeasured())
             try:
-                attacker.wait(seconds + PATIENCE)
+                attacker.wait(seconds + PREPARED + PATIENCE)
+            except subprocess.TimeoutExpired:
+                pass  # it has said nothing of what it did, and the row says so
             finally:
                 attacker.kill()
                 attacker.wait()
             said.seek(0)
-            output = said.read().splitlines()
-        done: dict[str, int] = json.loads(output[-1]) if len(output) > 1 else {"the attacker failed": 1}
-        ended = time.monotonic()
+            told: dict[str, Any] = json.loads(said.read() or b'{"done": {}}')
+        begun, ended = told.get("begun", begun), told.get("ended", time.monotonic())
         died, back, left = "", None, ["?"]
-        while back is None and time.monotonic() < ended + max(after, 1.0):
+        while back is None and time.monotonic() < ended + after:
             time.sleep(min(0.3, after / 4))
             try:
                 left = fortress.standing().more_than(before, leaves_sessions=plan.leaves_sessions)
@@ -236,7 +238,7 @@ class Siege:
                 died = f"the server has ended: {fortress.end()}" if fortress.has_ended else str(error)
                 break
             back = None if left else time.monotonic() - ended
-        peak = fortress.memory()[1]
+        peak = fortress.peak()
         recovered = time.monotonic()
         time.sleep(min(2.0, after / 4))
         now = time.monotonic()
@@ -251,6 +253,6 @@ class Siege:
             back=back,
             left=left,
             lines=fortress.lines() - lines,
-            done=done,
+            done=told["done"],
             died=died,
         )

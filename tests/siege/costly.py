@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import json
+from typing import Final
 
-from attacking import META, MOST, Attacker, attack, call_with, head, modern, post, request
+from attacking import META, MIB, MOST, Attacker, attack, call_with, head, modern, post, request
 
 # Heads.
 
@@ -82,32 +83,35 @@ async def odd_paths(me: Attacker) -> None:
 
 # Bodies.
 
+SOME: Final = MIB
+"""Little enough to be decoded: beyond that it is refused for what it would take."""
+
 
 @attack
 async def schema_errors(me: Attacker) -> None:
-    """4 MB of arguments, of which each is wrong, against a raw schema."""
-    await me.flood(call_with("check", '{{"numbers":[{}]}}'.format(",".join(['""'] * (MOST // 3)))))
+    """A megabyte of arguments, of which each is wrong, against a raw schema."""
+    await me.flood(call_with("check", '{{"numbers":[{}]}}'.format(",".join(['""'] * (SOME // 3)))))
 
 
 @attack
 async def schema_alternatives(me: Attacker) -> None:
     """The same against alternatives."""
-    await me.flood(call_with("check", '{{"either":[{}]}}'.format(",".join(["{}"] * (MOST // 3)))))
+    await me.flood(call_with("check", '{{"either":[{}]}}'.format(",".join(["{}"] * (SOME // 3)))))
 
 
 @attack
 async def schema_unique(me: Attacker) -> None:
-    """Hundreds of thousands of objects that must be unlike each other."""
+    """Tens of thousands of objects that must be unlike each other."""
     await me.flood(
-        call_with("check", '{{"unlike":[{}]}}'.format(",".join(f'{{"a":{n}}}' for n in range(MOST // 14))))
+        call_with("check", '{{"unlike":[{}]}}'.format(",".join(f'{{"a":{n}}}' for n in range(SOME // 14))))
     )
 
 
 @attack
 async def schema_unevaluated(me: Attacker) -> None:
-    """Hundreds of thousands of members that nothing has evaluated, and a great value that is none of an enumeration."""
-    rest = ",".join(f'"{n}":0' for n in range(MOST // 22))
-    chosen = ",".join(["[0]"] * (MOST // 9))
+    """Tens of thousands of members that nothing has evaluated, and a great value that is none of an enumeration."""
+    rest = ",".join(f'"{n}":0' for n in range(SOME // 22))
+    chosen = ",".join(["[0]"] * (SOME // 9))
     await me.flood(call_with("check", f'{{"rest":{{{rest}}},"chosen":{{"a":[{chosen}]}}}}'))
 
 
@@ -139,8 +143,17 @@ async def colliding_numbers(me: Attacker) -> None:
 
 @attack
 async def empty_arrays(me: Attacker) -> None:
-    """4 MB of empty arrays, which weigh thirty times as much once they are decoded."""
-    await me.flood(call_with("wait", '{{"seconds":0,"note":[{}]}}'.format(",".join(["[]"] * (MOST // 3)))))
+    """Empty arrays, which weigh thirty times as much once they are decoded: 4 MB of them, and what is still let in."""
+
+    def full_of(size: int) -> bytes:
+        return call_with("wait", '{"seconds":0,"note":[%s]}' % ",".join(["[]"] * (size // 3)))  # noqa: UP031 - braces
+
+    requests = itertools.cycle([full_of(MOST), full_of(SOME)])
+
+    async def work() -> None:
+        await me.ask_once(next(requests))
+
+    await me.many(4, work)
 
 
 @attack
@@ -169,7 +182,6 @@ async def long_numbers(me: Attacker) -> None:
         [
             call_with("add", f'{{"a":{digits},"b":1}}'),
             call_with("check", f'{{"numbers":[{digits}]}}'),
-            call_with("check", '{{"numbers":[{}]}}'.format(",".join(["1e308"] * (MOST // 6)))),
             post((body % digits).encode()),
             post((body % ("1e" + "9" * 1_000_000)).encode()),
         ]
@@ -179,6 +191,13 @@ async def long_numbers(me: Attacker) -> None:
         await me.ask_once(next(requests))
 
     await me.many(4, work)
+
+
+@attack
+async def slow_numbers(me: Attacker) -> None:
+    """Short numbers at the edge of what a float can hold, which take long to read."""
+    numbers = ",".join(["1e308"] * (MOST // 6))
+    await me.flood(post(f'{{"jsonrpc":"2.0","id":1,"method":"ping","params":{{"x":[{numbers}]}}}}'.encode()), 2)
 
 
 @attack

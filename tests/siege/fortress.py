@@ -16,7 +16,6 @@ import signal
 import sys
 import time
 from collections import Counter
-from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
@@ -154,19 +153,41 @@ async def authenticate(call: HttpCall) -> str | None:
     raise HttpRefused(401, "who are you?", [(b"www-authenticate", b"Bearer")])
 
 
-def trim() -> None:
-    """Give back to the system what is not in use, so that what is in use can be seen."""
+class MallInfo(ctypes.Structure):
+    """What glibc says of its allocator; see mallinfo(3)."""
+
+    _fields_ = tuple(
+        (name, ctypes.c_size_t)
+        for name in (
+            "arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost",
+        )
+    )  # fmt: skip
+
+
+BLOCK: Final = 64
+"""What a block of Python's own allocator weighs, about."""
+
+
+def in_use() -> int:
+    """Return what lives in this process, in bytes, about. What the allocators have and nobody uses does not count."""
     gc.collect()
-    with suppress(OSError, AttributeError):  # another C library
-        ctypes.CDLL("libc.so.6").malloc_trim(0)
+    blocks = sys.getallocatedblocks() * BLOCK
+    try:
+        tell = ctypes.CDLL("libc.so.6").mallinfo2
+    except (OSError, AttributeError):  # another C library
+        return blocks
+    tell.restype = MallInfo
+    told: Any = tell()
+    return blocks + int(told.uordblks) + int(told.hblkhd)
 
 
 def report() -> dict[str, Any]:
     """Return how things stand."""
-    trim()
+    memory = in_use()
     found = [each for each in gc.get_objects() if type(each) is Endpoint]
     statistics: dict[str, Any] = attrs.asdict(found[0].statistics()) if found else {}
     return {
+        "memory": memory,
         "tasks": trio.lowlevel.current_statistics().tasks_living,
         "fds": len(os.listdir("/proc/self/fd")),
         "statistics": statistics,

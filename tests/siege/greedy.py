@@ -97,8 +97,8 @@ async def great_requests(me: Attacker) -> None:
 
 @attack
 async def heavy_requests(me: Attacker) -> None:
-    """The same, of what weighs thirty times as much once it is decoded."""
-    arrays = ",".join(["[]"] * (MOST // 3 - 100))
+    """The same, of a megabyte that weighs thirty times as much once it is decoded."""
+    arrays = ",".join(["[]"] * (MOST // 12))
     body = json.dumps(request("tools/call", name="wait", arguments={"seconds": 600}, _meta={**META, "x/y": "<>"}))
     headers = {"MCP-Protocol-Version": MODERN, "Mcp-Method": "tools/call", "Mcp-Name": "wait"}
     await me.pile(post(body.replace('"<>"', f"[{arrays}]").encode(), headers), 100)
@@ -107,7 +107,7 @@ async def heavy_requests(me: Attacker) -> None:
 @attack
 async def heavy_session_requests(me: Attacker) -> None:
     """The same in sessions of the legacy era."""
-    arrays = ",".join(["[]"] * (MOST // 3 - 100))
+    arrays = ",".join(["[]"] * (MOST // 12))
     body = json.dumps(request("tools/call", name="wait", arguments={"seconds": 600}, _meta={"x/y": "<>"}))
     data = body.replace('"<>"', f"[{arrays}]").encode()
 

@@ -26,8 +26,8 @@ AT_ONCE: Final = 0.5
 MOST_LINES: Final = 500
 """Lines that an attack may add to the log."""
 
-KEPT: Final = 64 * MIB
-"""What may be left of memory: what the allocator has, and caches that have filled."""
+KEPT: Final = 32 * MIB
+"""What may be left in memory: caches that have filled."""
 
 SHARE: Final = 128 * MIB
 """What one client may hold; see `Limits.max_kept_bytes_per_principal`."""
@@ -83,6 +83,7 @@ PLANS: Final = (
     Plan("empty-arrays"),
     Plan("deep-arrays"),
     Plan("long-numbers"),
+    Plan("slow-numbers"),
     Plan("odd-uris"),
     Plan("forged-states"),
     Plan("sessions", leaves_sessions=True, times=4),
@@ -223,7 +224,7 @@ class Standing:
     """How things stand with the server.
 
     Attributes:
-        memory: What it takes, in bytes.
+        memory: What lives in it, in bytes, about; beside that the allocator may have more.
         files: How many files and sockets it has open.
         tasks: How many tasks live in it.
         statistics: What its endpoint counts, in one level.
@@ -325,6 +326,8 @@ class Row:
         found: list[str] = []
         if self.died:
             found.append(self.died)
+        if not self.done.get("connections"):
+            found.append("the attacker did nothing")
         for when, calls in (("", self.during), (" afterwards", self.after)):
             found += [f"{count} × {outcome}{when}" for outcome, count in calls.failed.most_common(2)]
         if self.after.refused:

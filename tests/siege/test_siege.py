@@ -27,22 +27,19 @@ SECONDS: Final = 1.5
 AFTERWARDS: Final = 20.0
 """Seconds in which everything is as before. It takes no longer than it takes."""
 
-NOTICED: Final = 1.0
-"""Seconds for which half of the calls may wait, on whatever machine."""
+NOTICED: Final = 5.0
+"""Seconds for which half of the calls may wait, on a machine that is as busy as it can be."""
 
 ON: Final[dict[Http, tuple[str, ...]]] = {
     "hypercorn": (
         "host-of-dots",
         "schema-errors",
-        "empty-arrays",
-        "uninitialised-sessions",
+        "sessions",
         "great-parked-handlers",
         "heavy-requests",
         "unread-answers",
     ),
     "lean": (
-        "colliding-numbers",
-        "schema-unique",
         "great-handshakes",
         "unfinished-bodies",
         "great-subscriptions",
@@ -89,7 +86,6 @@ def test_an_honest_client_is_served_beside(
     """Promise 10: who holds most gives way, and an honest neighbour keeps working."""
     row = besieged(http, plan).storm(plan, SECONDS, AFTERWARDS)
     assert row.faults() == [], table([row])[-1]
-    assert sum(row.done.values()) > 0
     for kind in KINDS:
         bound = max(10 * row.quiet.latency(kind).median, NOTICED)
         assert row.during.latency(kind).median < bound, table([row])[-1]
@@ -131,7 +127,7 @@ def row_of(**changes: Any) -> Row:
         "back": 1.0,
         "left": [],
         "lines": 3,
-        "done": {"requests": 7},
+        "done": {"connections": 7},
     }
     return Row(**{**good, **changes})
 
@@ -155,6 +151,7 @@ def test_what_is_good_is_called_good() -> None:
         ({"peak": 513 * MIB}, "513 MiB"),
         ({"left": ["tasks 3 → 9000"]}, "9000"),
         ({"lines": 20_000}, "20000 lines"),
+        ({"done": {}}, "did nothing"),
         ({"died": "the server has ended: -9"}, "-9"),
     ],
 )
