@@ -384,6 +384,9 @@ class NoCall(HttpCall):
     async def send(self, data: bytes) -> None:
         pass
 
+    def cut(self) -> None:
+        pass
+
     async def finish(self, data: bytes = b"") -> None:
         pass
 

@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack
 from typing import Any, Final
 
 import attrs
+import h11
 import pytest
 import trio
 import trio.testing
@@ -17,8 +18,9 @@ from http_wire import Served, Wire, head_for, request_for, serving
 from kept import kept_by
 from raw import META, initialize
 
-from trio_mcp import HttpServerSettings, Limits, McpASGI, PoolStatistics, Server
+from trio_mcp import Context, HttpServerSettings, Limits, McpASGI, PoolStatistics, Server
 from trio_mcp._hosts._body import RequestBody
+from trio_mcp._http._response import HttpResponse
 
 MIB: Final = 1 << 20
 HOG: Final = {"X-Forwarded-For": "198.51.100.1"}
@@ -405,3 +407,146 @@ async def test_messages_of_http_with_sse_are_kept_until_they_are_served(autojump
         for _ in range(found.count(202)):
             assert (await events.message())["result"]["content"][0]["text"] == "1500"
         assert "requests" not in bytes_of(gate.server).of
+
+
+# Answers that nobody reads.
+
+
+def large_server(limits: Limits = LIMITS) -> Gate:
+    """Return a gate whose server has tools that say much."""
+    gate = Gate(limits)
+
+    @gate.server.tool
+    async def large(size: int) -> str:
+        return "x" * size
+
+    @gate.server.tool
+    async def chat(ctx: Context[None]) -> str:
+        for number in range(200):
+            await ctx.report_progress(number, message="x" * 10_000)
+        return "done"
+
+    return gate
+
+
+async def begin_if(era: str, raw: Raw, address: dict[str, str]) -> dict[str, str]:
+    return dict(address) if era == "modern" else await begin(raw, address)
+
+
+def calling(era: str, name: str, **arguments: Any) -> dict[str, Any]:
+    if era == "modern":
+        return call_tool(name, **arguments)
+    params = {"name": name, "arguments": arguments}
+    return {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+
+
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+async def test_answers_that_nobody_reads_give_way(era: str, under: str, autojump_clock: object) -> None:
+    """Their places were free before they were sent: forty of 8 MB were 600 MiB. The oldest connections are cut."""
+    gate = large_server()
+    async with open_raw(gate.server, SETTINGS) as raw, AsyncExitStack() as stack:
+        responses: list[HttpResponse] = []
+        for _ in range(10):
+            # A session of its own for each: what gives way then costs no other.
+            message, fields = calling(era, "large", size=300_000), await begin_if(era, raw, HOG)
+            responses.append(await stack.enter_async_context(raw.open(message, fields)))
+            await trio.testing.wait_all_tasks_blocked()
+            assert bytes_of(gate.server).lent <= 1 * MIB
+        assert bytes_of(gate.server).of["answers"] >= 2 * 300_000
+
+        answer = await raw.send(calling(era, "large", size=300_000), await begin_if(era, raw, HONEST))
+        assert answer.status == 200
+        assert len(answer.body) > 300_000
+
+        assert len(await responses[-1].read(1 << 20)) > 300_000
+        assert bytes_of(gate.server).taken_back >= 7
+        await stack.aclose()
+        await trio.testing.wait_all_tasks_blocked()
+        assert "answers" not in bytes_of(gate.server).of
+
+
+async def test_an_answer_that_finds_no_room_is_an_error(
+    under: str, autojump_clock: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Something is always answered: here, that it is too much, and when to ask again."""
+    caplog.set_level("INFO", "trio_mcp.http")
+    gate = large_server()
+    async with open_raw(gate.server, SETTINGS) as raw, trio.open_nursery() as nursery:
+        for _ in range(3):
+            nursery.start_soon(raw.send, call_tool("hold", items=COSTLY), HOG)
+        await gate.until_inside(3)
+        answer = await raw.send(call_tool("large", size=300_000), HOG)
+        assert answer.status == 429
+        assert answer.headers["retry-after"] == "1"
+        assert "no room for the answer" in answer.error["message"]
+        assert "max_kept_bytes_per_principal" in answer.error["message"]
+        assert "no room for the answer" in caplog.text
+        assert (await raw.send(call_tool("large", size=300_000), HONEST)).status == 200
+        gate.opened.set()
+
+
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+async def test_streams_that_nobody_reads_give_way(era: str, under: str, autojump_clock: object) -> None:
+    """Each may have `max_outbox_bytes` ready, and there are as many as connections."""
+    gate = large_server(attrs.evolve(LIMITS, max_outbox_bytes=256 * 1024))
+    async with open_raw(gate.server, SETTINGS) as raw, AsyncExitStack() as stack:
+
+        def chatting() -> dict[str, Any]:
+            message = calling(era, "chat")
+            message["params"].setdefault("_meta", {})["progressToken"] = 1
+            return message
+
+        for _ in range(5):
+            fields = await begin_if(era, raw, HOG)
+            await stack.enter_async_context(raw.open(chatting(), fields))
+            await trio.testing.wait_all_tasks_blocked()
+            assert 0 < bytes_of(gate.server).lent <= 1 * MIB
+        answer = await raw.send(chatting(), await begin_if(era, raw, HONEST))
+        assert answer.status == 200
+        assert answer.message["result"]["content"][0]["text"] == "done"
+        assert len(answer.messages) == 201
+        await stack.aclose()
+        await trio.testing.wait_all_tasks_blocked()
+        assert "answers" not in bytes_of(gate.server).of
+
+
+async def test_answers_that_nobody_reads_take_places(under: str, autojump_clock: object) -> None:
+    """As many as may be served may wait to be read; then their client asks nothing more."""
+    gate = large_server(Limits())
+    settings = attrs.evolve(SETTINGS, max_requests_per_principal=2)
+    async with open_raw(gate.server, settings) as raw, AsyncExitStack() as stack:
+        statuses: list[int] = []
+        for _ in range(5):
+            response = await stack.enter_async_context(raw.open(call_tool("large", size=100_000), HOG))
+            statuses.append(response.status)
+            await trio.testing.wait_all_tasks_blocked()
+        assert statuses == [200, 200, 200, 429, 429]
+        assert (await raw.send(call_tool("large", size=100_000), HONEST)).status == 200
+
+
+async def test_answers_that_nobody_reads_are_cut_on_sockets(host: str) -> None:
+    """What the system does not take is kept, and the address that reads nothing loses it, and nobody else."""
+    limits = Limits(max_kept_bytes=48 * MIB, max_kept_bytes_per_principal=24 * MIB)
+    gate = large_server(limits)
+    message = call_tool("large", size=10_000_000)
+    with trio.fail_after(60):
+        async with serving(gate.server, SETTINGS) as served, AsyncExitStack() as stack:
+            wires: list[Wire] = []
+            for _ in range(6):
+                wires.append(await stack.enter_async_context(served.wire()))
+                before = bytes_of(gate.server).taken_back
+                await wires[-1].stream.send_all(request_for(message, HOG))
+                lent = bytes_of(gate.server).lent
+                while bytes_of(gate.server).lent == lent and bytes_of(gate.server).taken_back == before:
+                    await trio.sleep(0.01)
+                assert bytes_of(gate.server).lent <= 24 * MIB
+            assert bytes_of(gate.server).taken_back == 4
+            async with served.wire() as honest:
+                await honest.stream.send_all(request_for(message, HONEST))
+                assert len((await honest.answer())[1]) > 10_000_000
+            assert len((await wires[-1].answer())[1]) > 10_000_000
+            for wire in wires[:4]:
+                with pytest.raises((h11.RemoteProtocolError, trio.BrokenResourceError)):
+                    await wire.answer()
+            while "answers" in bytes_of(gate.server).of and bytes_of(gate.server).lent > 10 * MIB:
+                await trio.sleep(0.01)

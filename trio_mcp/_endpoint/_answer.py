@@ -9,7 +9,8 @@ from typing import Any, Final, final
 import trio
 
 from .._channel import Outgoing
-from .._codec._jsonrpc import Encoded, encode_notification
+from .._codec._jsonrpc import Encoded, encode_error, encode_notification
+from .._core._http_admission import HttpRefused
 from .._core._http_status import status_of_error
 from .._core._sse import encode_sse_comment, encode_sse_event
 from .._errors import LocalProtocolError
@@ -20,12 +21,16 @@ from .._peer._middleware import Message, Middleware
 from .._peer._outbox import Outbox, OutboxEntry
 from .._peer._reply import Reply
 from ._call import HttpCall
+from ._request_loans import SMALL
 
-__all__ = ["KEEP_ALIVE", "PostAnswer"]
+__all__ = ["COPIES", "KEEP_ALIVE", "PostAnswer"]
 
 _log: Final = logging.getLogger("trio_mcp.http")
 
 KEEP_ALIVE: Final = encode_sse_comment()
+
+COPIES: Final = 2
+"""How often a piece of a stream is there while it is sent: as events, and in what HTTP makes of them."""
 
 
 @final
@@ -63,6 +68,8 @@ class PostAnswer:
         self._outbox: Outbox | None = None
         self._writing: trio.CancelScope | None = None
         self._is_ending = False
+        self._sending = 0
+        self._covered = SMALL
 
     def stream(self) -> None:
         """Make a stream of it, unless it is one, or must be none. Never waits."""
@@ -77,6 +84,9 @@ class PostAnswer:
         try:
             with scope:
                 await self._write_events(outbox)
+        except HttpRefused as refused:
+            _log.info("a stream to %s is cut: %s", self._call.client, refused)
+            self._call.cut()
         except Exception:
             # The boundary of one answer: the nursery is that of all of them.
             _log.exception("a stream to %s failed", self._call.client)
@@ -93,6 +103,8 @@ class PostAnswer:
             with trio.move_on_after(self._keep_alive):
                 entries = await outbox.take()
             data = b"".join([encode_sse_event(entry.message.data) for entry in entries]) or KEEP_ALIVE
+            self._sending = COPIES * len(data)
+            self._cover(outbox)
             if self._is_ending and not outbox.size:
                 call.on_answer()
                 for entry in entries:
@@ -101,6 +113,18 @@ class PostAnswer:
                 await call.finish(data)
                 return
             await call.send(data)
+            self._sending = 0
+            self._cover(outbox)
+
+    def _cover(self, outbox: Outbox, more: int = 0) -> None:
+        """Let what the client has not taken yet be lent to it.
+
+        Raises:
+            HttpRefused: There is no room for so much.
+        """
+        size = outbox.size + self._sending + more
+        if size > self._covered or (size <= SMALL < self._covered):
+            self._covered = self._call.loans.grow_answer(size, self._call.cut)
 
     async def finish(self, reply: Reply, exchange: Exchange) -> None:
         """Send what the request is answered with, and wait until the wire has it.
@@ -115,7 +139,13 @@ class PostAnswer:
             await self._call.respond(status, reply.data)
         else:
             self._is_ending = True
-            self._outbox.put(OutboxEntry(Outgoing(reply.data, answers=(exchange.request.id,)), exchange=exchange))
+            data, id = reply.data, exchange.request.id
+            try:
+                self._cover(self._outbox, len(data))
+            except HttpRefused as refused:
+                _log.info("no room for the answer to %s: %s", self._call.client, refused)
+                data = encode_error(id, refused.error)
+            self._outbox.put(OutboxEntry(Outgoing(data, answers=(id,)), exchange=exchange))
             await self._outbox.wait_empty()
 
     def close(self) -> None:
@@ -145,7 +175,7 @@ class PostAnswer:
         self.stream()
         if self._outbox is not None:
             await self._outbox.wait_room()
-            if not exchange.is_over:
+            if not exchange.is_over and self._has_room_for(data):
                 self._outbox.put(OutboxEntry(Outgoing(data)))
         await trio.lowlevel.cancel_shielded_checkpoint()
 
@@ -160,9 +190,20 @@ class PostAnswer:
         data = self._encoded(method, params)
         self.stream()
         if self._outbox is not None and not exchange.is_over:
-            if self._outbox.is_full:
+            if self._outbox.is_full or not self._has_room_for(data):
                 raise trio.WouldBlock
             self._outbox.put(OutboxEntry(Outgoing(data)))
+
+    def _has_room_for(self, data: bytes) -> bool:
+        """Whether a notification may be put. A client that reads so little that there is no room for it goes."""
+        try:
+            if self._outbox is not None:
+                self._cover(self._outbox, len(data))
+        except HttpRefused as refused:
+            _log.info("a stream to %s is cut: %s", self._call.client, refused)
+            self._call.cut()
+            return False
+        return True
 
     def _encoded(self, method: str, params: Mapping[str, Any] | Encoded | None) -> bytes:
         data = encode_notification(method, params)

@@ -12,7 +12,7 @@ import trio
 
 from .._core._headers import HeaderField, Headers
 from .._core._http_admission import EVENT_STREAM, JSON
-from ._request_loans import RequestLoans, Served
+from ._request_loans import SMALL, RequestLoans, Served
 
 __all__ = ["Authenticate", "HttpCall", "HttpOrigin", "connected"]
 
@@ -46,6 +46,7 @@ class HttpCall(abc.ABC):
         is_gone: Whether the other side is gone, or wants no answer any more.
         loans: What is kept for it, once it is known who sent it.
         on_answer: Called before the last of the answer is sent, at least once: nothing is being done any more.
+        on_standing: Called when it turns out to stand open, and to be no request among others.
         on_gone: Called when the other side goes. Must not wait.
     """
 
@@ -73,6 +74,7 @@ class HttpCall(abc.ABC):
         self.is_started: bool = False
         self.is_gone: bool = False
         self.on_answer: Callable[[], object] = _nothing
+        self.on_standing: Callable[[], object] = _nothing
         self.on_gone: Callable[[], object] = _nothing
 
     @abc.abstractmethod
@@ -97,6 +99,10 @@ class HttpCall(abc.ABC):
     @abc.abstractmethod
     async def finish(self, data: bytes = b"") -> None:
         """Send the last part of the body, if there is one, and end the answer."""
+
+    @abc.abstractmethod
+    def cut(self) -> None:
+        """Let nothing more of the answer be sent, and end what it is sent over, at once. Must not wait."""
 
     @property
     def closing(self) -> tuple[HeaderField, ...]:
@@ -135,8 +141,14 @@ class HttpCall(abc.ABC):
     async def respond(
         self, status: int, body: bytes = b"", headers: Sequence[HeaderField] = (), *, content_type: str = JSON
     ) -> None:
-        """Send a whole answer."""
+        """Send a whole answer.
+
+        Raises:
+            HttpRefused: There is no room for it. Nothing was sent.
+        """
         self.on_answer()
+        if len(body) > SMALL:
+            self.loans.keep_answer(len(body), self.cut)
         fields = list(headers)
         if body:
             fields.append((b"content-type", content_type.encode("ascii")))

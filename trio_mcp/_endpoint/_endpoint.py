@@ -67,6 +67,7 @@ class EndpointStatistics:
         dropped: Messages for the streams of such sessions that have made room for newer ones, because their
             clients had opened none.
         reading: POSTs that are being read, or are no requests and being answered.
+        answering: Answers that their clients have not taken yet.
         kept: What is kept for clients: of `Limits.max_kept_bytes`, as ``"bytes"``, and of places.
     """
 
@@ -75,6 +76,7 @@ class EndpointStatistics:
     sessions: int
     dropped: int = 0
     reading: int = 0
+    answering: int = 0
     kept: Mapping[str, PoolStatistics] = attrs.field(factory=dict[str, PoolStatistics])
 
 
@@ -120,6 +122,7 @@ class Endpoint:
             len(self._legacy),
             self._legacy.dropped,
             load.reading,
+            load.answering,
             self._account.statistics(),
         )
 
@@ -208,7 +211,7 @@ class Endpoint:
         check_content_type(call.headers)
         check_accept(call.headers, *self._forms)
         with self._load.message(call.loans.key) as place:
-            call.on_answer = place
+            call.on_answer, call.on_standing = place, place.leave
             body = await call.read_body()
             value = self._decoded(call, body)
             if is_array(value):

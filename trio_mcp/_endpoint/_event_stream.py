@@ -8,6 +8,7 @@ the store is, and nothing comes twice.
 
 from __future__ import annotations
 
+import logging
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -15,13 +16,17 @@ from typing import Final, final
 
 import trio
 
+from .._core._http_admission import HttpRefused
 from .._core._sse import encode_sse_event
 from .._parking_lot import LightParkingLot
-from ._answer import KEEP_ALIVE
+from ._answer import COPIES, KEEP_ALIVE
 from ._call import HttpCall
 from ._event_store import EventStore, StoredEvent
+from ._request_loans import SMALL
 
 __all__ = ["EventStream"]
+
+_log: Final = logging.getLogger("trio_mcp.http")
 
 READ_AT_ONCE: Final = 64
 """Events that are read from the store at once."""
@@ -286,7 +291,8 @@ class EventStream:
             if self.is_ended:
                 call.on_answer()
             if self._position < self._last and (events := await self._next()):
-                await call.send(b"".join([self._encoded(number, data) for number, data in events]))
+                if not await self._send(call, b"".join([self._encoded(number, data) for number, data in events])):
+                    return
                 # What a torn connection did not take will be asked for again, by its number.
                 if self._connection is me:
                     self._position = events[-1][0]
@@ -302,6 +308,21 @@ class EventStream:
                     await self._changed.park()
                 if silence.cancelled_caught:
                     await call.send(KEEP_ALIVE)
+
+    async def _send(self, call: HttpCall, data: bytes) -> bool:
+        """Send events, which are lent to the client until it has taken them. Returns whether there was room."""
+        if len(data) <= SMALL // COPIES:
+            await call.send(data)
+            return True
+        try:
+            call.loans.grow_answer(COPIES * len(data), call.cut)
+        except HttpRefused as refused:
+            _log.info("a stream to %s is cut: %s", call.client, refused)
+            call.cut()
+            return False
+        await call.send(data)
+        call.loans.grow_answer(0, call.cut)
+        return True
 
     async def _next(self) -> Sequence[StoredEvent]:
         """Return the events that follow, from the store or the queue."""

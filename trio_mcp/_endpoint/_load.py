@@ -48,7 +48,7 @@ class _Tally:
 
 @final
 class Place:
-    """What a POST takes. A context that gives it back; calling it does so earlier."""
+    """What a POST takes. A context that gives it back; calling it says that nothing is left but its answer."""
 
     __slots__ = ("_client", "_load", "_tally")
 
@@ -65,11 +65,22 @@ class Place:
             HttpRefused: There are too many already.
         """
         served = self._load.room_to_serve(self._client)
-        self()
+        self.leave()
         served.add(self._client)
         self._tally = served
 
     def __call__(self) -> None:
+        """Only its answer has to be sent: let it take a place among those instead, until its client has taken it.
+
+        What waits to be read keeps others out only beyond as many as may be served: who has read an answer may
+        ask again at once, whether we have heard of that or not.
+        """
+        if self._tally is not None and self._tally is not self._load.answered:
+            self.leave()
+            self._tally = self._load.answered
+            self._tally.add(self._client)
+
+    def leave(self) -> None:
         """Give it back."""
         tally, self._tally = self._tally, None
         if tally is not None:
@@ -79,7 +90,7 @@ class Place:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self()
+        self.leave()
 
 
 @final
@@ -92,6 +103,9 @@ class Load:
     Args:
         settings: How many there may be.
         limits: How many may stand open.
+
+    Attributes:
+        answered: Answers that their clients have not taken yet.
     """
 
     def __init__(self, settings: HttpServerSettings, limits: Limits) -> None:
@@ -101,6 +115,7 @@ class Load:
         self._rates = RateTable(settings.max_request_rate, settings.request_burst)
         self._read = _Tally()
         self._served = _Tally()
+        self.answered = _Tally()
         self._standing = _Tally()
 
     @property
@@ -112,6 +127,11 @@ class Load:
     def reading(self) -> int:
         """How many POSTs are being read, or are no requests and being answered."""
         return self._read.total
+
+    @property
+    def answering(self) -> int:
+        """How many answers their clients have not taken yet."""
+        return self.answered.total
 
     @property
     def standing(self) -> int:
@@ -128,7 +148,17 @@ class Load:
         if wait:
             rate = self._settings.max_request_rate
             raise _busy(429, f"more than {rate:g} requests per second (max_request_rate)", wait)
+        self._check_answered(client)
         return Place(self, client, self._room_in(self._read, client, "messages are being read"))
+
+    def _check_answered(self, client: str) -> None:
+        settings, answered = self._settings, self.answered
+        if answered.total <= settings.max_requests_per_principal:
+            return
+        if answered.of(client) > settings.max_requests_per_principal:
+            raise _busy(429, f"{answered.of(client)} answers are not read by you (max_requests_per_principal)", 1)
+        if answered.total > settings.max_requests:
+            raise _busy(503, f"{answered.total} answers are not read (max_requests)", 1)
 
     def room_to_serve(self, client: str) -> _Tally:
         """Return where one request more may be counted.

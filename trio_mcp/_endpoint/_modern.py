@@ -111,7 +111,7 @@ class ModernRequests:
             await self.refuse(call, request, refusal)
             return
         if isinstance(decision, Standing):
-            call.on_answer()  # it is no request among others
+            call.on_standing()  # it is no request among others
             try:
                 with self._load.standing_request(call.key, decision.places), self._weighed(call, request):
                     call.loans.served = None  # from here on it is lent as what can be taken back

@@ -60,12 +60,13 @@ class RequestLoans:
         served: The loan of the message, while the POST has it; `None` if it is small.
     """
 
-    __slots__ = ("_body", "_pool", "key", "served")
+    __slots__ = ("_answer", "_body", "_pool", "key", "served")
 
     def __init__(self, pool: Pool | None = None, key: str = "") -> None:
         self._pool = pool
         self.key: Final = key
         self._body: Loan | None = None
+        self._answer: Loan | None = None
         self.served: Served | None = None
 
     def grow_body(self, size: int, give_way: Callable[[], object]) -> int:
@@ -112,10 +113,45 @@ class RequestLoans:
         except Overdrawn as problem:
             raise busy(problem, f"there is no room for a message that takes {amount} bytes of memory") from None
 
+    def keep_answer(self, size: int, cut: Callable[[], object]) -> None:
+        """The request is served, and so much of its answer waits to be taken, with the message itself.
+
+        Args:
+            size: How much, in bytes.
+            cut: Called if the answer has to go before its client has taken it. Must not wait.
+
+        Raises:
+            HttpRefused: There is no room for it.
+        """
+        served, self.served = self.served, None
+        if served is not None and not served.loan.is_given_back:
+            size += served.loan.amount
+            served.loan.give_back()
+        self.grow_answer(size, cut)
+
+    def grow_answer(self, size: int, cut: Callable[[], object]) -> int:
+        """So much of a stream waits to be taken, more than before or less; see `keep_answer`.
+
+        Returns up to how much this need not be said again.
+        """
+        amount = 0 if size <= SMALL else -(-size // STEP) * STEP
+        if self._pool is not None and (self._answer is not None or amount):
+            try:
+                if self._answer is None:
+                    self._answer = self._pool.lend(self.key, "answers", amount, cut, own_gives_way=True)
+                else:
+                    self._answer.change(amount, own_gives_way=True)
+            except Overdrawn as problem:
+                raise busy(problem, "there is no room for the answer") from None
+        return max(SMALL, amount)
+
     def give_back(self) -> None:
         """The request is over. What is served for it beyond that keeps its loan."""
         self._give_back_body()
         self.served = None
+        answer, self._answer = self._answer, None
+        if answer is not None:
+            answer.give_back()
 
     def _give_back_body(self) -> None:
         loan, self._body = self._body, None

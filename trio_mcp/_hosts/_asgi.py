@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, Final, TypeAlias, final
 from urllib.parse import unquote_to_bytes
 
@@ -37,7 +38,16 @@ _CLOSE: Final = (b"connection", b"close")
 
 @final
 class AsgiCall(HttpCall):
-    """One request of an ASGI server."""
+    """One request of an ASGI server.
+
+    Args:
+        scope: What it says.
+        send: Sends the answer.
+        settings: What its body may cost.
+
+    Attributes:
+        on_cut: Ends what the answer is sent over, as far as the server lets that be done; `None` if it does not.
+    """
 
     def __init__(self, scope: AsgiScope, send: AsgiSend, settings: HttpServerSettings) -> None:
         client = scope.get("client")
@@ -52,6 +62,7 @@ class AsgiCall(HttpCall):
             root=root,
         )
         self._send = send
+        self.on_cut: Callable[[], object] | None = None
         self._is_one_one = scope.get("http_version") in ("1.0", "1.1")
         self._body = RequestBody(settings, _declared(self.headers.get("content-length")), self.closing)
 
@@ -95,6 +106,11 @@ class AsgiCall(HttpCall):
 
     async def finish(self, data: bytes = b"") -> None:
         await self._send_unless_gone({"type": "http.response.body", "body": data, "more_body": False})
+
+    def cut(self) -> None:
+        self.gone()
+        if self.on_cut is not None:
+            self.on_cut()
 
     async def _send_unless_gone(self, message: AsgiMessage) -> None:
         """Send a part of the answer. Once nobody reads it no part is sent any more, not even its end."""
@@ -192,6 +208,7 @@ class McpASGI:
     @staticmethod
     async def _serve(endpoint: Endpoint, call: AsgiCall, receive: AsgiReceive) -> None:
         async with open_hidden_nursery() as nursery:
+            call.on_cut = partial(nursery.cancel_scope.cancel, reason="the answer had to make room for others")
             nursery.start_soon(call.pump, receive, name=f"receiving {call.method} {call.path}")
             await endpoint.handle(call)
             nursery.cancel_scope.cancel(reason="the request is answered")

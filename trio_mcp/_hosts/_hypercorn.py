@@ -26,6 +26,7 @@ from hypercorn.typing import ConnectionState, LifespanState
 
 from .._core._http_settings import HttpServerSettings
 from .._endpoint._endpoint import Endpoint
+from .._endpoint._request_loans import SMALL
 from ._asgi import AsgiCall
 from ._body import READ_AHEAD
 from ._connections import Connection, OpenConnection
@@ -84,13 +85,20 @@ class _Protocol(H11Protocol):
     async def _send_h11_event(self, event: Any) -> None:
         """Send what an event makes of bytes: a head with what follows it, and nothing if it makes none."""
         try:
-            data = self._held + (self.connection.send(event) or b"")
+            data = self.connection.send(event) or b""
         except h11.LocalProtocolError:
             if self.connection.their_state != h11.ERROR:
                 raise
             return
-        self._held = data if isinstance(event, h11.Response) else b""
-        if data and not self._held:
+        if isinstance(event, h11.Response):
+            self._held = data
+            return
+        held, self._held = self._held, b""
+        if len(data) > SMALL and held:  # to join them would be a second copy
+            await self.send(RawData(data=held))
+        elif held:
+            data = held + data
+        if data:
             await self.send(RawData(data=data))
 
 
@@ -171,6 +179,7 @@ class _HypercornConnection(Connection):
         """Start what answers a request, and return what takes the rest of it. Hypercorn calls both."""
         del app, config
         call = self._call = AsgiCall(scope, send, self._settings)
+        call.on_cut = self.wire.cut
         self.start(self._serve, call, send)
 
         async def take(message: Any) -> None:  # noqa: ASYNC124 - Hypercorn awaits it

@@ -15,6 +15,7 @@ from .._core._headers import HeaderField
 from .._core._http_chunks import ChunkedReader
 from .._core._http_settings import HttpServerSettings
 from .._endpoint._call import HttpCall
+from .._endpoint._request_loans import SMALL
 from .._errors import LocalProtocolError
 from ._body import RequestBody
 from ._heads import RequestHead
@@ -164,8 +165,21 @@ class LeanCall(HttpCall):
     async def send_whole(self, status: int, headers: Sequence[HeaderField], body: bytes) -> None:
         head = self._head_of(status, headers)
         self.is_finished = True
+        if self.method == "HEAD":
+            body = b""
+        if len(body) > SMALL:  # to join them would be a second copy
+            await self._send_unless_gone(head)
+            await self._send_unless_gone(body)
+        else:
+            await self._send_unless_gone(head + body)
+
+    async def _send_unless_gone(self, data: bytes) -> None:  # noqa: ASYNC910, ASYNC911 - as the wire
         if not self.is_gone:
-            await self._connection.send(head if self.method == "HEAD" else head + body)
+            await self._connection.send(data)
+
+    def cut(self) -> None:
+        self.gone()
+        self._connection.wire.cut()
 
 
 def _path_of(path: bytes) -> str:
