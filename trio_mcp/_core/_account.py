@@ -256,6 +256,11 @@ class Pool:
         self._total += amount
         self._of[kind] = self._of.get(kind, 0) + amount
 
+    def take_oldest_of(self, holder: str) -> bool:
+        """Take back what has waited longest of one holder. Returns whether there was anything."""
+        found = self._holders.get(holder)
+        return found is not None and self._take_from(found)
+
     # What loans call.
 
     def end(self, loan: Loan, holder: _Holder, kind: str) -> None:
