@@ -1,7 +1,7 @@
 """Unix sockets to listen on, where the system has them.
 
-Their file outlives them, and says nothing of who made it: a server that ends must not take away the file of the one
-that has taken its place, nor one that starts that of one which is there.
+Their file outlives them, and says nothing of who made it: a server that ends must not take away the file of the
+one that has taken its place, nor one that starts that of one which is there.
 """
 
 from __future__ import annotations
