@@ -28,7 +28,10 @@ def schema() -> dict[str, Any]:
 class Hostile(Channel):
     """The server's end: it answers at once."""
 
-    description = "the hostile server"
+    @property
+    def description(self) -> str:
+        """What errors call it."""
+        return "the hostile server"
 
     def __init__(self) -> None:
         self._send, self._receive = trio.open_memory_channel[bytes](100)

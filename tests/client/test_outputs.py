@@ -137,7 +137,7 @@ async def test_a_schema_that_makes_no_sense_costs_neither_the_list_nor_the_call(
             return answer(
                 message, {"tools": [tool], "resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
             )
-        content = {"content": [], "resultType": "complete", "structuredContent": {"x": 1}}
+        content: dict[str, object] = {"content": [], "resultType": "complete", "structuredContent": {"x": 1}}
         return answer(message, content) if message["method"] == "tools/call" else None
 
     async with open_scripted(ScriptedServer(revision, script)) as client:
@@ -148,7 +148,7 @@ async def test_a_schema_that_makes_no_sense_costs_neither_the_list_nor_the_call(
 
 def test_a_schema_that_python_cannot_compare_is_a_new_one() -> None:
     """How deep is too deep depends on how deep the program is: the list must not fail."""
-    checks = OutputChecks(max_tools=10, max_schema_bytes=1_000)
+    checks = OutputChecks(max_tools=10, max_schema_bytes=1_000, max_bytes=1_000_000)
     for _ in range(2):
         tool = Tool(name="t", input_schema={"type": "object"}, output_schema=nested(5_000))
         checks.learn([tool], Revision.V2025_11_25, checks.stamp)

@@ -201,8 +201,12 @@ OVER_HTTP: dict[str, tuple[Callable[[], HttpServer], Use, dict[str, Any], int]] 
 @pytest.fixture
 def even_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pauses are drawn between two bounds; where minutes are compared, luck must not decide."""
+
+    def middle(low: float, high: float) -> float:
+        return (low + high) / 2
+
     monkeypatch.setattr(random, "random", lambda: 0.5)
-    monkeypatch.setattr(random, "uniform", lambda low, high: (low + high) / 2)
+    monkeypatch.setattr(random, "uniform", middle)
 
 
 @pytest.mark.usefixtures("even_pauses")

@@ -240,7 +240,7 @@ def test_asking_for_a_field_costs_what_is_there_of_it(what: str) -> None:
 
     def asking(number: int) -> Callable[[], object]:
         headers = Headers([(b"Host", b"x"), *((b"X-%d" % (i // 2), b"x") for i in range(number))])
-        headers.get("Y"), headers.get("X-1")
+        assert headers.get("X-1") == "x, x"
         return lambda: [headers.get(what) for _ in range(200)]
 
     once, more = costs_of(asking(100), asking(800))

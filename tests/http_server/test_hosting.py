@@ -40,6 +40,7 @@ from trio_mcp import (
 )
 from trio_mcp._bindings._streamable_http_client import open_streamable_http
 from trio_mcp._hosts._connections import Connections
+from trio_mcp._hosts._wires import READ_BYTES
 from trio_mcp._hosts._wires import Wire as BaseWire
 
 pytestmark = [pytest.mark.timeout(60), pytest.mark.usefixtures("host")]
@@ -90,7 +91,7 @@ class SilentWire(BaseWire):
     async def start(self) -> None:
         await trio.lowlevel.checkpoint()
 
-    async def receive(self) -> bytes:
+    async def receive(self, most: int = READ_BYTES) -> bytes:
         await trio.sleep_forever()
         raise AssertionError
 
@@ -827,8 +828,9 @@ async def test_what_cannot_be_listened_on_is_said_at_once(
     """Before anything is begun, with the name of the option: `660` is not `0o660`."""
     if "unix_path" in options:
         options = {**options, "unix_path": tmp_path / "x"}
+    options = {"port": 0, **options}
     with trio.fail_after(20), pytest.raises(error, match=named):
-        await serve_http(make_server(), **{"port": 0, **options})
+        await serve_http(make_server(), **options)
     assert not list(tmp_path.iterdir())
 
 

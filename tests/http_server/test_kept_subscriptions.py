@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("under")
 
 HOG, HONEST = "203.0.113.1", "203.0.113.2"
 SETTINGS = HttpServerSettings(trusted_proxies=frozenset({"127.0.0.1"}))
-PADDING = [[] for _ in range(2_000)]  # type: ignore[var-annotated]
+PADDING: list[list[int]] = [[] for _ in range(2_000)]
 
 
 def make_server(**limits: Any) -> Server[Any]:

@@ -144,42 +144,42 @@ def test_nothing_is_fetched(keyword: str, reference: object, make: Make, monkeyp
         make({"properties": {"a": {keyword: reference}}, "prefixItems": [True]})
 
 
-@pytest.mark.parametrize(
-    "schema",
-    [
-        None,
-        [],
-        "x",
-        5,
-        {"type": "nothing"},
-        {"properties": {"a": 5}},
-        {"$schema": "https://x.test/dialect"},
-        {"$schema": "http://json-schema.org/draft-04/schema#"},
-        {"$schema": 5},
-        {"$schema": {}},
-        {"$schema": []},
-        {"$id": {}, "$ref": "x#a"},
-        {"$id": [], "items": {"$ref": "x"}},
-        {"prefixItems": [True], "$ref": "#/prefixItems/" + "9" * 5_000},
-        {"prefixItems": [True], "$ref": "#/prefixItems/\u0660"},
-        {"prefixItems": [True], "$ref": "#/prefixItems/00"},
-        {"$ref": []},
-        {"$dynamicRef": {}},
-        {"type": 5},
-        {"type": []},
-        {"properties": []},
-        {"allOf": {}},
-        {"required": [{}]},
-        {"enum": 5},
-        {"pattern": {}},
-        {"pattern": "["},
-        {"patternProperties": {"(": True}},
-        {"multipleOf": 0},
-        {"$defs": {"a": {"$id": "https://x.test/embedded"}}},
-        {"const": object()},
-        {"const": "x" * 100_000},
-    ],
-)
+NO_SCHEMAS: list[Any] = [
+    None,
+    [],
+    "x",
+    5,
+    {"type": "nothing"},
+    {"properties": {"a": 5}},
+    {"$schema": "https://x.test/dialect"},
+    {"$schema": "http://json-schema.org/draft-04/schema#"},
+    {"$schema": 5},
+    {"$schema": {}},
+    {"$schema": []},
+    {"$id": {}, "$ref": "x#a"},
+    {"$id": [], "items": {"$ref": "x"}},
+    {"prefixItems": [True], "$ref": "#/prefixItems/" + "9" * 5_000},
+    {"prefixItems": [True], "$ref": "#/prefixItems/\u0660"},
+    {"prefixItems": [True], "$ref": "#/prefixItems/00"},
+    {"$ref": []},
+    {"$dynamicRef": {}},
+    {"type": 5},
+    {"type": []},
+    {"properties": []},
+    {"allOf": {}},
+    {"required": [{}]},
+    {"enum": 5},
+    {"pattern": {}},
+    {"pattern": "["},
+    {"patternProperties": {"(": True}},
+    {"multipleOf": 0},
+    {"$defs": {"a": {"$id": "https://x.test/embedded"}}},
+    {"const": object()},
+    {"const": "x" * 100_000},
+]
+
+
+@pytest.mark.parametrize("schema", NO_SCHEMAS)
 def test_what_is_no_schema_is_refused(schema: Any, make: Make) -> None:
     """2026-07-28, basic, "JSON Schema Usage": a dialect that is not known is said to be so."""
     with pytest.raises(UnusableSchema):

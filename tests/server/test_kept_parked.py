@@ -18,7 +18,9 @@ from trio_mcp import Context, HttpServerSettings, Limits, Server
 HOG, HONEST = "203.0.113.1", "203.0.113.2"
 REFUSED = "requestState is not valid for this request, or not any more"
 FORM = {"message": "Who?", "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}}}
-CAPABLE = {"_meta": {**META, "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}}}}
+CAPABLE: dict[str, dict[str, Any]] = {
+    "_meta": {**META, "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}}}
+}
 
 
 class Asking:

@@ -35,11 +35,10 @@ def make_server(**options: Any) -> Server[Any]:
 
 async def twice(client: Client, name: str) -> list[str]:
     """Return what a state brings when it is brought twice."""
-    call = {"name": name, "arguments": {}}
+    call: dict[str, Any] = {"name": name, "arguments": {}}
     required = await client.request("tools/call", call)
-    answers = {
-        key: {"action": "accept", "content": {"name": "Ada"}} for key in required.get("inputRequests") or {}
-    }
+    questions: dict[str, Any] = required.get("inputRequests") or {}
+    answers = {key: {"action": "accept", "content": {"name": "Ada"}} for key in questions}
     again = {**call, "requestState": required["requestState"], "inputResponses": answers}
     said: list[str] = []
     for _ in range(2):

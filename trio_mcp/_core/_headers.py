@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import chain
-from typing import Final, final
+from typing import Final, cast, final
 
 __all__ = ["HeaderField", "Headers", "answer_field"]
 
@@ -30,7 +30,7 @@ def answer_field(name: str | bytes, value: str | bytes) -> HeaderField:
         ValueError: It would be no field, more than one, or say where the answer ends (RFC 9110, section 5.5).
     """
     fields: list[bytes] = []
-    for part in (name, value):
+    for part in cast("tuple[object, ...]", (name, value)):
         if not isinstance(part, (str, bytes)):
             raise TypeError(f"a header field is text or bytes, not {type(part).__name__}")
         try:

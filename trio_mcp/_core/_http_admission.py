@@ -141,7 +141,7 @@ class HostRules:
     _suffixes: tuple[str, ...] = attrs.field(init=False, repr=False, eq=False)
     """What the names below an allowed one end with."""
 
-    @_suffixes.default  # pyright: ignore[reportAttributeAccessIssue,reportUntypedFunctionDecorator]
+    @_suffixes.default  # pyright: ignore[reportAttributeAccessIssue,reportUnknownMemberType,reportUntypedFunctionDecorator]
     def _read_suffixes(self) -> tuple[str, ...]:
         return tuple(entry[1:] for entry in self.allowed_hosts or () if entry.startswith("*."))
 

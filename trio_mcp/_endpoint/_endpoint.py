@@ -12,7 +12,7 @@ import logging
 import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, Final, final
+from typing import Any, Final, cast, final
 
 import attrs
 import trio
@@ -221,7 +221,7 @@ class Endpoint:
             call.on_gone = block.scope.cancel
             if call.is_gone:
                 call.on_gone()
-            said = await authenticate(call)
+            said = cast("object", await authenticate(call))
             call.answer_headers = [answer_field(name, value) for name, value in call.answer_headers]
             before = call.answer_headers
         call.answer_headers = before
@@ -246,11 +246,12 @@ class Endpoint:
     @staticmethod
     def _failed_to_identify(call: HttpCall, error: BaseException) -> HttpRefused:
         """Return what is answered when `authenticate` has raised something."""
-        if isinstance(error, BaseExceptionGroup):
-            error = sole_error(error) or error  # it may have a nursery
-        if isinstance(error, HttpRefused):
-            return error
-        _log.error("authenticate failed for %s", call.client, exc_info=error)
+        cause = error
+        if isinstance(error, BaseExceptionGroup):  # it may have a nursery
+            cause = sole_error(cast("BaseExceptionGroup[BaseException]", error)) or cause
+        if isinstance(cause, HttpRefused):
+            return cause
+        _log.error("authenticate failed for %s", call.client, exc_info=cause)
         return HttpRefused(500, "internal error", code=INTERNAL_ERROR)
 
     async def _preflight(self, call: HttpCall, methods: bytes) -> None:

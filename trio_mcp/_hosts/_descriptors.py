@@ -8,6 +8,9 @@ from typing import Final
 
 from ._places import MAX_WAITING
 
+if sys.platform != "win32":
+    import resource
+
 __all__ = ["most_connections"]
 
 LEAST_RESERVE: Final = 32
@@ -22,14 +25,13 @@ def most_connections(wanted: int) -> int:
     """
     if sys.platform == "win32":
         return wanted
-    import resource
-
-    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    if limit == resource.RLIM_INFINITY:
-        return wanted
-    reserve = max(LEAST_RESERVE, limit // RESERVED_PART)
-    # Those that wait for a place have one as well.
-    return max(1, min(wanted, limit - _open_descriptors() - reserve - MAX_WAITING))
+    else:  # noqa: RET505 - type checkers look at one branch for each platform
+        limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        if limit == resource.RLIM_INFINITY:
+            return wanted
+        reserve = max(LEAST_RESERVE, limit // RESERVED_PART)
+        # Those that wait for a place have one as well.
+        return max(1, min(wanted, limit - _open_descriptors() - reserve - MAX_WAITING))
 
 
 def _open_descriptors() -> int:

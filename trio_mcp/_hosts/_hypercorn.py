@@ -64,6 +64,7 @@ class _Protocol(H11Protocol):
     """HTTP/1.1 on one connection, which no client can talk into HTTP/2 or a WebSocket."""
 
     _held = b""
+    _request: h11.Request
 
     def read_head(self, data: bytes) -> RequestHead:
         """Read the head of the next request.

@@ -114,7 +114,7 @@ class Places(Generic[_T]):
         key: Hashable = (None, connection) if address is None else address
         party = self._parties.get(key)
         if party is None:
-            party = _Party(key)
+            party = _Party[_T](key)
         if address is not None and party.weight >= self._address_limit:
             self._warn("max_connections_per_address", self._address_limit)
             own = self._longest_resting_of(party)

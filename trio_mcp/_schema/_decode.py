@@ -249,7 +249,7 @@ def _choice(shape: Choice) -> Decoder:
 
 def _array(shape: Array, item: Decoder) -> Decoder:
     build, unique = shape.build, shape.unique
-    is_hashed = isinstance(build, type) and issubclass(build, (set, frozenset))
+    is_hashed = isinstance(shape.build, type) and issubclass(shape.build, (set, frozenset))
 
     def decode(value: Any) -> Any:
         if not is_array(value):

@@ -147,7 +147,7 @@ class _Look:
             self._step()
             if name not in value:
                 self._add(found, path, f"{shown(name)} is missing")
-        properties = schema.get("properties") or {}
+        properties: dict[str, Any] = schema.get("properties") or {}
         for name, inner in properties.items():
             self._step()
             if name in value:
