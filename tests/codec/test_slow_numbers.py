@@ -1,0 +1,89 @@
+"""JSON takes its size to read, whatever it holds: what is short to write and long to read, and that it reads alike."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any, Final
+
+import pytest
+from costs import costs_of
+
+from trio_mcp._codec._json import decode, stdlib_decode
+
+SIZE: Final = 100_000
+BOUND: Final = 16
+"""Times what floats of one digit cost, which for the fast library is little: Python's own float takes eight times it."""
+
+ITEMS: Final = {
+    "the largest floats": b"1e308",
+    "large ones, padded": b"1E+000308",
+    "the smallest": b"1e-308",
+    "subnormal ones": b"5e-324",
+    "half the smallest": b"2.47032822920623272088284396434110686182e-324",
+    "all digits of the largest": b"1.7976931348623157e308",
+    "between two floats": b"9007199254740993.0",
+    "many zeros": b"0." + b"0" * 300 + b"1",
+    "many digits": b"9" * 308 + b".0",
+    "less than nothing": b"-0.0",
+    "integers that are just readable": b"1" * 4300,
+    "escapes": rb'"\u0000"',
+    "pairs": rb'"\ud83d\ude00"',
+    "half pairs": rb'"\ud83d"',
+    "half pairs in a row": b'"' + rb"\ud83d" * 100 + b'"',
+    "backslashes": rb'"\\\\\\ud83d"',
+}
+
+
+def items(item: bytes, size: int = SIZE) -> bytes:
+    return b"[" + b",".join([item] * (size // (len(item) + 1) + 1)) + b"]"
+
+
+@pytest.mark.parametrize("library", [decode, stdlib_decode], ids=["fast", "stdlib"])
+@pytest.mark.parametrize("what", ITEMS)
+def test_short_numbers_and_texts_take_about_their_size(what: str, library: Callable[[bytes], Any]) -> None:
+    """4 MB of ``1e308`` held whoever read it for seven seconds, three hundred times as long as other numbers."""
+    plain, odd = items(b"1.5"), items(ITEMS[what])
+    plain_cost, odd_cost = costs_of(lambda: library(plain), lambda: library(odd))
+    assert odd_cost / len(odd) < BOUND * plain_cost / len(plain)
+
+
+@pytest.mark.parametrize("surroundings", [b"1.5", b'"1e308"', b"[]"])
+def test_slow_numbers_hide_behind_nothing(surroundings: bytes) -> None:
+    """A text is looked at as a whole."""
+    plain, odd = items(surroundings), items(b"1e308,1e308," + surroundings)
+    floor = items(b"1.5")
+    plain_cost, odd_cost, floor_cost = costs_of(lambda: decode(plain), lambda: decode(odd), lambda: decode(floor))
+    assert odd_cost < BOUND * max(plain_cost, floor_cost)
+
+
+@pytest.mark.parametrize("spelled", ["{}e{}", "{}.5E{:+}", "-{}e{:+05}", "0.{}e{}"])
+def test_all_ways_of_reading_read_the_same_numbers(spelled: str) -> None:
+    """Bit by bit, whichever way a text is read for its many large and small numbers."""
+    numbers = random.Random(spelled)
+    text = "[{}]".format(
+        ",".join(
+            spelled.format(numbers.randrange(10 ** numbers.randint(1, 19)), exponent)
+            for exponent in [*range(-345, -280), *range(270, 289)] * 4
+        )
+    ).encode()
+    value = decode(text)
+    assert repr(value) == repr(stdlib_decode(text))
+    assert repr(value) == repr([decode(number) for number in text[1:-1].split(b",")])
+
+
+@pytest.mark.parametrize("odd", [b"1e999", b"-1e309", b"1e", b"01e300", b"1.e300", b"NaN", b"1e+", b"\xff"])
+def test_what_is_no_number_is_refused_among_many_large_ones(odd: bytes) -> None:
+    """By both libraries, as it is where it stands alone."""
+    text = items(b"1e300,5e-324", 4_000)[:-1] + b"," + odd + b"]"
+    for library in (decode, stdlib_decode):
+        with pytest.raises(ValueError):
+            library(text)
+
+
+def test_half_pairs_among_many_large_numbers_cost_themselves() -> None:
+    """Both kinds of oddities in one text."""
+    text = items(rb'1e300,"\ud800\\\ud800\\ud800","\ude00\ud83d\ude00"', 4_000)
+    value = decode(text)
+    assert value == stdlib_decode(text)
+    assert value[:3] == [1e300, "\ufffd\\\ufffd\\ud800", "\ufffd\N{GRINNING FACE}"]
