@@ -281,8 +281,10 @@ class Pool:
             try:
                 self._make_room(holder, more, is_firm=not loan.gives_way, own_gives_way=own_gives_way)
             finally:
-                if is_waiting:
+                if is_waiting and not loan.is_given_back:
                     self.rest(loan, holder)
+        if loan.is_given_back:
+            return  # what gave way for it has taken it along
         loan.amount += more
         self._add(holder, kind, more)
         if not loan.gives_way:
