@@ -218,3 +218,14 @@ def test_nothing_gives_way_to_what_is_refused_all_the_same() -> None:
     assert not gone
     pool.lend("hog", "requests", 20)
     assert gone == ["session"]
+
+
+def test_a_loan_that_goes_with_what_gives_way_for_it_stays_given_back() -> None:
+    """It came back among those that wait, and was taken for ever."""
+    pool = Pool("most", 10)
+    pool.lend("a", "session", 4, lambda: grown.give_back())
+    grown = pool.lend("a", "stream", 4, lambda: pytest.fail("it is given back already"))
+    grown.change(8, own_gives_way=True)
+    assert (pool.lent, grown.is_given_back) == (0, True)
+    pool.lend("b", "stream", 10, lambda: None)
+    assert pool.statistics().taken_back == 1

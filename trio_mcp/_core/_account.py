@@ -256,6 +256,11 @@ class Pool:
         self._total += amount
         self._of[kind] = self._of.get(kind, 0) + amount
 
+    def take_oldest_of(self, holder: str) -> bool:
+        """Take back what has waited longest of one holder. Returns whether there was anything."""
+        found = self._holders.get(holder)
+        return found is not None and self._take_from(found)
+
     # What loans call.
 
     def end(self, loan: Loan, holder: _Holder, kind: str) -> None:
@@ -276,8 +281,10 @@ class Pool:
             try:
                 self._make_room(holder, more, is_firm=not loan.gives_way, own_gives_way=own_gives_way)
             finally:
-                if is_waiting:
+                if is_waiting and not loan.is_given_back:
                     self.rest(loan, holder)
+        if loan.is_given_back:
+            return  # what gave way for it has taken it along
         loan.amount += more
         self._add(holder, kind, more)
         if not loan.gives_way:

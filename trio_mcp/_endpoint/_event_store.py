@@ -91,40 +91,43 @@ class EventShares:
             self._give_back(session)
             return True
         holder, account = self._holders.get(session, (session, None))
-        loans = self._loans.get(session)
+        pools = (self._pool,) if account is None else (self._pool, account)
+        for loan in self._loans.get(session, ()):
+            loan.hold()  # it does not give way to itself
         try:
-            if loans is not None:
-                self._change(loans, size)
-                return True
-            pools = (self._pool,) if account is None else (self._pool, account)
+            while True:
+                try:
+                    self._lend(session, holder, pools, size)
+                except Overdrawn:
+                    # Of what the client has only other events make room, and nothing that is of use by itself.
+                    if not self._pool.take_oldest_of(holder):
+                        return False
+                else:
+                    return True
+        finally:
+            for loan in self._loans.get(session, ()):
+                loan.rest()  # who says something has the newest
 
-            def lose() -> None:
-                self._give_back(session)
-                self._drop(session)
+    def _lend(self, session: str, holder: str, pools: tuple[Pool, ...], size: int) -> None:
+        def lose() -> None:
+            self._give_back(session)
+            self._drop(session)
 
+        loans = self._loans.get(session)
+        if loans is None:
             with ExitStack() as made:
-                self._loans[session] = tuple(
-                    [
-                        made.enter_context(pool.lend(holder, "events", size, lose, own_gives_way=True))
-                        for pool in pools
-                    ]
-                )
+                new = tuple([made.enter_context(pool.lend(holder, "events", size, lose)) for pool in pools])
                 made.pop_all()
-        except Overdrawn:
-            return False
-        return True
-
-    @staticmethod
-    def _change(loans: tuple[Loan, ...], size: int) -> None:
+            self._loans[session] = new
+            return
         before = loans[0].amount
-        for n, loan in enumerate(loans):
-            try:
-                loan.change(size, own_gives_way=True)
-            except Overdrawn:
-                for other in loans[:n]:
-                    other.change(before)
-                raise
-            loan.rest()  # who says something has the newest
+        try:
+            for loan in loans:
+                loan.change(size)
+        except Overdrawn:
+            for loan in loans:
+                loan.change(before)
+            raise
 
     def _give_back(self, session: str) -> None:
         for loan in self._loans.pop(session, ()):
