@@ -220,6 +220,17 @@ def test_nothing_gives_way_to_what_is_refused_all_the_same() -> None:
     assert gone == ["session"]
 
 
+def test_a_loan_of_nothing_counts_for_its_holder_once_it_grows() -> None:
+    """The pool forgot whose it was when the same holder had given everything else back."""
+    pool = Pool("most", 10)
+    empty = pool.lend("a", "stream", 0)
+    pool.lend("a", "session", 4).give_back()
+    empty.change(3)
+    assert (pool.lent_to("a"), pool.statistics().holders) == (3, 1)
+    empty.give_back()
+    assert (pool.lent, pool.statistics().holders) == (0, 0)
+
+
 def test_a_loan_that_goes_with_what_gives_way_for_it_stays_given_back() -> None:
     """It came back among those that wait, and was taken for ever."""
     pool = Pool("most", 10)

@@ -68,16 +68,18 @@ class _Holder:
 
     Attributes:
         key: Who it is.
+        loans: How many there are; some may be of nothing.
         held: How much, in all.
         firm: What of it is being worked on.
         idle: What of it can be taken back.
         waiting: The loans that can be taken back, the oldest first.
     """
 
-    __slots__ = ("firm", "held", "idle", "key", "waiting")
+    __slots__ = ("firm", "held", "idle", "key", "loans", "waiting")
 
     def __init__(self, key: str) -> None:
         self.key = key
+        self.loans = 0
         self.held = 0
         self.firm = 0
         self.idle = 0
@@ -241,8 +243,10 @@ class Pool:
         if found is None:
             found = _Holder(holder)
         self._make_room(found, amount, is_firm=give_way is None, own_gives_way=own_gives_way)
+        found = self._holders.get(holder, found)  # what gave way may have asked for something, too
         loan = Loan(self, found, kind, amount, give_way)
         self._holders[holder] = found
+        found.loans += 1
         self._add(found, kind, amount)
         if give_way is None:
             found.firm += amount
@@ -270,7 +274,8 @@ class Pool:
         else:
             holder.firm -= loan.amount
             self._firm -= loan.amount
-        if not holder.held and not holder.waiting and self._holders.get(holder.key) is holder:
+        holder.loans -= 1
+        if not holder.loans:
             del self._holders[holder.key]
 
     def change(self, loan: Loan, holder: _Holder, kind: str, more: int, *, own_gives_way: bool = False) -> None:
