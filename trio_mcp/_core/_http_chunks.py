@@ -27,7 +27,7 @@ Reading a chunk of one byte takes as long as reading thousands of bytes in one.
 """
 
 MAX_FRAMING_OF_RESPONSE: Final = 1024 * 1024
-"""The same of a response, besides twice what is in it: streams of events last long, and their events are short."""
+"""The same of a response, besides twice what is in it: streams of short events last long."""
 
 _SIZE: Final = re.compile(rb"([0-9A-Fa-f]{1,16})(?:;[\t\x20-\x7e]*)?")
 _PADDED_SIZE: Final = re.compile(rb"([0-9A-Fa-f]{1,16})(?:[\t ]*|;[\t\x20-\x7e]*)")
@@ -119,6 +119,5 @@ class ChunkedReader:
         else:
             most = MAX_FRAMING_BYTES + self._data_bytes // 8
         if self._framing_bytes > most:
-            raise ValueError(
-                f"its chunks are too short: {self._framing_bytes} bytes stand around {self._data_bytes} bytes of data"
-            )
+            around = f"{self._framing_bytes} bytes stand around {self._data_bytes} bytes of data"
+            raise ValueError(f"its chunks are too short: {around}")
