@@ -248,6 +248,29 @@ async def test_the_servers_stream_comes_back(autojump_clock: trio.testing.MockCl
     assert len(set(pauses[5:])) > 1  # not all clients at once
 
 
+@pytest.mark.parametrize("odd", ["2 ", "2\t", "a\x1b[2Jb", "\x7f"])
+async def test_an_id_that_cannot_be_sent_back_ends_no_listening(
+    odd: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Our own writer refused the request, and the server's stream was never opened again."""
+    seen: list[str] = []
+
+    async def get(call: HttpCall) -> None:
+        await call.stream()
+        await call.event({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}, id=odd)
+        await call.end()
+
+    def notice(method: str, _params: object) -> None:
+        seen.append(method)
+
+    async with client_of(echo, get=get, on_notification=notice) as (_, server):
+        await trio.sleep(100)
+    gets = [call for call in server.calls if call.method == "GET"]
+    assert len(gets) > 3
+    assert len(seen) == len(gets)
+    assert not any("last-event-id" in call.headers for call in gets)
+
+
 # Requests whose stream breaks.
 
 

@@ -153,3 +153,39 @@ def test_whatever_is_taken_another_reader_takes_as_well(pieces: list[bytes]) -> 
     assert isinstance(events[-1], h11.EndOfMessage) == is_complete
     if is_complete:
         assert other.trailing_data[0] == rest
+
+
+@pytest.mark.parametrize("chunk", [b"1\r\nx\r\n", b"8\r\nxxxxxxxx\r\n", b"1f;a=b\r\n" + b"x" * 31 + b"\r\n"])
+def test_chunks_that_are_hardly_longer_than_what_stands_around_them_are_refused(chunk: bytes) -> None:
+    """Each takes as long as one of thousands of bytes, so a body of 4 MiB in chunks of one byte held a server."""
+    body, is_complete, _ = read(chunk * 1_000 + b"0\r\n\r\n")
+    assert is_complete
+    assert len(body) % 1_000 == 0
+    with pytest.raises(ValueError, match=r"its chunks are too short: \d+ bytes stand around"):
+        read(chunk * 20_000)
+
+
+def test_extensions_of_chunks_are_counted() -> None:
+    """Nobody here understands them."""
+    with pytest.raises(ValueError, match="too short"):
+        read((b"40;" + b"x" * 900 + b"\r\n" + b"x" * 64 + b"\r\n") * 100)
+
+
+@pytest.mark.parametrize("size", [64, 1024, 1 << 20])
+def test_chunks_that_people_send_are_never_too_short(size: int) -> None:
+    """However long the body is."""
+    data = b"%x\r\n%b\r\n" % (size, bytes(size)) * (4 * (1 << 20) // size)
+    body, is_complete, _ = read(data + b"0\r\n\r\n")
+    assert is_complete
+    assert len(body) == 4 << 20
+
+
+def test_a_response_may_go_on_for_ever_in_the_chunks_of_short_events() -> None:
+    """A comment of three bytes each few seconds keeps a stream alive; a stream of single bytes is no stream."""
+    reader = ChunkedReader(of_response=True)
+    for _ in range(300):
+        assert reader.feed(b"3\r\n:\n\n\r\n" * 1_000) == b":\n\n" * 1_000
+    reader = ChunkedReader(of_response=True)
+    with pytest.raises(ValueError, match="too short"):
+        for _ in range(1_000):
+            reader.feed(b"1\r\nx\r\n" * 1_000)

@@ -379,6 +379,18 @@ def test_an_id_that_no_header_field_could_hold_is_none(size: int) -> None:
     assert reader.last_event_id == ("x" * size if size <= 4096 else "")
 
 
+@pytest.mark.parametrize("id", ["7 ", "7\t", " 7", "a\x1bb", "\x7f", "a\tb\x01", " ", "\x0b"])
+def test_an_id_that_a_header_field_cannot_hold_as_it_is_resumes_nothing(id: str) -> None:
+    """RFC 9110, section 5.5: blanks at the ends are lost on the way, and control characters are refused."""
+    reader = SseReader(1_000)
+    (event,) = reader.feed(b"id: %b\ndata: 1\n\n" % id.encode())
+    assert isinstance(event, SseEvent)
+    assert event.last_event_id == id
+    assert reader.last_event_id == ""
+    reader.feed("id: a b\t\xe9\n\n".encode())
+    assert reader.last_event_id == "a b\t\xe9"
+
+
 def test_it_is_known_what_is_kept_of_an_unfinished_event() -> None:
     """So that many streams together can be held to a limit."""
     reader = SseReader(1_000)

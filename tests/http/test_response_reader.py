@@ -209,3 +209,10 @@ def test_whatever_is_taken_h11_takes_as_well(lines: list[bytes], body: bytes) ->
     ours, other = [by_us(data, parser) for parser in PARSERS]
     assert ours == other
     assert ours is None or ours == by_h11(data)
+
+
+@pytest.mark.parametrize("read_fields", PARSERS)
+def test_a_response_in_chunks_of_one_byte_is_an_error_of_its_server(read_fields: ReadFields) -> None:
+    """It keeps a client busy for hundreds of times what it weighs."""
+    with pytest.raises(RemoteProtocolError, match=r"it does not speak HTTP/1\.1: its chunks are too short"):
+        read(CHUNKED + b"1\r\nx\r\n" * 400_000, read_fields, 65_536)

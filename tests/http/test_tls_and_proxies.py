@@ -152,7 +152,7 @@ def proxy_script(
         if request.method != "CONNECT":
             await connection.answer(b"forwarded")
             return
-        await connection.write(f"HTTP/1.1 {status}\r\n\r\n".encode())
+        await connection.write(f"HTTP/1.1 {status}\r\n\r\n".encode("latin-1"))
         if upstream is None:
             return
         async with await trio.open_tcp_stream("127.0.0.1", upstream) as there, trio.open_nursery() as nursery:
@@ -212,6 +212,17 @@ async def test_a_proxy_that_refuses_is_named(monkeypatch: pytest.MonkeyPatch, st
         with pytest.raises(ConnectionLost, match=f"{proxy.target.port} refuses a tunnel to .*{status}") as caught:
             await fetch(client, parse_target("https://mcp.example.com/"))
     assert "secret" not in str(caught.value)
+
+
+async def test_the_words_of_a_proxy_do_nothing_to_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They come from whoever owns the network."""
+    status = "403 no\x9b2J\x851m"  # other control characters are no HTTP, and are refused
+    async with serve_http_script(proxy_script([], status=status)) as proxy, open_http_client() as client:
+        monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{proxy.target.port}")
+        with pytest.raises(ConnectionLost) as caught:
+            await fetch(client, parse_target("https://mcp.example.com/"))
+    assert str(caught.value).endswith(r": 403 no\x9b2J\x851m")
+    assert str(caught.value).isprintable()
 
 
 @pytest.mark.parametrize(

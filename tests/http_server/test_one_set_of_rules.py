@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 
 import pytest
@@ -113,6 +113,24 @@ async def test_chunks_are_read_however_they_are_written(step: int) -> None:
             found[what] = await said_to(served, data * 2 + last, step)
     assert found == {what: [200, 200, 200] for what in ODD_CHUNKS}
     assert len(calls) == 3 * len(ODD_CHUNKS)
+
+
+async def test_a_body_in_chunks_of_one_byte_is_refused_long_before_it_is_too_large() -> None:
+    """It costs what hundreds of times its size costs: 64 KiB around the data are more than anybody needs."""
+    data = CHUNKED + b"1\r\nx\r\n" * 50_000
+    async with adding() as (served, calls), served.wire() as wire, trio.open_nursery() as nursery:
+
+        async def send() -> None:
+            with suppress(trio.BrokenResourceError):
+                await wire.stream.send_all(data)
+
+        nursery.start_soon(send)
+        with trio.fail_after(20):
+            answer = await wire.wait_closed()
+        nursery.cancel_scope.cancel()
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b"its chunks are too short" in answer
+    assert calls == []
 
 
 def with_line(line: bytes) -> bytes:

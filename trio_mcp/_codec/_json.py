@@ -57,10 +57,9 @@ _SPELLED: Final = bytes.maketrans(b"123456789E", b"000000000e")
 def _is_slow_to_read(data: bytes) -> bool:
     """Return whether there are many numbers in a text whose exponents are of three digits or more.
 
-    msgspec takes ten microseconds for one near the ends of what a float can hold, five hundred times as long as for
-    another, which is what Python's own way takes for any. That is five hundred bytes' worth, so some do no harm.
-    Other numbers can be slow as well, but not for how long they are. What looks like such a number in a string
-    counts, too: that does no harm either.
+    msgspec takes ten microseconds for one near the ends of what a float can hold, which is five hundred times as
+    long as for another. A few do no harm. Other numbers can be slow as well, but not for how long they are. What
+    looks like such a number in a string counts, too: that does no harm either.
     """
     return data.translate(_SPELLED, b"+-").count(b"0e000") > len(data) >> 8
 
@@ -81,7 +80,7 @@ def _has_surrogates(data: bytes) -> bool:
 
 
 def _without_lone_surrogates(data: bytes) -> bytes:
-    """Return a JSON text with U+FFFD in place of each escaped half of a surrogate pair whose other half is missing."""
+    """Return a JSON text with U+FFFD in place of each escaped half of a surrogate pair that lacks the other."""
     return _LONE.sub(rb"\\ufffd", data.replace(rb"\\", rb"\u005c"))  # from now on a backslash begins an escape
 
 

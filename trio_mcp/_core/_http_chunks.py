@@ -20,6 +20,15 @@ MAX_SIZE_LINE: Final = 1024
 MAX_TRAILER_BYTES: Final = 16 * 1024
 """Bytes in all trailer fields together."""
 
+MAX_FRAMING_BYTES: Final = 64 * 1024
+"""What may stand around the chunks of a request, besides an eighth of what is in them: more than people send.
+
+Reading a chunk of one byte takes as long as reading thousands of bytes in one.
+"""
+
+MAX_FRAMING_OF_RESPONSE: Final = 1024 * 1024
+"""The same of a response, besides twice what is in it: streams of short events last long."""
+
 _SIZE: Final = re.compile(rb"([0-9A-Fa-f]{1,16})(?:;[\t\x20-\x7e]*)?")
 _PADDED_SIZE: Final = re.compile(rb"([0-9A-Fa-f]{1,16})(?:[\t ]*|;[\t\x20-\x7e]*)")
 _TRAILER: Final = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[\t\x20-\x7e\x80-\xff]*\r\n")
@@ -30,7 +39,7 @@ class ChunkedReader:
     """Reads one body, from its first byte to its last. Memory is bounded, and nothing is looked at twice.
 
     Args:
-        of_response: Whether blanks may follow a size, with which some servers pad it.
+        of_response: Whether blanks may follow a size, with which some servers pad it, and chunks may be short.
 
     Attributes:
         is_complete: Whether all of it has come.
@@ -39,6 +48,9 @@ class ChunkedReader:
 
     def __init__(self, *, of_response: bool = False) -> None:
         self._size = _PADDED_SIZE if of_response else _SIZE
+        self._is_response = of_response
+        self._data_bytes = 0
+        self._framing_bytes = 0
         self._trailer_left = MAX_TRAILER_BYTES
         self._line = bytearray()
         self._left = 0  # of the chunk that is being read, with the CRLF behind it
@@ -94,5 +106,18 @@ class ChunkedReader:
             size = int(found[1], 16)
             self._is_last = not size
             self._left = size + 2 if size else 0
+            self._count(size, len(line) + 2)
         line.clear()
         return end
+
+    def _count(self, data: int, framing: int) -> None:
+        """Count what a chunk holds, or says that it will, and what stands around it."""
+        self._data_bytes += data
+        self._framing_bytes += framing
+        if self._is_response:
+            most = MAX_FRAMING_OF_RESPONSE + 2 * self._data_bytes
+        else:
+            most = MAX_FRAMING_BYTES + self._data_bytes // 8
+        if self._framing_bytes > most:
+            around = f"{self._framing_bytes} bytes stand around {self._data_bytes} bytes of data"
+            raise ValueError(f"its chunks are too short: {around}")

@@ -107,6 +107,9 @@ _DATA: Final = b"data:"
 MAX_NAME: Final = 4096
 """How long an event's id or type may be, in bytes. A longer id is none: it would be sent back in a header."""
 
+_FITS_IN_A_FIELD: Final = re.compile(r"[^\x00-\x20\x7f](?:[^\x00-\x08\x0a-\x1f\x7f]*[^\x00-\x20\x7f])?")
+"""What an id is that can be sent back in a header as it is (RFC 9110, section 5.5)."""
+
 
 @final
 class SseReader:
@@ -144,8 +147,12 @@ class SseReader:
 
     @property
     def last_event_id(self) -> str:
-        """The id to resume after: the last one that a blank line has put into force. Empty if there is none."""
-        return self._last_event_id
+        """The id to resume after: the last one that a blank line has put into force.
+
+        Empty if there is none, or if no header field can hold it: events can be told apart by any id, but it is a
+        header that says after which of them to go on.
+        """
+        return self._last_event_id if _FITS_IN_A_FIELD.fullmatch(self._last_event_id) else ""
 
     @property
     def retry(self) -> int | None:
