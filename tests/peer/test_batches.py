@@ -126,3 +126,28 @@ async def test_a_batch_is_answered_through_middleware_that_lets_few_in_at_a_time
     assert sorted(talk.answered) == list(range(5))
     assert limiter.value == places
     talk.channel.hang_up()
+
+
+async def test_a_long_batch_lets_others_have_their_turn(nursery: trio.Nursery) -> None:
+    """All of its requests once began in few turns of the event loop, and everybody waited for the end of those."""
+    talk = Talk()
+    turn = 0
+    begun: list[int] = []
+
+    class Turns(trio.abc.Instrument):
+        def before_io_wait(self, timeout: float) -> None:
+            nonlocal turn
+            turn += 1
+
+    @talk.server.tool
+    async def note() -> None:
+        begun.append(turn)
+
+    await talk.begin(nursery)
+    turns = Turns()
+    trio.lowlevel.add_instrument(turns)
+    await talk.say(batch(*(call(id, "note") for id in range(200))))
+    trio.lowlevel.remove_instrument(turns)
+    assert sorted(talk.answered) == list(range(200))
+    assert max(begun.count(each) for each in begun) <= 8
+    talk.channel.hang_up()

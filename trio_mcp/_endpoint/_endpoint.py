@@ -12,6 +12,7 @@ import logging
 import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, Final, cast, final
 
 import attrs
@@ -41,6 +42,7 @@ from ._load import Load, Place
 from ._modern import ModernRequests, names_era
 from ._posted import Posted
 from ._request_loans import RequestLoans
+from ._turnstile import FEW, Turnstile, is_great
 
 __all__ = ["Endpoint", "EndpointStatistics", "open_endpoint"]
 
@@ -93,6 +95,7 @@ class Endpoint:
         modern: ModernRequests,
         legacy: LegacySessions,
         load: Load,
+        turnstile: Turnstile,
         account: Account,
         authenticate: Authenticate | None,
     ) -> None:
@@ -101,6 +104,7 @@ class Endpoint:
         self._modern = modern
         self._legacy = legacy
         self._load = load
+        self._turnstile = turnstile
         self._account = account
         self._authenticate = authenticate
         self._hosts = settings.host_rules()
@@ -200,7 +204,10 @@ class Endpoint:
                 if self._authenticate is not None:
                     call.principal = await self._identify(call, self._authenticate)
                     place.belong_to(call.key)
-                call.loans = RequestLoans(self._account.bytes, call.key)
+                key = call.key
+                call.loans = RequestLoans(self._account.bytes, key)
+                if key != self._turnstile.last_seen:
+                    self._turnstile.see(key)
                 await answer(call, place)
 
     async def _identify(self, call: HttpCall, authenticate: Authenticate) -> str | None:
@@ -273,6 +280,15 @@ class Endpoint:
         check_content_type(call.headers)
         check_accept(call.headers, *self._forms)
         body = await call.read_body()
+        if is_great(body):
+            await self._turnstile.great(call, partial(self._take, call, place, body))
+            return
+        self._turnstile.begun += 1
+        if self._turnstile.begun > FEW:
+            await self._turnstile.enter(call)
+        await self._take(call, place, body)
+
+    async def _take(self, call: HttpCall, place: Place, body: bytes) -> None:
         value = self._decoded(call, body)
         if is_array(value):
             await self._post_batch(call, place, body, value)
@@ -381,6 +397,15 @@ class Endpoint:
         del place  # it is given back when the message is taken; the session counts what it serves
         check_content_type(call.headers)
         body = await call.read_body()
+        if is_great(body):
+            await self._turnstile.great(call, partial(self._take_as_2024, call, body))
+            return
+        self._turnstile.begun += 1
+        if self._turnstile.begun > FEW:
+            await self._turnstile.enter(call)
+        await self._take_as_2024(call, body)
+
+    async def _take_as_2024(self, call: HttpCall, body: bytes) -> None:
         value = self._decoded(call, body)
         try:
             messages = [parse_message(value)]
@@ -398,6 +423,7 @@ class Endpoint:
         What came is answered, subscriptions and sessions are ended in good order. May be cancelled.
         """
         limits = self._server.limits
+        self._turnstile.open()
         with trio.move_on_after(limits.drain_timeout + limits.goodbye_timeout):
             async with open_hidden_nursery() as nursery:
                 nursery.start_soon(self._modern.drain)
@@ -440,6 +466,8 @@ async def open_endpoint(
             nursery.start_soon(modern.show_life)
         legacy = LegacySessions(server, service, nursery, settings, store)
         try:
-            yield Endpoint(server, settings, modern, legacy, load, service.account, authenticate)
+            yield Endpoint(
+                server, settings, modern, legacy, load, Turnstile(nursery), service.account, authenticate
+            )
         finally:
             nursery.cancel_scope.cancel(reason="the endpoint was closed")

@@ -55,6 +55,9 @@ _log: Final = Log("trio_mcp.peer")
 MAX_AT_ONCE: Final = 100
 """After how many messages that nobody must serve others have their turn. A read may bring half a million."""
 
+PARTS_AT_ONCE: Final = 8
+"""After how many parts of a batch others have their turn. There may be a thousand, and each be a request."""
+
 OnNotice: TypeAlias = Callable[[Notification], object]
 """Called with each notification but progress while it is being read, before any later message is looked at."""
 
@@ -123,6 +126,7 @@ class Intake:
         self._received_at = 0.0
         self._is_held_up = False
         self._gives_way = False
+        self._parts_taken = 0
 
     async def receive(self) -> None:
         """Wait for messages. Cancelled, it has lost none.
@@ -178,16 +182,23 @@ class Intake:
             if isinstance(message, Incoming):
                 ready = self._take(message, scope)
             elif isinstance(message, _Decoded):
+                if self._parts_taken == PARTS_AT_ONCE:
+                    self._parts_taken = 0
+                    self._gives_way = True
+                    received.appendleft(message)
+                    return None
                 if _json.is_object(message.value) and self._must_follow(message.value):
                     self._is_held_up = True
                     received.appendleft(message)
                 else:
+                    self._parts_taken += 1
                     ready = self._take_decoded(message.value, message.arrival, scope)
             elif isinstance(message, TooLarge):
                 self._take_too_large(message)
             elif isinstance(message, OriginGone):
                 self._exchanges.cancel_from(message.origin)
             else:
+                self._parts_taken = 0
                 message.batch.close()
             if ready is not None:
                 return ready

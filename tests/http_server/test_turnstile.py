@@ -1,0 +1,225 @@
+"""Whose requests begin when many come at once: in passes of the event loop, not in seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+from http_raw import Answer, Raw, call_tool, open_raw
+from raw import initialize
+
+from trio_mcp import HttpServerSettings, Server
+from trio_mcp._core._turns import SHARE, TIMES
+from trio_mcp._endpoint._turnstile import FEW, GREAT, Turnstile, _metered, is_great
+
+SETTINGS = HttpServerSettings(trusted_proxies={"127.0.0.1"})
+HOG, HONEST = {"X-Forwarded-For": "192.0.2.1"}, {"X-Forwarded-For": "192.0.2.2"}
+MANY = 10 * SHARE
+
+
+class Passes(trio.abc.Instrument):
+    """Counts passes of the event loop."""
+
+    number = 0
+
+    def before_io_wait(self, timeout: float) -> None:
+        self.number += 1
+
+
+@contextmanager
+def counted() -> Iterator[Passes]:
+    passes = Passes()
+    trio.lowlevel.add_instrument(passes)
+    try:
+        yield passes
+    finally:
+        trio.lowlevel.remove_instrument(passes)
+
+
+class Watched:
+    """A server that notes who begins what in which pass."""
+
+    def __init__(self) -> None:
+        self.begun: list[tuple[int, str]] = []
+        self.passes = Passes()
+        self.server: Server[Any] = Server("watched")
+
+        @self.server.tool
+        async def note(who: str, text: str = "") -> str:
+            self.begun.append((self.passes.number, who))
+            return who
+
+    def in_one_pass(self, who: str) -> int:
+        """Return how many of somebody's requests began in the pass in which most did."""
+        passes = [number for number, name in self.begun if name == who]
+        return max(passes.count(number) for number in passes)
+
+
+async def ask(
+    raw: Raw, headers: dict[str, str], who: str, statuses: list[int] | None = None, **more: Any
+) -> Answer:
+    answer = await raw.send(call_tool("note", who=who, **more), headers)
+    if statuses is not None:
+        statuses.append(answer.status)
+    return answer
+
+
+async def test_who_asks_little_does_not_wait_for_who_asks_much(autojump_clock: trio.testing.MockClock) -> None:
+    """A flood once began in one pass, whose end everybody waited for. Everything is answered all the same."""
+    watched, statuses = Watched(), list[int]()
+    async with open_raw(watched.server, SETTINGS) as raw:
+        await ask(raw, HONEST, "honest")
+        with counted() as watched.passes:
+            async with trio.open_nursery() as nursery:
+                for _ in range(MANY):
+                    nursery.start_soon(ask, raw, HOG, "hog", statuses)
+                nursery.start_soon(ask, raw, HONEST, "honest", statuses)
+    assert statuses == [200] * (MANY + 1)
+    assert watched.in_one_pass("hog") <= FEW + 2 * SHARE  # until it is seen, and at the seam of two passes
+    order = [who for _, who in watched.begun[1:]]
+    assert order.index("honest") <= FEW + 3 * SHARE
+    numbers = [number for number, who in watched.begun if who == "hog"]
+    assert numbers[-1] - numbers[0] <= MANY // SHARE + 1  # and no pass was without any
+
+
+async def test_nobody_waits_who_is_alone(autojump_clock: trio.testing.MockClock) -> None:
+    """All of a single client's requests begin in the pass in which they come."""
+    watched = Watched()
+    async with open_raw(watched.server, SETTINGS) as raw:
+        with counted() as watched.passes:
+            async with trio.open_nursery() as nursery:
+                for _ in range(MANY):
+                    nursery.start_soon(ask, raw, HOG, "hog")
+    assert watched.in_one_pass("hog") == MANY
+
+
+async def test_a_great_request_waits_for_what_the_one_before_took(autojump_clock: trio.testing.MockClock) -> None:
+    """It holds the loop by itself: its client's next one begins after a multiple of that, while others ask, too."""
+    watched = Watched()
+    times: list[float] = []
+    now = iter(range(1_000_000))
+
+    async def great(raw: Raw) -> None:
+        await ask(raw, HOG, "hog", text="x" * GREAT)
+        times.append(trio.current_time())
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Turnstile.__init__, "__defaults__", (lambda: next(now) / 100,))  # each step takes 10 ms
+        async with open_raw(watched.server, SETTINGS) as raw:
+            await great(raw)
+            await great(raw)
+            assert times == [0.0, 0.0]  # nobody else has asked
+            await ask(raw, HONEST, "honest")
+            await great(raw)
+            assert times[-1] < 0.01
+            await ask(raw, HOG, "hog")
+            assert trio.current_time() < 0.01  # what is small goes on
+            await great(raw)
+            assert TIMES * 0.01 <= times[-1] <= 1.5
+
+
+async def test_what_waits_is_given_up_when_its_client_goes(autojump_clock: trio.testing.MockClock) -> None:
+    """It never begins, and nothing is left of it."""
+    watched = Watched()
+    now = iter(range(1_000_000))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Turnstile.__init__, "__defaults__", (lambda: next(now) / 10,))
+        async with open_raw(watched.server, SETTINGS) as raw:
+            await ask(raw, HONEST, "honest")
+            await ask(raw, HOG, "first", text="x" * GREAT)
+            with trio.move_on_after(0.01) as scope:
+                await ask(raw, HOG, "second", text="x" * GREAT)
+            assert scope.cancelled_caught
+            await trio.sleep(60)
+            await ask(raw, HOG, "third", text="x" * GREAT)
+    assert [who for _, who in watched.begun] == ["honest", "first", "third"]
+
+
+async def test_what_waits_when_serving_ends_is_answered_before(autojump_clock: trio.testing.MockClock) -> None:
+    """Draining opens the turnstile: nobody waits for a turn that never comes."""
+    watched, statuses = Watched(), list[int]()
+    now = iter(range(1_000_000))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Turnstile.__init__, "__defaults__", (lambda: next(now) / 10,))
+        async with trio.open_nursery() as nursery:
+            async with open_raw(watched.server, SETTINGS) as raw:
+                await ask(raw, HONEST, "honest")
+                await ask(raw, HOG, "hog", text="x" * GREAT)
+                before = trio.current_time()
+
+                async def last() -> None:
+                    statuses.append((await ask(raw, HOG, "hog", text="x" * GREAT)).status)
+
+                nursery.start_soon(last)
+                await trio.testing.wait_all_tasks_blocked()
+                assert not statuses
+            assert trio.current_time() - before < 0.1
+    assert len(statuses) == 1
+
+
+async def test_goodbyes_pass_great_requests_that_wait(autojump_clock: trio.testing.MockClock) -> None:
+    """In the legacy era cancellations are POSTs as well: they are small, and wait for no great one."""
+    watched = Watched()
+    now = iter(range(1_000_000))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Turnstile.__init__, "__defaults__", (lambda: next(now) / 10,))
+        async with open_raw(watched.server, SETTINGS) as raw:
+            begun = await raw.send(initialize("2025-11-25"), HOG)
+            mine = {
+                **HOG,
+                "Mcp-Session-Id": begun.headers["mcp-session-id"],
+                "MCP-Protocol-Version": "2025-11-25",
+            }
+            await raw.send({"jsonrpc": "2.0", "method": "notifications/initialized"}, mine)
+            await ask(raw, HONEST, "honest")
+            await ask(raw, HOG, "hog", text="x" * GREAT)
+            before = trio.current_time()
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(lambda: ask(raw, HOG, "hog", text="x" * GREAT))
+                await trio.testing.wait_all_tasks_blocked()
+                goodbye = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}}
+                assert (await raw.send(goodbye, mine)).status == 202
+                assert trio.current_time() == before
+            assert trio.current_time() > before
+
+
+@pytest.mark.parametrize(
+    ("body", "great"),
+    [
+        (b'{"jsonrpc":"2.0"}', False),
+        (b'[{"jsonrpc":"2.0"}]', True),
+        (b" [1]", True),
+        (b"{" + b" " * GREAT, True),
+    ],
+)
+def test_what_is_great(body: bytes, great: bool) -> None:
+    """Batches, whatever they hide behind, and what is large."""
+    assert is_great(body) == great
+
+
+async def test_what_is_charged_is_the_time_in_which_the_loop_was_held() -> None:
+    """Not that in which a request waited; and what is raised at a step goes on into it."""
+    charged: list[float] = []
+    clock = trio.testing.MockClock()  # stands still but for what is said below
+
+    async def work() -> None:
+        clock.jump(1)
+        try:
+            await trio.sleep_forever()
+        finally:
+            clock.jump(2)
+
+    async def run() -> None:
+        await _metered(work(), clock.current_time, charged.append)
+
+    with trio.CancelScope() as scope:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(run)
+            await trio.testing.wait_all_tasks_blocked()
+            clock.jump(100)
+            scope.cancel()
+    assert charged == [1, 2]

@@ -1,0 +1,148 @@
+"""Whose requests begin in which pass of the event loop: a share of its time. No clock; time is an argument.
+
+    requests of one holder ──> few, small ──────────────────────────────────> they begin
+                                 └──> many, or great: so much a pass ──────> they begin, first come, first served
+
+What many holders ask for in one pass makes the pass long, and everybody waits for its end. So while more than one
+is asking, what one of them has begun in a pass is bounded. Nothing idles for it: what does not begin in this pass
+begins in the next one. What is great holds the loop by itself; it is paid for afterwards.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Collection, Hashable
+from typing import Final, Generic, TypeVar, final
+
+__all__ = ["SHARE", "Turns"]
+
+SHARE: Final = 8
+"""Small requests of one holder that begin in one pass. A great one takes as much as all of them."""
+
+TIMES: Final = 8
+"""How many times as long as a great request has held the loop the next one of its holder waits."""
+
+MOST_OWED: Final = 10.0
+"""How long one waits at most for what others of the same holder took, in seconds."""
+
+_T = TypeVar("_T", bound=Hashable)
+
+
+@final
+class _Queue(Generic[_T]):
+    """What one holder has begun, and what waits.
+
+    Attributes:
+        begun: How much of its share of this pass is used.
+        small: Its small requests that wait, in the order in which they came.
+        great: Its great ones.
+        is_great_next: Whether it is the turn of those.
+    """
+
+    __slots__ = ("begun", "great", "is_great_next", "small")
+
+    def __init__(self) -> None:
+        self.begun = 0
+        self.small: OrderedDict[_T, None] = OrderedDict()
+        self.great: OrderedDict[_T, None] = OrderedDict()
+        self.is_great_next = False
+
+
+@final
+class Turns(Generic[_T]):
+    """The rule. Who waits is whatever the caller likes."""
+
+    def __init__(self) -> None:
+        self._queues: dict[str, _Queue[_T]] = {}
+        self._owed_until: dict[str, float] = {}
+        self._waiting = 0
+
+    def __bool__(self) -> bool:
+        """Whether anything was begun in this pass, or waits."""
+        return bool(self._queues)
+
+    @property
+    def waiting(self) -> int:
+        """How many wait."""
+        return self._waiting
+
+    @property
+    def holders(self) -> Collection[str]:
+        """Who has begun something in this pass, or waits."""
+        return self._queues.keys()
+
+    def begin(self, holder: str, now: float, *, is_great: bool) -> bool:
+        """Whether a request may begin at once; then it has begun."""
+        queue = self._queues.get(holder)
+        if is_great and self._owed_until.get(holder, now) > now:
+            return False
+        if queue is None:
+            self._queues[holder] = queue = _Queue()
+        elif queue.great if is_great else queue.small:
+            return False
+        if queue.begun >= (1 if is_great else SHARE):
+            return False
+        queue.begun += SHARE if is_great else 1
+        return True
+
+    def wait(self, holder: str, waiter: _T, *, is_great: bool) -> None:
+        """Let a request wait."""
+        queue = self._queues.get(holder)
+        if queue is None:
+            self._queues[holder] = queue = _Queue()
+        (queue.great if is_great else queue.small)[waiter] = None
+        self._waiting += 1
+
+    def leave(self, holder: str, waiter: _T) -> None:
+        """A request that waits is given up."""
+        queue = self._queues[holder]
+        del (queue.great if waiter in queue.great else queue.small)[waiter]
+        self._waiting -= 1
+
+    def charge(self, holder: str, seconds: float, now: float) -> None:
+        """A great request has held the loop for so long, while others were asking, too."""
+        owed = self._owed_until
+        for other in [other for other, until in owed.items() if until <= now]:
+            del owed[other]
+        owed[holder] = min(max(owed.get(holder, now), now) + TIMES * seconds, now + MOST_OWED)
+
+    def next(self, now: float, *, is_shared: bool) -> list[_T]:
+        """A pass is over: return who begins in the next one.
+
+        Args:
+            now: The time, in seconds.
+            is_shared: Whether more than one holder is asking. If not, everything begins.
+        """
+        found: list[_T] = []
+        for holder, queue in tuple(self._queues.items()):
+            queue.begun = 0
+            if not is_shared:
+                found += [*queue.small, *queue.great]
+                queue.small.clear()
+                queue.great.clear()
+            elif self._is_greats_turn(holder, queue, now):
+                queue.is_great_next = False
+                queue.begun = SHARE
+                found.append(queue.great.popitem(last=False)[0])
+            else:
+                queue.is_great_next = True
+                while queue.small and queue.begun < SHARE:
+                    queue.begun += 1
+                    found.append(queue.small.popitem(last=False)[0])
+            if not (queue.begun or queue.small or queue.great):
+                del self._queues[holder]
+        if not is_shared:
+            self._owed_until.clear()
+        self._waiting -= len(found)
+        return found
+
+    def _is_greats_turn(self, holder: str, queue: _Queue[_T], now: float) -> bool:
+        if not queue.great or self._owed_until.get(holder, now) > now:
+            return False
+        return queue.is_great_next or not queue.small
+
+    def next_at(self, now: float) -> float:
+        """Return when somebody may begin next: now, but if all wait for what they owe."""
+        if any(queue.begun or queue.small for queue in self._queues.values()):
+            return now
+        return min((self._owed_until.get(holder, now) for holder in self._queues), default=now)

@@ -1,0 +1,189 @@
+"""Where requests wait for their turn, so that nobody takes all of the event loop's time; see `Turns`.
+
+Where few small requests begin, it costs to count them. Nobody waits who is alone, nor who asks for little.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Coroutine, Generator
+from contextvars import copy_context
+from types import coroutine
+from typing import Any, Final, TypeVar, final
+
+import trio
+
+from .._core._http_admission import HttpRefused
+from .._core._turns import Turns
+from .._limits import KIB
+from .._parking_lot import LightParkingLot
+from ._call import HttpCall, connected
+
+__all__ = ["FEW", "GREAT", "Turnstile", "is_great"]
+
+GREAT: Final = 64 * KIB
+"""How large a body is that can hold the loop by itself, in bytes."""
+
+FEW: Final = 8
+"""After how many requests it is looked whether they began in one pass, and whose they are."""
+
+SHARED_SECONDS: Final = 1.0
+"""How long somebody who has asked counts as somebody who is asking."""
+
+_T = TypeVar("_T")
+
+
+def is_great(body: bytes) -> bool:
+    """Whether a body may take long by itself: it is large, or a batch (or anything but an object without ado)."""
+    return len(body) > GREAT or not body.startswith(b"{")
+
+
+@final
+class Turnstile:
+    """Lets requests begin.
+
+    Args:
+        nursery: Where a task runs for as long as somebody waits.
+        clock: Tells how long a great request has held the loop, in seconds.
+
+    Attributes:
+        begun: How many small requests have begun since that was looked at. Beyond `FEW` each has to `enter`.
+        last_seen: Whose request has come last; `None` if whoever comes next is to be told to `see`.
+    """
+
+    def __init__(self, nursery: trio.Nursery, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._nursery = nursery
+        self._clock = clock
+        self._variables = copy_context()
+        self._turns: Turns[trio.lowlevel.Task] = Turns()
+        self._seen = (("", -math.inf), ("", -math.inf))
+        self.begun = 0
+        self.last_seen: str | None = None
+        self._is_turning = False
+        self._is_open = False
+        self._changed = LightParkingLot()
+
+    @property
+    def waiting(self) -> int:
+        """How many wait."""
+        return self._turns.waiting
+
+    def open(self) -> None:
+        """Let everybody in from now on: it is about to end."""
+        self._is_open = True
+        self._let_in()
+
+    def see(self, holder: str) -> None:
+        """A request of a holder has come, and it is not the one that was seen last."""
+        now = trio.current_time()
+        last, before = self._seen
+        self._seen = ((holder, now), before if last[0] == holder else last)
+        self.last_seen = holder
+
+    def _is_shared(self, holder: str | None = None) -> bool:
+        """Whether more than one holder is asking, or was a moment ago.
+
+        Args:
+            holder: Somebody who certainly is.
+        """
+        if self._is_open:
+            return False
+        since = trio.current_time() - SHARED_SECONDS
+        asking = {who for who, when in self._seen if when > since}
+        asking.update(self._turns.holders)
+        if holder is not None:
+            asking.add(holder)
+        self.last_seen = None  # whoever comes next is seen
+        return len(asking) > 1
+
+    async def enter(self, call: HttpCall, *, great: bool = False) -> None:
+        """Wait until a request may begin. Does not checkpoint if it may at once.
+
+        Raises:
+            HttpRefused: Its client has gone meanwhile.
+        """
+        holder = call.loans.key
+        if not (self._turns or self._is_shared(holder)) or self._is_open:
+            self.begun = 0
+            return
+        if self._turns.begin(holder, trio.current_time(), is_great=great):
+            self._go_round()
+            return
+        task = trio.lowlevel.current_task()
+        self._turns.wait(holder, task, is_great=great)
+        self._go_round()
+
+        def leave(_: object) -> trio.lowlevel.Abort:
+            self._turns.leave(holder, task)
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        async with connected(call):
+            await trio.lowlevel.wait_task_rescheduled(leave)
+            return
+        raise HttpRefused(400, "the client went away before its request was looked at")
+
+    async def great(self, call: HttpCall, serve: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
+        """Serve a great request when its turn comes, and charge its holder for the time it takes."""
+        await self.enter(call, great=True)
+        return await _metered(serve(), self._clock, lambda seconds: self._charge(call.loans.key, seconds))
+
+    def _charge(self, holder: str, seconds: float) -> None:
+        if self._is_shared(holder):
+            self._turns.charge(holder, seconds, trio.current_time())
+
+    # Going round.
+
+    def _go_round(self) -> None:
+        if not self._is_turning:
+            self._is_turning = True
+            self._variables.run(lambda: self._nursery.start_soon(self._turn, name="whose turn it is"))
+        elif self._changed:
+            self._changed.unpark()
+
+    async def _turn(self) -> None:
+        """Let the next ones in, pass by pass, for as long as there are any."""
+        try:
+            while True:
+                self._let_in()
+                if not self._turns:
+                    self.begun = 0
+                    break
+                now = trio.current_time()
+                until = min(self._turns.next_at(now), now + SHARED_SECONDS / 4)
+                if until <= now:
+                    await trio.lowlevel.checkpoint()
+                else:
+                    with trio.move_on_at(until):
+                        await self._changed.park()
+        except trio.Cancelled:
+            self.open()
+            raise
+        finally:
+            self._is_turning = False
+
+    def _let_in(self) -> None:
+        for task in self._turns.next(trio.current_time(), is_shared=self._is_shared()):
+            trio.lowlevel.reschedule(task)
+
+
+@coroutine
+def _metered(
+    steps: Coroutine[Any, Any, _T], clock: Callable[[], float], charge: Callable[[float], object]
+) -> Generator[Any, Any, _T]:
+    """Run something, and charge each of its steps: for how long it has held the event loop."""
+    said: Any = None
+    resume: Callable[[Any], Any] = steps.send
+    while True:
+        since = clock()
+        try:
+            trap = resume(said)
+        except StopIteration as done:
+            result: _T = done.value
+            return result
+        finally:
+            charge(clock() - since)
+        try:
+            said, resume = (yield trap), steps.send
+        except BaseException as error:  # noqa: ASYNC103 - it is raised in there
+            said, resume = error, steps.throw
