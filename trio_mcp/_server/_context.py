@@ -12,7 +12,7 @@ from typing_extensions import TypeVar
 
 from .. import types
 from .._absent import ABSENT
-from .._channel import ReleasableOrigin
+from .._channel import ReleasableOrigin, holder_of
 from .._codec._convert import to_wire
 from .._codec._jsonrpc import RequestId
 from .._core._lifecycle import Agreement
@@ -28,7 +28,7 @@ from ._questions import Questions
 from ._requirements import require_for
 from ._threads import ends_with_its_thread, leaves_its_place
 
-__all__ = ["Context", "ProgressReporter", "Surroundings"]
+__all__ = ["Context", "ProgressReporter", "Surroundings", "holder_served"]
 
 StateT = TypeVar("StateT", default=Any)
 _State_co = TypeVar("_State_co", covariant=True)
@@ -110,6 +110,11 @@ class Surroundings(Protocol[_State_co]):
         """What the server's lifespan yielded."""
         ...
 
+    @property
+    def holder(self) -> str:
+        """In whose name something is kept, where a request does not say."""
+        ...
+
     def find_tool(self, name: str) -> types.Tool:
         """Return one of the server's tools.
 
@@ -168,6 +173,9 @@ class Context(Questions, Generic[StateT]):
             self._given_asker = asker
         self._input_responses = input_responses
         self._request_state = request_state
+
+    def _holder(self) -> str:
+        return holder_of(self._exchange.origin, self._surroundings.holder)
 
     # What there is to know.
 
@@ -476,3 +484,8 @@ class Context(Questions, Generic[StateT]):
             trio.ClosedResourceError: That has ended already.
         """
         self._surroundings.background(until).start_soon(async_fn, *args)
+
+
+def holder_served(context: Context[Any]) -> str:
+    """Return in whose name something is done for the request that is served."""
+    return context._holder()  # noqa: SLF001 - users have no use for it

@@ -13,9 +13,9 @@ from .._codec import _json
 from .._errors import ConnectionLost, LocalProtocolError
 from .._limits import check_whole
 from ..types import LoggingLevel
-from ._context import Context
+from ._context import Context, holder_served
 
-__all__ = ["LogHandler", "enter_request"]
+__all__ = ["LogHandler", "current_holder", "enter_request"]
 
 _THRESHOLDS: Final[tuple[tuple[int, LoggingLevel], ...]] = (
     (logging.CRITICAL + 20, "emergency"),
@@ -41,6 +41,12 @@ _serving: Final[ContextVar[_Serving | None]] = ContextVar("trio_mcp_request", de
 def enter_request(context: Context[Any], run: trio.lowlevel.TrioToken) -> None:
     """The current task, which is of this run, serves this request from now on; so does whatever it starts."""
     _serving.set((context, run))
+
+
+def current_holder() -> str:
+    """Return for which client the current task works; all that work for none are one."""
+    serving = _serving.get()
+    return "" if serving is None else holder_served(serving[0])
 
 
 @final

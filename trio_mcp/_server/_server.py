@@ -41,6 +41,7 @@ from ._extension import ServerExtension, ServerExtensions
 from ._input_required import Asking
 from ._interim import ExtensionResult
 from ._listing import Listing
+from ._log_handler import current_holder
 from ._notifications import NotificationHandler, check_announcement, check_notification_method
 from ._prompt_offers import PromptOffers
 from ._prompts import PromptRegistry
@@ -140,7 +141,7 @@ class Server(ToolOffers, PromptOffers, ResourceOffers, Generic[StateT]):
         self._limits = Limits() if limits is None else limits
         self._revisions = tuple(Revision(revision) for revision in revisions)
         self._changes = ChangeHub(self._limits)
-        self._threads = Threads(self._limits)
+        self._threads = Threads(self._limits, current_holder)
         self._listing = Listing(page_size=page_size, cursor_key=cursor_key, cache=cache)
         self._tools = ToolRegistry()
         self._tools.entries.on_change = partial(self._changes.list_changed, "tools")

@@ -68,6 +68,7 @@ class ServerSession:
         self._background = background
         self._lifecycle = ServerLifecycle(application.revisions, assumed)
         holder = f"connection {next(_connections)}" if holder is None else holder
+        self._holder = holder
         self._answering = Answering(application, service.parking, self, holder)
         self.subscriptions = Subscriptions(
             application.changes,
@@ -90,6 +91,11 @@ class ServerSession:
     def state(self) -> Any:
         """What the server's lifespan yielded."""
         return self._service.state
+
+    @property
+    def holder(self) -> str:
+        """In whose name something is kept, where a request does not say."""
+        return self._holder
 
     def find_tool(self, name: str) -> types.Tool:
         """Return one of the server's tools."""

@@ -10,19 +10,24 @@ above all, waits in a scope of the call, and gives the thread the cancellation b
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import ContextVar
 from enum import Enum, auto
-from typing import Any, ParamSpec, TypeVar, cast, final
+from typing import Any, Final, ParamSpec, TypeVar, cast, final
 from weakref import WeakKeyDictionary
 
 import trio
 
+from .._core._account import Loan, Overdrawn, Pool
 from .._errors import SERVER_BUSY, RequestError
 from .._limits import Limits
 
 __all__ = ["Threads", "detached", "ends_with_its_thread", "leaves_its_place"]
+
+MAX_LOOKED_AT: Final = 64
+"""Of the clients that wait for a place, so many are compared: the others come after them."""
 
 _T = TypeVar("_T")
 _P = ParamSpec("_P")
@@ -34,10 +39,12 @@ class Threads:
 
     Args:
         limits: How many there may be, and how long to wait when all were left behind.
+        holder: Returns for whom the current task works: a client gets no more of them than others that wait.
     """
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, holder: Callable[[], str]) -> None:
         self._limits = limits
+        self._holder = holder
         # What still runs when its run of Trio ends can give its place back to nobody: it takes the places along.
         self._places: WeakKeyDictionary[trio.lowlevel.TrioToken, _Places] = WeakKeyDictionary()
 
@@ -52,7 +59,7 @@ class Threads:
         places = self._places.get(token)
         if places is None:
             places = self._places[token] = _Places(self._limits)
-        return await _Call(places).run(functools.partial(function, *args, **kwargs))
+        return await _Call(places, self._holder()).run(functools.partial(function, *args, **kwargs))
 
 
 @final
@@ -64,29 +71,42 @@ class _Places:
     it cannot wait for anything: it goes on with the place it has, until it ends or asks again. So there are never
     more threads than both kinds of places together.
 
+    Whoever finds a free place gets it, so a client alone may have all of them. Once there is none, each client
+    has a line of its own, and a place goes to the client that has fewest; among equals in turn.
+
     Args:
         limits: How many places there are, and how long to wait when the threads in all of them were left behind.
     """
 
     def __init__(self, limits: Limits) -> None:
-        self._limiter = trio.CapacityLimiter(limits.max_threads)
+        self._free = self._total = limits.max_threads
         self._timeout = limits.thread_timeout
-        self._max_asking = limits.max_asking_threads
-        self._asking = 0
+        self._asking = Pool("max_asking_threads", limits.max_asking_threads, unit="places")
         self._left_behind = 0
+        self._held: dict[str, int] = {}
+        self._lines: dict[str, dict[trio.lowlevel.Task, None]] = {}  # who was served last comes last
         self._waiting: set[trio.CancelScope] = set()
 
-    async def acquire(self, borrower: object) -> None:
+    async def acquire(self, holder: str) -> None:
         """Wait for a place.
+
+        Args:
+            holder: The client it is for.
 
         Raises:
             RequestError: All threads are busy with calls that were given up, and stay so.
         """
+        await trio.lowlevel.checkpoint_if_cancelled()
+        if self._free:
+            self._free -= 1
+            self._give(holder)
+            await trio.lowlevel.cancel_shielded_checkpoint()
+            return
         with trio.CancelScope() as scope:
             scope.deadline = self._patience()
             self._waiting.add(scope)
             try:
-                await self._limiter.acquire_on_behalf_of(borrower)
+                await self._wait(holder)
                 return
             finally:
                 self._waiting.discard(scope)
@@ -95,27 +115,55 @@ class _Places:
             f"all {self._left_behind} threads are still busy with requests that were given up (max_threads)",
         )
 
-    def release(self, borrower: object, *, was_left_behind: bool) -> None:
+    async def _wait(self, holder: str) -> None:
+        task = trio.lowlevel.current_task()
+        self._lines.setdefault(holder, {})[task] = None
+
+        def abort(_: object) -> trio.lowlevel.Abort:
+            line = self._lines[holder]
+            del line[task]
+            if not line:
+                del self._lines[holder]
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        await trio.lowlevel.wait_task_rescheduled(abort)
+
+    def release(self, holder: str, *, was_left_behind: bool) -> None:
         """A thread has ended, or waits for an answer."""
         self._count(-was_left_behind)
-        self._limiter.release_on_behalf_of(borrower)
+        held = self._held.pop(holder) - 1
+        if held:
+            self._held[holder] = held
+        if not self._lines:
+            self._free += 1
+            return
+        # As many are looked at as find one that has few, even if somebody has very many addresses.
+        first = itertools.islice(self._lines, MAX_LOOKED_AT)
+        next_holder = min(first, key=lambda waiting: self._held.get(waiting, 0))
+        line = self._lines.pop(next_holder)
+        task = next(iter(line))
+        del line[task]
+        if line:
+            self._lines[next_holder] = line
+        self._give(next_holder)
+        trio.lowlevel.reschedule(task)
 
-    def begin_asking(self) -> None:
-        """Take a place among the threads that wait for answers.
+    def _give(self, holder: str) -> None:
+        self._held[holder] = self._held.get(holder, 0) + 1
+
+    def begin_asking(self, holder: str) -> Loan:
+        """Take a place among the threads that wait for answers. A client gets as many as are left to others.
 
         Raises:
             RequestError: There is none.
         """
-        if self._asking >= self._max_asking:
+        try:
+            return self._asking.lend(holder, "asking", 1)
+        except Overdrawn:
+            asking = self._asking.lent
             raise RequestError(
-                SERVER_BUSY,
-                f"{self._asking} threads wait for answers of their clients already (max_asking_threads)",
-            )
-        self._asking += 1
-
-    def end_asking(self) -> None:
-        """Give the place among those back."""
-        self._asking -= 1
+                SERVER_BUSY, f"{asking} threads wait for answers of their clients already (max_asking_threads)"
+            ) from None
 
     def leave_behind(self) -> None:
         """A thread goes on in its place, and nobody waits for it any more."""
@@ -130,7 +178,7 @@ class _Places:
 
     def _patience(self) -> float:
         """Return until when it makes sense to wait for a place."""
-        is_hopeless = self._left_behind >= self._limiter.total_tokens
+        is_hopeless = self._left_behind >= self._total
         return trio.current_time() + self._timeout if is_hopeless else math.inf
 
 
@@ -149,11 +197,12 @@ class _Has(Enum):
 class _Call:
     """One call of a function in a thread. To Trio it is the limiter of that thread."""
 
-    def __init__(self, places: _Places) -> None:
+    def __init__(self, places: _Places, holder: str) -> None:
         self._places = places
+        self._holder = holder
+        self._question_place: Loan | None = None
         self._scopes: set[trio.CancelScope] = set()
         self._has = _Has.NONE
-        self._borrower: object = None  # who has the place, for the limiter
         self._questions = 0
         self._is_given_up = False
         self._is_left_behind = False
@@ -238,9 +287,9 @@ class _Call:
 
     def _begin_asking(self) -> None:
         if self._has is _Has.RUNNING:
-            self._places.begin_asking()
+            self._question_place = self._places.begin_asking(self._holder)
             self._has = _Has.ASKING
-            self._places.release(self._borrower, was_left_behind=self._is_left_behind)
+            self._places.release(self._holder, was_left_behind=self._is_left_behind)
             self._is_left_behind = False
 
     def _may_go_on(self) -> bool:
@@ -249,30 +298,36 @@ class _Call:
 
     async def _go_on(self) -> None:
         """Wait for a place to run in."""
-        borrower = object()
-        await self._places.acquire(borrower)
+        await self._places.acquire(self._holder)
         if not self._may_go_on():
             # Several tasks ask on behalf of the thread, or one that it has started and does not wait for.
-            self._places.release(borrower, was_left_behind=False)
+            self._places.release(self._holder, was_left_behind=False)
             return
-        self._has, self._borrower = _Has.RUNNING, borrower
-        self._places.end_asking()
+        self._has = _Has.RUNNING
+        self._end_asking()
         if self._is_given_up:
             self._leave_behind()
 
     async def acquire_on_behalf_of(self, borrower: object) -> None:
         """Wait for a place; see `trio.CapacityLimiter`."""
-        await self._places.acquire(borrower)
-        self._has, self._borrower = _Has.RUNNING, borrower
+        del borrower
+        await self._places.acquire(self._holder)
+        self._has = _Has.RUNNING
 
     def release_on_behalf_of(self, borrower: object) -> None:
         """Give the place back: the thread has ended; see `trio.CapacityLimiter`."""
         del borrower
         if self._has is _Has.RUNNING:
-            self._places.release(self._borrower, was_left_behind=self._is_left_behind)
+            self._places.release(self._holder, was_left_behind=self._is_left_behind)
         else:
-            self._places.end_asking()
+            self._end_asking()
         self._has = _Has.NONE
+
+    def _end_asking(self) -> None:
+        """Give the place among the threads that wait for answers back."""
+        if self._question_place is not None:
+            self._question_place.give_back()
+            self._question_place = None
 
 
 def ends_with_its_thread(
