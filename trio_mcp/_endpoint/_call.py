@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Sequence
+from types import TracebackType
 from typing import Final, TypeAlias, final
 
 import attrs
@@ -23,6 +23,10 @@ STREAM_HEADERS: Final = (
     (b"x-accel-buffering", b"no"),
 )
 """The head of a stream. Proxies must neither keep it nor gather it (2026-07-28, "Receiving Messages")."""
+
+
+_NOT_LENT: Final = RequestLoans()
+"""What a request keeps before it is known who sent it: nobody counts it, and so it holds nothing itself."""
 
 
 def nothing() -> None:
@@ -71,7 +75,7 @@ class HttpCall(abc.ABC):
         self.root: Final = root
         self.principal: str | None = None
         self.answer_headers: list[HeaderField] = []
-        self.loans = RequestLoans()
+        self.loans = _NOT_LENT
         self.is_started: bool = False
         self.is_gone: bool = False
         self.on_answer: Callable[[], object] = nothing
@@ -184,14 +188,27 @@ class HttpOrigin:
     served: Served | None = None
 
 
-@asynccontextmanager
-async def connected(call: HttpCall) -> AsyncGenerator[None]:
+@final
+class connected:  # noqa: N801 - a context, and no generator: each request of a session has one
     """Run the body while the other side is there; when it goes, the body is cancelled."""
-    with trio.CancelScope() as scope:  # noqa: ASYNC100 - what it is for is the body
-        call.on_gone = lambda: scope.cancel(reason="the client has gone")
-        if call.is_gone:
-            call.on_gone()
-        try:
-            yield
-        finally:
-            call.on_gone = nothing
+
+    __slots__ = ("_call", "_scope")
+
+    def __init__(self, call: HttpCall) -> None:
+        self._call = call
+        self._scope = trio.CancelScope()
+
+    def __enter__(self) -> None:
+        self._scope.__enter__()
+        self._call.on_gone = self._cancel
+        if self._call.is_gone:
+            self._cancel()
+
+    def _cancel(self) -> None:
+        self._scope.cancel(reason="the client has gone")
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        self._call.on_gone = nothing
+        return self._scope.__exit__(kind, error, trace)

@@ -120,6 +120,7 @@ class Endpoint:
             self._routes[settings.sse_path] = {"GET": lambda call, _: legacy.stream_as_2024(call)}
             self._routes[settings.messages_path] = {"POST": self._post_as_2024}
         self._proxies = settings.proxy_rules()
+        self._max_decoded_bytes = server.limits.max_decoded_bytes
         self._active = 0
         self._idle = LightParkingLot()
 
@@ -199,12 +200,13 @@ class Endpoint:
             )
         else:
             # Whoever it is, it counts from now on: finding out who costs something, too.
-            with self._load.arrived(call.key) as place:
+            key = call.key
+            with self._load.arrived(key) as place:
                 call.on_answer, call.on_standing = place, place.leave
                 if self._authenticate is not None:
                     call.principal = await self._identify(call, self._authenticate)
-                    place.belong_to(call.key)
-                key = call.key
+                    key = call.key
+                    place.belong_to(key)
                 call.loans = RequestLoans(self._account.bytes, key)
                 if key != self._turnstile.last_seen:
                     self._turnstile.see(key)
@@ -306,7 +308,7 @@ class Endpoint:
             await self._legacy.post(call, Posted(body, value, [message]))
 
     def _decoded(self, call: HttpCall, body: bytes) -> Any:
-        call.loans.serve(body, self._server.limits.max_decoded_bytes)
+        call.loans.serve(body, self._max_decoded_bytes)
         try:
             return _json.decode(body)
         except (ValueError, RecursionError) as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Self, final
@@ -26,23 +25,25 @@ class _Tally:
     __slots__ = ("_of", "total")
 
     def __init__(self) -> None:
-        self._of: Counter[str] = Counter()
+        self._of: dict[str, int] = {}
         self.total: int = 0
 
     def of(self, client: str) -> int:
         """How many are this client's."""
-        return self._of[client]
+        return self._of.get(client, 0)
 
     def add(self, client: str, places: int = 1) -> None:
         """So many more."""
-        self._of[client] += places
+        self._of[client] = self._of.get(client, 0) + places
         self.total += places
 
     def remove(self, client: str, places: int = 1) -> None:
         """So many less."""
-        self._of[client] -= places
+        left = self._of[client] - places
         self.total -= places
-        if not self._of[client]:
+        if left:
+            self._of[client] = left
+        else:
             del self._of[client]
 
 
@@ -76,10 +77,7 @@ class Place:
         Raises:
             HttpRefused: There are too many already.
         """
-        served = self._load.room_to_serve(self._client)
-        self.leave()
-        served.add(self._client)
-        self._tally = served
+        self._move(self._load.room_to_serve(self._client))
 
     def __call__(self) -> None:
         """Only its answer has to be sent: let it take a place among those instead, until its client has taken it.
@@ -88,9 +86,13 @@ class Place:
         ask again at once, whether we have heard of that or not.
         """
         if self._tally is not None and self._tally is not self._load.answered:
-            self.leave()
-            self._tally = self._load.answered
-            self._tally.add(self._client)
+            self._move(self._load.answered)
+
+    def _move(self, tally: _Tally) -> None:
+        if self._tally is not None:
+            self._tally.remove(self._client)
+        tally.add(self._client)
+        self._tally = tally
 
     def leave(self) -> None:
         """Give it back."""
@@ -164,7 +166,8 @@ class Load:
         """
         if self._is_rated:
             self._take_token(client)
-        self._check_answered(client)
+        if self.answered.total > self._settings.max_requests_per_principal:
+            self._check_answered(client)
         return Place(self, client, self._room_in(self._read, client, "messages are being read"))
 
     def _take_token(self, client: str) -> None:
@@ -186,8 +189,6 @@ class Load:
 
     def _check_answered(self, client: str) -> None:
         settings, answered = self._settings, self.answered
-        if answered.total <= settings.max_requests_per_principal:
-            return
         if answered.of(client) > settings.max_requests_per_principal:
             raise _busy(429, f"{answered.of(client)} answers are not read by you (max_requests_per_principal)", 1)
         if answered.total > settings.max_requests and answered.of(client):  # who reads them gets in
@@ -202,7 +203,8 @@ class Load:
         return self._room_in(self._served, client, "requests are being served")
 
     def _room_in(self, tally: _Tally, client: str, what: str) -> _Tally:
-        self._check_own(tally, client, what)
+        if tally.total >= self._settings.max_requests_per_principal:  # else nobody has so many
+            self._check_own(tally, client, what)
         if tally.total >= self._settings.max_requests:
             raise _busy(503, f"{tally.total} {what} (max_requests)", 1)
         return tally

@@ -94,11 +94,12 @@ class ModernRequests:
     async def request(self, call: HttpCall, request: Request) -> None:
         """Answer a request."""
         refusal: RequestError | None = None
+        origin = HttpOrigin(call.principal, call.loans.key)
         try:
             if self._refusal is not None:
                 raise self._refusal
             self._check(call, request)
-            decision = self._dispatcher.route(request, HttpOrigin(call.principal, call.key))
+            decision = self._dispatcher.route(request, origin)
         except RequestError as error:
             decision, refusal = None, error
         except KeyboardInterrupt:
@@ -113,13 +114,13 @@ class ModernRequests:
         if isinstance(decision, Standing):
             call.on_standing()  # it is no request among others
             try:
-                with self._load.standing_request(call.key, decision.places), self._weighed(call, request):
+                with self._load.standing_request(call.loans.key, decision.places), self._weighed(call, request):
                     call.loans.served = None  # from here on it is lent as what can be taken back
-                    await self._serve(call, request, decision.handler, decision)
+                    await self._serve(call, request, origin, decision.handler, decision)
             except HttpRefused as refused:
                 await call.respond(refused.status, encode_error(request.id, refused.error), refused.headers)
         elif callable(decision):
-            await self._serve(call, request, decision, None)
+            await self._serve(call, request, origin, decision, None)
         elif decision is not None:
             await call.respond(200, encode_response(request.id, decision))
         else:
@@ -134,20 +135,20 @@ class ModernRequests:
         """
         said, most = _json.encode(request.params), self._server.limits.max_subscription_bytes
         size = len(said) + cost_of_json(said)
-        if self._standing_bytes[call.key] + size > most:
+        if self._standing_bytes[call.loans.key] + size > most:
             raise HttpRefused(
                 429,
                 f"what you are subscribed to would take more than {most} bytes (max_subscription_bytes)",
                 [(b"retry-after", b"%d" % RETRY_AFTER)],
                 code=SERVER_BUSY,
             )
-        self._standing_bytes[call.key] += size
+        self._standing_bytes[call.loans.key] += size
         try:
             yield
         finally:
-            self._standing_bytes[call.key] -= size
-            if not self._standing_bytes[call.key]:
-                del self._standing_bytes[call.key]
+            self._standing_bytes[call.loans.key] -= size
+            if not self._standing_bytes[call.loans.key]:
+                del self._standing_bytes[call.loans.key]
 
     async def refuse(self, call: HttpCall, request: Request, error: RequestError) -> None:
         """Answer a request with an error."""
@@ -170,7 +171,14 @@ class ModernRequests:
                 raise RequestError(METHOD_NOT_FOUND, f"{max(Revision)} has no method {request.method}")
             raise RequestError(INVALID_PARAMS, f"params._meta lacks {PROTOCOL_VERSION_KEY}")
 
-    async def _serve(self, call: HttpCall, request: Request, handler: Handler, standing: Standing | None) -> None:
+    async def _serve(
+        self,
+        call: HttpCall,
+        request: Request,
+        origin: HttpOrigin,
+        handler: Handler,
+        standing: Standing | None,
+    ) -> None:
         """Serve one exchange in this task, with the answer to its POST as its sink."""
         settings = self._settings
         wants_stream = accepts(call.headers.get("accept"), EVENT_STREAM)
@@ -183,7 +191,7 @@ class ModernRequests:
             keep_alive=settings.keep_alive_interval,
             may_stream=may_stream,
         )
-        exchange = Exchange(request, HttpOrigin(call.principal, call.key), trio.current_time(), answer)
+        exchange = Exchange(request, origin, trio.current_time(), answer)
         if standing is not None:
             exchange.on_drain = standing.on_drain
             if self._refusal is not None:
@@ -237,7 +245,7 @@ class ModernRequests:
                 503, f"{limit} notifications are being handled (max_notifications)", code=SERVER_BUSY
             )
         self._notifications += 1
-        origin = HttpOrigin(call.principal, call.key, call.loans.served)
+        origin = HttpOrigin(call.principal, call.loans.key, call.loans.served)
         self._service.background.start_soon(self._notified, message, origin, name=message.method)
         await call.respond(202)
 

@@ -96,7 +96,8 @@ class RequestLoans:
         Raises:
             HttpRefused: There is no room for it, or it is more than there ever is.
         """
-        self._give_back_body()
+        if self._body is not None:
+            self._give_back_body()
         cost = cost_of_json(body)
         amount = len(body) + cost
         if amount <= SMALL or self._pool is None:
@@ -147,7 +148,8 @@ class RequestLoans:
 
     def give_back(self) -> None:
         """The request is over. What is served for it beyond that keeps its loan."""
-        self._give_back_body()
+        if self._body is not None:
+            self._give_back_body()
         self.served = None
         answer, self._answer = self._answer, None
         if answer is not None:

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any, Final, Literal, final
 
 import trio
@@ -134,7 +133,7 @@ class LegacySession:
             event_type=self._event_type,
             is_optional=number == STANDALONE,
             on_dropped=self._dropped,
-            on_queued=self._queued,
+            on_queued=self._queued if number == STANDALONE else self.kept.unread,
         )
 
     # How long it lasts.
@@ -225,21 +224,20 @@ class LegacySession:
         """Whether nobody can use it any more."""
         return self._has_ended or self._scope.cancel_called
 
-    @contextmanager
-    def visited(self) -> Generator[None]:
-        """Keep the session while one of its client's requests is open; then it is idle."""
+    def _visit(self) -> None:
+        """Keep the session while one of its client's requests is open, until `_leave`."""
         self._use()
         if not self._visits:
             self.kept.hold()
         self._visits += 1
         self._scope.deadline = self._idle_until(is_open=True)
-        try:
-            yield
-        finally:
-            self._visits -= 1
-            if not self._visits:
-                self._scope.deadline = self._idle_until(is_open=False)
-                self.kept.rest()
+
+    def _leave(self) -> None:
+        """One of them is over; after the last the session is idle."""
+        self._visits -= 1
+        if not self._visits:
+            self._scope.deadline = self._idle_until(is_open=False)
+            self.kept.rest()
 
     def _use(self) -> None:
         """Its client does something with it."""
@@ -267,18 +265,20 @@ class LegacySession:
         Raises:
             HttpRefused: The session has ended.
         """
-        with self.visited():
+        self._visit()
+        try:
             wanted = self._still_wanted(posted)
-            try:
-                if wanted is None:
-                    await call.respond(202)
-                elif wanted.requests:
-                    await self._answer(call, wanted, headers)
-                else:
-                    await self._take(call, wanted)
-                    await call.respond(202)
-            except (trio.BrokenResourceError, trio.ClosedResourceError):
-                raise session_ended() from None
+            if wanted is None:
+                await call.respond(202)
+            elif wanted.requests:
+                await self._answer(call, wanted, headers)
+            else:
+                await self._take(call, wanted)
+                await call.respond(202)
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            raise session_ended() from None
+        finally:
+            self._leave()
 
     def _still_wanted(self, posted: Posted) -> Posted | None:
         """Return what a POST brings without the requests whose goodbyes have overtaken them."""
@@ -298,8 +298,8 @@ class LegacySession:
         return posted.without(given_up)
 
     async def _take(self, call: HttpCall, posted: Posted) -> None:
-        async with connected(call):
-            await self._put(posted, HttpOrigin(call.principal, call.key, call.loans.served))
+        with connected(call):
+            await self._put(posted, HttpOrigin(call.principal, call.loans.key, call.loans.served))
 
     async def _put(self, posted: Posted, origin: Origin) -> None:
         cancelled = posted.cancelled
@@ -343,7 +343,7 @@ class LegacySession:
         )
         is_taken = has_begun = False
         try:
-            async with connected(call):
+            with connected(call):
                 await self._put(posted, origin)
                 is_taken = True
                 with trio.move_on_after(self._settings.keep_alive_interval if may_stream else math.inf):
@@ -415,8 +415,9 @@ class LegacySession:
         if last_event_id is not None and self._store is not None:
             number, after = self._read_event_id(last_event_id)
         stream = self._standalone if number == STANDALONE else self._streams.get(number)
-        with self.visited():
-            async with connected(call):
+        self._visit()
+        try:
+            with connected(call):
                 if stream is None:
                     stream = self._new_stream(number)
                     is_known = await stream.recall(after)
@@ -433,6 +434,8 @@ class LegacySession:
                 finally:
                     self._forget_ended(stream)
                 await call.finish()
+        finally:
+            self._leave()
 
     # What nobody reads.
 
@@ -513,12 +516,12 @@ class LegacySession:
         self._use()
         wanted = self._still_wanted(posted)
         try:
-            async with connected(call):
+            with connected(call):
                 if wanted is not None:
                     if wanted.begins:
                         self._keep_said(wanted)
                     await self._channel.put(
-                        wanted.incoming(HttpOrigin(call.principal, call.key, call.loans.served))
+                        wanted.incoming(HttpOrigin(call.principal, call.loans.key, call.loans.served))
                     )
                 await call.respond(202, b"Accepted", content_type="text/plain")
         except (trio.BrokenResourceError, trio.ClosedResourceError):

@@ -111,7 +111,8 @@ class RequestBody:
         self.is_complete = is_complete
         if self._size > self._covered:
             self._cover()
-        self._wake()
+        if self._changed is not None:
+            self._wake()
 
     def _cover(self) -> None:
         """Let what has come be lent to whoever sends it."""

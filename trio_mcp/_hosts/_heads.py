@@ -186,7 +186,9 @@ class RequestBuffer:
                 raise HttpRefused(400, "this is not HTTP")
             return None
         self._searched = 0
-        return self.take(size)
+        data = bytes(buffer[:size])
+        del buffer[:size]
+        return data
 
 
 @final

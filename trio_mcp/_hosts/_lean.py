@@ -72,16 +72,19 @@ class LeanConnection(Connection):
 
     async def _read(self) -> None:
         while True:
-            while self._buffer.is_full and self._call is not None and self._call.is_complete:
-                await self._room.park()
-            call = self._call
-            if call is not None:
+            size, call = READ_AHEAD, self._call
+            if call is not None and not call.is_complete:
                 await call.wait_body_asked()
-            data = await self.wire.receive(READ_AHEAD if call is None else call.read_size)
+                size = call.read_size
+            elif call is not None and self._buffer.is_full:
+                await self._room.park()
+                continue
+            data = await self.wire.receive(size)
             if not data:
                 return
             self._take(data)
-            self.take()
+            if self._call is None:  # else it works
+                self.take()
 
     def _take(self, data: bytes) -> None:
         """Take what has come. Never waits."""
@@ -106,10 +109,8 @@ class LeanConnection(Connection):
             self.start(self.refuse, refused)
             return
         self._call = call = LeanCall(self, head, self._settings)
-        if not call.is_complete:
-            self._buffer.add(
-                call.feed(self._buffer.take(head.length))
-            )  # what is behind the last chunk comes back
+        if not call.is_complete and (rest := call.feed(self._buffer.take(head.length))):
+            self._buffer.add(rest)  # what is behind the last chunk comes back
         self.work()
         self.start(self._serve, call)
 

@@ -155,8 +155,8 @@ class LeanCall(HttpCall):
         if len(body) > SMALL:  # to join them would be a second copy
             await self._send_unless_gone(head)
             await self._send_unless_gone(body)
-        else:
-            await self._send_unless_gone(head + body)
+        elif not self.is_gone:
+            await self._connection.send(head + body)
 
     async def _send_unless_gone(self, data: bytes) -> None:  # noqa: ASYNC910, ASYNC911 - as the wire
         if not self.is_gone:
