@@ -118,7 +118,7 @@ class Turnstile:
             self._turns.leave(holder, task)
             return trio.lowlevel.Abort.SUCCEEDED
 
-        async with connected(call):
+        with connected(call):
             await trio.lowlevel.wait_task_rescheduled(leave)
             return
         raise HttpRefused(400, "the client went away before its request was looked at")
