@@ -71,7 +71,7 @@ async def test_what_is_posted_forges_no_record(caplog: pytest.LogCaptureFixture)
                 await raw.send(message, {"Mcp-Name": None, "Mcp-Method": None})
             failures = [
                 await raw.send(call_tool("fail", reason=NASTY)),
-                await raw.send(modern("resources/read", uri=f"orders://{ENCODED}")),
+                await raw.send(modern("resources/read", uri="orders://" + ENCODED.replace("%00", ""))),
             ]
     assert "failed" in failures[0].body.decode()
     assert failures[1].error["code"] == -32603
