@@ -26,7 +26,7 @@ def make_server() -> Server[Any]:
     async def fail(reason: str) -> None:
         raise ValueError(reason)
 
-    @server.resource("orders://{id}")
+    @server.resource("orders://{id}", unsafe_variables=["id"])
     async def order(id: str) -> str:
         raise ValueError(id)
 

@@ -14,8 +14,6 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Final, Literal, TypeAlias, final
 
-import h11
-
 from ._headers import HeaderField, Headers
 
 __all__ = [
@@ -41,6 +39,8 @@ ReadFields: TypeAlias = Callable[[bytes], Iterable[HeaderField]]
 
 def h11_fields(lines: bytes) -> Iterable[HeaderField]:
     """Read fields with h11; see `ReadFields`."""
+    import h11
+
     connection = h11.Connection(h11.CLIENT)
     connection.receive_data(_FIRST_LINE + lines)
     try:

@@ -12,8 +12,7 @@ from .._core._http_admission import HttpRefused
 from .._core._http_settings import HttpServerSettings
 from .._endpoint._request_loans import SMALL, RequestLoans, gave_way
 from .._parking_lot import LightParkingLot
-from ._heads import READ_AHEAD
-from ._wires import READ_BYTES
+from ._wires import READ_AHEAD, READ_BYTES
 
 __all__ = ["RequestBody"]
 

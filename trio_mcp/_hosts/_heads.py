@@ -26,10 +26,10 @@ from .._core._http_admission import HttpRefused
 from .._core._http_chunks import ChunkedReader
 from .._core._http_heads import ReadFields, check_lines, closes, framing_of
 from .._errors import LocalProtocolError
+from ._wires import READ_AHEAD
 
 __all__ = [
     "CLOSE",
-    "READ_AHEAD",
     "BodyReader",
     "RequestBuffer",
     "RequestHead",
@@ -38,10 +38,6 @@ __all__ = [
     "encode_refusal",
     "read_head",
 ]
-
-READ_AHEAD: Final = 16 * 1024
-"""Bytes that are read before anybody asks for them: of a body before it is known who sends it, and behind a
-request while it is served. Meanwhile nobody sees a client go that has sent more."""
 
 CLOSE: Final = (b"connection", b"close")
 

@@ -39,9 +39,9 @@ from .._logs import Log
 from .._parking_lot import LightParkingLot
 from ._asgi import AsgiCall
 from ._connections import Connection, OpenConnection
-from ._heads import READ_AHEAD, BodyReader, RequestBuffer, RequestHead, body_reader, read_head
+from ._heads import BodyReader, RequestBuffer, RequestHead, body_reader, read_head
 from ._places import Places
-from ._wires import Wire
+from ._wires import READ_AHEAD, Wire
 
 __all__ = ["hypercorn_connections"]
 

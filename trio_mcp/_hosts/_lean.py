@@ -23,10 +23,10 @@ from .._endpoint._endpoint import Endpoint
 from .._logs import Log
 from .._parking_lot import LightParkingLot
 from ._connections import Connection, OpenConnection
-from ._heads import READ_AHEAD, RequestBuffer, read_head
+from ._heads import RequestBuffer, read_head
 from ._lean_call import LeanCall
 from ._places import Places
-from ._wires import Wire
+from ._wires import READ_AHEAD, Wire
 
 __all__ = ["LeanConnection", "lean_connections"]
 

@@ -19,6 +19,10 @@ __all__ = ["SocketWire", "TlsWire", "Wire"]
 
 READ_BYTES: Final = 64 * 1024
 
+READ_AHEAD: Final = 16 * 1024
+"""Bytes that are read before anybody asks for them: of a body before it is known who sends it, and behind a
+request while it is served. Meanwhile nobody sees a client go that has sent more."""
+
 STEP: Final = 64 * 1024
 """Bytes that are given `send_timeout` to be taken: what a slow reader must manage, not a whole answer."""
 
