@@ -241,3 +241,19 @@ async def test_a_client_of_ours_goes_on_when_its_session_gave_way() -> None:
             for _ in range(2):
                 await others.enter_async_context(open_client(parameters, revision="2025-11-25"))
         assert server.changes.receivers == 2
+
+
+async def test_the_ids_that_a_session_remembers_count_too() -> None:
+    """It remembers some, for cancellations that overtake what they cancel: 100 KiB of them in each session."""
+    server: Server[Any] = Server("s")
+    async with open_raw(server, settings()) as raw:
+        client = Client(raw, HOG)
+        id = await client.begin()
+        before = server.statistics()[0]["bytes"].lent
+        for n in range(600):
+            assert (await client.send(id, {**PING, "id": f"{n:064}"})).status == 200
+        lent = server.statistics()[0]["bytes"].lent - before
+        assert 512 * 128 < lent < 512 * 512
+        await raw.send(None, client.headers(id), method="DELETE")
+        await trio.testing.wait_all_tasks_blocked()
+        assert not server.statistics()[0]["bytes"].lent

@@ -19,6 +19,9 @@ KEPT_FOR: Final = 30.0
 MAX_IDS: Final = 512
 MAX_ID_LENGTH: Final = 64
 
+ID_BYTES: Final = 256
+"""What it takes to remember an id: one of the longest, or, where numbers are ids, one and a half of them."""
+
 
 @final
 class EarlyGoodbyes:
@@ -33,6 +36,11 @@ class EarlyGoodbyes:
     def __init__(self) -> None:
         self._seen: dict[RequestId, None] = {}
         self._early: dict[RequestId, float] = {}
+
+    @property
+    def size(self) -> int:
+        """What it takes to remember them at most, in bytes."""
+        return ID_BYTES * (len(self._seen) + len(self._early))
 
     def say(self, id: RequestId, now: float) -> None:
         """Note that a request was given up."""

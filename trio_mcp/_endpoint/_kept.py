@@ -7,15 +7,18 @@ client that reads nothing has everything open, and holds most.
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable
-from typing import Final, final
+from typing import Final, Literal, final
 
 from .._core._account import Loan, Overdrawn, Pool
 from .._core._http_admission import HttpRefused
 from .._errors import SERVER_BUSY
 
 __all__ = ["RETRY_AFTER", "SESSION_BYTES", "KeptForSession", "too_many"]
+
+_log: Final = logging.getLogger("trio_mcp.http")
 
 SESSION_BYTES: Final = 24 * 1024
 """What a session costs that has done nothing yet, with little in its streams. A test holds it to 20 KiB."""
@@ -41,38 +44,48 @@ class KeptForSession:
         places: Lends its place; `None` if it needs none.
         bytes: Lends bytes.
         holder: In whose name.
-        give_way: Called when the session has to go. Must not wait.
-        drop_unread: Called when what it has said has to go. Must not wait. If too much is left, the session has
-            to go.
+        let_go: Called with whether the session has to go, or only what it has said and nobody may ever read. Must
+            not wait.
         is_firm: Whether it never goes for others, because it lasts for one request alone.
 
     Raises:
         Overdrawn: There is no room for it.
     """
 
+    __slots__ = (
+        "_bytes",
+        "_let_go",
+        "_loans",
+        "_told",
+        "_unread",
+        "_unread_loan",
+        "handshake",
+        "holder",
+        "ids",
+        "subscriptions",
+    )
+
     def __init__(
         self,
         places: Pool | None,
         bytes: Pool,
         holder: str,
-        give_way: Callable[[], object],
+        let_go: Callable[[bool], object],
         *,
-        drop_unread: Callable[[], object],
         is_firm: bool = False,
     ) -> None:
         self.holder: Final = holder
         self._bytes = bytes
-        self._end = give_way
-        self._drop_unread = drop_unread
-        self._give_way = None if is_firm else give_way
-        self._parts: dict[str, int] = {}
+        self._let_go = let_go
+        self.handshake = self.ids = self.subscriptions = 0  # a dict of them would weigh on every session
         self._told = self._unread = 0
         self._unread_loan: Loan | None = None
-        self._loans: list[Loan] = []
+        self._loans: tuple[Loan, ...] = ()
+        give_way = None if is_firm else self._take_all
         try:
             if places is not None:
-                self._loans.append(places.lend(holder, "sessions", 1, self._give_way, own_gives_way=True))
-            self._loans.append(bytes.lend(holder, "sessions", SESSION_BYTES, self._give_way, own_gives_way=True))
+                self._loans = (places.lend(holder, "sessions", 1, give_way, own_gives_way=True),)
+            self._loans += (bytes.lend(holder, "sessions", SESSION_BYTES, give_way, own_gives_way=True),)
         except Overdrawn:
             self.give_back()
             raise
@@ -87,7 +100,7 @@ class KeptForSession:
         for loan in self._loans:
             loan.rest()
 
-    def keep(self, what: str, amount: int) -> None:
+    def keep(self, what: Literal["handshake", "ids", "subscriptions"], amount: int) -> None:
         """The session keeps so much of what it was told.
 
         Args:
@@ -97,11 +110,11 @@ class KeptForSession:
         Raises:
             Overdrawn: There is no room for it; it is as before.
         """
-        told = self._told + amount - self._parts.get(what, 0)
+        told = self._told + amount - int(getattr(self, what))
         size = SESSION_BYTES + max(0, math.ceil(told / STEP) - 1) * STEP
         if self._loans and self._loans[-1].amount != size:
             self._loans[-1].change(size, own_gives_way=True)
-        self._parts[what] = amount
+        setattr(self, what, amount)
         self._told = told
 
     def unread(self, amount: int) -> None:
@@ -117,30 +130,36 @@ class KeptForSession:
                     loan.change(size, own_gives_way=True)
             elif size and self._loans:
                 self._unread_loan = self._bytes.lend(
-                    self.holder, "streams", size, self._let_go, own_gives_way=True
+                    self.holder, "streams", size, self._take_unread, own_gives_way=True
                 )
         except Overdrawn:
-            self._let_go()
+            self._take_unread()
         else:
             if loan is not None and not size:
                 loan.give_back()
                 self._unread_loan = None
 
-    def _let_go(self) -> None:
+    def _take_all(self) -> None:
+        _log.info("a session of %.100s gives way to others", self.holder)
+        self.give_back()
+        self._let_go(True)
+
+    def _take_unread(self) -> None:
         """Others have use for what waits to be read."""
         loan, self._unread_loan = self._unread_loan, None
         if loan is not None:
             loan.give_back()
-        loans, self._loans = self._loans, []  # nothing is lent meanwhile
-        self._drop_unread()
+        loans, self._loans = self._loans, ()  # nothing is lent meanwhile
+        self._let_go(False)
         self._loans = loans
         if self._unread > STEP:
-            self._end()
+            self._take_all()
 
     def give_back(self) -> None:
         """Nothing is kept any more. May be called again."""
-        while self._loans:
-            self._loans.pop().give_back()
+        loans, self._loans = self._loans, ()
+        for loan in loans:
+            loan.give_back()
         if self._unread_loan is not None:
             self._unread_loan.give_back()
             self._unread_loan = None

@@ -5,7 +5,6 @@ Spec: 2025-11-25, basic/transports, "Session Management"; 2024-11-05, basic/tran
 
 from __future__ import annotations
 
-import logging
 import secrets
 from typing import Any, Final, final
 from urllib.parse import parse_qs
@@ -31,8 +30,6 @@ from ._posted import Posted
 from ._session import LegacySession, session_ended
 
 __all__ = ["LegacySessions"]
-
-_log: Final = logging.getLogger("trio_mcp.http")
 
 SESSION_ID_BYTES: Final = 24
 ASSUMED: Final = Revision.V2025_03_26
@@ -69,7 +66,6 @@ class LegacySessions:
         self._legacy = frozenset(revision for revision in server.revisions if not revision.is_modern)
         self._places = service.account.places("sessions", "max_sessions", settings.max_sessions)
         self._bytes = service.account.bytes
-        self._gave_way = 0
         self._ended = LightParkingLot()
         self._dropped = 0  # in sessions that have ended
 
@@ -151,14 +147,8 @@ class LegacySessions:
         Raises:
             HttpRefused: All are in use.
         """
-
-        def give_way() -> None:
-            self._gave_way += 1
-            _log.info("a session of %.100s gives way to others (%d so far)", holder, self._gave_way)
-            session.give_way()
-
         try:
-            return KeptForSession(self._places, self._bytes, holder, give_way, drop_unread=session.drop_unread)
+            return KeptForSession(self._places, self._bytes, holder, session.let_go)
         except Overdrawn as error:
             raise too_many(error) from None
 
@@ -185,9 +175,7 @@ class LegacySessions:
         assumed = None if revision is None else Agreement(revision, {}, None, DEFAULT_LOG_LEVEL)
         session = LegacySession("", self._server, self._settings, call.principal, None, assumed=assumed)
         try:
-            session.kept = KeptForSession(
-                None, self._bytes, call.key, session.give_way, drop_unread=session.drop_unread, is_firm=True
-            )
+            session.kept = KeptForSession(None, self._bytes, call.key, session.let_go, is_firm=True)
         except Overdrawn as error:
             raise too_many(error) from None
         async with open_hidden_nursery() as nursery:

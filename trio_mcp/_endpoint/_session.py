@@ -9,8 +9,7 @@ import math
 import re
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from functools import partial
-from typing import Any, Final, final
+from typing import Any, Final, Literal, final
 
 import trio
 
@@ -99,7 +98,9 @@ class LegacySession:
         self._assumed = assumed
         self._event_type = event_type
         self.revision: Revision | None = None if assumed is None else assumed.revision
-        self._storing = None if store is None else Storing(store, id, self._forget_ended)
+        self._storing: Storing | None = (
+            None  # made when there is something to be stored: many sessions say nothing
+        )
         self._standalone = self._new_stream(STANDALONE)
         self._channel = SessionChannel(
             f"HTTP session {id[:8]}…",
@@ -107,10 +108,12 @@ class LegacySession:
             on_question=self._asked_on_standalone,
             on_lost=lambda ids: self._cannot_ask(ids, "its connection is gone"),
         )
-        self._unread: dict[int, tuple[RequestId, ...]] = {}  # questions on that stream that nobody was sent yet
-        self._streams: dict[int, EventStream] = {STANDALONE: self._standalone}
+        self._unread: dict[int, tuple[RequestId, ...]] | None = (
+            None  # questions on that stream that nobody was sent yet
+        )
+        self._streams: dict[int, EventStream] = {}  # of POSTs
         self._asking: dict[RequestId, tuple[EventStream, set[RequestId]]] = {}
-        self._early_goodbyes = EarlyGoodbyes()
+        self._early_goodbyes: EarlyGoodbyes | None = None
         self._posts = 0
         self._visits = 0
         self._uses = 0
@@ -149,7 +152,7 @@ class LegacySession:
                     shutdown,
                     assumed=self._assumed,
                     holder=self.kept.holder,
-                    keep=partial(self.kept.keep, "subscriptions"),
+                    keep=self._keep_subscribed,
                 )
                 nursery.cancel_scope.cancel(reason="the session has ended")
         except Exception:
@@ -159,12 +162,14 @@ class LegacySession:
             self._has_ended = True
             self._background = None
             self.kept.give_back()
-            for stream in (*self._streams.values(), *(stream for stream, _ in self._asking.values())):
+            posts = (*self._streams.values(), *(stream for stream, _ in self._asking.values()))
+            for stream in (self._standalone, *posts):
                 stream.end()
             with trio.CancelScope(shield=True):  # both only tidy up
                 await self._channel.aclose()
-                if self._storing is not None:
-                    await self._storing.forget(self._server.limits.goodbye_timeout)
+                if self._store is not None:
+                    storing = self._storing or Storing(self._store, self.id, self._forget_ended)
+                    await storing.forget(self._server.limits.goodbye_timeout)
 
     def _begin(self, scope: trio.CancelScope) -> None:
         """From here on it can be ended, or too long idle; what it was told before holds."""
@@ -177,14 +182,15 @@ class LegacySession:
         """End it: cancel what it serves. Never waits."""
         self._scope.cancel(reason=reason)
 
-    def give_way(self) -> None:
-        """End it, and have nothing lent any more: others have use for what it keeps. Never waits."""
-        self.kept.give_back()
-        self.end("it gave way to others")
+    def let_go(self, everything: bool) -> None:  # noqa: FBT001 - called with one thing or the other
+        """Others have use for what it keeps: end it, or drop what its client may never read. Never waits."""
+        if everything:
+            self.end("it gave way to others")
+        else:
+            self._standalone.drop_unread()
 
-    def drop_unread(self) -> None:
-        """Let go of what its client may never read. Never waits."""
-        self._standalone.drop_unread()
+    def _keep_subscribed(self, amount: int) -> None:
+        self.kept.keep("subscriptions", amount)
 
     def _keep_said(self, posted: Posted) -> None:
         """Have lent what its client says of itself, and is kept.
@@ -194,8 +200,16 @@ class LegacySession:
         """
         params = posted.messages[0].params if isinstance(posted.messages[0], Request) else None
         said = [(params or {}).get("capabilities"), (params or {}).get("clientInfo")]
+        self._keep("handshake", cost_of_json(_json.encode(said)))
+
+    def _keep(self, what: Literal["handshake", "ids"], amount: int) -> None:
+        """Have lent what is kept of something.
+
+        Raises:
+            HttpRefused: There is no room for it.
+        """
         try:
-            self.kept.keep("handshake", cost_of_json(_json.encode(said)))
+            self.kept.keep(what, amount)
         except Overdrawn as error:
             raise too_many(error) from None
 
@@ -270,10 +284,14 @@ class LegacySession:
         """Return what a POST brings without the requests whose goodbyes have overtaken them."""
         if posted.begins:
             return posted
-        goodbyes, now = self._early_goodbyes, trio.current_time()
+        if self._early_goodbyes is None:
+            self._early_goodbyes = EarlyGoodbyes()
+        goodbyes, now, before = self._early_goodbyes, trio.current_time(), self._early_goodbyes.size
         given_up = {request.id for request in posted.requests if goodbyes.is_given_up(request.id, now)}
         for id in posted.cancelled:
             goodbyes.say(id, now)
+        if goodbyes.size != before:
+            self._keep("ids", goodbyes.size)
         if not given_up:
             return posted
         _log.debug("%s: given up before they came: %.200r", self._channel.description, given_up)
@@ -396,7 +414,7 @@ class LegacySession:
         last_event_id = call.headers.get(LAST_EVENT_ID)
         if last_event_id is not None and self._store is not None:
             number, after = self._read_event_id(last_event_id)
-        stream = self._streams.get(number)
+        stream = self._standalone if number == STANDALONE else self._streams.get(number)
         with self.visited():
             async with connected(call):
                 if stream is None:
@@ -431,30 +449,39 @@ class LegacySession:
                 self._channel.description,
                 self._server.limits.max_outbox_bytes,
             )
-        self._cannot_ask(self._unread.pop(number, ()), "too much else waits for a stream that nobody opens")
+        self._cannot_ask(self._take_question(number), "too much else waits for a stream that nobody opens")
 
     def _asked_on_standalone(self, number: int, ids: tuple[RequestId, ...]) -> None:
+        self._unread = {} if self._unread is None else self._unread
         self._unread[number] = ids
         if self._background is not None:
             self._background.start_soon(self._wait_read, number, name="a question waits for a stream")
+
+    def _take_question(self, number: int) -> tuple[RequestId, ...]:
+        return () if self._unread is None else self._unread.pop(number, ())
 
     async def _wait_read(self, number: int) -> None:
         """Wait until a question was sent, but without anybody to whom it could be sent not for long."""
         stream = self._standalone
         timeout = self._settings.stream_timeout if self.id else 0.0  # a session for one POST has no GET
         until = math.inf
-        while number in self._unread and stream.position < number and not stream.is_ended:
+        while (
+            self._unread is not None
+            and number in self._unread
+            and stream.position < number
+            and not stream.is_ended
+        ):
             until = math.inf if stream.is_read else min(until, trio.current_time() + timeout)
             with trio.move_on_at(until) as waiting:
                 await stream.wait_changed()
             if waiting.cancelled_caught and not stream.is_read:
                 stream.withdraw(number)
                 self._cannot_ask(
-                    self._unread.pop(number, ()),
+                    self._take_question(number),
                     "the answer to its request is no stream (json_only), and it has opened none beside "
                     f"for {timeout:g} s (stream_timeout)",
                 )
-        self._unread.pop(number, None)
+        self._take_question(number)
 
     def _cannot_ask(self, ids: Sequence[RequestId], why: str) -> None:
         """Tell handlers that their questions do not reach the client."""
@@ -498,7 +525,9 @@ class LegacySession:
             raise session_ended() from None
 
     def _store_soon(self, stream: EventStream) -> None:
-        if self._storing is not None and self._background is not None:
+        if self._store is not None and self._background is not None:
+            if self._storing is None:
+                self._storing = Storing(self._store, self.id, self._forget_ended)
             self._storing.soon(stream, self._background)
 
 

@@ -67,6 +67,8 @@ class KeptForConnection:
             By default that is lent as something that cannot be taken back: nothing would tell the client.
     """
 
+    __slots__ = ("_keep", "_loan", "_pool", "holder")  # every session has one
+
     def __init__(self, pool: Pool, holder: str, keep: Callable[[int], object] | None = None) -> None:
         self.holder: Final = holder
         self._pool = pool
