@@ -11,7 +11,7 @@ Run ``python examples/file_browser.py``. You see::
       listed: manual://calculator_client.py
     in the client's roots: notes/trio.txt, todo.txt
     workspace:///todo.txt says 'water the plants'
-    workspace:///../secret.txt cannot be read: ../secret.txt is in none of the roots
+    workspace:///../secret.txt is refused: invalid params: uri: the variable path contains .. as a part of a path
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ async def main() -> None:
                 try:
                     print(uri, "says", repr((await client.read_resource(uri)).text))
                 except RequestError as error:
-                    print(uri, "cannot be read:", error.message)
+                    print(uri, "is refused:", error.message)
 
 
 if __name__ == "__main__":
