@@ -55,9 +55,22 @@ def reader(kind: Any) -> Handler:
             return hook(data, kind)
         except (ValueError, ClassValidationError) as error:
             problems = _problems_in(error)
+            _let_go(error)
         raise InvalidData(problems)
 
     return read
+
+
+def _let_go(error: BaseException) -> None:
+    """Take from errors what holds them.
+
+    The functions that cattrs writes keep what they have caught in a variable, and its traceback keeps that: a
+    cycle, with all that was read in it, until the garbage collector comes.
+    """
+    if isinstance(error, ClassValidationError):
+        for part in error.exceptions:
+            part.__traceback__ = None
+            _let_go(part)
 
 
 def _problems_in(error: BaseException) -> Sequence[Problem]:
@@ -191,7 +204,8 @@ def _items(kind: Any) -> Handler:
     def structure(values: list[Any]) -> tuple[Any, ...]:
         try:
             return tuple([hook(value, kind) for value in values])
-        except (ValueError, ClassValidationError):
+        except (ValueError, ClassValidationError) as error:
+            _let_go(error)
             raise InvalidData(_problems_among(enumerate(values), hook, kind)) from None
 
     return structure
@@ -205,7 +219,8 @@ def _values(kind: Any) -> Handler:
     def structure(values: dict[str, Any]) -> dict[str, Any]:
         try:
             return {key: hook(value, kind) for key, value in values.items()}
-        except (ValueError, ClassValidationError):
+        except (ValueError, ClassValidationError) as error:
+            _let_go(error)
             raise InvalidData(_problems_among(values.items(), hook, kind)) from None
 
     return structure
@@ -218,6 +233,7 @@ def _problems_among(parts: Iterable[tuple[str | int, Any]], hook: Hook, kind: An
             hook(value, kind)
         except (ValueError, ClassValidationError) as error:
             problems += located(where, _problems_in(error))
+            _let_go(error)
         if len(problems) >= MAX_PROBLEMS:
             break
     return problems
@@ -271,7 +287,8 @@ def _forgiving(hook: Hook, member: Member) -> Hook:
             return default
         try:
             return hook(value, kind)
-        except (ValueError, ClassValidationError):
+        except (ValueError, ClassValidationError) as error:
+            _let_go(error)
             if item is None or not _json.is_array(value):
                 return default
         return _readable(value, item) or default

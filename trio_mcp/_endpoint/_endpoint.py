@@ -158,6 +158,8 @@ class Endpoint:
                 await call.respond(500, encode_error(None, problem))  # noqa: ASYNC102, ASYNC104 - no cancellation
         finally:
             call.loans.give_back()
+            # What it was asked to call holds what was sent, and is held by it: until the garbage collector comes.
+            call.on_gone = call.on_answer = call.on_standing = nothing
             self._active -= 1
             if self._idle and not self._active:
                 self._idle.unpark_all()

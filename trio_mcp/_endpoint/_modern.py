@@ -101,7 +101,8 @@ class ModernRequests:
             self._check(call, request)
             decision = self._dispatcher.route(request, origin)
         except RequestError as error:
-            decision, refusal = None, error
+            # Its traceback holds this frame, which would hold it: a cycle, with the whole request in it.
+            decision, refusal = None, error.with_traceback(None)
         except KeyboardInterrupt:
             raise
         except BaseException:  # nothing in there waits  # noqa: ASYNC103
