@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -31,7 +31,7 @@ class Passes(trio.abc.Instrument):
 
 
 @contextmanager
-def counted() -> Iterator[Passes]:
+def counted() -> Generator[Passes]:
     passes = Passes()
     trio.lowlevel.add_instrument(passes)
     try:

@@ -14,7 +14,7 @@ from http_raw import Raw, call_tool, open_raw
 
 from trio_mcp import HttpServerSettings, Limits, RequestError, Server
 from trio_mcp._errors import SERVER_BUSY
-from trio_mcp._server._threads import _Places  # pyright: ignore[reportPrivateUsage]
+from trio_mcp._server._threads import _Places
 
 HOG, HONEST, OTHER = "203.0.113.1", "203.0.113.2", "203.0.113.3"
 

@@ -67,6 +67,8 @@ REFUSED_HEADS: Final = {
     "HTTP/2": (b"PRI * HTTP/2.0\r\n\r\n", 505),
     "HTTP/9.9": (head(HOST, line=b"POST /mcp HTTP/9.9"), 505),
     "HTTP/2 with fields": (head(HOST, line=b"POST /mcp HTTP/2.0"), 505),
+    "HTTP/1.2": (head(HOST, line=b"POST /mcp HTTP/1.2"), 505),
+    "HTTP/1.9": (head(HOST, line=b"POST /mcp HTTP/1.9"), 505),
     "HTTP/0.9 with fields": (head(HOST, line=b"POST /mcp HTTP/0.9"), 505),
     "http in small letters": (head(HOST, line=b"POST /mcp http/1.1"), 400),
     "HTTP/1.10": (head(HOST, line=b"POST / HTTP/1.10"), 400),

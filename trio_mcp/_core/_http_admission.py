@@ -194,11 +194,14 @@ def media_type_of(content_type: str | None) -> str | None:
 
 
 def check_content_type(headers: Headers) -> None:
-    """Check that the body of a POST is JSON in UTF-8.
+    """Check that the body of a POST is JSON in UTF-8, as it is: who decodes bodies on the way would read another.
 
     Raises:
         HttpRefused: 415, because it says that it is something else, or nothing.
     """
+    coding = headers.get("content-encoding")
+    if coding is not None and coding.strip().lower() != "identity":
+        raise HttpRefused(415, f"Content-Encoding must be identity, and is {_shown(coding)}")
     content_type = headers.get("content-type")
     if media_type_of(content_type) != JSON:
         shown = "missing" if content_type is None else _shown(content_type)

@@ -77,7 +77,7 @@ class Turns(Generic[_T]):
         if is_great and self._owed_until.get(holder, now) > now:
             return False
         if queue is None:
-            self._queues[holder] = queue = _Queue()
+            queue = self._queues[holder] = _Queue[_T]()
         elif queue.great if is_great else queue.small:
             return False
         if queue.begun >= (1 if is_great else SHARE):
@@ -89,7 +89,7 @@ class Turns(Generic[_T]):
         """Let a request wait."""
         queue = self._queues.get(holder)
         if queue is None:
-            self._queues[holder] = queue = _Queue()
+            queue = self._queues[holder] = _Queue[_T]()
         (queue.great if is_great else queue.small)[waiter] = None
         self._waiting += 1
 

@@ -179,6 +179,8 @@ class Endpoint:
         size = call.headers.size
         if size > settings.max_head_bytes:
             raise HttpRefused(431, f"header fields of {size} bytes; max_head_bytes is {settings.max_head_bytes}")
+        if call.headers.has_repeats and len(call.headers.get_all("authorization")) > 1:
+            raise HttpRefused(400, "Authorization is there more than once")  # whoever looks may see another
         call.client, call.scheme = self._proxies.sender(call.client, call.scheme, call.headers)
         self._hosts.check(call.headers)
         origin = call.headers.get("origin")

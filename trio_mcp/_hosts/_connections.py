@@ -155,6 +155,11 @@ class Connections:
         """Wait until one more may be accepted."""
         await self._places.wait_door()
 
+    @property
+    def is_door_open(self) -> bool:
+        """Whether `wait_door` would not wait."""
+        return self._places.is_door_open
+
     def enter(self, wire: Wire) -> bool:
         """Count one that is about to be served, once it has a place; or say that it must not be."""
         is_known = wire.client is not None and not self._proxies.trusts(wire.client)

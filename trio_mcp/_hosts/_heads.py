@@ -90,7 +90,7 @@ def read_head(data: bytes, read_fields: ReadFields) -> RequestHead:
     try:
         check_lines(data)
         major, minor = line[3], line[4]
-        if major != b"1":
+        if major != b"1" or minor > b"1":
             raise HttpRefused(505, f"HTTP/{int(major)}.{int(minor)} is not spoken here, HTTP/1.1 is")
         is_one_one = minor != b"0"
         headers = Headers(read_fields(data[line.end() :]))

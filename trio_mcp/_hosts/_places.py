@@ -170,8 +170,13 @@ class Places(Generic[_T]):
         That is always, unless as many wait as may, and nobody has more than one: then there is nobody who would
         have to give way, and the next one may as well wait in the system.
         """
-        while len(self._waiting) >= MAX_WAITING and not self._has_crowd:
+        while not self.is_door_open:
             await self._changed.park()
+
+    @property
+    def is_door_open(self) -> bool:
+        """Whether `wait_door` would not wait."""
+        return len(self._waiting) < MAX_WAITING or self._has_crowd
 
     @property
     def _has_crowd(self) -> bool:

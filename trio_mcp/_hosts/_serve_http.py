@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import math
 import os
+import socket
 import ssl
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, final
@@ -47,6 +48,10 @@ EOPNOTSUPP, ENETUNREACH: accept(2), "Error handling"), and what a firewall think
 """
 
 _NO_ROOM: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
+MOST_IN_A_TURN: Final = 64
+"""Connections that are accepted in one turn of the event loop. With one in each turn, whoever has crowded the
+system's queue would be where everybody waits, and not among those that have to give way."""
+
 PAUSE_SECONDS: Final = 0.1
 """How long accepting pauses when the machine has no room for another connection, and when it does nothing but
 fail."""
@@ -228,22 +233,46 @@ async def _accept(
     ssl_context: ssl.SSLContext | None,
     nursery: trio.Nursery,
 ) -> None:
-    failures = _Failures(connections)
-    while True:
-        await connections.wait_door()
-        try:
-            accepted = await listener.accept()
-        except OSError as error:
-            if error.errno in _BROKEN:
-                raise
-            await failures.add(error)
-            continue
-        failures.end()
+    def enter(accepted: trio.SocketStream) -> None:
         wire = _wire_over(accepted, settings, ssl_context)
         if connections.enter(wire):
             nursery.start_soon(connections.serve, wire, name="an HTTP connection")
         else:
             wire.cut()
+
+    failures = _Failures(connections)
+    with _same_socket(listener) as queue:
+        while True:
+            await connections.wait_door()
+            try:
+                accepted = await listener.accept()
+            except OSError as error:
+                if error.errno in _BROKEN:
+                    raise
+                await failures.add(error)
+                continue
+            failures.end()
+            enter(accepted)
+            for _ in range(MOST_IN_A_TURN):
+                if not connections.is_door_open or (beside := _accept_now(queue)) is None:
+                    break
+                enter(beside)
+
+
+def _same_socket(listener: trio.SocketListener) -> socket.socket:
+    """Return the socket of a listener once more, to be closed by itself."""
+    queue = socket.fromfd(listener.socket.fileno(), listener.socket.family, listener.socket.type)
+    queue.setblocking(False)
+    return queue
+
+
+def _accept_now(queue: socket.socket) -> trio.SocketStream | None:
+    """Return a connection that waits to be accepted, if there is one and it is sound."""
+    try:
+        accepted, _ = queue.accept()
+    except OSError:
+        return None  # what it means is seen when the next one is waited for
+    return trio.SocketStream(trio.socket.from_stdlib_socket(accepted))
 
 
 def _wire_over(
