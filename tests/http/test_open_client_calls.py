@@ -79,6 +79,28 @@ async def test_an_http_error_comes_out_of_its_call_with_all_that_it_says(
 
 
 @ALL
+@pytest.mark.parametrize(
+    ("location", "shown"),
+    [
+        ("https://other.example/mcp?key=hunter2", "https://other.example/mcp?…"),
+        ("https://me:hunter2@other.example/mcp", "https://…"),
+        ("https://other.example/mcp#hunter2", "https://other.example/mcp"),
+    ],
+)
+async def test_a_redirect_that_is_not_followed_is_told_without_its_secrets(
+    speaks: str, location: str, shown: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Keys and tokens are in queries, passwords before the host; errors end up in logs."""
+    server = HttpServer(speaks)
+    server.handlers["x/moved"] = lambda call: call.answer(b"", 307, None, Location=location)
+    async with open_client(server.parameters()) as client:
+        with pytest.raises(HttpStatusError, match="redirect to") as caught:
+            await client.request("x/moved")
+    assert f"a redirect to {shown!r} that is not followed" in str(caught.value)
+    assert "hunter2" not in repr(caught.value)
+
+
+@ALL
 async def test_an_error_of_the_protocol_says_what_http_said_of_it(
     speaks: str, autojump_clock: trio.testing.MockClock
 ) -> None:

@@ -280,7 +280,13 @@ def test_what_refers_to_the_same_again_and_again_is_counted_as_often() -> None:
     assert measure(plain).per_value == 4
 
 
-VALUES: dict[str, Any] = {"number": 5, "mixed": [1, 2, {"a": 3}], "deep": [[[[]]]], "text": ["abc"]}
+VALUES: dict[str, Any] = {
+    "number": 5,
+    "mixed": [1, 2, {"a": 3}],
+    "deep": [[[[]]]],
+    "text": ["abc"],
+    "far": [1e308, -5e-324, 2**1000],
+}
 
 
 @pytest.mark.parametrize(
@@ -294,6 +300,8 @@ VALUES: dict[str, Any] = {"number": 5, "mixed": [1, 2, {"a": 3}], "deep": [[[[]]
         (SchemaCost(1, 1, per_character=10), "mixed", 5 + 10),
         (SchemaCost(1, 1, per_character=10), "text", 2 + 10 * 3),
         (SchemaCost(1, 2, per_character=10), "text", 1 + 2 + 2 * 10 * 3),
+        (SchemaCost(1, 1, divisions=2), "mixed", 5),
+        (SchemaCost(1, 1, divisions=2), "far", 4 + 2 * (3_000 + 3_000 + 3_000 + 1_001**2 // 4_000)),
         (SchemaCost(1, 1, per_character=10, backtracks=True), "text", 2 + 30 * (3 + MAX_BACKTRACKS) // 2),
     ],
 )
@@ -417,6 +425,13 @@ COSTLY: dict[str, tuple[dict[str, Any], object]] = {
     ),
     "alternatives": ({"anyOf": [{"maxLength": i} for i in range(10_000)]}, ["a"] * 1_000_000),
     "compiled": ({"anyOf": [{"pattern": f"a{{1,100000}}{i}"} for i in range(1_000)]}, "a"),
+    "multiples of tenths": ({"items": {"multipleOf": 0.1}}, [2.2250738585072014e-308] * 150_000),
+    "multiples of next to nothing": ({"items": {"multipleOf": 1e-308}}, [1e308] * 150_000),
+    "multiples far off": (
+        {"additionalProperties": {"allOf": [{"multipleOf": 3}] * 10}},
+        dict.fromkeys(named(50_000), 1e308),
+    ),
+    "long multiples": ({"items": {"multipleOf": 0.1}}, [10**4_000] * 2_000),
 }
 
 
@@ -430,6 +445,14 @@ def test_what_costs_too_much_is_refused_and_all_else_is_cheap(name: str, most_st
             SchemaValidator(schema, max_bytes=256 * 1024).check(value)
 
     assert costs_of(check, times=2) < [most_steps * 10]
+
+
+@pytest.mark.parametrize("name", [name for name in COSTLY if "multiples" in name])
+def test_numbers_of_many_digits_are_not_divided_without_end(name: str) -> None:
+    """Fractions are divided exactly; a list of such numbers held the event loop for up to seconds."""
+    schema, value = COSTLY[name]
+    with pytest.raises(UnusableSchema, match="might take more than"):
+        SchemaValidator(schema, max_bytes=1_000).check(value)
 
 
 HONEST: dict[str, tuple[dict[str, Any], object]] = {
@@ -453,6 +476,8 @@ HONEST: dict[str, tuple[dict[str, Any], object]] = {
         {"items": {"pattern": r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,6})?(Z|[+-]\d{2}:\d{2})$"}},
         ["2026-07-28T12:30:00Z"] * 5_000,
     ),
+    "prices": ({"items": {"multipleOf": 0.01}}, [19.99] * 100_000),
+    "stamps": ({"items": {"multipleOf": 1_000}}, [1_795_000_000_000_000_000] * 100_000),
     "text": ({"pattern": r"^\S"}, "word " * 100_000),
     "closed": (
         {"allOf": [{"properties": {"a": {"type": "integer"}}}], "unevaluatedProperties": False},

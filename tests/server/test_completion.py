@@ -304,3 +304,11 @@ def test_what_cannot_be_a_completion_is_refused() -> None:
     server.completion("order", "title")(good)
     with pytest.raises(ValueError, match="'order' has a completion for 'title' already"):
         server.completion("order", "title")(good)
+
+
+async def test_more_filled_in_arguments_than_anybody_has_are_refused() -> None:
+    """They are counted before any is read: 90,000 of them would hold the loop."""
+    with pytest.raises(RequestError, match=r"context.arguments has 1001 members; 1000 are allowed") as caught:
+        await complete(ordering(), "size", "s", context={f"a{i}": "" for i in range(1_001)})
+    assert caught.value.code == -32602
+    assert await complete(ordering(), "size", "s", context={f"a{i}": "" for i in range(1_000)})

@@ -225,3 +225,19 @@ def test_no_bit_of_a_cursor_can_be_changed(serial: int) -> None:
     for key, method in ((KEY + b"x", "tools/list"), (KEY, "prompts/list"), (KEY, "tools/list\0")):
         with pytest.raises(BadCursor):
             CursorSeal(key).open(method, cursor)
+
+
+def test_a_cursor_longer_than_any_is_refused_before_it_is_read() -> None:
+    """To decode megabytes, only to find that nobody here has made them, is work that strangers would order."""
+    seal = CursorSeal(KEY)
+    with pytest.raises(BadCursor, match="longer than any of this server's, 65537 characters"):
+        seal.open("tools/list", "A" * 65_537)
+    with pytest.raises(BadCursor, match="not one of this server's, or of another list"):
+        seal.open("tools/list", "A" * 65_536)
+
+
+def test_a_cursor_for_a_very_long_name_is_read_again() -> None:
+    """Nothing bounds the names that a server gives."""
+    seal = CursorSeal(KEY)
+    position = Position("o", 1, "n" * 100_000)
+    assert seal.open("tools/list", seal.seal("tools/list", position)) == position

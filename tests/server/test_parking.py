@@ -972,3 +972,20 @@ def test_json_states_are_not_readable() -> None:
     assert b"tries" not in raw
     assert b"greet" not in raw
     assert json.dumps({"tries": [1]}) not in state
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
+async def test_more_answers_than_anybody_asks_for_are_refused_before_any_is_read(revision: str) -> None:
+    """90,000 of them for a tool that never asks held the loop for seconds; that the last is none is not seen."""
+    server = Server("never asks")
+
+    @server.tool
+    async def greet(greeting: str) -> str:
+        return greeting
+
+    answers: dict[str, Any] = {f"a{number}": accepted("Eve") for number in range(1_000)}
+    async with open_client(server, revision=revision, capabilities=CAPABLE) as client:
+        assert text(await client.request("tools/call", call() | {"inputResponses": answers})) == "Hello"
+        many = {"inputResponses": answers | {"last": "no answer"}}
+        told = "invalid params: inputResponses has 1001 members; 1000 are allowed -32602"
+        assert await refused(client, call() | many) == told

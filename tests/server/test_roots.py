@@ -47,6 +47,10 @@ async def test_a_client_may_have_no_roots_at_the_moment(revision: Revision) -> N
         ({"roots": [{"name": "x"}]}, r"roots\[0\].uri"),
         ({"roots": [{"uri": "file:///x"}, {"uri": 5}]}, r"roots\[1\].uri"),
         ({"roots": [{"uri": "file:///x"}, {"uri": "https://x/"}]}, r"roots\[1\].uri: must begin with file://"),
+        ({"roots": [{"uri": "file://[::1/x"}]}, r"cannot be used: roots\[0\].uri: must be a URI"),
+        ({"roots": [{"uri": "file://host/x"}]}, r"cannot be used: roots\[0\].uri: must be on this machine"),
+        ({"roots": [{"uri": "file:///a%00b"}]}, r"cannot be used: roots\[0\].uri: must have a path, without NUL"),
+        ({"roots": [{"uri": "file://"}]}, r"cannot be used: roots\[0\].uri: must have a path"),
     ],
 )
 async def test_roots_that_are_none_are_the_clients_fault(

@@ -44,3 +44,26 @@ def test_messages_of_prompts_in_text() -> None:
 def test_the_path_of_a_root(name: str, tmp_path: Path) -> None:
     """There and back again."""
     assert Root(uri=(tmp_path / name).as_uri()).path == tmp_path / name
+
+
+def test_the_path_of_a_root_on_this_machine_by_name() -> None:
+    """RFC 8089, section 2: `localhost` is this machine."""
+    assert Root(uri="file://localhost/srv").path == Root(uri="file:///srv").path
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "file://host/x",
+        "file://[::1/x",
+        "file:///a%00b",
+        "file:///a\0b",
+        "file://",
+        "file://localhost",
+        "http://x/",
+    ],
+)
+def test_what_is_no_file_of_this_machine_has_no_path(uri: str) -> None:
+    """It was the same path on this machine, the working directory, or a path that every function falls over."""
+    with pytest.raises(ValueError, match=r"^must "):
+        _ = Root(uri=uri).path

@@ -17,7 +17,7 @@ from .._errors import HttpStatusError, McpError, RemoteProtocolError, RequestErr
 from .._http._client import send_following
 from .._http._request import HttpRequest
 from .._http._response import HttpResponse, HttpTransport
-from .._http._target import HttpTarget
+from .._http._target import HttpTarget, shown_url
 from .._logs import Log
 from ._http_exchange import HttpExchange
 from ._http_inbox import HttpInbox
@@ -57,7 +57,7 @@ async def error_of(response: HttpResponse) -> RequestError:
     reason = f" {response.reason}" if response.reason else ""
     message = f"{response.request.target.origin} answered with HTTP status {response.status}{reason}"
     if (location := response.headers.get("location")) is not None and 300 <= response.status < 400:
-        message += f", a redirect to {location!r} that is not followed"
+        message += f", a redirect to {shown_url(location)!r} that is not followed"
     return HttpStatusError(
         response.status,
         message,

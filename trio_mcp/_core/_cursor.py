@@ -26,6 +26,9 @@ _TAG_BYTES: Final = 16
 
 MIN_KEY_BYTES: Final = 16
 
+MAX_CURSOR: Final = 64 * 1024
+"""Characters of a cursor that is looked at; more only where as long a one was made here, for a name that long."""
+
 
 @final
 class BadCursor(ValueError):
@@ -63,11 +66,14 @@ class CursorSeal:
         if len(key) < MIN_KEY_BYTES:
             raise ValueError(f"the key for cursors must have at least {MIN_KEY_BYTES} bytes, not {len(key)}")
         self._key = hmac.digest(key, _PURPOSE, hashlib.sha256)
+        self._longest = MAX_CURSOR
 
     def seal(self, method: str, position: Position) -> str:
         """Return the cursor for a place in the list of a method."""
         said = f"{position.origin}:{position.serial}:{position.name}".encode("utf-8", "surrogatepass")
-        return base64.urlsafe_b64encode(self._tag(method, said) + said).decode().rstrip("=")
+        cursor = base64.urlsafe_b64encode(self._tag(method, said) + said).decode().rstrip("=")
+        self._longest = max(self._longest, len(cursor))
+        return cursor
 
     def open(self, method: str, cursor: str) -> Position:
         """Return the place that a cursor says.
@@ -75,6 +81,8 @@ class CursorSeal:
         Raises:
             BadCursor: It was changed, or made with another key or for another method.
         """
+        if len(cursor) > self._longest:
+            raise BadCursor(f"the cursor is longer than any of this server's, {len(cursor)} characters")
         try:
             data = base64.b64decode(cursor.encode() + b"=" * (-len(cursor) % 4), b"-_", validate=True)
         except (ValueError, binascii.Error):

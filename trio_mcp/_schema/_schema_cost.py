@@ -16,6 +16,8 @@ without compiling anything, in steps that are counted.
 #   of them that stands in another: by 2.6 for each level, in fact.
 # * A regular expression is a set of places, of which each may be visited for each character; one that looks ahead
 #   or back may begin anew at each character, too.
+# * `multipleOf` divides exact fractions: where the limit or the value is far from 1, of hundreds of digits, and
+#   of as many digits as an integer has.
 #
 # A schema is a graph: each subschema a node, each keyword that applies one schema to something an edge. Some
 # apply it to the same value (`allOf`, `$ref`), others to a part of it (`properties`, `items`).
@@ -91,6 +93,7 @@ class SchemaCost:
         has_alternatives: Whether there are schemas in it of which one must fit.
         has_unique_items: Whether arrays are searched for equal items.
         backtracks: Whether there are regular expressions that look ahead or back.
+        divisions: How often one number of it is divided, at most.
     """
 
     per_value: int
@@ -100,6 +103,7 @@ class SchemaCost:
     has_alternatives: bool = False
     has_unique_items: bool = False
     backtracks: bool = False
+    divisions: int = 0
 
     def steps(self, value: object, enough: int) -> int:
         """Return how many steps checking a value takes, estimated from above; above `enough` any such number."""
@@ -125,6 +129,8 @@ class SchemaCost:
                         total += weight * _steps_to_compare(whole, enough)
                 elif self.per_character and isinstance(whole, str):
                     total += weight * self._steps_of_text(whole)
+                elif self.divisions and isinstance(whole, int | float):
+                    total += weight * self.divisions * _steps_to_divide(whole)
             weight *= self.growth
             level = parts
         return total
@@ -204,6 +210,7 @@ class _Node:
         parts: What it applies to parts of it, and to which.
         cost: Steps for one value; its own at first, later with all that it applies.
         characters: Steps for one character, likewise.
+        divisions: How often a number is divided, likewise.
     """
 
     schema: dict[str, Any]
@@ -211,6 +218,7 @@ class _Node:
     parts: list[tuple[_Part, _Node]] = attrs.field(factory=list[tuple[_Part, "_Node"]])
     cost: int = 1
     characters: int = 0
+    divisions: int = 0
     growth: Counter[_Part] = attrs.field(factory=Counter[_Part])
 
 
@@ -245,6 +253,7 @@ class _Graph:
             has_patterns,
             any("anyOf" in node.schema or "oneOf" in node.schema for node in self._nodes.values()),
             any(node.schema.get("uniqueItems") is True for node in self._nodes.values()),
+            divisions=max((node.divisions for node in self._nodes.values()), default=0),
         )
 
     def _step(self, count: int = 1) -> None:
@@ -263,6 +272,7 @@ class _Graph:
             node = self._nodes[id(schema)] = _Node(schema)
             node.cost = _own_steps(schema)
             node.characters = _own_steps_for_characters(schema)
+            node.divisions = int("multipleOf" in schema)
             self._patterns += node.characters
             if self._patterns > MAX_PATTERNS:
                 raise UnusableSchema(f"its regular expressions have more than {MAX_PATTERNS} places together")
@@ -358,6 +368,8 @@ class _Graph:
             node.cost += again * sum(t.cost for t in node.same) + sum(t.cost for _, t in node.parts)
             node.characters += again * sum(t.characters for t in node.same)
             node.characters += sum(t.characters for _, t in node.parts)
+            node.divisions += again * sum(t.divisions for t in node.same)
+            node.divisions += sum(t.divisions for _, t in node.parts)
             for user in users[node]:
                 missing[user] -= 1
                 if not missing[user]:
@@ -376,6 +388,7 @@ class _Graph:
             again = _times_same(node.schema)
             node.cost += again * sum(target.cost for target in node.same)
             node.characters += again * sum(target.characters for target in node.same)
+            node.divisions += again * sum(target.divisions for target in node.same)
             for target in node.same:
                 self._step(len(target.growth))
                 for part, count in target.growth.items():
@@ -386,6 +399,7 @@ class _Graph:
                 else:
                     node.cost += target.cost
                     node.characters += target.characters
+                    node.divisions += target.divisions
             most = max(most, _largest(node.growth))
         return most
 
@@ -422,12 +436,41 @@ def _own_steps(schema: dict[str, Any]) -> int:
     if "const" in schema:
         steps += _steps_of_constant(schema["const"])
     if "multipleOf" in schema:
-        steps += STEPS_TO_DIVIDE
+        steps += _steps_of_divisor(schema["multipleOf"])
     return steps
 
 
-STEPS_TO_DIVIDE: Final = 20
-"""Fractions are divided exactly."""
+STEPS_TO_DIVIDE: Final = 30
+"""What it takes to divide a usual number by a whole number."""
+
+STEPS_TO_DIVIDE_BY_FRACTION: Final = 150
+"""What it takes to divide a usual number by a usual fraction."""
+
+STEPS_TO_DIVIDE_EXTREMES: Final = 3000
+"""What it takes at most to divide where one of two floats is far from 1."""
+
+BITS_SQUARED_IN_A_STEP: Final = 4000
+"""Long integers are divided in time by the square of their length."""
+
+
+def _steps_of_divisor(divisor: object) -> int:
+    if not isinstance(divisor, int | float) or not _is_usual(divisor):
+        return STEPS_TO_DIVIDE_EXTREMES
+    return STEPS_TO_DIVIDE if divisor == int(divisor) else STEPS_TO_DIVIDE_BY_FRACTION
+
+
+def _steps_to_divide(value: float) -> int:
+    """Return how many more steps it takes at most to divide this number than to divide a usual one."""
+    if _is_usual(value):
+        return 0
+    bits = value.bit_length() if isinstance(value, int) else 0
+    return STEPS_TO_DIVIDE_EXTREMES + bits * bits // BITS_SQUARED_IN_A_STEP
+
+
+def _is_usual(number: float) -> bool:
+    if isinstance(number, int):
+        return -(2**64) < number < 2**64
+    return not number or 1e-12 < abs(number) < 1e18
 
 
 def _steps_of_choices(choices: list[Any]) -> int:

@@ -25,7 +25,7 @@ from ._input_required import Asking, InputRequired, answer_in_session, input_req
 from ._interim import ExtensionResult
 from ._listing import Kept
 from ._log_handler import enter_request
-from ._params import read_params
+from ._params import read_params, refuse_many
 from ._parking import Parking
 from ._requirements import require_for
 
@@ -62,6 +62,8 @@ class Answering:
             params = exchange.request.params or {}
             is_modern = agreement.revision.is_modern
             try:
+                if "inputResponses" in params:
+                    refuse_many(params, "inputResponses")
                 asking = self._asking(exchange.request.method, params, agreement) if is_modern else None
                 if asking is None:
                     result = await handler(params, context)

@@ -8,13 +8,17 @@ from typing import Any, Final, TypeVar
 
 from .._codec._convert import from_wire
 from .._codec._invalid import InvalidData
+from .._codec._json import is_object
 from .._errors import INVALID_PARAMS, RequestError
 
-__all__ = ["are_plain", "read_params"]
+__all__ = ["MAX_MEMBERS", "are_plain", "read_params", "refuse_many"]
 
 _T = TypeVar("_T")
 
 _NOTHING: Final[dict[str, Any]] = {}
+
+MAX_MEMBERS: Final = 1_000
+"""How many answers, or arguments that are filled in already, one request may bring: more than anybody has."""
 
 
 def are_plain(params: Mapping[str, Any], names: AbstractSet[str]) -> bool:
@@ -23,6 +27,24 @@ def are_plain(params: Mapping[str, Any], names: AbstractSet[str]) -> bool:
     Who then looks at the others itself need not `read_params`.
     """
     return params.keys() <= names and params.get("_meta", _NOTHING).__class__ is dict
+
+
+def refuse_many(params: Mapping[str, Any], *path: str) -> None:
+    """Refuse an object in parameters that has more members than anybody needs, before any of them is read.
+
+    Args:
+        params: The parameters of the request.
+        path: Where in them the object is, if it is there.
+
+    Raises:
+        RequestError: It has more than `MAX_MEMBERS`.
+    """
+    part: Any = params
+    for name in path:
+        part = part.get(name) if is_object(part) else None
+    if is_object(part) and len(part) > MAX_MEMBERS:
+        problem = f"invalid params: {'.'.join(path)} has {len(part)} members; {MAX_MEMBERS} are allowed"
+        raise RequestError(INVALID_PARAMS, problem)
 
 
 def read_params(params: Mapping[str, Any], kind: type[_T]) -> _T:

@@ -11,7 +11,7 @@ from ._completion import Completer
 from ._context import Context
 from ._interim import Interim
 from ._listing import Listing
-from ._params import read_params
+from ._params import read_params, refuse_many
 from ._prompts import PromptRegistry
 from ._threads import Threads
 
@@ -189,5 +189,6 @@ class PromptOffers:
         return await prompt.get(asked.arguments or {}, context, self._threads)
 
     async def _complete(self, params: Mapping[str, Any], context: Context[Any]) -> types.CompleteResult:
+        refuse_many(params, "context", "arguments")
         asked = read_params(params, types.CompleteRequestParams)
         return await self._completer.complete(asked, context, self._threads)

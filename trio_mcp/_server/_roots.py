@@ -21,6 +21,10 @@ async def list_roots(inquiry: Inquiry) -> Sequence[types.Root]:
         # Whoever gets a root takes it for a path ("Data Types": it must be a file URI).
         if not root.uri.startswith("file://"):
             raise unusable(_METHOD, f"roots[{number}].uri: must begin with file://, is {root.uri[:60]!r}")
+        try:
+            _ = root.path
+        except ValueError as error:
+            raise unusable(_METHOD, f"roots[{number}].uri: {error}") from error
     return result.roots
 
 

@@ -28,10 +28,28 @@ class Root:
 
     @property
     def path(self) -> Path:
-        """Where it is on this machine. Resolve it before you compare it with other paths."""
+        """Where it is on this machine. Resolve it before you compare it with other paths.
+
+        Raises:
+            ValueError: It is no URI of a file on this machine. `Context.list_roots` returns no such root.
+        """
         from urllib.request import url2pathname  # brings an HTTP client with it, so not before it is needed
 
-        return Path(url2pathname(urlsplit(self.uri).path))
+        try:
+            parts = urlsplit(self.uri)
+        except ValueError as error:
+            raise ValueError(f"must be a URI, is {self.uri[:60]!r}") from error
+        if parts.scheme != "file":
+            raise ValueError(f"must begin with file://, is {self.uri[:60]!r}")
+        if parts.netloc.lower() not in {"", "localhost"}:
+            raise ValueError(f"must be on this machine, is {self.uri[:60]!r}")
+        try:
+            path = url2pathname(parts.path)
+        except OSError as error:  # newer versions of Python see a host in a path that begins with two slashes
+            raise ValueError(f"must be on this machine, is {self.uri[:60]!r}") from error
+        if not path or "\0" in path:
+            raise ValueError(f"must have a path, without NUL, is {self.uri[:60]!r}")
+        return Path(path)
 
 
 @final
