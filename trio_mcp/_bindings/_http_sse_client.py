@@ -92,7 +92,7 @@ class HttpSseStream:
         while data := await response.receive_some():
             for event in reader.feed(data):
                 if self._endpoint is not None:
-                    await self._stream.inbox.deliver_event(event, None)
+                    await self._stream.inbox.deliver_event(event, None, answers_all=True)
                 elif event.event == "endpoint" and isinstance(event, SseEvent):
                     self._endpoint = self._named(event.data, response.request.target)
                     self._opened.set()
