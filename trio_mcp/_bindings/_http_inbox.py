@@ -25,7 +25,7 @@ from .._codec._jsonrpc import (
     is_asked_in_fragment,
     parse_message,
 )
-from .._core._sse import OversizedSseEvent, SseReceived
+from .._core._sse import OversizedSseEvent, SseReader, SseReceived
 from .._errors import (
     TRANSPORT_FAILED,
     ConnectionLost,
@@ -88,6 +88,7 @@ class HttpInbox:
         self._max_decoded_bytes = limits.max_decoded_bytes
         self._has_large = False  # one is decoded, and not taken yet
         self._large_gone = LightParkingLot()
+        self._reading_lines = trio.Lock()
         self.room: Final = ResponseRoom(limits.max_inbound_bytes)
         self._send, self._receive = trio.open_memory_channel[Received](0)
         self._lost: ConnectionLost | None = None
@@ -205,6 +206,20 @@ class HttpInbox:
             dropped[0],
             more,
         )
+
+    async def read_events(self, reader: SseReader, data: bytes, *, is_part: bool) -> list[SseReceived]:
+        """Feed the reader of one stream.
+
+        Args:
+            reader: The reader.
+            data: What came.
+            is_part: Whether it is a part of what has very many lines (`pieces_of`). Of all streams only one is
+                fed such a part before others have their turn.
+        """
+        if not is_part:
+            return reader.feed(data)
+        async with self._reading_lines:
+            return reader.feed(data)
 
     async def deliver_event(
         self, event: SseReceived, exchange: HttpExchange | None, *, answers_all: bool = False
