@@ -661,3 +661,65 @@ async def test_a_server_may_let_a_request_be_polled_for(autojump_clock: trio.tes
     async with client_of(handler, get=poll) as (client, _):
         assert await client.request("x/slow") == {"done": True}
         assert trio.current_time() <= 20 * 1.2 + 1
+
+
+@pytest.mark.spec("basic/transports", "Listening for Messages from the Server", revisions="2025-11-25")
+@pytest.mark.parametrize("how", ["listening", "posted", "resumed"])
+async def test_a_stream_answers_only_what_was_asked_on_it(
+    how: str, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The server's own stream answers nothing, and that of a request nothing else, before and after it broke."""
+    waiting: list[HttpCall] = []
+    posted: list[HttpCall] = []
+    asked, poisoned = trio.Event(), trio.Event()
+
+    async def poison(call: HttpCall) -> None:
+        await call.event(result(waiting[0].id, said="poison"))
+        if how == "listening":
+            await call.event(error(None, -32600))  # anywhere else it is an answer to what waits there
+        poisoned.set()
+
+    async def get(call: HttpCall) -> None:
+        if call.headers.get("last-event-id") == "1":
+            await call.stream()
+            if how == "resumed":
+                await poison(call)
+            await call.event(result(posted[0].id, said="own"), id="2")
+            await call.end()
+        elif how == "listening":
+            await call.stream()
+            await asked.wait()
+            await poison(call)
+            await trio.sleep_forever()
+        else:
+            await nothing(call)
+
+    async def handler(call: HttpCall) -> None:
+        if call.message["params"]["name"] == "victim":
+            waiting.append(call)
+            asked.set()
+            await poisoned.wait()
+            await trio.sleep(5)
+            await call.answer(result(call.id, said="true"))
+            return
+        posted.append(call)
+        await call.stream()
+        await call.event(b"", id="1", retry=10)
+        if how == "posted":
+            await call.event(result(waiting[0].id, said="poison"))
+            poisoned.set()
+        await call.end()
+
+    answers: list[object] = []
+
+    async with client_of(handler, get=get) as (client, _):
+
+        async def ask() -> None:
+            answers.append((await client.request("tools/call", {"name": "victim"}))["said"])
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ask)
+            await asked.wait()
+            assert (await client.request("tools/call", {"name": "other"}))["said"] == "own"
+        assert answers == ["true"]
+    assert [r for r in caplog.records if "where that was not asked" in r.getMessage()]

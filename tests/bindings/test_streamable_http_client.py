@@ -442,3 +442,55 @@ async def test_progress_is_told_before_the_answer_however_the_stream_is_cut(
             seen: list[Progress] = []
             await client.request("x/y", {"size": size}, on_progress=seen.append)
             assert [each.progress for each in seen] == list(range(1, 101))
+
+
+@pytest.mark.parametrize("form", ["json", "stream", "batch", "large", "unreadable"])
+async def test_a_response_answers_no_other_request(
+    form: str, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each POST has an answer of its own: what another response says of it is dropped, and said once."""
+    waiting: list[HttpCall] = []
+    asked = trio.Event()
+
+    async def handler(call: HttpCall) -> None:
+        if call.rpc == "x/victim":
+            waiting.append(call)
+            asked.set()
+            await trio.sleep(5)
+            await call.answer(result(call.id, said="true"))
+            return
+        poison = result(waiting[0].id, said="poison")
+        if form == "json":
+            await call.answer(poison)
+            return
+        await call.stream()
+        if form == "batch":
+            await call.event([poison, {"jsonrpc": "2.0", "id": None, "error": {"code": 1, "message": "no"}}])
+        elif form == "large":
+            await call.event(result(waiting[0].id, said="poison" * 5_000))
+        elif form == "unreadable":
+            await call.event(b'{"jsonrpc":"2.0","id":%d,"result":{]}' % waiting[0].id)
+        else:
+            await call.event(poison)
+        await call.event(result(call.id, said="own"))
+        await call.event({"jsonrpc": "2.0", "id": None, "error": {"code": 1, "message": "no"}})
+        await call.end()
+
+    answers: list[object] = []
+
+    async with client_of(handler, limits=Limits(max_message_bytes=10_000)) as (client, _):
+
+        async def ask() -> None:
+            answers.append((await client.request("x/victim"))["said"])
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ask)
+            await asked.wait()
+            if form in {"json", "unreadable"}:
+                with pytest.raises(RemoteProtocolError):
+                    await client.request("x/attack")
+            else:
+                assert (await client.request("x/attack"))["said"] == "own"
+        assert answers == ["true"]
+    if form != "unreadable":
+        assert [r for r in caplog.records if "where that was not asked" in r.getMessage()]

@@ -24,6 +24,7 @@ from trio_mcp._core._sse import (
     SseReceived,
     encode_sse_comment,
     encode_sse_event,
+    pieces_of,
 )
 
 BOM: Final = b"\xef\xbb\xbf"
@@ -399,3 +400,63 @@ def test_it_is_known_what_is_kept_of_an_unfinished_event() -> None:
         reader.feed(piece)
         sizes.append(reader.size)
     assert sizes == [5, 0, 4, 7, 0, 0, 0, 0]
+
+
+IDLE_LINES: Final = [
+    b":",
+    b": a comment",
+    b"",
+    b"foo: x",
+    b"foo",
+    b"database: 1",
+    b"ids",
+    b" data: x",
+    b"data",
+    b"data: x",
+]
+LINES: Final = st.sampled_from(
+    [*IDLE_LINES, b"id: 5", b"id", b"event: e", b"retry: 7", b"data: " + b"y" * 30, b"z" * 30]
+)
+
+
+@given(
+    lines=st.lists(st.tuples(LINES, st.sampled_from([b"\n", b"\r", b"\r\n"]), st.integers(1, 40)), max_size=25),
+    size=st.integers(1, 700),
+)
+def test_many_lines_read_like_few(lines: list[tuple[bytes, bytes, int]], size: int) -> None:
+    """What means nothing is left out of many lines at once, and not of few: both read the same."""
+    wire = b"".join((line + end) * times for line, end, times in lines)
+    one, other = SseReader(20), SseReader(20)
+    alone = [event for place in range(len(wire)) for event in one.feed(wire[place : place + 1])]
+    assert [event for piece in by_size(wire, size) for event in other.feed(piece)] == alone
+    assert read([wire], 20) == alone
+    assert (one.last_event_id, one.retry, one.size, one.messages) == (
+        other.last_event_id,
+        other.retry,
+        other.size,
+        other.messages,
+    )
+
+
+@pytest.mark.parametrize("line", [b":\n", b"\n", b":\r\n", b"\r", b": x\n\n", b"foo\n"])
+def test_lines_that_mean_nothing_cost_no_step_each(line: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server could hold up everything with a stream of comments or blank lines, which are the shortest."""
+    steps: list[bytes] = []
+    end_line = SseReader._end_line
+
+    def count(self: SseReader, piece: bytes, events: list[SseReceived]) -> None:
+        steps.append(piece)
+        end_line(self, piece, events)
+
+    monkeypatch.setattr(SseReader, "_end_line", count)
+    reader = SseReader(1000)
+    assert not reader.feed(b"data: a\n" + line * 10_000 + b":")[1:]
+    assert len(steps) < 10
+
+
+def test_what_has_very_many_lines_is_cut() -> None:
+    """So that others have their turn; a large message in one line is not."""
+    assert [*pieces_of(b"data: " + b"x" * 100_000 + b"\n\n")] == [b"data: " + b"x" * 100_000 + b"\n\n"]
+    pieces = [*pieces_of(b"data\n" * 20_000)]
+    assert b"".join(pieces) == b"data\n" * 20_000
+    assert max(map(len, pieces)) <= 8192

@@ -12,7 +12,7 @@ from .._core._headers import HeaderField
 from .._core._http_admission import EVENT_STREAM, JSON, media_type_of
 from .._core._http_headers import LAST_EVENT_ID
 from .._core._http_status import error_in, parse_retry_after
-from .._core._sse import SseReader
+from .._core._sse import SseReader, pieces_of
 from .._errors import HttpStatusError, McpError, RemoteProtocolError, RequestError
 from .._http._client import send_following
 from .._http._request import HttpRequest
@@ -162,8 +162,9 @@ class HttpEndpoint:
         """
         with trio.CancelScope() as scope, self.inbox.room.place() as place:
             while data := await response.receive_some():
-                for event in reader.feed(data):
-                    await self.inbox.deliver_event(event, exchange)
+                for piece in pieces_of(data):
+                    for event in await self.inbox.read_events(reader, piece, is_part=len(piece) < len(data)):
+                        await self.inbox.deliver_event(event, exchange)
                 if place.size or reader.size:
                     await place.hold(reader.size)
                 if exchange is not None and not exchange.unanswered:

@@ -25,7 +25,8 @@ class HttpExchange:
         message: What is sent.
         method: Its method; `None` for an answer or a batch.
         params: Its parameters, decoded from the very bytes that are sent.
-        unanswered: The requests in it whose answers have not come.
+        asked: The ids of the requests in it: the only ones that its response may answer.
+        unanswered: Those of them whose answers have not come.
         scope: Around everything that is done for it.
         is_sent: Whether the server may have all of it.
         is_given_up: Whether the server was told that nobody waits for an answer.
@@ -43,7 +44,8 @@ class HttpExchange:
         self.message: Final = message
         self.method: Final[str | None] = single.get("method")
         self.params: Final[dict[str, Any] | None] = single.get("params")
-        self.unanswered: Final = set(message.request_ids)
+        self.asked: Final = frozenset(message.request_ids)
+        self.unanswered: Final = set(self.asked)
         self.scope: Final = trio.CancelScope()
         self.is_sent = False
         self.is_given_up = False

@@ -10,7 +10,7 @@ from typing import Final, final
 import trio
 
 from .._codec._jsonrpc import RequestId
-from .._core._sse import SseEvent
+from .._core._sse import SseEvent, SseReceived, pieces_of
 from .._errors import ConnectionLost, McpError, RemoteProtocolError
 from .._http._response import HttpResponse, HttpTransport
 from .._http._target import HttpTarget
@@ -90,14 +90,19 @@ class HttpSseStream:
     async def _read(self, response: HttpResponse) -> None:
         reader = self._stream.new_reader()
         while data := await response.receive_some():
-            for event in reader.feed(data):
-                if self._endpoint is not None:
-                    await self._stream.inbox.deliver_event(event, None)
-                elif event.event == "endpoint" and isinstance(event, SseEvent):
-                    self._endpoint = self._named(event.data, response.request.target)
-                    self._opened.set()
-                else:
-                    raise RemoteProtocolError("the first event of the stream does not name the endpoint")
+            for piece in pieces_of(data):
+                is_part = len(piece) < len(data)
+                for event in await self._stream.inbox.read_events(reader, piece, is_part=is_part):
+                    await self._take(event, response)
+
+    async def _take(self, event: SseReceived, response: HttpResponse) -> None:
+        if self._endpoint is not None:
+            await self._stream.inbox.deliver_event(event, None, answers_all=True)
+        elif event.event == "endpoint" and isinstance(event, SseEvent):
+            self._endpoint = self._named(event.data, response.request.target)
+            self._opened.set()
+        else:
+            raise RemoteProtocolError("the first event of the stream does not name the endpoint")
 
     def _named(self, data: bytes, base: HttpTarget) -> HttpEndpoint:
         """Return the endpoint that the server has named.

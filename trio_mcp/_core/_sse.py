@@ -10,11 +10,20 @@ from __future__ import annotations
 
 import codecs
 import re
+from collections.abc import Iterator
 from typing import Final, TypeAlias, final
 
 import attrs
 
-__all__ = ["OversizedSseEvent", "SseEvent", "SseReader", "SseReceived", "encode_sse_comment", "encode_sse_event"]
+__all__ = [
+    "OversizedSseEvent",
+    "SseEvent",
+    "SseReader",
+    "SseReceived",
+    "encode_sse_comment",
+    "encode_sse_event",
+    "pieces_of",
+]
 
 KEPT_ENDS: Final = 1024
 """Bytes kept of either end of an event that is too large: enough to read the id of the message in it."""
@@ -110,6 +119,45 @@ MAX_NAME: Final = 4096
 _FITS_IN_A_FIELD: Final = re.compile(r"[^\x00-\x20\x7f](?:[^\x00-\x08\x0a-\x1f\x7f]*[^\x00-\x20\x7f])?")
 """What an id is that can be sent back in a header as it is (RFC 9110, section 5.5)."""
 
+MANY_LINES: Final = 64
+"""Among more lines than this those that mean nothing are left out at once, before each costs a step."""
+
+PIECE: Final = 8192
+"""How many bytes of what has very many lines are to be fed at once."""
+
+_IGNORED: Final = re.compile(rb"\n(?:(?!(?:data|event|id|retry)[:\n])[^\n]++\n)++")
+"""Comments, and fields that nobody knows, after the end of a line."""
+
+_BLANK: Final = re.compile(rb"\n{3,}")
+"""The end of a line and more than one blank line: only the first dispatches anything."""
+
+
+def _has_many_lines(data: bytes) -> bool:
+    """Whether there are more than `MANY_LINES` of one kind. To search for so many is faster than to count."""
+    for end in (b"\n", b"\r"):
+        place = -1
+        for _ in range(MANY_LINES + 1):
+            place = data.find(end, place + 1)
+            if place < 0:
+                break
+        else:
+            return True
+    return False
+
+
+def _without_idle_lines(lines: bytes) -> bytes:
+    """Leave out lines that mean nothing. All lines end with LF; the first byte begins one."""
+    return _BLANK.sub(b"\n\n", _IGNORED.sub(b"\n", b"\n" + lines))[1:]
+
+
+def pieces_of(data: bytes) -> Iterator[bytes]:
+    """Cut what has so many lines that reading them takes long, so that others have their turn in between."""
+    if len(data) <= PIECE or not _has_many_lines(data):
+        yield data
+    else:
+        for start in range(0, len(data), PIECE):
+            yield data[start : start + PIECE]
+
 
 @final
 class SseReader:
@@ -177,14 +225,20 @@ class SseReader:
             data = data.removeprefix(codecs.BOM_UTF8)
         if self._after_cr:
             data = data.removeprefix(b"\n")
+        self._after_cr = data.endswith(b"\r")
         events: list[SseReceived] = []
+        if _has_many_lines(data):
+            data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+            if self._line or self._line_is_data or self._line_is_lost:
+                piece, _, data = data.partition(b"\n")
+                self._end_line(piece, events)
+            data = _without_idle_lines(data)
         # `bytes.splitlines` knows exactly the three line ends of an event stream; `str.splitlines` knows more.
         for piece in data.splitlines(keepends=True):
             if not piece.endswith((b"\n", b"\r")):
                 self._keep(piece)  # the last one
             else:
                 self._end_line(piece[: -2 if piece.endswith(b"\r\n") else -1], events)
-        self._after_cr = data.endswith(b"\r")
         return events
 
     def _keep(self, piece: bytes) -> None:
