@@ -8,7 +8,6 @@ the store is, and nothing comes twice.
 
 from __future__ import annotations
 
-import logging
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -18,6 +17,7 @@ import trio
 
 from .._core._http_admission import HttpRefused
 from .._core._sse import encode_sse_event
+from .._logs import Log
 from .._parking_lot import LightParkingLot
 from ._answer import COPIES, KEEP_ALIVE
 from ._call import HttpCall
@@ -26,7 +26,7 @@ from ._request_loans import SMALL
 
 __all__ = ["EventStream"]
 
-_log: Final = logging.getLogger("trio_mcp.http")
+_log: Final = Log("trio_mcp.http")
 
 READ_AT_ONCE: Final = 64
 """Events that are read from the store at once."""

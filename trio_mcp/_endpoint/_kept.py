@@ -7,7 +7,6 @@ client that reads nothing has everything open, and holds most.
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Callable
 from typing import Final, Literal, final
@@ -15,10 +14,11 @@ from typing import Final, Literal, final
 from .._core._account import Loan, Overdrawn, Pool
 from .._core._http_admission import HttpRefused
 from .._errors import SERVER_BUSY
+from .._logs import Log
 
 __all__ = ["RETRY_AFTER", "SESSION_BYTES", "KeptForSession", "too_many"]
 
-_log: Final = logging.getLogger("trio_mcp.http")
+_log: Final = Log("trio_mcp.http")
 
 SESSION_BYTES: Final = 24 * 1024
 """What a session costs that has done nothing yet, with little in its streams. A test holds it to 20 KiB."""
