@@ -10,7 +10,7 @@ import trio
 
 from .._channel import Incoming, OriginGone, Received, TooLarge
 from .._codec import _json
-from .._codec._cost import is_costlier
+from .._codec._cost import explain_cost, is_costlier
 from .._codec._invalid import kind_of
 from .._codec._json import is_array, is_object
 from .._codec._jsonrpc import (
@@ -143,10 +143,7 @@ class HttpInbox:
 
     async def _deliver(self, data: bytes, exchange: HttpExchange | None, *, answers_all: bool) -> None:
         if is_costlier(data, self._max_decoded_bytes):
-            problem = (
-                f"a message of {len(data)} bytes that takes too much memory once it is decoded; "
-                f"max_decoded_bytes is {self._max_decoded_bytes}"
-            )
+            problem = explain_cost(len(data), self._max_decoded_bytes)
             await self._deliver_nonsense(data, problem, exchange, answers_all=answers_all)
             return
         try:
@@ -166,7 +163,7 @@ class HttpInbox:
         if not answers_all and not (
             _asked(exchange).issuperset(answered) and (waits or not _has_nameless(value))
         ):
-            value = self._without_strangers(value, exchange)
+            value = self._without_strangers(value, exchange, waits=waits)
             if not value:
                 await trio.lowlevel.checkpoint()
                 return
@@ -179,13 +176,12 @@ class HttpInbox:
         for id in answered:
             self._settle(id)
 
-    def _without_strangers(self, value: Any, exchange: HttpExchange | None) -> Any:
+    def _without_strangers(self, value: Any, exchange: HttpExchange | None, *, waits: bool) -> Any:
         """Return what is left of a message, or a batch, without the answers to what was not asked there.
 
         A server, or whoever writes into one of its responses, could answer another request with them.
         """
         asked = _asked(exchange)
-        waits = exchange is not None and bool(exchange.unanswered)
         messages: list[Any] = value if is_array(value) else [value]
         kept: list[Any] = []
         dropped: list[RequestId | None] = []

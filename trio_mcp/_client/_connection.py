@@ -9,9 +9,8 @@ from typing import Any, Final, final
 import attrs
 import trio
 
-from .._codec import _json
 from .._codec._convert import to_wire
-from .._codec._cost import cost_of_json
+from .._codec._cost import cost_of
 from .._errors import (
     MODERN_ERRORS,
     UNSUPPORTED_PROTOCOL_VERSION,
@@ -129,7 +128,7 @@ class Connection:
         """
         said = (self.server_info, self.capabilities)
         written = [None if one is None else to_wire(one, self.revision) for one in said]
-        if cost_of_json(_json.encode([self.instructions, *written])) > most:
+        if cost_of([self.instructions, *written]) > most:
             raise RemoteProtocolError(
                 f"what the server says of itself takes more than {most} bytes in memory, "
                 "a quarter of max_remembered_bytes"

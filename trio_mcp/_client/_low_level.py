@@ -10,8 +10,7 @@ from typing import Any, Final, TypeVar
 import attrs
 import trio
 
-from .._codec import _json
-from .._codec._cost import cost_of_json
+from .._codec._cost import cost_of
 from .._errors import RemoteProtocolError, RequestError, SessionLost
 from .._groups import open_hidden_nursery
 from .._limits import Limits
@@ -285,7 +284,7 @@ class LowLevelClient:
         may_be_kept = pending is not None and answered.may_be_kept
         weight = 0
         if weigh is not None or (may_be_kept and is_fresh(result)):
-            weight = cost_of_json(_json.encode(answered.result))
+            weight = cost_of(answered.result)
         if weigh is not None:
             weigh(weight)
         if pending is not None and may_be_kept:

@@ -15,9 +15,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from . import _json
+
 __all__ = [
     "SHORT",
+    "cost_of",
     "cost_of_json",
+    "explain_cost",
     "harmless_size",
     "is_costlier",
     "most_cost_of_json",
@@ -85,6 +89,12 @@ def is_costlier(data: bytes, most: int) -> bool:
     return len(data) > harmless_size(most) and cost_of_json(data) > most
 
 
+def explain_cost(size: int, most: int) -> str:
+    """Return what to call a message of a size that `is_costlier`."""
+    told = f"a message of {size} bytes that takes too much memory once it is decoded"
+    return f"{told}; max_decoded_bytes is {most}"
+
+
 def most_weight(size: int) -> int:
     """Return what a JSON text of a size takes in memory at most, together with its values once it is decoded."""
     return _BASE + (_MOST_PER_BYTE + 1) * size
@@ -93,6 +103,15 @@ def most_weight(size: int) -> int:
 def weight_of(data: bytes) -> int:
     """Return what a JSON text takes in memory at most, together with its values once it is decoded."""
     return len(data) + cost_of_json(data)
+
+
+def cost_of(value: object) -> int:
+    """Return what `cost_of_json` does of a value that is decoded already.
+
+    Raises:
+        Like `_json.encode`.
+    """
+    return cost_of_json(_json.encode(value))
 
 
 def weight_within(data: bytes, room: int) -> int:

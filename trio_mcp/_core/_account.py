@@ -13,12 +13,13 @@ No clock and no I/O: whoever lends says what giving way means.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 from typing import Final, Self, final
 
 import attrs
 
-__all__ = ["Account", "Loan", "Overdrawn", "Pool", "PoolStatistics"]
+__all__ = ["Account", "Loan", "Overdrawn", "Pool", "PoolStatistics", "lend_all"]
 
 MAX_LOOKED_AT: Final = 64
 """Of holders that hold about the same, so many are compared: finding the one with most takes as long among
@@ -366,6 +367,37 @@ class Pool:
         if is_own:
             raise Overdrawn(f"{holder.held} {self._unit} are kept for you already", setting, is_own=True)
         raise Overdrawn(f"{self._total} {self._unit} are kept already", setting, is_own=False)
+
+
+def lend_all(
+    amounts: Iterable[tuple[Pool, int]],
+    holder: str,
+    kind: str,
+    give_way: Callable[[], object] | None = None,
+    *,
+    own_gives_way: bool = False,
+) -> tuple[Loan, ...]:
+    """Lend from several pools, or from none of them; see `Pool.lend`.
+
+    Args:
+        amounts: How much from which.
+        holder: Who gets it.
+        kind: For what.
+        give_way: Called when one of the loans is taken back.
+        own_gives_way: Whether the holder's own oldest gives way.
+
+    Raises:
+        Overdrawn: One has nothing left.
+    """
+    with ExitStack() as lent:
+        loans = tuple(
+            [
+                lent.enter_context(pool.lend(holder, kind, amount, give_way, own_gives_way=own_gives_way))
+                for pool, amount in amounts
+            ]
+        )
+        lent.pop_all()
+        return loans
 
 
 @final

@@ -8,6 +8,7 @@ Spec: 2026-07-28, basic/transports/streamable-http, "Security & Endpoint" and "S
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -16,8 +17,8 @@ from typing import Final, final
 
 import attrs
 
-from .._errors import INVALID_REQUEST, RequestError
-from .._limits import check_whole
+from .._errors import INVALID_REQUEST, SERVER_BUSY, RequestError
+from .._limits import MAX_SECONDS, check_whole
 from .._printable import printable
 from ._headers import HeaderField, Headers, answer_field
 
@@ -29,6 +30,7 @@ __all__ = [
     "HostRules",
     "HttpRefused",
     "accepts",
+    "busy",
     "check_accept",
     "check_content_type",
     "media_type_of",
@@ -85,6 +87,12 @@ class HttpRefused(Exception):
 
     def __str__(self) -> str:
         return f"{self.status}: {printable(self.error.message)}"
+
+
+def busy(status: int, problem: str, wait: float = 1) -> HttpRefused:
+    """Return the refusal of what may come again, after so many seconds: 429 or 503, with `Retry-After`."""
+    seconds = max(1, math.ceil(min(wait, MAX_SECONDS)))
+    return HttpRefused(status, problem, [(b"retry-after", b"%d" % seconds)], code=SERVER_BUSY)
 
 
 def _host_and_port(authority: str) -> tuple[str, str | None] | None:

@@ -23,7 +23,7 @@ from .._peer._reply import Reply
 from ._call import HttpCall
 from ._request_loans import SMALL
 
-__all__ = ["COPIES", "KEEP_ALIVE", "PostAnswer"]
+__all__ = ["COPIES", "KEEP_ALIVE", "PostAnswer", "cut_stream"]
 
 _log: Final = Log("trio_mcp.http")
 
@@ -31,6 +31,12 @@ KEEP_ALIVE: Final = encode_sse_comment()
 
 COPIES: Final = 2
 """How often a piece of a stream is there while it is sent: as events, and in what HTTP makes of them."""
+
+
+def cut_stream(call: HttpCall, refused: HttpRefused) -> None:
+    """End a stream at once: there is no room for what its client does not read."""
+    _log.info("a stream to %s is cut: %s", call.client, refused)
+    call.cut()
 
 
 @final
@@ -85,8 +91,7 @@ class PostAnswer:
             with scope:
                 await self._write_events(outbox)
         except HttpRefused as refused:
-            _log.info("a stream to %s is cut: %s", self._call.client, refused)
-            self._call.cut()
+            cut_stream(self._call, refused)
         except Exception:
             # The boundary of one answer: the nursery is that of all of them.
             _log.exception("a stream to %s failed", self._call.client)
@@ -200,8 +205,7 @@ class PostAnswer:
             if self._outbox is not None:
                 self._cover(self._outbox, len(data))
         except HttpRefused as refused:
-            _log.info("a stream to %s is cut: %s", self._call.client, refused)
-            self._call.cut()
+            cut_stream(self._call, refused)
             return False
         return True
 

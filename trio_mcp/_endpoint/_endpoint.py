@@ -24,10 +24,10 @@ from .._codec._jsonrpc import InvalidMessage, Message, Notification, Request, en
 from .._contained import Contained, going_on
 from .._core._account import Account, PoolStatistics
 from .._core._headers import answer_field
-from .._core._http_admission import EVENT_STREAM, JSON, HttpRefused, check_accept, check_content_type
+from .._core._http_admission import EVENT_STREAM, JSON, HttpRefused, busy, check_accept, check_content_type
 from .._core._http_headers import LAST_EVENT_ID, METHOD, NAME, PROTOCOL_VERSION, SESSION_ID
 from .._core._http_settings import HttpServerSettings
-from .._errors import INTERNAL_ERROR, PARSE_ERROR, SERVER_BUSY, UNSUPPORTED_PROTOCOL_VERSION, RequestError
+from .._errors import INTERNAL_ERROR, PARSE_ERROR, UNSUPPORTED_PROTOCOL_VERSION, RequestError
 from .._groups import open_hidden_nursery, sole_error
 from .._logs import Log
 from .._parking_lot import LightParkingLot
@@ -42,7 +42,7 @@ from ._load import Load, Place
 from ._modern import ModernRequests, names_era
 from ._posted import Posted
 from ._request_loans import RequestLoans
-from ._turnstile import FEW, Turnstile, is_great
+from ._turnstile import Turnstile
 
 __all__ = ["Endpoint", "EndpointStatistics", "open_endpoint"]
 
@@ -245,8 +245,7 @@ class Endpoint:
             if call.is_gone:
                 raise HttpRefused(400, "the client went away before it was known who it is")
             _log.error("authenticate took more than %g s (authenticate_timeout)", timeout)
-            busy = "it takes too long to find out who you are (authenticate_timeout)"
-            raise HttpRefused(503, busy, [("retry-after", "1")], code=SERVER_BUSY)
+            raise busy(503, "it takes too long to find out who you are (authenticate_timeout)")
         if said is None and self._settings.allow_anonymous:
             return None
         if said is None or said == "":
@@ -286,13 +285,7 @@ class Endpoint:
         check_content_type(call.headers)
         check_accept(call.headers, *self._forms)
         body = await call.read_body()
-        if is_great(body):
-            await self._turnstile.great(call, partial(self._take, call, place, body))
-            return
-        self._turnstile.begun += 1
-        if self._turnstile.begun > FEW:
-            await self._turnstile.enter(call)
-        await self._take(call, place, body)
+        await self._turnstile.serve(call, body, partial(self._take, call, place, body))
 
     async def _take(self, call: HttpCall, place: Place, body: bytes) -> None:
         value = self._decoded(call, body)
@@ -403,13 +396,7 @@ class Endpoint:
         del place  # it is given back when the message is taken; the session counts what it serves
         check_content_type(call.headers)
         body = await call.read_body()
-        if is_great(body):
-            await self._turnstile.great(call, partial(self._take_as_2024, call, body))
-            return
-        self._turnstile.begun += 1
-        if self._turnstile.begun > FEW:
-            await self._turnstile.enter(call)
-        await self._take_as_2024(call, body)
+        await self._turnstile.serve(call, body, partial(self._take_as_2024, call, body))
 
     async def _take_as_2024(self, call: HttpCall, body: bytes) -> None:
         value = self._decoded(call, body)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from typing import Final, Protocol, TypeAlias, final
 
 import attrs
 import trio
 
-from .._core._account import Loan, Overdrawn, Pool
+from .._core._account import Loan, Overdrawn, Pool, lend_all
 from .._limits import check_whole
 
 __all__ = [
@@ -115,10 +114,7 @@ class EventShares:
 
         loans = self._loans.get(session)
         if loans is None:
-            with ExitStack() as made:
-                new = tuple([made.enter_context(pool.lend(holder, "events", size, lose)) for pool in pools])
-                made.pop_all()
-            self._loans[session] = new
+            self._loans[session] = lend_all([(pool, size) for pool in pools], holder, "events", lose)
             return
         before = loans[0].amount
         try:

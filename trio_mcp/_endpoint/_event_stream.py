@@ -17,16 +17,13 @@ import trio
 
 from .._core._http_admission import HttpRefused
 from .._core._sse import encode_sse_event
-from .._logs import Log
 from .._parking_lot import LightParkingLot
-from ._answer import COPIES, KEEP_ALIVE
+from ._answer import COPIES, KEEP_ALIVE, cut_stream
 from ._call import HttpCall
 from ._event_store import EventStore, StoredEvent
 from ._request_loans import SMALL
 
 __all__ = ["EventStream"]
-
-_log: Final = Log("trio_mcp.http")
 
 READ_AT_ONCE: Final = 64
 """Events that are read from the store at once."""
@@ -317,8 +314,7 @@ class EventStream:
         try:
             call.loans.grow_answer(COPIES * len(data), call.cut)
         except HttpRefused as refused:
-            _log.info("a stream to %s is cut: %s", call.client, refused)
-            call.cut()
+            cut_stream(call, refused)
             return False
         await call.send(data)
         call.loans.grow_answer(0, call.cut)

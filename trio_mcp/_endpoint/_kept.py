@@ -11,9 +11,8 @@ import math
 from collections.abc import Callable
 from typing import Final, Literal, final
 
-from .._core._account import Loan, Overdrawn, Pool
-from .._core._http_admission import HttpRefused
-from .._errors import SERVER_BUSY
+from .._core._account import Loan, Overdrawn, Pool, lend_all
+from .._core._http_admission import HttpRefused, busy
 from .._logs import Log
 
 __all__ = ["RETRY_AFTER", "SESSION_BYTES", "KeptForSession", "too_many"]
@@ -32,8 +31,7 @@ RETRY_AFTER: Final = 10
 
 def too_many(error: Overdrawn) -> HttpRefused:
     """Return the refusal of what there is no room for: 429 if its sender has too much, else 503."""
-    headers = [(b"retry-after", b"%d" % RETRY_AFTER)]
-    return HttpRefused(429 if error.is_own else 503, str(error), headers, code=SERVER_BUSY)
+    return busy(429 if error.is_own else 503, str(error), RETRY_AFTER)
 
 
 @final
@@ -80,15 +78,10 @@ class KeptForSession:
         self.handshake = self.ids = self.subscriptions = 0  # a dict of them would weigh on every session
         self._told = self._unread = 0
         self._unread_loan: Loan | None = None
-        self._loans: tuple[Loan, ...] = ()
+        amounts = [(bytes, SESSION_BYTES)] if places is None else [(places, 1), (bytes, SESSION_BYTES)]
         give_way = None if is_firm else self._take_all
-        try:
-            if places is not None:
-                self._loans = (places.lend(holder, "sessions", 1, give_way, own_gives_way=True),)
-            self._loans += (bytes.lend(holder, "sessions", SESSION_BYTES, give_way, own_gives_way=True),)
-        except Overdrawn:
-            self.give_back()
-            raise
+        self._loans: tuple[Loan, ...] = ()  # it may be asked to give way before it has all of them
+        self._loans = lend_all(amounts, holder, "sessions", give_way, own_gives_way=True)
 
     def hold(self) -> None:
         """A request of the client is open."""

@@ -9,11 +9,10 @@ from typing import Self, final
 
 import trio
 
-from .._core._http_admission import HttpRefused
+from .._core._http_admission import busy
 from .._core._http_settings import HttpServerSettings
 from .._core._rate import RateTable
-from .._errors import SERVER_BUSY
-from .._limits import MAX_SECONDS, Limits
+from .._limits import Limits
 
 __all__ = ["Load", "Place"]
 
@@ -174,7 +173,7 @@ class Load:
         wait = self._rates.take(client, trio.current_time())
         if wait:
             rate = self._settings.max_request_rate
-            raise _busy(429, f"more than {rate:g} requests per second (max_request_rate)", wait)
+            raise busy(429, f"more than {rate:g} requests per second (max_request_rate)", wait)
 
     def pass_on(self, address: str, principal: str) -> None:
         """Count what has come from an address for who has sent it. There is a place for it already.
@@ -190,9 +189,9 @@ class Load:
     def _check_answered(self, client: str) -> None:
         settings, answered = self._settings, self.answered
         if answered.of(client) > settings.max_requests_per_principal:
-            raise _busy(429, f"{answered.of(client)} answers are not read by you (max_requests_per_principal)", 1)
+            raise busy(429, f"{answered.of(client)} answers are not read by you (max_requests_per_principal)", 1)
         if answered.total > settings.max_requests and answered.of(client):  # who reads them gets in
-            raise _busy(503, f"{answered.total} answers are not read (max_requests)", 1)
+            raise busy(503, f"{answered.total} answers are not read (max_requests)", 1)
 
     def room_to_serve(self, client: str) -> _Tally:
         """Return where one request more may be counted.
@@ -206,12 +205,12 @@ class Load:
         if tally.total >= self._settings.max_requests_per_principal:  # else nobody has so many
             self._check_own(tally, client, what)
         if tally.total >= self._settings.max_requests:
-            raise _busy(503, f"{tally.total} {what} (max_requests)", 1)
+            raise busy(503, f"{tally.total} {what} (max_requests)", 1)
         return tally
 
     def _check_own(self, tally: _Tally, client: str, what: str) -> None:
         if tally.of(client) >= self._settings.max_requests_per_principal:
-            raise _busy(429, f"{tally.of(client)} of your {what} (max_requests_per_principal)", 1)
+            raise busy(429, f"{tally.of(client)} of your {what} (max_requests_per_principal)", 1)
 
     @contextmanager
     def standing_request(self, client: str, places: int) -> Generator[None]:
@@ -221,15 +220,9 @@ class Load:
             HttpRefused: There are too many already.
         """
         if self._standing.of(client) + places > self._limits.max_subscriptions:
-            raise _busy(429, f"with these {places} you had more than max_subscriptions", 1)
+            raise busy(429, f"with these {places} you had more than max_subscriptions", 1)
         self._standing.add(client, places)
         try:
             yield
         finally:
             self._standing.remove(client, places)
-
-
-def _busy(status: int, problem: str, wait: float) -> HttpRefused:
-    return HttpRefused(
-        status, problem, [(b"retry-after", b"%d" % max(1, math.ceil(min(wait, MAX_SECONDS))))], code=SERVER_BUSY
-    )

@@ -20,10 +20,10 @@ from typing import Any, Final, final
 import trio
 
 from .._codec import _json
-from .._codec._cost import cost_of_json
+from .._codec._cost import weight_of
 from .._codec._json import is_object
 from .._codec._jsonrpc import Notification, Request, encode_error, encode_response
-from .._core._http_admission import EVENT_STREAM, HttpRefused, accepts
+from .._core._http_admission import EVENT_STREAM, HttpRefused, accepts, busy
 from .._core._http_headers import PROTOCOL_VERSION, check_request_headers, version_of
 from .._core._http_settings import HttpServerSettings
 from .._core._http_status import status_of_error
@@ -134,15 +134,11 @@ class ModernRequests:
         Raises:
             HttpRefused: With it, those of its client weigh too much.
         """
-        said, most = _json.encode(request.params), self._server.limits.max_subscription_bytes
-        size = len(said) + cost_of_json(said)
+        most = self._server.limits.max_subscription_bytes
+        size = weight_of(_json.encode(request.params))
         if self._standing_bytes[call.loans.key] + size > most:
-            raise HttpRefused(
-                429,
-                f"what you are subscribed to would take more than {most} bytes (max_subscription_bytes)",
-                [(b"retry-after", b"%d" % RETRY_AFTER)],
-                code=SERVER_BUSY,
-            )
+            problem = f"what you are subscribed to would take more than {most} bytes (max_subscription_bytes)"
+            raise busy(429, problem, RETRY_AFTER)
         self._standing_bytes[call.loans.key] += size
         try:
             yield

@@ -9,15 +9,14 @@ an answer, gives way when memory is short; a message that is being served does n
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, final
+from typing import Final, Literal, final
 
 from .._codec._cost import cost_of_json
 from .._core._account import Loan, Overdrawn, Pool
-from .._core._http_admission import HttpRefused
-from .._errors import SERVER_BUSY
+from .._core._http_admission import HttpRefused, busy
 from .._limits import KIB
 
-__all__ = ["SMALL", "RequestLoans", "busy", "gave_way"]
+__all__ = ["SMALL", "RequestLoans", "Served", "gave_way"]
 
 SMALL: Final = 16 * KIB
 """What a body, a message or an answer may weigh without a loan, in bytes. As many as there may be at once weigh
@@ -25,9 +24,6 @@ little, and asking for a loan would cost each request more than it is worth."""
 
 STEP: Final = 64 * KIB
 """What grows is lent in steps of so many bytes."""
-
-RETRY: Final = ((b"retry-after", b"1"),)
-"""What a refusal says besides: that it is worth asking again, in a second."""
 
 
 @final
@@ -80,14 +76,7 @@ class RequestLoans:
             HttpRefused: There is no room for it.
         """
         amount = -(-size // STEP) * STEP
-        if self._pool is not None:
-            try:
-                if self._body is None:
-                    self._body = self._pool.lend(self.key, "bodies", amount, give_way, own_gives_way=True)
-                else:
-                    self._body.change(amount, own_gives_way=True)
-            except Overdrawn as problem:
-                raise busy(problem, "there is no room for the body") from None
+        self._body = self._grown(self._body, "bodies", amount, give_way)
         return amount
 
     def serve(self, body: bytes, max_decoded_bytes: int) -> None:
@@ -112,7 +101,9 @@ class RequestLoans:
         try:
             self.served = Served(self._pool.lend(self.key, "requests", amount))
         except Overdrawn as problem:
-            raise busy(problem, f"there is no room for a message that takes {amount} bytes of memory") from None
+            raise _no_room(
+                problem, f"there is no room for a message that takes {amount} bytes of memory"
+            ) from None
 
     def keep_answer(self, size: int, cut: Callable[[], object]) -> None:
         """The request is served, and so much of its answer waits to be taken, with the message itself.
@@ -136,15 +127,24 @@ class RequestLoans:
         Returns up to how much this need not be said again.
         """
         amount = 0 if size <= SMALL else -(-size // STEP) * STEP
-        if self._pool is not None and (self._answer is not None or amount):
-            try:
-                if self._answer is None:
-                    self._answer = self._pool.lend(self.key, "answers", amount, cut, own_gives_way=True)
-                else:
-                    self._answer.change(amount, own_gives_way=True)
-            except Overdrawn as problem:
-                raise busy(problem, "there is no room for the answer") from None
+        if self._answer is not None or amount:
+            self._answer = self._grown(self._answer, "answers", amount, cut)
         return max(SMALL, amount)
+
+    def _grown(
+        self, loan: Loan | None, kind: Literal["bodies", "answers"], amount: int, give_way: Callable[[], object]
+    ) -> Loan | None:
+        """Return what is lent of something that is so large now."""
+        if self._pool is None:
+            return None
+        try:
+            if loan is None:
+                return self._pool.lend(self.key, kind, amount, give_way, own_gives_way=True)
+            loan.change(amount, own_gives_way=True)
+        except Overdrawn as problem:
+            what = "the body" if kind == "bodies" else "the answer"
+            raise _no_room(problem, f"there is no room for {what}") from None
+        return loan
 
     def give_back(self) -> None:
         """The request is over. What is served for it beyond that keeps its loan."""
@@ -165,12 +165,11 @@ def _too_costly(takes: str) -> HttpRefused:
     return HttpRefused(413, f"a message that takes {takes}")
 
 
-def busy(problem: Overdrawn, what: str) -> HttpRefused:
-    """Return the refusal of what finds no room: 429 if it is the client's own fault, else 503."""
-    return HttpRefused(429 if problem.is_own else 503, f"{what}: {problem}", RETRY, code=SERVER_BUSY)
+def _no_room(problem: Overdrawn, what: str) -> HttpRefused:
+    return busy(429 if problem.is_own else 503, f"{what}: {problem}")
 
 
 def gave_way(what: str) -> HttpRefused:
     """Return the refusal of what was kept until others needed the room."""
     problem = f"{what} had to make room for others (max_kept_bytes, max_kept_bytes_per_principal)"
-    return HttpRefused(503, problem, RETRY, code=SERVER_BUSY)
+    return busy(503, problem)

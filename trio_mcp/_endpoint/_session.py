@@ -14,7 +14,7 @@ import trio
 
 from .._channel import Origin
 from .._codec import _json
-from .._codec._cost import cost_of_json
+from .._codec._cost import cost_of
 from .._codec._json import is_object
 from .._codec._jsonrpc import Request, RequestId
 from .._core._account import Overdrawn
@@ -199,7 +199,7 @@ class LegacySession:
         """
         params = posted.messages[0].params if isinstance(posted.messages[0], Request) else None
         said = [(params or {}).get("capabilities"), (params or {}).get("clientInfo")]
-        self._keep("handshake", cost_of_json(_json.encode(said)))
+        self._keep("handshake", cost_of(said))
 
     def _keep(self, what: Literal["handshake", "ids"], amount: int) -> None:
         """Have lent what is kept of something.

@@ -48,7 +48,6 @@ class Turnstile:
         clock: Tells how long a great request has held the loop, in seconds.
 
     Attributes:
-        begun: How many small requests have begun since that was looked at. Beyond `FEW` each has to `enter`.
         last_seen: Whose request has come last; `None` if whoever comes next is to be told to `see`.
     """
 
@@ -58,7 +57,7 @@ class Turnstile:
         self._variables = copy_context()
         self._turns: Turns[trio.lowlevel.Task] = Turns()
         self._seen = (("", -math.inf), ("", -math.inf))
-        self.begun = 0
+        self._begun = 0
         self.last_seen: str | None = None
         self._is_turning = False
         self._is_open = False
@@ -97,7 +96,26 @@ class Turnstile:
         self.last_seen = None  # whoever comes next is seen
         return len(asking) > 1
 
-    async def enter(self, call: HttpCall, *, great: bool = False) -> None:
+    async def serve(self, call: HttpCall, body: bytes, serve: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
+        """Serve a request when its turn comes. A great one is charged to its holder, for the time that it takes.
+
+        Args:
+            call: The request.
+            body: What it brings.
+            serve: Serves it.
+
+        Raises:
+            HttpRefused: Its client has gone meanwhile.
+        """
+        if is_great(body):
+            await self._enter(call, great=True)
+            return await _metered(serve(), self._clock, lambda seconds: self._charge(call.loans.key, seconds))
+        self._begun += 1  # how many small ones have begun since that was looked at
+        if self._begun > FEW:
+            await self._enter(call)
+        return await serve()
+
+    async def _enter(self, call: HttpCall, *, great: bool = False) -> None:
         """Wait until a request may begin. Does not checkpoint if it may at once.
 
         Raises:
@@ -105,7 +123,7 @@ class Turnstile:
         """
         holder = call.loans.key
         if not (self._turns or self._is_shared(holder)) or self._is_open:
-            self.begun = 0
+            self._begun = 0
             return
         if self._turns.begin(holder, trio.current_time(), is_great=great):
             self._go_round()
@@ -122,11 +140,6 @@ class Turnstile:
             await trio.lowlevel.wait_task_rescheduled(leave)
             return
         raise HttpRefused(400, "the client went away before its request was looked at")
-
-    async def great(self, call: HttpCall, serve: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
-        """Serve a great request when its turn comes, and charge its holder for the time it takes."""
-        await self.enter(call, great=True)
-        return await _metered(serve(), self._clock, lambda seconds: self._charge(call.loans.key, seconds))
 
     def _charge(self, holder: str, seconds: float) -> None:
         if self._is_shared(holder):
@@ -147,7 +160,7 @@ class Turnstile:
             while True:
                 self._let_in()
                 if not self._turns:
-                    self.begun = 0
+                    self._begun = 0
                     break
                 now = trio.current_time()
                 until = min(self._turns.next_at(now), now + SHARED_SECONDS / 4)

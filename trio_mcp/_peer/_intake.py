@@ -20,7 +20,7 @@ import trio
 from .._absent import ABSENT
 from .._channel import Channel, Incoming, Origin, OriginGone, Outgoing, Received, TooLarge
 from .._codec import _json
-from .._codec._cost import harmless_size, is_costlier
+from .._codec._cost import explain_cost, harmless_size, is_costlier
 from .._codec._jsonrpc import (
     FRAGMENT_BYTES,
     ErrorResponse,
@@ -242,10 +242,7 @@ class Intake:
 
     def _take_costly(self, message: Incoming) -> None:
         data = message.data
-        problem = (
-            f"a message of {len(data)} bytes that takes too much memory once it is decoded; "
-            f"max_decoded_bytes is {self._limits.max_decoded_bytes}"
-        )
+        problem = explain_cost(len(data), self._limits.max_decoded_bytes)
         self._take_excess(data[:FRAGMENT_BYTES], data[-FRAGMENT_BYTES:], problem, message.origin)
 
     def _take_excess(self, head: bytes, tail: bytes, problem: str, origin: Origin | None) -> None:

@@ -6,8 +6,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, TypeAlias, final
 
-from .._codec import _json
-from .._codec._cost import cost_of_json
+from .._codec._cost import cost_of
 from .._codec._jsonrpc import Encoded
 from .._logs import Log
 from .._parking_lot import LightParkingLot
@@ -30,7 +29,7 @@ def weight_of(said: Mapping[str, Any] | Encoded | str | None) -> int:
         return WORDS_BYTES
     if isinstance(said, Encoded):
         return WORDS_BYTES + len(said)
-    return WORDS_BYTES + cost_of_json(_json.encode(said))
+    return WORDS_BYTES + cost_of(said)
 
 
 @final

@@ -33,10 +33,10 @@ from .._absent import ABSENT
 from .._channel import Origin
 from .._codec import _json
 from .._codec._convert import to_wire
-from .._codec._cost import cost_of_json
+from .._codec._cost import cost_of
 from .._codec._jsonrpc import Request
 from .._contained import Contained, going_on
-from .._core._account import Account, Loan, Overdrawn
+from .._core._account import Account, Loan, Overdrawn, lend_all
 from .._core._lifecycle import Agreement
 from .._core._sealing import Sealer, StateRefused, binding_of
 from .._errors import INTERNAL_ERROR, INVALID_PARAMS, SERVER_BUSY, LocalProtocolError, RequestError
@@ -312,9 +312,9 @@ class Run:
     def _weight(self, asked: Mapping[str, types.InputRequest]) -> int:
         """Return what it takes to keep it, in bytes: its task, what was sent to it, what it has asked."""
         sent = (self._params,) if self._attending is self._params else (self._params, self._attending)
-        weight = PARKED_BYTES + sum(cost_of_json(_json.encode(params)) for params in sent)
+        weight = PARKED_BYTES + sum(map(cost_of, sent))
         for question in asked.values():
-            weight += cost_of_json(_json.encode(to_wire(question, self._context.revision)))
+            weight += cost_of(to_wire(question, self._context.revision))
         return weight
 
     def _kept_words(self) -> KeptWords:
@@ -557,13 +557,9 @@ class Parking:
             _log.info("a parked handler of %.100s gives way to others (%d so far)", run.holder, self._gave_way)
             run.give_way()
 
-        place: Loan | None = None
         try:
-            place = self._places.lend(run.holder, "parked", 1, give_way)
-            lent = self._bytes.lend(run.holder, "parked", weight, give_way)
+            place, lent = lend_all(((self._places, 1), (self._bytes, weight)), run.holder, "parked", give_way)
         except Overdrawn as error:
-            if place is not None:
-                place.give_back()
             raise RequestError(SERVER_BUSY, f"no more requests can wait for input: {error}") from None
         token = secrets.token_bytes(TOKEN_BYTES)
         self._parked[token] = run

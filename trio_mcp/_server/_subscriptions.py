@@ -18,7 +18,7 @@ from .. import types
 from .._channel import Origin, holder_of
 from .._codec import _json
 from .._codec._convert import to_wire
-from .._codec._cost import cost_of_json
+from .._codec._cost import weight_of
 from .._codec._jsonrpc import Request, RequestId
 from .._core._account import Loan, Overdrawn, Pool
 from .._errors import (
@@ -274,8 +274,7 @@ class Subscriptions:
             )
         granted = self._granted(wanted)
         # All that came with it is kept, decoded, and each URI once more for the hub.
-        said = _json.encode(request.params)
-        weight = LISTENING_BYTES + len(said) + cost_of_json(said) + SUBSCRIPTION_BYTES * count
+        weight = LISTENING_BYTES + weight_of(_json.encode(request.params)) + SUBSCRIPTION_BYTES * count
         listening = _Listening(request.id, revision, granted, self._hub, self._written, self._kept, weight)
         return Standing(listening.serve, listening.end, places=1 + len(granted.resource_subscriptions or ()))
 

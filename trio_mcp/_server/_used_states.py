@@ -6,7 +6,7 @@ import hashlib
 from collections import OrderedDict
 from typing import Final, final
 
-from .._core._account import Account, Loan, Overdrawn
+from .._core._account import Account, Loan, Overdrawn, lend_all
 from .._core._sealing import StateRefused
 from .._errors import SERVER_BUSY, RequestError
 from .._limits import Limits
@@ -33,7 +33,9 @@ class UsedStates:
         self._lasts = limits.parked_timeout
         self._places = account.places("used states", "max_used_states", limits.max_used_states)
         self._bytes = account.bytes
-        self._used: OrderedDict[bytes, tuple[float, Loan, Loan]] = OrderedDict()  # in the order of their ends
+        self._used: OrderedDict[bytes, tuple[float, tuple[Loan, ...]]] = (
+            OrderedDict()
+        )  # in the order of their ends
 
     def __len__(self) -> int:
         return len(self._used)
@@ -52,17 +54,13 @@ class UsedStates:
         """
         while self._used and (oldest := next(iter(self._used.values())))[0] <= now:
             self._used.popitem(last=False)
-            oldest[1].give_back()
-            oldest[2].give_back()
+            for loan in oldest[1]:
+                loan.give_back()
         digest = hashlib.sha256(state.encode("ascii")).digest()
         if digest in self._used:
             raise StateRefused
-        place: Loan | None = None
         try:
-            place = self._places.lend(holder, "used states", 1)
-            lent = self._bytes.lend(holder, "used states", USED_BYTES)
+            loans = lend_all(((self._places, 1), (self._bytes, USED_BYTES)), holder, "used states")
         except Overdrawn as error:
-            if place is not None:
-                place.give_back()
             raise RequestError(SERVER_BUSY, f"no more states can be used for now: {error}") from None
-        self._used[digest] = (now + self._lasts, place, lent)  # it was sealed before, and has less time left
+        self._used[digest] = now + self._lasts, loans  # it was sealed before, and has less time left
