@@ -141,9 +141,8 @@ def _fastest_codec() -> tuple[Callable[[bytes], Any], Callable[[object], bytes]]
     except ModuleNotFoundError:
         return stdlib_decode, stdlib_encode
     fast_decode = msgspec.json.Decoder().decode
-    even_decode = msgspec.json.Decoder(
-        float_hook=_parse_float
-    ).decode  # it takes as long for any float as for another
+    # It takes as long for any float as for another.
+    even_decode = msgspec.json.Decoder(float_hook=_parse_float).decode
     fast_encode = msgspec.json.Encoder().encode
 
     def decode(data: bytes) -> Any:

@@ -39,12 +39,12 @@ class KeptForSession:
     """The loans of one session.
 
     Args:
-        places: Lends its place; `None` if it needs none.
+        places: Lends its place; `None` if it lasts for one request alone. Then it needs none, and never goes for
+            others.
         bytes: Lends bytes.
         holder: In whose name.
         let_go: Called with whether the session has to go, or only what it has said and nobody may ever read. Must
             not wait.
-        is_firm: Whether it never goes for others, because it lasts for one request alone.
 
     Raises:
         Overdrawn: There is no room for it.
@@ -69,8 +69,6 @@ class KeptForSession:
         bytes: Pool,
         holder: str,
         let_go: Callable[[bool], object],
-        *,
-        is_firm: bool = False,
     ) -> None:
         self.holder: Final = holder
         self._bytes = bytes
@@ -79,7 +77,7 @@ class KeptForSession:
         self._told = self._unread = 0
         self._unread_loan: Loan | None = None
         amounts = [(bytes, SESSION_BYTES)] if places is None else [(places, 1), (bytes, SESSION_BYTES)]
-        give_way = None if is_firm else self._take_all
+        give_way = None if places is None else self._take_all
         self._loans: tuple[Loan, ...] = ()  # it may be asked to give way before it has all of them
         self._loans = lend_all(amounts, holder, "sessions", give_way, own_gives_way=True)
 

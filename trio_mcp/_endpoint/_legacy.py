@@ -11,7 +11,7 @@ from urllib.parse import parse_qs
 
 import trio
 
-from .._core._account import Overdrawn
+from .._core._account import Overdrawn, Pool
 from .._core._http_admission import EVENT_STREAM, HttpRefused, check_accept
 from .._core._http_headers import PROTOCOL_VERSION, SESSION_ID
 from .._core._http_settings import HttpServerSettings
@@ -134,21 +134,23 @@ class LegacySessions:
             None if event_type is not None else self._store,
             event_type=event_type,
         )
-        session.kept = self._kept_for(session, call.key)
+        session.kept = self._kept_for(session, call.key, self._places)
         if not session.is_of_2024:
             count_against(self._store, session.id, call.key, self._bytes)
         self._sessions[session.id] = session
         self._nursery.start_soon(self._run, session, name=f"session {session.id[:8]}…")
         return session
 
-    def _kept_for(self, session: LegacySession, holder: str) -> KeptForSession:
-        """Lend a session its place and bytes; of whoever has most, the one that is idle for longest gives way.
+    def _kept_for(self, session: LegacySession, holder: str, places: Pool | None) -> KeptForSession:
+        """Lend a session its bytes, and its place if it lasts for more than one request.
+
+        Of whoever has most, the one that is idle for longest gives way.
 
         Raises:
             HttpRefused: All are in use.
         """
         try:
-            return KeptForSession(self._places, self._bytes, holder, session.let_go)
+            return KeptForSession(places, self._bytes, holder, session.let_go)
         except Overdrawn as error:
             raise too_many(error) from None
 
@@ -174,10 +176,7 @@ class LegacySessions:
         """Serve a POST by a session that lasts for it alone."""
         assumed = None if revision is None else Agreement(revision, {}, None, DEFAULT_LOG_LEVEL)
         session = LegacySession("", self._server, self._settings, call.principal, None, assumed=assumed)
-        try:
-            session.kept = KeptForSession(None, self._bytes, call.key, session.let_go, is_firm=True)
-        except Overdrawn as error:
-            raise too_many(error) from None
+        session.kept = self._kept_for(session, call.key, None)
         async with open_hidden_nursery() as nursery:
             nursery.start_soon(session.serve_session, self._service, self._shutdown)
             await session.post(call, posted)

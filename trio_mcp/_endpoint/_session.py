@@ -97,9 +97,8 @@ class LegacySession:
         self._assumed = assumed
         self._event_type = event_type
         self.revision: Revision | None = None if assumed is None else assumed.revision
-        self._storing: Storing | None = (
-            None  # made when there is something to be stored: many sessions say nothing
-        )
+        # Made when there is something to be stored: many sessions say nothing.
+        self._storing: Storing | None = None
         self._standalone = self._new_stream(STANDALONE)
         self._channel = SessionChannel(
             f"HTTP session {id[:8]}…",
@@ -107,9 +106,8 @@ class LegacySession:
             on_question=self._asked_on_standalone,
             on_lost=lambda ids: self._cannot_ask(ids, "its connection is gone"),
         )
-        self._unread: dict[int, tuple[RequestId, ...]] | None = (
-            None  # questions on that stream that nobody was sent yet
-        )
+        # Questions on that stream that nobody was sent yet.
+        self._unread: dict[int, tuple[RequestId, ...]] | None = None
         self._streams: dict[int, EventStream] = {}  # of POSTs
         self._asking: dict[RequestId, tuple[EventStream, set[RequestId]]] = {}
         self._early_goodbyes: EarlyGoodbyes | None = None
@@ -133,7 +131,7 @@ class LegacySession:
             event_type=self._event_type,
             is_optional=number == STANDALONE,
             on_dropped=self._dropped,
-            on_queued=self._queued if number == STANDALONE else self.kept.unread,
+            on_queued=self._queued,
         )
 
     # How long it lasts.
@@ -468,12 +466,7 @@ class LegacySession:
         stream = self._standalone
         timeout = self._settings.stream_timeout if self.id else 0.0  # a session for one POST has no GET
         until = math.inf
-        while (
-            self._unread is not None
-            and number in self._unread
-            and stream.position < number
-            and not stream.is_ended
-        ):
+        while number in (self._unread or ()) and stream.position < number and not stream.is_ended:
             until = math.inf if stream.is_read else min(until, trio.current_time() + timeout)
             with trio.move_on_at(until) as waiting:
                 await stream.wait_changed()

@@ -143,9 +143,8 @@ def _declared(length: str | None) -> int | None:
 def _path_of(scope: AsgiScope, root: str) -> str:
     """Return the path without what the application is mounted under, whether the framework has cut it or not."""
     path = str(scope["path"])
-    if path.startswith(
-        ("http://", "https://")
-    ):  # the absolute form of a target, which proxies use; it is decoded
+    # The absolute form of a target, which proxies use; it is decoded.
+    if path.startswith(("http://", "https://")):
         path = "/" + path.partition("://")[2].partition("/")[2]
     if root and (path == root or path.startswith(f"{root}/")):
         path = path[len(root) :]

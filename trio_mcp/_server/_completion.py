@@ -57,14 +57,10 @@ class Completer:
     """
 
     def __init__(self, *sources: CompletionSource, check: Callable[[str, Mapping[str, str]], None]) -> None:
-        self._sources = list(sources)
+        self._sources = sources
         self._check = check
         # By kind of reference, name or template, and argument.
         self._functions: dict[tuple[type, str, str], HandlerFunction] = {}
-
-    def add_source(self, source: CompletionSource) -> None:
-        """Ask one more registry."""
-        self._sources.append(source)
 
     @property
     def can_complete(self) -> bool:

@@ -325,6 +325,12 @@ class Run:
         """Whether so many bytes of what it says may be kept beside what is kept already."""
         return self._parked is None or self._parked.can_keep(words)
 
+    def give_back(self) -> None:
+        """It is parked no more: nothing is lent for that."""
+        parked, self._parked = self._parked, None
+        if parked is not None:
+            parked.give_back()
+
     def give_way(self) -> None:
         """End it: others have use for what it keeps. Never waits."""
         if self.token is not None:
@@ -346,7 +352,7 @@ class Run:
 
     def wake(self, answers: Mapping[str, Any]) -> None:
         """Hand over the answers; what is not among them is asked again."""
-        self.token = self._parked = None
+        self.token = None
         self._attended.unpark_all()
         for key, question in self._questions.items():
             if key in answers and question.is_open:
@@ -403,7 +409,6 @@ class Parking:
         self._sealer = sealer
         self._server = server
         self._parked: dict[bytes, Run] = {}
-        self._loans: dict[bytes, _Parked] = {}
         self._places = account.places(
             "parked", "max_parked", limits.max_parked, limits.max_parked_per_principal, "max_parked_per_principal"
         )
@@ -563,12 +568,10 @@ class Parking:
             raise RequestError(SERVER_BUSY, f"no more requests can wait for input: {error}") from None
         token = secrets.token_bytes(TOKEN_BYTES)
         self._parked[token] = run
-        self._loans[token] = parked = _Parked(place, lent)
-        return token, parked
+        return token, _Parked(place, lent)
 
     def _release(self, token: bytes) -> None:
-        del self._parked[token]
-        self._loans.pop(token).give_back()
+        self._parked.pop(token).give_back()
 
     def forget(self, run: Run) -> None:
         """A handler has ended; if it was parked, nobody can wake it any more."""
