@@ -241,37 +241,33 @@ async def _accept(
             wire.cut()
 
     failures = _Failures(connections)
-    with _same_socket(listener) as queue:
-        while True:
-            await connections.wait_door()
-            try:
-                accepted = await listener.accept()
-            except OSError as error:
-                if error.errno in _BROKEN:
-                    raise
-                await failures.add(error)
-                continue
-            failures.end()
-            enter(accepted)
-            for _ in range(MOST_IN_A_TURN):
-                if not connections.is_door_open or (beside := _accept_now(queue)) is None:
-                    break
-                enter(beside)
+    while True:
+        await connections.wait_door()
+        try:
+            accepted = await listener.accept()
+        except OSError as error:
+            if error.errno in _BROKEN:
+                raise
+            await failures.add(error)
+            continue
+        failures.end()
+        enter(accepted)
+        for _ in range(MOST_IN_A_TURN):
+            if not connections.is_door_open or (beside := _accept_now(listener.socket)) is None:
+                break
+            enter(beside)
 
 
-def _same_socket(listener: trio.SocketListener) -> socket.socket:
-    """Return the socket of a listener once more, to be closed by itself."""
-    queue = socket.fromfd(listener.socket.fileno(), listener.socket.family, listener.socket.type)
-    queue.setblocking(False)
-    return queue
-
-
-def _accept_now(queue: socket.socket) -> trio.SocketStream | None:
+def _accept_now(listening: trio.socket.SocketType) -> trio.SocketStream | None:
     """Return a connection that waits to be accepted, if there is one and it is sound."""
+    # Trio's own way takes a turn of the event loop. The descriptor stays Trio's, which has made it non-blocking.
+    queue = socket.socket(listening.family, listening.type, listening.proto, fileno=listening.fileno())
     try:
         accepted, _ = queue.accept()
     except OSError:
         return None  # what it means is seen when the next one is waited for
+    finally:
+        queue.detach()
     return trio.SocketStream(trio.socket.from_stdlib_socket(accepted))
 
 
