@@ -19,6 +19,7 @@ from . import _json
 
 __all__ = [
     "SHORT",
+    "close_weight_of",
     "cost_of",
     "cost_of_json",
     "explain_cost",
@@ -27,7 +28,6 @@ __all__ = [
     "most_cost_of_json",
     "most_weight",
     "weight_of",
-    "weight_within",
 ]
 
 # Bytes of CPython on a 64-bit machine, its largest of all supported versions, as its allocator rounds them up.
@@ -114,19 +114,6 @@ def cost_of(value: object) -> int:
     return cost_of_json(_json.encode(value))
 
 
-def weight_within(data: bytes, room: int) -> int:
-    """Return what `weight_of` does, or more where there is room for it.
-
-    Where there is much room this is ten times what is true, for then nothing need be counted.
-
-    Args:
-        data: The text, in UTF-8.
-        room: How many bytes there is room for.
-    """
-    most = most_weight(len(data))
-    return most if most * 4 <= room else weight_of(data)
-
-
 def cost_of_json(data: bytes) -> int:
     """Return how many bytes the values of a JSON text take in memory at most, once it is decoded.
 
@@ -138,6 +125,15 @@ def cost_of_json(data: bytes) -> int:
     """
     if len(data) <= SHORT:
         return _BASE + _SHORT_BYTE * len(data) + _OBJECT * data.count(b"{") + _ARRAY * data.count(b"[")
+    return _counted_cost(data)
+
+
+def close_weight_of(data: bytes) -> int:
+    """Return what `weight_of` does, counted closely even where it is short: for what seldom comes and stays."""
+    return len(data) + _counted_cost(data)
+
+
+def _counted_cost(data: bytes) -> int:
     has_escapes = 0x5C in data
     if data.isascii() and not (has_escapes and b"\\u" in data):
         string, text = _STRING, len(data)

@@ -94,11 +94,6 @@ class InboundTable(Generic[_R, _W]):
         return len(self._waiting)
 
     @property
-    def standing_room(self) -> int:
-        """How much more those that stand may weigh."""
-        return self._max_standing_bytes - self._standing_bytes
-
-    @property
     def has_waiting(self) -> bool:
         """Whether a request waits for a place."""
         return bool(self._waiting)

@@ -20,7 +20,7 @@ from typing import Any, Final, final
 import trio
 
 from .._codec import _json
-from .._codec._cost import weight_of
+from .._codec._cost import close_weight_of
 from .._codec._json import is_object
 from .._codec._jsonrpc import Notification, Request, encode_error, encode_response
 from .._core._http_admission import EVENT_STREAM, HttpRefused, accepts, busy
@@ -135,7 +135,7 @@ class ModernRequests:
             HttpRefused: With it, those of its client weigh too much.
         """
         most = self._server.limits.max_subscription_bytes
-        size = weight_of(_json.encode(request.params))
+        size = close_weight_of(_json.encode(request.params))
         if self._standing_bytes[call.loans.key] + size > most:
             problem = f"what you are subscribed to would take more than {most} bytes (max_subscription_bytes)"
             raise busy(429, problem, RETRY_AFTER)

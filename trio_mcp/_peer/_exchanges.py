@@ -12,7 +12,7 @@ import trio
 
 from .._channel import Origin, Outgoing
 from .._codec import _json
-from .._codec._cost import most_weight, weight_within
+from .._codec._cost import close_weight_of, most_weight
 from .._codec._jsonrpc import (
     Request,
     RequestId,
@@ -265,7 +265,7 @@ class Exchanges:
             # Its answer would keep those of all the others.
             raise invalid_request(f"{request.method} cannot come in a batch")
         assert arrival.data is not None, "it has not come in a batch"
-        size = weight_within(arrival.data, self._table.standing_room)
+        size = close_weight_of(arrival.data)
         if not self._table.can_stand(standing.places, size):
             limits = self._limits
             raise RequestError(
