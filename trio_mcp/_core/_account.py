@@ -79,11 +79,11 @@ class _Holder:
     __slots__ = ("firm", "held", "idle", "key", "loans", "waiting")
 
     def __init__(self, key: str) -> None:
-        self.key = key
-        self.loans = 0
-        self.held = 0
-        self.firm = 0
-        self.idle = 0
+        self.key: str = key
+        self.loans: int = 0
+        self.held: int = 0
+        self.firm: int = 0
+        self.idle: int = 0
         self.waiting: dict[Loan, None] = {}
 
 
@@ -104,7 +104,7 @@ class Loan:
         self._holder = holder
         self._kind = kind
         self._give_way = give_way
-        self.amount = amount
+        self.amount: int = amount
 
     @property
     def is_given_back(self) -> bool:

@@ -131,7 +131,7 @@ class Load:
         self._rates = RateTable(settings.max_request_rate, settings.request_burst)
         self._read = _Tally()
         self._served = _Tally()
-        self.answered = _Tally()
+        self.answered: _Tally = _Tally()
         self._standing = _Tally()
 
     @property
