@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trio_mcp._core._turns import MOST_OWED, SHARE, TIMES, Turns
+from trio_mcp._core._turns import LONG, MOST_OWED, SHARE, TIMES, TIMES_LONG, Turns
 
 
 def waiting(turns: Turns[str], holder: str, count: int, *, is_great: bool = False, prefix: str = "") -> list[str]:
@@ -58,15 +58,25 @@ def test_who_has_held_the_loop_waits_a_multiple_of_it() -> None:
     """With great requests alone; small ones go on."""
     turns: Turns[str] = Turns()
     assert turns.begin("hog", 0.0, is_great=True)
-    turns.charge("hog", 0.1, 0.0)
+    turns.charge("hog", LONG, 0.0)
     (great,) = waiting(turns, "hog", 1, is_great=True, prefix=" great ")
     (small,) = waiting(turns, "hog", 1)
     assert turns.next(0.0, is_shared=True) == [small]
     assert turns.next(0.0, is_shared=True) == []
     due = turns.next_at(0.0)
-    assert abs(due - TIMES * 0.1) < 1e-9
+    assert abs(due - TIMES * LONG) < 1e-9
     assert turns.begin("honest", 0.0, is_great=True)
     assert turns.next(due, is_shared=True) == [great]
+
+
+def test_a_long_pause_weighs_more_than_short_ones() -> None:
+    """So that nineteen of twenty requests of others do not meet one, however long it is."""
+    turns: Turns[str] = Turns()
+    turns.charge("hog", LONG + 0.25, 0.0)
+    waiting(turns, "hog", 1, is_great=True)
+    due = turns.next_at(0.0)
+    assert abs(due - TIMES * LONG - TIMES_LONG * 0.25) < 1e-9
+    assert 0.25 / (0.25 + due) < 1 / 20
 
 
 def test_what_is_owed_has_a_bound_and_is_forgotten_afterwards() -> None:

@@ -22,6 +22,12 @@ SHARE: Final = 8
 TIMES: Final = 8
 """How many times as long as a great request has held the loop the next one of its holder waits."""
 
+LONG: Final = 0.03
+"""Up to how many seconds the loop may be held by what is great before it weighs more: others hardly notice."""
+
+TIMES_LONG: Final = 24
+"""How many times as long the next one waits for what a great request has held the loop longer than that."""
+
 MOST_OWED: Final = 10.0
 """How long one waits at most for what others of the same holder took, in seconds."""
 
@@ -100,11 +106,16 @@ class Turns(Generic[_T]):
         self._waiting -= 1
 
     def charge(self, holder: str, seconds: float, now: float) -> None:
-        """A great request has held the loop for so long, while others were asking, too."""
+        """A great request has held the loop for so long, while others were asking, too.
+
+        Others notice how often they meet a long pause, and how long it is. So what is longer than `LONG` weighs more:
+        nineteen of twenty of their requests do not meet one.
+        """
         owed = self._owed_until
         for other in [other for other, until in owed.items() if until <= now]:
             del owed[other]
-        owed[holder] = min(max(owed.get(holder, now), now) + TIMES * seconds, now + MOST_OWED)
+        more = TIMES * min(seconds, LONG) + TIMES_LONG * max(seconds - LONG, 0.0)
+        owed[holder] = min(max(owed.get(holder, now), now) + more, now + MOST_OWED)
 
     def next(self, now: float, *, is_shared: bool) -> list[_T]:
         """A pass is over: return who begins in the next one.
