@@ -17,8 +17,8 @@ pytestmark = pytest.mark.timeout(30)
 async def pair() -> AsyncGenerator[tuple[SocketWire, socket.socket]]:
     """A wire, and the socket at its other end."""
     near, far = socket.socketpair()
-    stream = trio.SocketStream(trio.socket.from_stdlib_socket(near))
-    wire = SocketWire(stream, 0.3)
+    near.setblocking(False)
+    wire = SocketWire(near, None, 0.3)
     yield wire, far
     wire.cut()
     far.close()

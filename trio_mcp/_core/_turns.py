@@ -108,8 +108,8 @@ class Turns(Generic[_T]):
     def charge(self, holder: str, seconds: float, now: float) -> None:
         """A great request has held the loop for so long, while others were asking, too.
 
-        Others notice how often they meet a long pause, and how long it is. So what is longer than `LONG` weighs more:
-        nineteen of twenty of their requests do not meet one.
+        Others notice how often they meet a long pause, and how long it is. So what is longer than `LONG` weighs
+        more: nineteen of twenty of their requests do not meet one.
         """
         owed = self._owed_until
         for other in [other for other, until in owed.items() if until <= now]:

@@ -108,26 +108,42 @@ class Turnstile:
             HttpRefused: Its client has gone meanwhile.
         """
         if is_great(body):
-            await self._enter(call, great=True)
+            await self._let_in_while_connected(call, great=True)
             return await _metered(serve(), self._clock, lambda seconds: self._charge(call.loans.key, seconds))
         self._begun += 1  # how many small ones have begun since that was looked at
         if self._begun > FEW:
-            await self._enter(call)
+            await self._let_in_while_connected(call)
         return await serve()
 
-    async def _enter(self, call: HttpCall, *, great: bool = False) -> None:
-        """Wait until a request may begin. Does not checkpoint if it may at once.
+    async def enter(self, holder: str) -> None:
+        """Wait until something small of a holder may begin. Does not checkpoint if it may at once.
 
-        Raises:
-            HttpRefused: Its client has gone meanwhile.
+        Cancelled, it has not begun.
         """
-        holder = call.loans.key
+        if holder != self.last_seen:
+            self.see(holder)
+        self._begun += 1
+        if self._begun > FEW and not self._may_begin(holder):
+            await self._wait_turn(holder)
+
+    async def _let_in_while_connected(self, call: HttpCall, *, great: bool = False) -> None:
+        if self._may_begin(call.loans.key, great=great):
+            return
+        with connected(call):
+            await self._wait_turn(call.loans.key, great=great)
+            return
+        raise HttpRefused(400, "the client went away before its request was looked at")
+
+    def _may_begin(self, holder: str, *, great: bool = False) -> bool:
         if not (self._turns or self._is_shared(holder)) or self._is_open:
             self._begun = 0
-            return
+            return True
         if self._turns.begin(holder, trio.current_time(), is_great=great):
             self._go_round()
-            return
+            return True
+        return False
+
+    async def _wait_turn(self, holder: str, *, great: bool = False) -> None:
         task = trio.lowlevel.current_task()
         self._turns.wait(holder, task, is_great=great)
         self._go_round()
@@ -136,10 +152,7 @@ class Turnstile:
             self._turns.leave(holder, task)
             return trio.lowlevel.Abort.SUCCEEDED
 
-        with connected(call):
-            await trio.lowlevel.wait_task_rescheduled(leave)
-            return
-        raise HttpRefused(400, "the client went away before its request was looked at")
+        await trio.lowlevel.wait_task_rescheduled(leave)
 
     def _charge(self, holder: str, seconds: float) -> None:
         if self._is_shared(holder):

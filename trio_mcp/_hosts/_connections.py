@@ -17,6 +17,7 @@ import trio
 from .._core._addresses import holder_of
 from .._core._http_admission import HttpRefused
 from .._core._http_settings import HttpServerSettings
+from .._endpoint._turnstile import Turnstile
 from .._groups import open_hidden_nursery
 from .._logs import Log
 from ._descriptors import most_connections
@@ -132,9 +133,12 @@ class Connections:
     Args:
         open_connection: Makes one.
         settings: How many there may be, and what each may cost.
+        turnstile: Where each waits for its turn to be read.
     """
 
-    def __init__(self, open_connection: OpenConnection, settings: HttpServerSettings) -> None:
+    def __init__(
+        self, open_connection: OpenConnection, settings: HttpServerSettings, turnstile: Turnstile
+    ) -> None:
         self._open_connection = open_connection
         self._idle_timeout = settings.idle_timeout
         self._head_timeout = settings.head_timeout
@@ -147,6 +151,7 @@ class Connections:
                 settings.max_connections,
             )
         self._places = Places[Wire](most, settings.max_connections_per_address, lambda wire: wire.cut())
+        self._turnstile = turnstile
         self._proxies = settings.proxy_rules()
         self._connections: set[Connection] = set()
         self._is_draining = False
@@ -162,8 +167,11 @@ class Connections:
 
     def enter(self, wire: Wire) -> bool:
         """Count one that is about to be served, once it has a place; or say that it must not be."""
+        return self._places.enter(wire, self._holder_of(wire))
+
+    def _holder_of(self, wire: Wire) -> str | None:
         is_known = wire.client is not None and not self._proxies.trusts(wire.client)
-        return self._places.enter(wire, holder_of(wire.client) if is_known else None)
+        return holder_of(wire.client) if is_known else None
 
     def make_room(self, *, is_patient: bool) -> bool:
         """Let one give way because the machine has no room; see `Places.make_room`."""
@@ -171,22 +179,31 @@ class Connections:
 
     async def serve(self, wire: Wire) -> None:
         """Serve one until it ends. Whatever happens on it costs nobody else theirs."""
-        connection = self._open_connection(wire, self._places)
-        connection.is_draining = self._is_draining
-        self._connections.add(connection)
         try:
             if await self._places.wait_place(wire):
-                await wire.start()
-                await connection.serve()
+                await self._begin(wire)
         except trio.BrokenResourceError:
             pass  # there was no agreement on TLS
         except Exception:
             # The boundary of one connection.
             _log.exception("a connection failed")
         finally:
-            self._connections.discard(connection)
             self._places.leave(wire)
             wire.cut()
+
+    async def _begin(self, wire: Wire) -> None:
+        holder = self._holder_of(wire)
+        share = f"connection {id(wire)}" if holder is None else holder
+        wire.share(self._turnstile, share)
+        await self._turnstile.enter(share)
+        connection = self._open_connection(wire, self._places)
+        connection.is_draining = self._is_draining
+        self._connections.add(connection)
+        try:
+            await wire.start()
+            await connection.serve()
+        finally:
+            self._connections.discard(connection)
 
     async def attend(self) -> None:
         """End what has rested for too long, and what has to give way, for as long as this runs."""
@@ -194,6 +211,7 @@ class Connections:
 
     async def finish(self) -> None:
         """End what rests, and let the others finish what was begun."""
+        self._turnstile.open()
         self._is_draining = True
         for connection in self._connections:
             connection.is_draining = True

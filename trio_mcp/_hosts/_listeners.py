@@ -3,24 +3,83 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Final, final
+from typing import Final, TypeAlias, final
 
 import trio
+
+from .._sockets import take_over
 
 if sys.platform != "win32":
     from ._unix_sockets import listen_at
 
-__all__ = ["Listeners", "open_listeners"]
+__all__ = ["Accepted", "Listeners", "accept_waiting", "open_listeners"]
 
 BACKLOG: Final = 1_024
 """Connections that wait to be accepted."""
 
 PORT_ATTEMPTS: Final = 8
 """How often a port is looked for that is free on all addresses of a name."""
+
+
+Accepted: TypeAlias = tuple[socket.socket, "str | None"]
+"""A connection that does not block, and its client's address; `None` where there are no addresses."""
+
+
+async def accept_waiting(listener: trio.SocketListener, most: int) -> list[Accepted]:
+    """Wait for a connection, and return all that wait to be accepted, but for those whose clients have gone.
+
+    Trio's own way takes a turn of the event loop for each. Whoever opens and closes thousands would crowd the
+    system's queue, and everybody else were behind them.
+
+    Args:
+        listener: Where they are accepted.
+        most: How many may be.
+
+    Raises:
+        OSError: The first one could not be accepted. What is wrong with another is known when it is the first.
+    """
+    first = take_over(await listener.accept())
+    found = [(first, _address_of(first))]
+    listening = listener.socket
+    # The descriptor stays Trio's, which has made it non-blocking.
+    queue = socket.socket(listening.family, listening.type, listening.proto, fileno=listening.fileno())
+    try:
+        while len(found) < most:
+            connection, address = queue.accept()
+            connection.setblocking(False)
+            found.append((connection, address[0] if isinstance(address, tuple) else None))
+    except OSError:
+        pass
+    finally:
+        queue.detach()
+    return [accepted for accepted in found if _is_there(accepted[0])]
+
+
+def _address_of(connection: socket.socket) -> str | None:
+    """Return the other side's address, if it has one, and is still there to say it."""
+    try:
+        address: str | tuple[str, int] = connection.getpeername()
+    except OSError:
+        return None
+    return None if isinstance(address, str) else address[0]  # a Unix socket has at most a path
+
+
+def _is_there(connection: socket.socket) -> bool:
+    """Whether the other side may still ask something. If not, close the connection."""
+    try:
+        if connection.recv(1, socket.MSG_PEEK):
+            return True
+    except BlockingIOError:
+        return True
+    except OSError:
+        pass
+    connection.close()
+    return False
 
 
 @final

@@ -23,6 +23,7 @@ from .._core._http_settings import HttpHost, HttpServerSettings
 from .._endpoint._call import Authenticate
 from .._endpoint._endpoint import Endpoint, open_endpoint
 from .._endpoint._event_store import EventStore
+from .._endpoint._turnstile import Turnstile
 from .._groups import open_hidden_nursery
 from .._limits import check_whole
 from .._logs import Log
@@ -31,7 +32,7 @@ from .._server._server import Server
 from .._server._service import EndedBeforeStart
 from .._server._shutdown import Shutdown
 from ._connections import Connections, OpenConnection
-from ._listeners import open_listeners
+from ._listeners import accept_waiting, open_listeners
 from ._places import PATIENCE_SECONDS
 from ._wires import SocketWire, TlsWire, Wire
 
@@ -148,15 +149,16 @@ async def serve_http(
             ) as endpoint,
             open_listeners(host, port, unix_path, unix_mode) as listeners,
         ):
-            connections = Connections(_host(http, endpoint, settings), settings)
             urls = tuple(_url_of(listener, ssl_context, settings.path) for listener in listeners.each)
             async with open_hidden_nursery() as nursery:
+                connections = Connections(_host(http, endpoint, settings), settings, Turnstile(nursery))
                 nursery.start_soon(connections.attend)
                 try:
                     async with open_hidden_nursery() as accepting:
                         for listener in listeners.each:
                             accepting.start_soon(_accept, listener, connections, settings, ssl_context, nursery)
                         _log.info("serving at %s", ", ".join(urls))
+                        shutdown.serving()
                         task_status.started(urls)
                         await shutdown.wait_drain()
                         accepting.cancel_scope.cancel(reason="no more connections are accepted")
@@ -233,51 +235,36 @@ async def _accept(
     ssl_context: ssl.SSLContext | None,
     nursery: trio.Nursery,
 ) -> None:
-    def enter(accepted: trio.SocketStream) -> None:
-        wire = _wire_over(accepted, settings, ssl_context)
-        if connections.enter(wire):
-            nursery.start_soon(connections.serve, wire, name="an HTTP connection")
-        else:
-            wire.cut()
-
     failures = _Failures(connections)
     while True:
         await connections.wait_door()
         try:
-            accepted = await listener.accept()
+            found = await accept_waiting(listener, MOST_IN_A_TURN)
         except OSError as error:
             if error.errno in _BROKEN:
                 raise
             await failures.add(error)
             continue
         failures.end()
-        enter(accepted)
-        for _ in range(MOST_IN_A_TURN):
-            if not connections.is_door_open or (beside := _accept_now(listener.socket)) is None:
-                break
-            enter(beside)
-
-
-def _accept_now(listening: trio.socket.SocketType) -> trio.SocketStream | None:
-    """Return a connection that waits to be accepted, if there is one and it is sound."""
-    # Trio's own way takes a turn of the event loop. The descriptor stays Trio's, which has made it non-blocking.
-    queue = socket.socket(listening.family, listening.type, listening.proto, fileno=listening.fileno())
-    try:
-        accepted, _ = queue.accept()
-    except OSError:
-        return None  # what it means is seen when the next one is waited for
-    finally:
-        queue.detach()
-    return trio.SocketStream(trio.socket.from_stdlib_socket(accepted))
+        for connection, client in found:
+            wire = _wire_over(connection, client, settings, ssl_context)
+            if connections.enter(wire):
+                nursery.start_soon(connections.serve, wire, name="an HTTP connection")
+            else:
+                wire.cut()
 
 
 def _wire_over(
-    accepted: trio.SocketStream, settings: HttpServerSettings, ssl_context: ssl.SSLContext | None
+    connection: socket.socket,
+    client: str | None,
+    settings: HttpServerSettings,
+    ssl_context: ssl.SSLContext | None,
 ) -> Wire:
     if ssl_context is None:
-        return SocketWire(accepted, settings.send_timeout)
-    stream = trio.SSLStream(accepted, ssl_context, server_side=True, https_compatible=True)
-    return TlsWire(stream, settings.send_timeout, handshake_timeout=settings.body_timeout)
+        return SocketWire(connection, client, settings.send_timeout)
+    transport = trio.SocketStream(trio.socket.from_stdlib_socket(connection))
+    stream = trio.SSLStream(transport, ssl_context, server_side=True, https_compatible=True)
+    return TlsWire(stream, client, settings.send_timeout, handshake_timeout=settings.body_timeout)
 
 
 def _url_of(listener: trio.SocketListener, ssl_context: ssl.SSLContext | None, path: str) -> str:

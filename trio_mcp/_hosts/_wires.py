@@ -13,7 +13,8 @@ from typing import Final, final
 
 import trio
 
-from .._sockets import close, send_some, take_over
+from .._endpoint._turnstile import Turnstile
+from .._sockets import close, send_some
 
 __all__ = ["SocketWire", "TlsWire", "Wire"]
 
@@ -48,6 +49,25 @@ class Wire(abc.ABC):
     def __init__(self, client: str | None, send_timeout: float) -> None:
         self.client = client
         self._send_timeout = send_timeout
+        self._turnstile: Turnstile | None = None
+        self._holder = ""
+
+    @final
+    def share(self, turnstile: Turnstile, holder: str) -> None:
+        """Read from now on only when it is this one's turn.
+
+        Args:
+            turnstile: Where it waits for that.
+            holder: Whose it is. All connections of one holder have one share of the event loop.
+        """
+        self._turnstile = turnstile
+        self._holder = holder
+
+    @final
+    async def _turn(self) -> None:
+        """Wait until what has come may be read. Does not checkpoint if it may at once."""
+        if self._turnstile is not None:
+            await self._turnstile.enter(self._holder)
 
     @abc.abstractmethod
     async def start(self) -> None:
@@ -95,15 +115,18 @@ class SocketWire(Wire):
     """A plain socket.
 
     Args:
-        stream: The connection. Taken over.
+        connection: The socket, which does not block.
+        client: As for `Wire`.
         send_timeout: As for `Wire`.
     """
 
-    def __init__(self, stream: trio.SocketStream, send_timeout: float) -> None:
-        super().__init__(_address_of(stream), send_timeout)
-        self._socket = take_over(stream)
+    def __init__(self, connection: socket.socket, client: str | None, send_timeout: float) -> None:
+        super().__init__(client, send_timeout)
+        self._socket = connection
 
     async def start(self) -> None:
+        with suppress(OSError):  # a Unix socket, or one that was cut
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         await trio.lowlevel.checkpoint()
 
     async def receive(self, most: int = READ_BYTES) -> bytes:
@@ -114,6 +137,7 @@ class SocketWire(Wire):
             # Trio must not be asked to wait for a socket that is closed already: it has no descriptor any more.
             while self._socket.fileno() >= 0:
                 await trio.lowlevel.wait_readable(self._socket)
+                await self._turn()
                 try:
                     return self._socket.recv(most)
                 except BlockingIOError:
@@ -157,6 +181,7 @@ class TlsWire(Wire):
 
     Args:
         stream: The connection.
+        client: As for `Wire`.
         send_timeout: As for `Wire`.
         handshake_timeout: How long the handshake may take, in seconds.
     """
@@ -164,9 +189,13 @@ class TlsWire(Wire):
     scheme = "https"
 
     def __init__(
-        self, stream: trio.SSLStream[trio.SocketStream], send_timeout: float, handshake_timeout: float
+        self,
+        stream: trio.SSLStream[trio.SocketStream],
+        client: str | None,
+        send_timeout: float,
+        handshake_timeout: float,
     ) -> None:
-        super().__init__(_address_of(stream.transport_stream), send_timeout)
+        super().__init__(client, send_timeout)
         self._stream = stream
         self._transport = stream.transport_stream
         self._handshake_timeout = handshake_timeout
@@ -182,7 +211,9 @@ class TlsWire(Wire):
 
     async def receive(self, most: int = READ_BYTES) -> bytes:
         try:
-            return bytes(await self._stream.receive_some(most))
+            data = bytes(await self._stream.receive_some(most))
+            await self._turn()
+            return data
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             return b""
 
@@ -204,12 +235,3 @@ class TlsWire(Wire):
 
     def cut(self) -> None:
         self._transport.socket.close()
-
-
-def _address_of(stream: trio.SocketStream) -> str | None:
-    """Return the other side's address, if it has one, and is still there to say it."""
-    try:
-        address: str | tuple[str, int] = stream.socket.getpeername()
-    except OSError:
-        return None
-    return None if isinstance(address, str) else address[0]  # a Unix socket has at most a path

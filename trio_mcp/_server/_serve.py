@@ -176,6 +176,9 @@ def run_until_signal(serve: Serves) -> None:
     was a signal, the count goes on after this has returned, while the program ends; else both signals are as
     before.
 
+    Once HTTP is served, what was made until then is left out by the garbage collector (`gc.freeze`): the process
+    is taken to be there for nothing else, and its pauses would hold up every client.
+
     `Server.run` is this for the usual cases. To be called in the main thread.
 
     Args:
@@ -186,6 +189,7 @@ def run_until_signal(serve: Serves) -> None:
         Others: What `serve` raises, as it is: an `OSError` for a port that is in use, what the lifespan raises.
     """
     shutdown = Shutdown()
+    shutdown.own_process()
 
     async def main() -> None:
         signals.obey()
