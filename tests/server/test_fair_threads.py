@@ -12,7 +12,7 @@ import trio
 import trio.testing
 from http_raw import Raw, call_tool, open_raw
 
-from trio_mcp import HttpServerSettings, Limits, RequestError, Server
+from trio_mcp import HttpServerSettings, Limits, RequestError, Server, open_client
 from trio_mcp._errors import SERVER_BUSY
 from trio_mcp._server._threads import _Places
 
@@ -102,6 +102,74 @@ async def test_places_go_to_who_has_fewest_and_in_turn_among_equals() -> None:
             places.release(holder, was_left_behind=False)
         assert places._held == {}
         assert places._free == 4
+
+
+async def test_one_of_many_leaves_places_to_others_before_they_ask() -> None:
+    """A client had all threads for two seconds each, and whoever came waited for the first to end."""
+    places, served = _Places(Limits(max_threads=8)), list[str]()
+
+    async def take(holder: str) -> None:
+        await places.acquire(holder, is_one_of_many=True)
+        served.append(holder)
+
+    async def give(holder: str) -> None:
+        places.release(holder, was_left_behind=False)
+        await trio.testing.wait_all_tasks_blocked()
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(9):
+            nursery.start_soon(take, "hog")
+        await trio.testing.wait_all_tasks_blocked()
+        assert served == ["hog"] * 6
+        await take("honest")
+        await take("other")
+        assert served[6:] == ["honest", "other"]
+        await give("honest")
+        await give("other")
+        assert places._free == 2, served  # they are kept for who may come
+        await give("hog")
+        await give("hog")
+        assert served[8:] == ["hog"] * 2
+        for _ in range(7):
+            await give("hog")
+    assert places._free == 8
+    assert places._held == {}
+    assert places._lines == {}
+    assert places._are_many == set()
+
+
+async def test_who_has_the_server_alone_has_all_threads() -> None:
+    """Over a pipe and in memory nobody else can come."""
+    began, may_end = list[int](), threading.Event()
+    server: Server[Any] = Server("sleepers", limits=Limits(max_threads=8))
+
+    @server.tool
+    def sleep(call: int) -> int:
+        began.append(call)
+        assert may_end.wait(20)
+        return call
+
+    with trio.fail_after(20):
+        async with open_client(server) as client, trio.open_nursery() as nursery:
+            try:
+                for call in range(8):
+                    nursery.start_soon(client.call_tool, "sleep", {"call": call})
+                while len(began) < 8:
+                    await trio.sleep(0.005)
+            finally:
+                may_end.set()
+
+
+async def test_one_of_many_is_refused_when_all_it_may_have_were_left_behind() -> None:
+    """Although others still get a thread."""
+    places = _Places(Limits(max_threads=8, thread_timeout=0.01))
+    for _ in range(6):
+        await places.acquire("hog", is_one_of_many=True)
+        places.leave_behind()
+    with trio.fail_after(20), pytest.raises(RequestError, match="max_threads") as caught:
+        await places.acquire("hog", is_one_of_many=True)
+    assert caught.value.code == SERVER_BUSY
+    await places.acquire("honest", is_one_of_many=True)
 
 
 async def test_who_gives_up_waiting_leaves_nothing_behind() -> None:

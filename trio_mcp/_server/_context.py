@@ -486,6 +486,9 @@ class Context(Questions, Generic[StateT]):
         self._surroundings.background(until).start_soon(async_fn, *args)
 
 
-def holder_served(context: Context[Any]) -> str:
-    """Return in whose name something is done for the request that is served."""
-    return context._holder()  # noqa: SLF001 - users have no use for it
+def holder_served(context: Context[Any]) -> tuple[str, bool]:
+    """Return in whose name something is done for the request that is served, and whether that is one of many.
+
+    Over a pipe or in memory there is one client only; nothing says then where a request comes from.
+    """
+    return context._holder(), context._exchange.origin is not None  # noqa: SLF001 - users have no use for them

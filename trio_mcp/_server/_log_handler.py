@@ -43,10 +43,13 @@ def enter_request(context: Context[Any], run: trio.lowlevel.TrioToken) -> None:
     _serving.set((context, run))
 
 
-def current_holder() -> str:
-    """Return for which client the current task works; all that work for none are one."""
+def current_holder() -> tuple[str, bool]:
+    """Return for which client the current task works, and whether that is one of many.
+
+    All tasks that work for none are one, which has the server to itself.
+    """
     serving = _serving.get()
-    return "" if serving is None else holder_served(serving[0])
+    return ("", False) if serving is None else holder_served(serving[0])
 
 
 @final

@@ -29,6 +29,9 @@ __all__ = ["Threads", "detached", "ends_with_its_thread", "leaves_its_place"]
 MAX_LOOKED_AT: Final = 64
 """Of the clients that wait for a place, so many are compared: the others come after them."""
 
+LEAVES_ONE_IN: Final = 4
+"""Of the places that are left, one in so many stays free when a client takes what it can get."""
+
 _T = TypeVar("_T")
 _P = ParamSpec("_P")
 
@@ -39,10 +42,11 @@ class Threads:
 
     Args:
         limits: How many there may be, and how long to wait when all were left behind.
-        holder: Returns for whom the current task works: a client gets no more of them than others that wait.
+        holder: Returns for whom the current task works: a client gets no more of them than others that wait. And
+            whether that is one of many, and has to leave some to others before these ask for them.
     """
 
-    def __init__(self, limits: Limits, holder: Callable[[], str]) -> None:
+    def __init__(self, limits: Limits, holder: Callable[[], tuple[str, bool]]) -> None:
         self._limits = limits
         self._holder = holder
         # What still runs when its run of Trio ends can give its place back to nobody: it takes the places along.
@@ -59,7 +63,9 @@ class Threads:
         places = self._places.get(token)
         if places is None:
             places = self._places[token] = _Places(self._limits)
-        return await _Call(places, self._holder()).run(functools.partial(function, *args, **kwargs))
+        holder, is_one_of_many = self._holder()
+        call = _Call(places, holder, is_one_of_many=is_one_of_many)
+        return await call.run(functools.partial(function, *args, **kwargs))
 
 
 @final
@@ -71,8 +77,10 @@ class _Places:
     it cannot wait for anything: it goes on with the place it has, until it ends or asks again. So there are never
     more threads than both kinds of places together.
 
-    Whoever finds a free place gets it, so a client alone may have all of them. Once there is none, each client
-    has a line of its own, and a place goes to the client that has fewest; among equals in turn.
+    A client that has the server to itself, over a pipe or in memory, may have all of them. One of many gets a
+    free place as long as it has fewer than `LEAVES_ONE_IN` - 1 times as many as are free, so that the next one
+    need not wait until a function of the one before ends. Each client has a line of its own, and a place goes to
+    the client that has fewest; among equals in turn.
 
     Args:
         limits: How many places there are, and how long to wait when the threads in all of them were left behind.
@@ -85,45 +93,55 @@ class _Places:
         self._left_behind = 0
         self._held: dict[str, int] = {}
         self._lines: dict[str, dict[trio.lowlevel.Task, None]] = {}  # who was served last comes last
-        self._waiting: set[trio.CancelScope] = set()
+        self._are_many: set[str] = set()  # of those in lines, who leaves some to others
+        self._waiting: dict[trio.CancelScope, bool] = {}
 
-    async def acquire(self, holder: str) -> None:
+    async def acquire(self, holder: str, *, is_one_of_many: bool = False) -> None:
         """Wait for a place.
 
         Args:
             holder: The client it is for.
+            is_one_of_many: Whether it has to leave some to others.
 
         Raises:
-            RequestError: All threads are busy with calls that were given up, and stay so.
+            RequestError: All threads it could have are busy with calls that were given up, and stay so.
         """
         await trio.lowlevel.checkpoint_if_cancelled()
-        if self._free:
+        if self._may_take(holder, is_one_of_many=is_one_of_many):
             self._free -= 1
             self._give(holder)
             await trio.lowlevel.cancel_shielded_checkpoint()
             return
         with trio.CancelScope() as scope:
-            scope.deadline = self._patience()
-            self._waiting.add(scope)
+            scope.deadline = self._patience(is_one_of_many=is_one_of_many)
+            self._waiting[scope] = is_one_of_many
             try:
-                await self._wait(holder)
+                await self._wait(holder, is_one_of_many=is_one_of_many)
                 return
             finally:
-                self._waiting.discard(scope)
+                del self._waiting[scope]
         raise RequestError(
             SERVER_BUSY,
             f"all {self._left_behind} threads are still busy with requests that were given up (max_threads)",
         )
 
-    async def _wait(self, holder: str) -> None:
+    def _may_take(self, holder: str, *, is_one_of_many: bool) -> bool:
+        """Whether one place more can be had at once."""
+        if not is_one_of_many:
+            return self._free > 0
+        return self._held.get(holder, 0) < (LEAVES_ONE_IN - 1) * self._free
+
+    async def _wait(self, holder: str, *, is_one_of_many: bool) -> None:
         task = trio.lowlevel.current_task()
         self._lines.setdefault(holder, {})[task] = None
+        if is_one_of_many:
+            self._are_many.add(holder)
 
         def abort(_: object) -> trio.lowlevel.Abort:
             line = self._lines[holder]
             del line[task]
             if not line:
-                del self._lines[holder]
+                self._end_line(holder)
             return trio.lowlevel.Abort.SUCCEEDED
 
         await trio.lowlevel.wait_task_rescheduled(abort)
@@ -134,19 +152,30 @@ class _Places:
         held = self._held.pop(holder) - 1
         if held:
             self._held[holder] = held
+        self._free += 1
         if not self._lines:
-            self._free += 1
             return
         # As many are looked at as find one that has few, even if somebody has very many addresses.
         first = itertools.islice(self._lines, MAX_LOOKED_AT)
-        next_holder = min(first, key=lambda waiting: self._held.get(waiting, 0))
-        line = self._lines.pop(next_holder)
+        may = (one for one in first if self._may_take(one, is_one_of_many=one in self._are_many))
+        next_holder = min(may, key=lambda waiting: self._held.get(waiting, 0), default=None)
+        if next_holder is None:
+            return  # those that wait have as many as they leave to others
+        line = self._lines[next_holder]
         task = next(iter(line))
         del line[task]
-        if line:
+        if line:  # it comes last now
+            del self._lines[next_holder]
             self._lines[next_holder] = line
+        else:
+            self._end_line(next_holder)
+        self._free -= 1
         self._give(next_holder)
         trio.lowlevel.reschedule(task)
+
+    def _end_line(self, holder: str) -> None:
+        del self._lines[holder]
+        self._are_many.discard(holder)
 
     def _give(self, holder: str) -> None:
         self._held[holder] = self._held.get(holder, 0) + 1
@@ -172,14 +201,13 @@ class _Places:
     def _count(self, more: int) -> None:
         if more:
             self._left_behind += more
-            deadline = self._patience()
-            for scope in self._waiting:
-                scope.deadline = deadline
+            for scope, is_one_of_many in self._waiting.items():
+                scope.deadline = self._patience(is_one_of_many=is_one_of_many)
 
-    def _patience(self) -> float:
+    def _patience(self, *, is_one_of_many: bool) -> float:
         """Return until when it makes sense to wait for a place."""
-        is_hopeless = self._left_behind >= self._total
-        return trio.current_time() + self._timeout if is_hopeless else math.inf
+        most = self._total - self._total // LEAVES_ONE_IN if is_one_of_many else self._total
+        return trio.current_time() + self._timeout if self._left_behind >= most else math.inf
 
 
 _call: ContextVar[_Call | None] = ContextVar("_call", default=None)
@@ -197,9 +225,10 @@ class _Has(Enum):
 class _Call:
     """One call of a function in a thread. To Trio it is the limiter of that thread."""
 
-    def __init__(self, places: _Places, holder: str) -> None:
+    def __init__(self, places: _Places, holder: str, *, is_one_of_many: bool) -> None:
         self._places = places
         self._holder = holder
+        self._is_one_of_many = is_one_of_many
         self._question_place: Loan | None = None
         self._scopes: set[trio.CancelScope] = set()
         self._has = _Has.NONE
@@ -298,7 +327,7 @@ class _Call:
 
     async def _go_on(self) -> None:
         """Wait for a place to run in."""
-        await self._places.acquire(self._holder)
+        await self._places.acquire(self._holder, is_one_of_many=self._is_one_of_many)
         if not self._may_go_on():
             # Several tasks ask on behalf of the thread, or one that it has started and does not wait for.
             self._places.release(self._holder, was_left_behind=False)
@@ -311,7 +340,7 @@ class _Call:
     async def acquire_on_behalf_of(self, borrower: object) -> None:
         """Wait for a place; see `trio.CapacityLimiter`."""
         del borrower
-        await self._places.acquire(self._holder)
+        await self._places.acquire(self._holder, is_one_of_many=self._is_one_of_many)
         self._has = _Has.RUNNING
 
     def release_on_behalf_of(self, borrower: object) -> None:
