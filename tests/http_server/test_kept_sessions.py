@@ -95,6 +95,22 @@ async def test_a_session_in_use_does_not_give_way() -> None:
             assert [(await hog.send(id)).status for id in ids] == [200, 200]
 
 
+async def test_one_client_has_its_own_bound() -> None:
+    """Its own oldest goes; while it uses all of them it is refused, and others are not."""
+    async with open_raw(Server("s"), settings(max_sessions_per_principal=2)) as raw:
+        hog, honest = Client(raw, HOG), Client(raw, HONEST)
+        async with AsyncExitStack() as streams:
+            ids = [await hog.begin() for _ in range(3)]
+            assert [(await hog.send(id)).status for id in ids] == [404, 200, 200]
+            for id in ids[1:]:
+                await streams.enter_async_context(hog.listening(id))
+            await trio.testing.wait_all_tasks_blocked()
+            refused = await hog.ask()
+            assert (refused.status, int(refused.headers["retry-after"])) == (429, 10)
+            assert "max_sessions_per_principal" in refused.error["message"]
+            await honest.begin()
+
+
 async def test_the_session_that_was_used_last_goes_last() -> None:
     """What counts is when it was used, not when it was begun."""
     async with open_raw(Server("s"), settings(max_sessions=3)) as raw:

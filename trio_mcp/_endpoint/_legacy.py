@@ -64,7 +64,13 @@ class LegacySessions:
         self._shutdown = Shutdown()
         self._sessions: dict[str, LegacySession] = {}
         self._legacy = frozenset(revision for revision in server.revisions if not revision.is_modern)
-        self._places = service.account.places("sessions", "max_sessions", settings.max_sessions)
+        self._places = service.account.places(
+            "sessions",
+            "max_sessions",
+            settings.max_sessions,
+            settings.max_sessions_per_principal,
+            "max_sessions_per_principal",
+        )
         self._bytes = service.account.bytes
         self._ended = LightParkingLot()
         self._dropped = 0  # in sessions that have ended

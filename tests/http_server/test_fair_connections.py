@@ -1,0 +1,194 @@
+"""Whose connections are opened and read when many are ready at once: in passes of the event loop, not in seconds."""
+
+from __future__ import annotations
+
+import gc
+import socket
+import struct
+from collections import Counter
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+import trio.testing
+
+from trio_mcp._core._turns import SHARE
+from trio_mcp._endpoint._turnstile import FEW, Turnstile
+from trio_mcp._hosts._listeners import accept_waiting
+from trio_mcp._hosts._wires import SocketWire
+from trio_mcp._server._shutdown import Shutdown
+
+pytestmark = pytest.mark.timeout(60)
+
+HOG, HONEST = "192.0.2.1", "192.0.2.2"
+MANY = 10 * SHARE
+
+
+class Passes(trio.abc.Instrument):
+    """Counts passes of the event loop."""
+
+    number = 0
+
+    def before_io_wait(self, timeout: float) -> None:
+        self.number += 1
+
+
+@asynccontextmanager
+async def turnstile() -> AsyncGenerator[Turnstile]:
+    async with trio.open_nursery() as nursery:
+        yield Turnstile(nursery)
+        nursery.cancel_scope.cancel()
+
+
+async def test_of_each_holder_so_many_enter_in_a_pass() -> None:
+    """The rest enters in the passes after it, and who asks for little is not behind them."""
+    entered: list[tuple[int, str]] = []
+    passes = Passes()
+    async with turnstile() as turns, trio.open_nursery() as nursery:
+
+        async def enter(holder: str) -> None:
+            await turns.enter(holder)
+            entered.append((passes.number, holder))
+
+        await enter(HONEST)
+        trio.lowlevel.add_instrument(passes)
+        for _ in range(MANY):
+            nursery.start_soon(enter, HOG)
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.start_soon(enter, HONEST)
+    trio.lowlevel.remove_instrument(passes)
+    in_a_pass = Counter(number for number, who in entered if who == HOG)
+    assert in_a_pass.total() == MANY
+    assert max(in_a_pass.values()) <= FEW + SHARE
+    assert len(in_a_pass) >= (MANY - FEW) // SHARE
+
+
+async def test_who_gives_up_waiting_enters_never() -> None:
+    """And takes no part of the share with it."""
+    async with turnstile() as turns:
+        await turns.enter(HONEST)
+        for _ in range(FEW + SHARE):
+            with trio.move_on_after(0):
+                await turns.enter(HOG)
+        entered = 0
+        async with trio.open_nursery() as nursery:
+
+            async def enter() -> None:
+                nonlocal entered
+                await turns.enter(HOG)
+                entered += 1
+
+            for _ in range(MANY):
+                nursery.start_soon(enter)
+            while not turns.waiting:
+                await trio.lowlevel.checkpoint()
+            before = entered
+            nursery.cancel_scope.cancel()
+        assert entered == before
+        assert turns.waiting == 0
+        with trio.fail_after(5):
+            await turns.enter(HOG)
+
+
+async def test_a_wire_is_read_when_it_is_its_turn() -> None:
+    """Bytes of a hundred connections of one client are read in passes, and what is read is what was sent."""
+    pairs = [socket.socketpair() for _ in range(MANY)]
+    wires: list[SocketWire] = []
+    passes, read = Passes(), list[int]()
+    async with turnstile() as turns, trio.open_nursery() as nursery:
+        await turns.enter(HONEST)
+        for near, far in pairs:
+            near.setblocking(False)
+            wire = SocketWire(near, HOG, 5)
+            wire.share(turns, HOG)
+            wires.append(wire)
+            far.send(b"x")
+
+        async def receive(wire: SocketWire) -> None:
+            assert await wire.receive() == b"x"
+            read.append(passes.number)
+
+        trio.lowlevel.add_instrument(passes)
+        for wire in wires:
+            nursery.start_soon(receive, wire)
+    trio.lowlevel.remove_instrument(passes)
+    assert len(read) == MANY
+    assert max(Counter(read).values()) <= FEW + SHARE
+    for wire, (_, far) in zip(wires, pairs, strict=True):
+        wire.cut()
+        far.close()
+
+
+async def test_a_wire_that_is_cut_while_it_waits_for_its_turn_has_nothing_to_read() -> None:
+    """It gives its turn back when that comes."""
+    near, far = socket.socketpair()
+    near.setblocking(False)
+    wire = SocketWire(near, HOG, 5)
+    async with turnstile() as turns, trio.open_nursery() as nursery:
+        wire.share(turns, HOG)
+        await turns.enter(HONEST)
+        for _ in range(MANY):
+            nursery.start_soon(turns.enter, HOG)
+        await trio.lowlevel.checkpoint()
+        far.send(b"x")
+
+        async def receive() -> None:
+            assert await wire.receive() == b""
+
+        nursery.start_soon(receive)
+        while turns.waiting == 0:
+            await trio.lowlevel.checkpoint()
+        wire.cut()
+    far.close()
+
+
+def leave(client: socket.socket, how: str) -> None:
+    if how == "reset":
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    client.close()
+
+
+@pytest.mark.parametrize("how", ["reset", "closed"])
+async def test_what_waits_is_accepted_at_once_but_for_those_that_have_gone(how: str) -> None:
+    """Whoever opens thousands and leaves would cost a task for each."""
+    (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    address = listener.socket.getsockname()
+    clients = [socket.create_connection(address) for _ in range(6)]
+    for client in clients[:4]:
+        leave(client, how)
+    with trio.fail_after(10):
+        found = await accept_waiting(listener, 100)
+        while len(found) < 2:  # the system takes its time with the last ones
+            found += await accept_waiting(listener, 100)
+    assert len(found) == 2
+    assert [client for _, client in found] == ["127.0.0.1"] * 2
+    assert [connection.gettimeout() for connection, _ in found] == [0.0] * 2
+    for each in (*clients[4:], *(connection for connection, _ in found)):
+        each.close()
+    await listener.aclose()
+
+
+async def test_no_more_are_accepted_in_a_turn_than_asked_for() -> None:
+    (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    clients = [socket.create_connection(listener.socket.getsockname()) for _ in range(6)]
+    with trio.fail_after(10):
+        found = await accept_waiting(listener, 4)
+        assert len(found) == 4
+        while len(found) < 6:
+            found += await accept_waiting(listener, 4)
+    for each in (*clients, *(connection for connection, _ in found)):
+        each.close()
+    await listener.aclose()
+
+
+def test_only_a_process_that_is_there_to_serve_spares_what_it_has_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who serves beside other work decides about the garbage collector alone."""
+    calls: list[str] = []
+    monkeypatch.setattr(gc, "freeze", lambda: calls.append("freeze"))
+    shutdown = Shutdown()
+    shutdown.serving()
+    assert calls == []
+    shutdown.own_process()
+    shutdown.serving()
+    assert calls == ["freeze"]
