@@ -101,7 +101,7 @@ async def test_a_wire_is_read_when_it_is_its_turn() -> None:
         for near, far in pairs:
             near.setblocking(False)
             wire = SocketWire(near, HOG, 5)
-            wire.share(turns, HOG)
+            wire.share(turns, turns, HOG)
             wires.append(wire)
             far.send(b"x")
 
@@ -126,7 +126,7 @@ async def test_a_wire_that_is_cut_while_it_waits_for_its_turn_has_nothing_to_rea
     near.setblocking(False)
     wire = SocketWire(near, HOG, 5)
     async with turnstile() as turns, trio.open_nursery() as nursery:
-        wire.share(turns, HOG)
+        wire.share(turns, turns, HOG)
         await turns.enter(HONEST)
         for _ in range(MANY):
             nursery.start_soon(turns.enter, HOG)

@@ -39,7 +39,6 @@ from trio_mcp import (
     serve_http,
 )
 from trio_mcp._bindings._streamable_http_client import open_streamable_http
-from trio_mcp._endpoint._turnstile import Turnstile
 from trio_mcp._hosts._connections import Connections
 from trio_mcp._hosts._wires import READ_BYTES
 from trio_mcp._hosts._wires import Wire as BaseWire
@@ -390,7 +389,7 @@ async def test_an_ipv6_network_has_the_connections_of_one_client() -> None:
 
     settings = HttpServerSettings(max_connections_per_address=2, trusted_proxies={"2001:db8:9::/48"})
     async with trio.open_nursery() as nursery:
-        connections = Connections(never, settings, Turnstile(nursery))
+        connections = Connections(never, settings, nursery)
     wires = [SilentWire(f"2001:db8::{n}", 30) for n in range(4)]
     assert [connections.enter(wire) for wire in wires] == [True] * 4
     assert [wire.is_cut for wire in wires] == [True, True, False, False]

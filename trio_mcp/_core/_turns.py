@@ -16,7 +16,7 @@ from typing import Final, Generic, TypeVar, final
 
 __all__ = ["SHARE", "Turns"]
 
-SHARE: Final = 8
+SHARE: Final = 4
 """Small requests of one holder that begin in one pass. A great one takes as much as all of them."""
 
 TIMES: Final = 8

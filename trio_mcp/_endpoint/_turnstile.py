@@ -25,7 +25,7 @@ __all__ = ["FEW", "GREAT", "Turnstile", "is_great"]
 GREAT: Final = 64 * KIB
 """How large a body is that can hold the loop by itself, in bytes."""
 
-FEW: Final = 8
+FEW: Final = 4
 """After how many requests it is looked whether they began in one pass, and whose they are."""
 
 SHARED_SECONDS: Final = 1.0

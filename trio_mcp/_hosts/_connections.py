@@ -133,11 +133,11 @@ class Connections:
     Args:
         open_connection: Makes one.
         settings: How many there may be, and what each may cost.
-        turnstile: Where each waits for its turn to be read.
+        nursery: Where it is seen to that each connection has its turn.
     """
 
     def __init__(
-        self, open_connection: OpenConnection, settings: HttpServerSettings, turnstile: Turnstile
+        self, open_connection: OpenConnection, settings: HttpServerSettings, nursery: trio.Nursery
     ) -> None:
         self._open_connection = open_connection
         self._idle_timeout = settings.idle_timeout
@@ -151,7 +151,8 @@ class Connections:
                 settings.max_connections,
             )
         self._places = Places[Wire](most, settings.max_connections_per_address, lambda wire: wire.cut())
-        self._turnstile = turnstile
+        self._reading = Turnstile(nursery)
+        self._writing = Turnstile(nursery)
         self._proxies = settings.proxy_rules()
         self._connections: set[Connection] = set()
         self._is_draining = False
@@ -194,8 +195,8 @@ class Connections:
     async def _begin(self, wire: Wire) -> None:
         holder = self._holder_of(wire)
         share = f"connection {id(wire)}" if holder is None else holder
-        wire.share(self._turnstile, share)
-        await self._turnstile.enter(share)
+        wire.share(self._reading, self._writing, share)
+        await self._reading.enter(share)
         connection = self._open_connection(wire, self._places)
         connection.is_draining = self._is_draining
         self._connections.add(connection)
@@ -211,7 +212,8 @@ class Connections:
 
     async def finish(self) -> None:
         """End what rests, and let the others finish what was begun."""
-        self._turnstile.open()
+        self._reading.open()
+        self._writing.open()
         self._is_draining = True
         for connection in self._connections:
             connection.is_draining = True

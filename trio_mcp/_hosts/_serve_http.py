@@ -23,7 +23,6 @@ from .._core._http_settings import HttpHost, HttpServerSettings
 from .._endpoint._call import Authenticate
 from .._endpoint._endpoint import Endpoint, open_endpoint
 from .._endpoint._event_store import EventStore
-from .._endpoint._turnstile import Turnstile
 from .._groups import open_hidden_nursery
 from .._limits import check_whole
 from .._logs import Log
@@ -151,7 +150,7 @@ async def serve_http(
         ):
             urls = tuple(_url_of(listener, ssl_context, settings.path) for listener in listeners.each)
             async with open_hidden_nursery() as nursery:
-                connections = Connections(_host(http, endpoint, settings), settings, Turnstile(nursery))
+                connections = Connections(_host(http, endpoint, settings), settings, nursery)
                 nursery.start_soon(connections.attend)
                 try:
                     async with open_hidden_nursery() as accepting:

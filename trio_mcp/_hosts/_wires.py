@@ -49,25 +49,34 @@ class Wire(abc.ABC):
     def __init__(self, client: str | None, send_timeout: float) -> None:
         self.client = client
         self._send_timeout = send_timeout
-        self._turnstile: Turnstile | None = None
+        self._reading: Turnstile | None = None
+        self._writing: Turnstile | None = None
         self._holder = ""
 
     @final
-    def share(self, turnstile: Turnstile, holder: str) -> None:
-        """Read from now on only when it is this one's turn.
+    def share(self, reading: Turnstile, writing: Turnstile, holder: str) -> None:
+        """Read and write from now on only when it is this one's turn.
 
         Args:
-            turnstile: Where it waits for that.
+            reading: Where it waits for that when something has come.
+            writing: Where it waits when something is to be sent.
             holder: Whose it is. All connections of one holder have one share of the event loop.
         """
-        self._turnstile = turnstile
+        self._reading = reading
+        self._writing = writing
         self._holder = holder
 
     @final
-    async def _turn(self) -> None:
+    async def _wait_to_read(self) -> None:
         """Wait until what has come may be read. Does not checkpoint if it may at once."""
-        if self._turnstile is not None:
-            await self._turnstile.enter(self._holder)
+        if self._reading is not None:
+            await self._reading.enter(self._holder)
+
+    @final
+    async def _wait_to_write(self) -> None:
+        """Wait until something may be sent. Does not checkpoint if it may at once."""
+        if self._writing is not None:
+            await self._writing.enter(self._holder)
 
     @abc.abstractmethod
     async def start(self) -> None:
@@ -83,7 +92,7 @@ class Wire(abc.ABC):
 
     @abc.abstractmethod
     async def send(self, data: bytes) -> None:
-        """Send all of it. Does not checkpoint if it is taken at once. Cancelled, some of it may have been sent.
+        """Send all of it. Does not checkpoint if it may go and is taken at once. Cancelled, some of it may have been sent.
 
         Raises:
             trio.BrokenResourceError: The other side does not read, or is gone.
@@ -137,7 +146,7 @@ class SocketWire(Wire):
             # Trio must not be asked to wait for a socket that is closed already: it has no descriptor any more.
             while self._socket.fileno() >= 0:
                 await trio.lowlevel.wait_readable(self._socket)
-                await self._turn()
+                await self._wait_to_read()
                 try:
                     return self._socket.recv(most)
                 except BlockingIOError:
@@ -148,6 +157,7 @@ class SocketWire(Wire):
         return b""
 
     async def send(self, data: bytes) -> None:
+        await self._wait_to_write()
         sent = send_some(self._socket, data)
         if sent < len(data):
             with memoryview(data) as view:
@@ -212,12 +222,13 @@ class TlsWire(Wire):
     async def receive(self, most: int = READ_BYTES) -> bytes:
         try:
             data = bytes(await self._stream.receive_some(most))
-            await self._turn()
+            await self._wait_to_read()
             return data
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             return b""
 
     async def send(self, data: bytes) -> None:
+        await self._wait_to_write()
         with memoryview(data) as view:
             for at in range(0, len(data), STEP):
                 with trio.move_on_after(self._send_timeout) as scope:
