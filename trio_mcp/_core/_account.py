@@ -182,7 +182,7 @@ class Pool:
         self._setting = setting
         self._most = most
         self._most_of_one = most if most_of_one is None else min(most, most_of_one)
-        self._own_setting = own_setting or setting
+        self._own_setting = own_setting if own_setting and self._most_of_one < most else setting
         self._unit = unit
         self._holders: dict[str, _Holder] = {}
         self._by_size: dict[int, dict[_Holder, None]] = {}  # those with something to take back, by its logarithm

@@ -92,7 +92,9 @@ class Wire(abc.ABC):
 
     @abc.abstractmethod
     async def send(self, data: bytes) -> None:
-        """Send all of it. Does not checkpoint if it may go and is taken at once. Cancelled, some of it may have been sent.
+        """Send all of it. Does not checkpoint if it may go and is taken at once.
+
+        Cancelled, some of it may have been sent.
 
         Raises:
             trio.BrokenResourceError: The other side does not read, or is gone.
