@@ -214,7 +214,7 @@ class _HypercornConnection(Connection):
 
     async def _take(self, data: bytes) -> None:
         """Take what has come. Waits for nothing but Hypercorn, which hands it over at once."""
-        if self._is_irregular:
+        if self._is_irregular or self.has_stopped:  # it may have come before reading could be stopped
             return
         body = self._body
         if body is not None and not body.is_complete:

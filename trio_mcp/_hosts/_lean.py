@@ -88,7 +88,7 @@ class LeanConnection(Connection):
 
     def _take(self, data: bytes) -> None:
         """Take what has come. Never waits."""
-        if self._is_irregular:
+        if self._is_irregular or self.has_stopped:  # it may have come before reading could be stopped
             return
         call = self._call
         if call is not None and not call.is_complete:
