@@ -16,6 +16,7 @@ from http_raw import Answer, Events, Raw, open_raw
 from raw import initialize
 
 from trio_mcp import Context, HttpServerParameters, HttpServerSettings, Limits, McpASGI, Server, open_client
+from trio_mcp._endpoint._legacy import REPLACED_AT_ONCE
 
 pytestmark = pytest.mark.usefixtures("under")
 
@@ -109,6 +110,21 @@ async def test_one_client_has_its_own_bound() -> None:
             assert (refused.status, int(refused.headers["retry-after"])) == (429, 10)
             assert "max_sessions_per_principal" in refused.error["message"]
             await honest.begin()
+
+
+async def test_sessions_are_not_replaced_without_end(autojump_clock: trio.testing.MockClock) -> None:
+    """A client with as many as it may have began others as fast as it could, which cost everybody time."""
+    async with open_raw(Server("s"), settings(max_sessions_per_principal=30, handshake_timeout=3_600)) as raw:
+        hog, honest = Client(raw, HOG), Client(raw, HONEST)
+        for _ in range(30 + REPLACED_AT_ONCE):
+            assert (await hog.ask()).status == 200
+        refused = await hog.ask()
+        assert (refused.status, refused.headers["retry-after"]) == (429, "1")
+        assert "max_sessions_per_principal" in refused.error["message"]
+        await honest.begin()
+        await trio.sleep(10)
+        answers = [(await hog.ask()).status for _ in range(11)]
+        assert answers == [200] * 10 + [429]
 
 
 async def test_the_session_that_was_used_last_goes_last() -> None:

@@ -104,7 +104,8 @@ class HttpServerSettings:
         max_sessions: Sessions of the legacy era at once. For a further one the session gives way that is idle for
             longest, of the client which has most of them; 503 if none of those is idle.
         max_sessions_per_principal: The same, of one client: a principal, or an address where nobody
-            authenticates. For a further one its own session ends that is idle for longest; 429 if none is.
+            authenticates. For a further one its own session ends that is idle for longest; 429 if none is, or
+            if more than a hundred of them, and then all of them in 30 seconds, were replaced so.
         session_idle_timeout: How long a session is kept while its client has no request and no stream open.
         handshake_timeout: The same, while its client has done nothing but begin it. What a client says of itself
             when it begins one is bounded by `Limits.max_client_info_bytes`.

@@ -12,10 +12,11 @@ from urllib.parse import parse_qs
 import trio
 
 from .._core._account import Overdrawn, Pool
-from .._core._http_admission import EVENT_STREAM, HttpRefused, check_accept
+from .._core._http_admission import EVENT_STREAM, HttpRefused, busy, check_accept
 from .._core._http_headers import PROTOCOL_VERSION, SESSION_ID
 from .._core._http_settings import HttpServerSettings
 from .._core._lifecycle import DEFAULT_LOG_LEVEL, Agreement
+from .._core._rate import RateTable
 from .._errors import SERVER_BUSY
 from .._groups import open_hidden_nursery
 from .._parking_lot import LightParkingLot
@@ -32,6 +33,13 @@ from ._session import LegacySession, session_ended
 __all__ = ["LegacySessions"]
 
 SESSION_ID_BYTES: Final = 24
+REPLACED_SECONDS: Final = 30.0
+"""In what time a client that has as many sessions as it may can have all of them replaced by others, in seconds:
+making and ending them costs everybody time, in the garbage collector too."""
+
+REPLACED_AT_ONCE: Final = 100
+"""How many of them at once, before that counts."""
+
 ASSUMED: Final = Revision.V2025_03_26
 """What a request without `MCP-Protocol-Version` is of, where nothing else says so ("Protocol Version Header")."""
 
@@ -71,6 +79,7 @@ class LegacySessions:
             settings.max_sessions_per_principal,
             "max_sessions_per_principal",
         )
+        self._replaced = RateTable(self._places.most_of_one / REPLACED_SECONDS, REPLACED_AT_ONCE)
         self._bytes = service.account.bytes
         self._ended = LightParkingLot()
         self._dropped = 0  # in sessions that have ended
@@ -132,6 +141,7 @@ class LegacySessions:
     def _open(self, call: HttpCall, *, event_type: str | None = None) -> LegacySession:
         if self._shutdown.is_draining:
             raise HttpRefused(503, "serving is about to end", code=SERVER_BUSY)
+        self._check_replacing(call.key)
         session = LegacySession(
             secrets.token_urlsafe(SESSION_ID_BYTES),
             self._server,
@@ -146,6 +156,20 @@ class LegacySessions:
         self._sessions[session.id] = session
         self._nursery.start_soon(self._run, session, name=f"session {session.id[:8]}…")
         return session
+
+    def _check_replacing(self, holder: str) -> None:
+        """Refuse a session that one of its client's own would give way to, if too many of these just have.
+
+        Raises:
+            HttpRefused: It was.
+        """
+        most = self._places.most_of_one
+        if self._places.lent_to(holder) < most:
+            return
+        wait = self._replaced.take(holder, trio.current_time())
+        if wait:
+            setting = self._places.own_setting
+            raise busy(429, f"{most} sessions are kept for you, and you begin others too fast ({setting})", wait)
 
     def _kept_for(self, session: LegacySession, holder: str, places: Pool | None) -> KeptForSession:
         """Lend a session its bytes, and its place if it lasts for more than one request.
