@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from trio_mcp._core._turns import LONG, MOST_OWED, SHARE, TIMES, TIMES_LONG, Turns
+from trio_mcp._core._turns import (
+    LONG,
+    MOST_OWED,
+    MOST_OWED_BY_SMALL,
+    SHARE,
+    SMALL_LONG,
+    TIMES,
+    TIMES_LONG,
+    Turns,
+)
 
 
 def waiting(turns: Turns[str], holder: str, count: int, *, is_great: bool = False, prefix: str = "") -> list[str]:
@@ -36,7 +45,7 @@ def test_what_begins_at_once_counts_for_the_pass() -> None:
 def test_nobody_waits_who_is_alone() -> None:
     """All begin in the next pass, and what was owed is forgotten."""
     turns: Turns[str] = Turns()
-    turns.charge("hog", 1.0, 0.0)
+    turns.charge("hog", 1.0, 0.0, is_great=True)
     small = waiting(turns, "hog", 3 * SHARE)
     great = waiting(turns, "hog", 3, is_great=True, prefix=" great ")
     assert turns.next(0.0, is_shared=False) == small + great
@@ -58,7 +67,7 @@ def test_who_has_held_the_loop_waits_a_multiple_of_it() -> None:
     """With great requests alone; small ones go on."""
     turns: Turns[str] = Turns()
     assert turns.begin("hog", 0.0, is_great=True)
-    turns.charge("hog", LONG, 0.0)
+    turns.charge("hog", LONG, 0.0, is_great=True)
     (great,) = waiting(turns, "hog", 1, is_great=True, prefix=" great ")
     (small,) = waiting(turns, "hog", 1)
     assert turns.next(0.0, is_shared=True) == [small]
@@ -72,7 +81,7 @@ def test_who_has_held_the_loop_waits_a_multiple_of_it() -> None:
 def test_a_long_pause_weighs_more_than_short_ones() -> None:
     """So that nineteen of twenty requests of others do not meet one, however long it is."""
     turns: Turns[str] = Turns()
-    turns.charge("hog", LONG + 0.25, 0.0)
+    turns.charge("hog", LONG + 0.25, 0.0, is_great=True)
     waiting(turns, "hog", 1, is_great=True)
     due = turns.next_at(0.0)
     assert abs(due - TIMES * LONG - TIMES_LONG * 0.25) < 1e-9
@@ -82,13 +91,43 @@ def test_a_long_pause_weighs_more_than_short_ones() -> None:
 def test_what_is_owed_has_a_bound_and_is_forgotten_afterwards() -> None:
     """However long it took; and nothing is kept of who never comes back."""
     turns: Turns[str] = Turns()
-    turns.charge("hog", 1_000.0, 0.0)
+    turns.charge("hog", 1_000.0, 0.0, is_great=True)
     (great,) = waiting(turns, "hog", 1, is_great=True)
     assert turns.next_at(0.0) == MOST_OWED
     assert turns.next(MOST_OWED, is_shared=True) == [great]
     for n in range(1_000):
-        turns.charge(f"stranger {n}", 0.001, 100.0 * n)
+        turns.charge(f"stranger {n}", 0.001, 100.0 * n, is_great=True)
     assert len(turns._owed_until) == 1
+
+
+def test_small_requests_with_great_answers_wait_too() -> None:
+    """Not for long: one may be a cancellation. What is quickly done counts for nothing."""
+    turns: Turns[str] = Turns()
+    turns.charge("hog", SMALL_LONG / 2, 0.0, is_great=False)
+    assert turns.begin("hog", 0.0, is_great=False)
+    turns.next(0.0, is_shared=True)
+    turns.charge("hog", 0.02, 0.0, is_great=False)
+    assert not turns.begin("hog", 0.0, is_great=False)
+    small = waiting(turns, "hog", 2)
+    assert turns.next(0.0, is_shared=True) == []
+    due = turns.next_at(0.0)
+    assert abs(due - TIMES * 0.02) < 1e-9
+    assert turns.begin("honest", 0.0, is_great=False)
+    assert turns.next(due, is_shared=True) == small
+    for _ in range(100):
+        turns.charge("hog", 1.0, 0.0, is_great=False)
+    waiting(turns, "hog", 1)
+    turns.next(0.0, is_shared=True)
+    assert turns.next_at(0.0) == MOST_OWED_BY_SMALL
+
+
+def test_a_great_one_does_not_wait_for_what_small_ones_took() -> None:
+    """Nor they for it; each has its own account."""
+    turns: Turns[str] = Turns()
+    turns.charge("hog", 0.02, 0.0, is_great=False)
+    waiting(turns, "hog", 1)
+    (great,) = waiting(turns, "hog", 1, is_great=True, prefix=" great ")
+    assert turns.next(0.0, is_shared=True) == [great]
 
 
 def test_who_leaves_is_not_waited_for() -> None:

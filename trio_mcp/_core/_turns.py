@@ -29,7 +29,13 @@ TIMES_LONG: Final = 24
 """How many times as long the next one waits for what a great request has held the loop longer than that."""
 
 MOST_OWED: Final = 10.0
-"""How long one waits at most for what others of the same holder took, in seconds."""
+"""How long a great one waits at most for what others of the same holder took, in seconds."""
+
+SMALL_LONG: Final = 0.01
+"""From how many seconds on it counts that something small has held the loop: its answer is great, then."""
+
+MOST_OWED_BY_SMALL: Final = 1.0
+"""How long a small one waits at most for what others of the same holder took: it may be a cancellation."""
 
 _T = TypeVar("_T", bound=Hashable)
 
@@ -60,7 +66,7 @@ class Turns(Generic[_T]):
 
     def __init__(self) -> None:
         self._queues: dict[str, _Queue[_T]] = {}
-        self._owed_until: dict[str, float] = {}
+        self._owed_until: dict[tuple[str, bool], float] = {}  # by great ones, and by small ones
         self._waiting = 0
 
     def __bool__(self) -> bool:
@@ -80,7 +86,7 @@ class Turns(Generic[_T]):
     def begin(self, holder: str, now: float, *, is_great: bool) -> bool:
         """Whether a request may begin at once; then it has begun."""
         queue = self._queues.get(holder)
-        if is_great and self._owed_until.get(holder, now) > now:
+        if self._owes(holder, now, is_great=is_great):
             return False
         if queue is None:
             queue = self._queues[holder] = _Queue[_T]()
@@ -105,17 +111,23 @@ class Turns(Generic[_T]):
         del (queue.great if waiter in queue.great else queue.small)[waiter]
         self._waiting -= 1
 
-    def charge(self, holder: str, seconds: float, now: float) -> None:
-        """A great request has held the loop for so long, while others were asking, too.
+    def _owes(self, holder: str, now: float, *, is_great: bool) -> bool:
+        return self._owed_until.get((holder, is_great), now) > now
+
+    def charge(self, holder: str, seconds: float, now: float, *, is_great: bool) -> None:
+        """A request has held the loop for so long, while others were asking, too.
 
         Others notice how often they meet a long pause, and how long it is. So what is longer than `LONG` weighs
         more: nineteen of twenty of their requests do not meet one.
         """
-        owed = self._owed_until
+        if not is_great and seconds < SMALL_LONG:
+            return
+        owed, who = self._owed_until, (holder, is_great)
         for other in [other for other, until in owed.items() if until <= now]:
             del owed[other]
         more = TIMES * min(seconds, LONG) + TIMES_LONG * max(seconds - LONG, 0.0)
-        owed[holder] = min(max(owed.get(holder, now), now) + more, now + MOST_OWED)
+        most = MOST_OWED if is_great else MOST_OWED_BY_SMALL
+        owed[who] = min(max(owed.get(who, now), now) + more, now + most)
 
     def next(self, now: float, *, is_shared: bool) -> list[_T]:
         """A pass is over: return who begins in the next one.
@@ -137,7 +149,8 @@ class Turns(Generic[_T]):
                 found.append(queue.great.popitem(last=False)[0])
             else:
                 queue.is_great_next = True
-                while queue.small and queue.begun < SHARE:
+                most = 0 if self._owes(holder, now, is_great=False) else SHARE
+                while queue.small and queue.begun < most:
                     queue.begun += 1
                     found.append(queue.small.popitem(last=False)[0])
             if not (queue.begun or queue.small or queue.great):
@@ -148,12 +161,18 @@ class Turns(Generic[_T]):
         return found
 
     def _is_greats_turn(self, holder: str, queue: _Queue[_T], now: float) -> bool:
-        if not queue.great or self._owed_until.get(holder, now) > now:
+        if not queue.great or self._owes(holder, now, is_great=True):
             return False
-        return queue.is_great_next or not queue.small
+        return queue.is_great_next or not queue.small or self._owes(holder, now, is_great=False)
 
     def next_at(self, now: float) -> float:
         """Return when somebody may begin next: now, but if all wait for what they owe."""
-        if any(queue.begun or queue.small for queue in self._queues.values()):
+        if any(queue.begun for queue in self._queues.values()):
             return now
-        return min((self._owed_until.get(holder, now) for holder in self._queues), default=now)
+        dues = (
+            self._owed_until.get((holder, is_great), now)
+            for holder, queue in self._queues.items()
+            for is_great, waiting in ((False, queue.small), (True, queue.great))
+            if waiting
+        )
+        return max(now, min(dues, default=now))

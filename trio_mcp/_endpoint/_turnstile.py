@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar, final
 import trio
 
 from .._core._http_admission import HttpRefused
-from .._core._turns import Turns
+from .._core._turns import SMALL_LONG, Turns
 from .._limits import KIB
 from .._parking_lot import LightParkingLot
 from ._call import HttpCall, connected
@@ -97,7 +97,7 @@ class Turnstile:
         return len(asking) > 1
 
     async def serve(self, call: HttpCall, body: bytes, serve: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
-        """Serve a request when its turn comes. A great one is charged to its holder, for the time that it takes.
+        """Serve a request when its turn comes, and charge its holder for the time that it holds the loop.
 
         Args:
             call: The request.
@@ -109,11 +109,12 @@ class Turnstile:
         """
         if is_great(body):
             await self._let_in_while_connected(call, great=True)
-            return await _metered(serve(), self._clock, lambda seconds: self._charge(call.loans.key, seconds))
+            return await self._charged(call.loans.key, serve, is_great=True)
         self._begun += 1  # how many small ones have begun since that was looked at
-        if self._begun > FEW:
-            await self._let_in_while_connected(call)
-        return await serve()
+        if self._begun <= FEW:
+            return await serve()
+        await self._let_in_while_connected(call)
+        return await self._charged(call.loans.key, serve, is_great=False)
 
     async def enter(self, holder: str) -> None:
         """Wait until something small of a holder may begin. Does not checkpoint if it may at once.
@@ -154,9 +155,14 @@ class Turnstile:
 
         await trio.lowlevel.wait_task_rescheduled(leave)
 
-    def _charge(self, holder: str, seconds: float) -> None:
-        if self._is_shared(holder):
-            self._turns.charge(holder, seconds, trio.current_time())
+    async def _charged(self, holder: str, serve: Callable[[], Coroutine[Any, Any, _T]], *, is_great: bool) -> _T:
+        least = 0.0 if is_great else SMALL_LONG
+
+        def charge(seconds: float) -> None:
+            if seconds >= least and self._is_shared(holder):
+                self._turns.charge(holder, seconds, trio.current_time(), is_great=is_great)
+
+        return await _metered(serve(), self._clock, charge)
 
     # Going round.
 

@@ -52,7 +52,7 @@ async def accept_waiting(listener: trio.SocketListener, most: int) -> list[Accep
         while len(found) < most:
             connection, address = queue.accept()
             connection.setblocking(False)
-            found.append((connection, address[0] if isinstance(address, tuple) else None))
+            found.append((connection, _host_of(address)))
     except OSError:
         pass
     finally:
@@ -63,10 +63,13 @@ async def accept_waiting(listener: trio.SocketListener, most: int) -> list[Accep
 def _address_of(connection: socket.socket) -> str | None:
     """Return the other side's address, if it has one, and is still there to say it."""
     try:
-        address: str | tuple[str, int] = connection.getpeername()
+        return _host_of(connection.getpeername())
     except OSError:
         return None
-    return None if isinstance(address, str) else address[0]  # a Unix socket has at most a path
+
+
+def _host_of(address: str | bytes | tuple[str, int]) -> str | None:
+    return address[0] if isinstance(address, tuple) else None  # a Unix socket has at most a path
 
 
 def _is_there(connection: socket.socket) -> bool:

@@ -73,9 +73,13 @@ class Wire(abc.ABC):
             await self._reading.enter(self._holder)
 
     @final
-    async def _wait_to_write(self) -> None:
-        """Wait until something may be sent. Does not checkpoint if it may at once."""
-        if self._writing is not None:
+    async def _wait_to_write(self, size: int) -> None:
+        """Wait until so many bytes may be sent. Does not checkpoint if they may at once.
+
+        What is large does not wait here, where it would be kept although its connection is cut: it waits soon
+        enough for its reader.
+        """
+        if self._writing is not None and size <= STEP:
             await self._writing.enter(self._holder)
 
     @abc.abstractmethod
@@ -159,7 +163,7 @@ class SocketWire(Wire):
         return b""
 
     async def send(self, data: bytes) -> None:
-        await self._wait_to_write()
+        await self._wait_to_write(len(data))
         sent = send_some(self._socket, data)
         if sent < len(data):
             with memoryview(data) as view:
@@ -230,7 +234,7 @@ class TlsWire(Wire):
             return b""
 
     async def send(self, data: bytes) -> None:
-        await self._wait_to_write()
+        await self._wait_to_write(len(data))
         with memoryview(data) as view:
             for at in range(0, len(data), STEP):
                 with trio.move_on_after(self._send_timeout) as scope:
