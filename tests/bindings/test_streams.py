@@ -191,3 +191,29 @@ async def test_a_pipe_is_widened_for_long_messages_alone(*, nowait: bool) -> Non
 
 def _nothing_comes() -> trio.abc.ReceiveStream:
     return trio.testing.memory_stream_one_way_pair()[1]
+
+
+class Endless(trio.abc.ReceiveStream):
+    """A peer whose bytes are always there already, so that reading never waits."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self.reads = 0
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes:  # noqa: ASYNC124 - as if it were there
+        self.reads += 1
+        assert self.reads < 10_000, "nobody else has run meanwhile"
+        return self._data
+
+    async def aclose(self) -> None:
+        await trio.lowlevel.checkpoint()
+
+
+@pytest.mark.parametrize("data", [b"\n" * 65_536, b" \n\r\n", b" " * 100])
+async def test_blank_lines_without_end_let_others_run(data: bytes) -> None:
+    """Nothing comes of them, so nothing was returned, and no deadline of the whole program passed meanwhile."""
+    sender, _ = trio.testing.memory_stream_one_way_pair()
+    channel = StreamChannel(Endless(data), sender)
+    with trio.move_on_after(0.01) as scope:
+        await channel.receive()
+    assert scope.cancelled_caught

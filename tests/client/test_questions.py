@@ -229,6 +229,20 @@ async def test_a_user_fills_in_a_form(revision: Revision, is_async: bool, filled
 
 
 @WITH_ELICITATION
+async def test_a_form_that_nobody_would_fill_in_is_refused_before_it_is_read(revision: Revision) -> None:
+    """Reading 200,000 fields held the whole program for a second and a half."""
+    error = RemoteProtocolError if revision.is_modern else RequestError
+    schema = {"type": "object", "properties": {str(n): {"type": "string"} for n in range(1_001)}}
+    with pytest.raises(error, match=r"requestedSchema\.properties: a form of 1001 fields; .* 1000 at most"):
+        await put(
+            revision,
+            "elicitation/create",
+            {"message": "Who?", "requestedSchema": schema},
+            on_elicit=never_asked,
+        )
+
+
+@WITH_ELICITATION
 @pytest.mark.parametrize("action", ["decline", "cancel"])
 @pytest.mark.parametrize("as_result", [False, True])
 async def test_a_user_may_say_no(revision: Revision, action: Any, as_result: bool) -> None:

@@ -126,6 +126,21 @@ async def test_nobody_else_can_read_a_file(tmp_path: Path, *, is_there: bool) ->
     assert rights == {"e": 0o600, "e-wal": 0o600, "e-shm": 0o600}
 
 
+@posix
+async def test_nobody_else_can_read_what_a_link_leads_to(tmp_path: Path) -> None:
+    """Also if there is nothing yet: the file was made by SQLite then, for everybody to read."""
+    (tmp_path / "link").symlink_to(tmp_path / "e")
+    before = os.umask(0)
+    try:
+        async with open_store(tmp_path / "link") as store:
+            await store.append("s", 1, events(1, 1, 10))
+            found = [one for one in tmp_path.iterdir() if not one.is_symlink()]
+            rights = {one.name: stat.S_IMODE(one.stat().st_mode) for one in found}
+    finally:
+        os.umask(before)
+    assert rights == {"e": 0o600, "e-wal": 0o600, "e-shm": 0o600}
+
+
 PROGRAM = """
 import sys, trio
 from trio_mcp import open_sqlite_event_store

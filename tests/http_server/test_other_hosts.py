@@ -5,11 +5,15 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import os
+import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
+from urllib.parse import urlsplit
 
 import anycorn
 import anycorn.config
@@ -81,6 +85,7 @@ async def hosted(host: str, app: Any) -> AsyncGenerator[str]:
         end.set()
 
 
+posix = pytest.mark.skipif(sys.platform == "win32", reason="looks at /dev/fd")
 HOSTS = pytest.mark.parametrize("host", ["hypercorn", "anycorn"])
 
 
@@ -137,3 +142,68 @@ async def test_streams_and_disconnects_on_another_host(host: str) -> None:
                     nursery.cancel_scope.cancel()
                 while program.log != ["began", "ended"]:
                     await trio.sleep(0.01)
+
+
+@HOSTS
+@posix
+async def test_connections_whose_clients_went_behind_many_requests_are_freed(host: str) -> None:
+    """A host reads no further until an answer has ended, although nobody takes it: each kept its descriptor."""
+    program = Program()
+    with trio.fail_after(40):
+        async with hosted(host, McpASGI(program.server)) as base, open_http_client() as http:
+            raw = Raw(http, parse_target(f"{base}/mcp"))
+            assert (await raw.send(call_tool("add", a=1, b=1))).status == 200
+            before = len(os.listdir("/dev/fd"))
+            target = urlsplit(base)
+            body = json.dumps(call_tool("add", a=1, b=1)).encode()
+            head = (
+                f"POST /mcp HTTP/1.1\r\nHost: {target.netloc}\r\nContent-Type: application/json\r\n"
+                "Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: 2026-07-28\r\n"
+                f"Mcp-Method: tools/call\r\nMcp-Name: add\r\nContent-Length: {len(body)}\r\n\r\n"
+            )
+            for _ in range(10):
+                stream = await trio.open_tcp_stream(target.hostname or "", target.port or 0)
+                await stream.send_all((head.encode() + body) * 20)
+                await trio.sleep(0.01)
+                stream.socket.close()
+            while len(os.listdir("/dev/fd")) > before + 2:
+                await trio.sleep(0.05)
+
+
+@pytest.mark.parametrize("error", [OSError("gone"), BrokenPipeError(), trio.BrokenResourceError()])
+async def test_a_host_that_says_by_an_error_that_nobody_reads(
+    error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    """ASGI lets it raise that from `send`; a client that has left is nothing to log."""
+    program = Program()
+    app = McpASGI(program.server)
+    messages = [{"type": "http.request", "body": json.dumps(call_tool("add", a=1, b=1)).encode()}]
+    scope = {
+        "type": "http",
+        "http_version": "1.1",
+        "method": "POST",
+        "path": "/mcp",
+        "headers": [
+            (b"host", b"localhost"),
+            (b"content-type", b"application/json"),
+            (b"accept", b"application/json, text/event-stream"),
+            (b"mcp-protocol-version", b"2026-07-28"),
+            (b"mcp-method", b"tools/call"),
+            (b"mcp-name", b"add"),
+        ],
+    }
+
+    async def receive() -> Any:
+        if not messages:
+            await trio.sleep_forever()
+        await trio.lowlevel.checkpoint()
+        return messages.pop()
+
+    async def send(message: Any) -> None:
+        await trio.lowlevel.checkpoint()
+        raise error
+
+    with trio.fail_after(10):
+        async with app.running():
+            await app(scope, receive, send)
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]

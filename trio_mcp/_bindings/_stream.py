@@ -74,6 +74,9 @@ class StreamChannel(Channel):
                     Incoming(line) if isinstance(line, bytes) else TooLarge(line.size, line.head, line.tail)
                     for line in lines
                 ]
+            # What was read is kept here, or was blank. Reading need not wait: who sends nothing but that, and
+            # without end, would keep everybody else from running.
+            await trio.lowlevel.checkpoint()
         await trio.lowlevel.checkpoint()
         raise trio.EndOfChannel
 

@@ -44,6 +44,9 @@ RequestHandler: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[Mapping[str,
 Question: TypeAlias = Callable[[], Awaitable[Mapping[str, Any]]]
 """A question that may be asked: call it, and it is answered."""
 
+MAX_FIELDS: Final = 1_000
+"""Fields of a form that a user is asked to fill in."""
+
 _T = TypeVar("_T")
 
 
@@ -155,6 +158,7 @@ class Questions:
             self._check_sampling(sampling)
             return functools.partial(_write, sample, handlers.on_sample, sampling, revision)
         if method == "elicitation/create" and handlers.on_elicit is not None:
+            _check_fields(given)
             elicitation: ElicitRequestParams = _read(given, ElicitRequestParams)
             self._check_elicitation(elicitation)
             self.elicitations.add(elicitation)
@@ -191,6 +195,19 @@ class Questions:
                 check_web_url(params.url)
             except ValueError as error:
                 raise RequestError(INVALID_PARAMS, f"invalid params: {error}") from error
+
+
+def _check_fields(params: Mapping[str, Any]) -> None:
+    """Refuse a form that nobody would ever fill in, before it is read.
+
+    Raises:
+        RequestError: It has too many fields.
+    """
+    schema = params.get("requestedSchema")
+    fields = schema.get("properties") if isinstance(schema, dict) else None
+    if isinstance(fields, dict) and len(fields) > MAX_FIELDS:
+        problem = f"a form of {len(fields)} fields; clients are asked for {MAX_FIELDS} at most"
+        raise RequestError(INVALID_PARAMS, f"invalid params: requestedSchema.properties: {problem}")
 
 
 def _read(params: Mapping[str, Any], kind: Any) -> Any:

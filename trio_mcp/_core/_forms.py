@@ -140,8 +140,9 @@ def _choices_misfit(
     if field.max_items is not None and len(value) > field.max_items:
         return f"must have at most {field.max_items} of the options", f"has {len(value)}"
     options = options_in(field) or ()
+    known = frozenset(options)
     for chosen in value:
-        if not isinstance(chosen, str) or chosen not in options:
+        if not isinstance(chosen, str) or chosen not in known:
             return _expected(_one_of(options), chosen)
     return None
 

@@ -207,6 +207,7 @@ def _make_private(path: str) -> None:
     Raises:
         OSError: It cannot be made, or is not ours.
     """
+    path = os.path.realpath(path)  # where a link leads to, although there may be nothing yet
     try:
         # With these rights from the first moment. Nobody has it open, so closing it here costs nobody a lock.
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))

@@ -7,7 +7,7 @@ owns `receive` from the first instant of a request to its last, and everybody el
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any, Final, TypeAlias, final
 
@@ -72,6 +72,8 @@ class AsgiCall(HttpCall):
         )
         self._send = send
         self.on_cut: Callable[[], object] | None = None
+        self._is_open = False
+        self._rest = b""  # of an answer whose client has gone
         self._is_one_one = scope.get("http_version") in ("1.0", "1.1")
         self._body = RequestBody(settings, _declared(self.headers.get("content-length")), self.closing)
         self._ask_for_body = ask_for_body
@@ -115,12 +117,17 @@ class AsgiCall(HttpCall):
         return (_CLOSE,) if self._is_one_one else ()
 
     async def send_head(self, status: int, headers: Sequence[HeaderField]) -> None:
+        self._is_open = not self.is_gone
         await self._send_unless_gone({"type": "http.response.start", "status": status, "headers": list(headers)})
 
     async def send(self, data: bytes) -> None:
         await self._send_unless_gone({"type": "http.response.body", "body": data, "more_body": True})
 
     async def finish(self, data: bytes = b"") -> None:
+        if self.is_gone:
+            self._rest = data
+        else:
+            self._is_open = False
         await self._send_unless_gone({"type": "http.response.body", "body": data, "more_body": False})
 
     def cut(self) -> None:
@@ -128,12 +135,25 @@ class AsgiCall(HttpCall):
         if self.on_cut is not None:
             self.on_cut()
 
+    async def end(self) -> None:
+        """End an answer that was begun, although nobody reads it any more. For hosts that are not ours.
+
+        They may wait for that before they look at what came behind the request, and see that nobody is there.
+        """
+        if self._is_open:
+            self._is_open = False
+            with suppress(Exception):  # whatever the host makes of it
+                await self._send({"type": "http.response.body", "body": self._rest, "more_body": False})
+
     async def _send_unless_gone(self, message: AsgiMessage) -> None:
         """Send a part of the answer. Once nobody reads it no part is sent any more, not even its end."""
         if self.is_gone:
             await trio.lowlevel.checkpoint()
-        else:
+            return
+        try:
             await self._send(message)
+        except (OSError, trio.BrokenResourceError, trio.ClosedResourceError):
+            self.gone()  # ASGI lets hosts say so like this
 
 
 def _declared(length: str | None) -> int | None:
@@ -229,6 +249,7 @@ class McpASGI:
             call.on_cut = partial(nursery.cancel_scope.cancel, reason="the answer had to make room for others")
             nursery.start_soon(call.pump, receive, name=f"receiving {call.method} {call.path}")
             await endpoint.handle(call)
+            await call.end()
             nursery.cancel_scope.cancel(reason="the request is answered")
 
     async def _lifespan(self, receive: AsgiReceive, send: AsgiSend) -> None:
