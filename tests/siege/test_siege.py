@@ -34,6 +34,7 @@ ON: Final[dict[Http, tuple[str, ...]]] = {
     "hypercorn": (
         "host-of-dots",
         "schema-errors",
+        "schema-unique",
         "sessions",
         "great-parked-handlers",
         "heavy-requests",
@@ -45,6 +46,9 @@ ON: Final[dict[Http, tuple[str, ...]]] = {
         "great-subscriptions",
         "unread-session-answers",
         "useless-messages",
+        "colliding-numbers",
+        "slow-numbers",
+        "threads",
     ),
 }
 """What is played here, so that each kind of thing that is kept, and each host, has its turn."""
