@@ -16,6 +16,7 @@ import trio
 
 from .._codec._convert import from_wire, to_wire
 from .._codec._invalid import InvalidData
+from .._codec._json import is_object
 from .._core._conversations import check_tool_results
 from .._core._uris import check_web_url
 from .._errors import INVALID_PARAMS, METHOD_NOT_FOUND, RequestError
@@ -204,8 +205,9 @@ def _check_fields(params: Mapping[str, Any]) -> None:
         RequestError: It has too many fields.
     """
     schema = params.get("requestedSchema")
-    fields = schema.get("properties") if isinstance(schema, dict) else None
-    if isinstance(fields, dict) and len(fields) > MAX_FIELDS:
+    schema = params.get("requestedSchema")
+    fields = schema.get("properties") if is_object(schema) else None
+    if is_object(fields) and len(fields) > MAX_FIELDS:
         problem = f"a form of {len(fields)} fields; clients are asked for {MAX_FIELDS} at most"
         raise RequestError(INVALID_PARAMS, f"invalid params: requestedSchema.properties: {problem}")
 
