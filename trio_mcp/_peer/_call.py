@@ -21,6 +21,8 @@ __all__ = ["Call", "ProgressRoom", "weight_of_progress"]
 _PROGRESS_BYTES: Final = 512
 """What progress takes in memory beside its text and great numbers."""
 
+_GREAT: Final = 1 << 60
+
 
 @final
 @attrs.define
@@ -39,10 +41,9 @@ def weight_of_progress(progress: Progress) -> int:
     size = _PROGRESS_BYTES
     if progress.message is not None:
         size += len(progress.message) * (1 if progress.message.isascii() else 5)
-    numbers: tuple[int | float | None, ...] = (progress.progress, progress.total)
-    for number in numbers:
-        if isinstance(number, int):
-            size += number.bit_length() >> 2
+    for number in (progress.progress, progress.total):
+        if number.__class__ is not float and number is not None and not -_GREAT < number < _GREAT:
+            size += int(number).bit_length() >> 2
     return size
 
 
@@ -71,7 +72,7 @@ class Call:
     clock: Clock | None = None
     on_room: Callable[[Call], object] | None = None
     room: ProgressRoom | None = None
-    _progress: deque[Progress] | None = None
+    _progress: deque[tuple[Progress, int]] | None = None
     _is_handling: bool = False
     _stops: int = 0
     _callback: trio.CancelScope | None = None
@@ -149,15 +150,16 @@ class Call:
         if self._progress is None:
             self._progress = deque()
             self.room = room
-        self._progress.append(progress)
-        room.taken += weight_of_progress(progress)
+        weight = weight_of_progress(progress)
+        self._progress.append((progress, weight))
+        room.taken += weight
         self._wake.unpark()
 
     def _next_progress(self) -> Progress:
         assert self._progress
         assert self.room is not None
-        progress = self._progress.popleft()
-        self.room.taken -= weight_of_progress(progress)
+        progress, weight = self._progress.popleft()
+        self.room.taken -= weight
         return progress
 
     @property

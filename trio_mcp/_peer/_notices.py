@@ -219,12 +219,13 @@ class Notices:
         if call in self._full and self._is_full(call):
             call.drop_oldest()
             self.dropped += 1
-        while call.waiting and self._is_full(ALL_PROGRESS):
-            call.drop_oldest()
-            self.dropped += 1
-        if self._is_full(ALL_PROGRESS):  # with what waits for other calls
-            self.dropped += 1
-            return
+        if self._is_full(ALL_PROGRESS):
+            while call.waiting and self._is_full(ALL_PROGRESS):
+                call.drop_oldest()
+                self.dropped += 1
+            if self._is_full(ALL_PROGRESS):  # with what waits for other calls
+                self.dropped += 1
+                return
         call.hand_over(progress, self._progress)
         self.has_called = True
         call.on_room = self._look_at
