@@ -231,7 +231,7 @@ class Limits:
     max_inbound_bytes: int = _size(64 * MIB)
     max_waiting_bytes: int = _size(16 * MIB)
     max_subscriptions: int = _size(1_000)
-    max_subscription_bytes: int = _size(4 * MIB)
+    max_subscription_bytes: int = _size(8 * MIB)
     max_batch_messages: int = _size(1_000)
     max_outbound_requests: int = _size(1_000)
     max_outbox_bytes: int = _size(1 * MIB)

@@ -87,6 +87,19 @@ async def test_one_client_gets_so_much_and_is_told_when_to_ask_again() -> None:
             assert again.status == 200, "given back when they are over"
 
 
+async def test_as_many_ordinary_subscriptions_fit_as_are_allowed() -> None:
+    """By default: the bound on their bytes was met by the 935th of max_subscriptions."""
+    wanted = {"toolsListChanged": True, "resourceSubscriptions": ["x://a resource with a name of its own"]}
+    async with open_raw(make_server(), SETTINGS) as raw, AsyncExitStack() as streams:
+        opened = [
+            await streams.enter_async_context(
+                raw.open(modern("subscriptions/listen", notifications=wanted), {"X-Forwarded-For": HOG})
+            )
+            for _ in range(Limits().max_subscriptions)
+        ]
+        assert {answer.status for answer in opened} == {200}
+
+
 async def begin(raw: Raw, address: str) -> dict[str, str | None]:
     headers: dict[str, str | None] = {"X-Forwarded-For": address, "MCP-Protocol-Version": "2025-11-25"}
     answer = await raw.send(initialize("2025-11-25"), {"X-Forwarded-For": address})
