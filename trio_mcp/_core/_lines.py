@@ -69,8 +69,6 @@ class LineReader:
             self._mark = None
             data = data.removeprefix(codecs.BOM_UTF8)
         lines: list[bytes | OversizedLine] = []
-        if data[-1:] == b"\n" and not self._size and len(data) <= self._max_line and data.isspace():
-            return lines  # blank lines, of which none is too long
         begin, end = 0, data.find(b"\n")
         while end >= 0:
             if self._size or end - begin > self._max_line:
