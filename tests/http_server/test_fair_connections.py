@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 import trio.testing
+from passes import counted
 
 from trio_mcp._core._turns import SHARE
 from trio_mcp._endpoint._turnstile import FEW, Turnstile
@@ -25,15 +26,6 @@ HOG, HONEST = "192.0.2.1", "192.0.2.2"
 MANY = 10 * SHARE
 
 
-class Passes(trio.abc.Instrument):
-    """Counts passes of the event loop."""
-
-    number = 0
-
-    def before_io_wait(self, timeout: float) -> None:
-        self.number += 1
-
-
 @asynccontextmanager
 async def turnstile() -> AsyncGenerator[Turnstile]:
     async with trio.open_nursery() as nursery:
@@ -44,20 +36,18 @@ async def turnstile() -> AsyncGenerator[Turnstile]:
 async def test_of_each_holder_so_many_enter_in_a_pass() -> None:
     """The rest enters in the passes after it, and who asks for little is not behind them."""
     entered: list[tuple[int, str]] = []
-    passes = Passes()
-    async with turnstile() as turns, trio.open_nursery() as nursery:
+    with counted() as passes:
+        async with turnstile() as turns, trio.open_nursery() as nursery:
 
-        async def enter(holder: str) -> None:
-            await turns.enter(holder)
-            entered.append((passes.number, holder))
+            async def enter(holder: str) -> None:
+                await turns.enter(holder)
+                entered.append((passes.number, holder))
 
-        await enter(HONEST)
-        trio.lowlevel.add_instrument(passes)
-        for _ in range(MANY):
-            nursery.start_soon(enter, HOG)
-        await trio.testing.wait_all_tasks_blocked()
-        nursery.start_soon(enter, HONEST)
-    trio.lowlevel.remove_instrument(passes)
+            await enter(HONEST)
+            for _ in range(MANY):
+                nursery.start_soon(enter, HOG)
+            await trio.testing.wait_all_tasks_blocked()
+            nursery.start_soon(enter, HONEST)
     in_a_pass = Counter(number for number, who in entered if who == HOG)
     assert in_a_pass.total() == MANY
     assert max(in_a_pass.values()) <= FEW + SHARE
@@ -95,24 +85,23 @@ async def test_a_wire_is_read_when_it_is_its_turn() -> None:
     """Bytes of a hundred connections of one client are read in passes, and what is read is what was sent."""
     pairs = [socket.socketpair() for _ in range(MANY)]
     wires: list[SocketWire] = []
-    passes, read = Passes(), list[int]()
-    async with turnstile() as turns, trio.open_nursery() as nursery:
-        await turns.enter(HONEST)
-        for near, far in pairs:
-            near.setblocking(False)
-            wire = SocketWire(near, HOG, 5)
-            wire.share(turns, turns, HOG)
-            wires.append(wire)
-            far.send(b"x")
+    read: list[int] = []
+    with counted() as passes:
+        async with turnstile() as turns, trio.open_nursery() as nursery:
+            await turns.enter(HONEST)
+            for near, far in pairs:
+                near.setblocking(False)
+                wire = SocketWire(near, HOG, 5)
+                wire.share(turns, turns, HOG)
+                wires.append(wire)
+                far.send(b"x")
 
-        async def receive(wire: SocketWire) -> None:
-            assert await wire.receive() == b"x"
-            read.append(passes.number)
+            async def receive(wire: SocketWire) -> None:
+                assert await wire.receive() == b"x"
+                read.append(passes.number)
 
-        trio.lowlevel.add_instrument(passes)
-        for wire in wires:
-            nursery.start_soon(receive, wire)
-    trio.lowlevel.remove_instrument(passes)
+            for wire in wires:
+                nursery.start_soon(receive, wire)
     assert len(read) == MANY
     assert max(Counter(read).values()) <= FEW + SHARE
     for wire, (_, far) in zip(wires, pairs, strict=True):

@@ -22,6 +22,7 @@ import hypercorn.trio
 import pytest
 import trio
 from http_raw import Events, Raw, call_tool
+from http_wire import request_for
 from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Mount, Route
@@ -155,15 +156,10 @@ async def test_connections_whose_clients_went_behind_many_requests_are_freed(hos
             assert (await raw.send(call_tool("add", a=1, b=1))).status == 200
             before = len(os.listdir("/dev/fd"))
             target = urlsplit(base)
-            body = json.dumps(call_tool("add", a=1, b=1)).encode()
-            head = (
-                f"POST /mcp HTTP/1.1\r\nHost: {target.netloc}\r\nContent-Type: application/json\r\n"
-                "Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: 2026-07-28\r\n"
-                f"Mcp-Method: tools/call\r\nMcp-Name: add\r\nContent-Length: {len(body)}\r\n\r\n"
-            )
+            request = request_for(call_tool("add", a=1, b=1))
             for _ in range(10):
                 stream = await trio.open_tcp_stream(target.hostname or "", target.port or 0)
-                await stream.send_all((head.encode() + body) * 20)
+                await stream.send_all(request * 20)
                 await trio.sleep(0.01)
                 stream.socket.close()
             while len(os.listdir("/dev/fd")) > before + 2:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
 import trio
 import trio.testing
 from http_raw import Answer, Raw, call_tool, open_raw
+from passes import Passes, counted
 from raw import initialize
 
 from trio_mcp import HttpServerSettings, Server
@@ -19,25 +18,6 @@ from trio_mcp._endpoint._turnstile import FEW, GREAT, Turnstile, _metered, is_gr
 SETTINGS = HttpServerSettings(trusted_proxies={"127.0.0.1"})
 HOG, HONEST = {"X-Forwarded-For": "192.0.2.1"}, {"X-Forwarded-For": "192.0.2.2"}
 MANY = 10 * SHARE
-
-
-class Passes(trio.abc.Instrument):
-    """Counts passes of the event loop."""
-
-    number = 0
-
-    def before_io_wait(self, timeout: float) -> None:
-        self.number += 1
-
-
-@contextmanager
-def counted() -> Generator[Passes]:
-    passes = Passes()
-    trio.lowlevel.add_instrument(passes)
-    try:
-        yield passes
-    finally:
-        trio.lowlevel.remove_instrument(passes)
 
 
 class Watched:

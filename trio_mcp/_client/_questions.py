@@ -205,7 +205,6 @@ def _check_fields(params: Mapping[str, Any]) -> None:
         RequestError: It has too many fields.
     """
     schema = params.get("requestedSchema")
-    schema = params.get("requestedSchema")
     fields = schema.get("properties") if is_object(schema) else None
     if is_object(fields) and len(fields) > MAX_FIELDS:
         problem = f"a form of {len(fields)} fields; clients are asked for {MAX_FIELDS} at most"

@@ -168,11 +168,10 @@ class Connections:
 
     def enter(self, wire: Wire) -> bool:
         """Count one that is about to be served, once it has a place; or say that it must not be."""
-        return self._places.enter(wire, self._holder_of(wire))
-
-    def _holder_of(self, wire: Wire) -> str | None:
         is_known = wire.client is not None and not self._proxies.trusts(wire.client)
-        return holder_of(wire.client) if is_known else None
+        holder = holder_of(wire.client) if is_known else None
+        wire.share(self._reading, self._writing, f"connection {id(wire)}" if holder is None else holder)
+        return self._places.enter(wire, holder)
 
     def make_room(self, *, is_patient: bool) -> bool:
         """Let one give way because the machine has no room; see `Places.make_room`."""
@@ -193,10 +192,7 @@ class Connections:
             wire.cut()
 
     async def _begin(self, wire: Wire) -> None:
-        holder = self._holder_of(wire)
-        share = f"connection {id(wire)}" if holder is None else holder
-        wire.share(self._reading, self._writing, share)
-        await self._reading.enter(share)
+        await wire.wait_to_read()
         connection = self._open_connection(wire, self._places)
         connection.is_draining = self._is_draining
         self._connections.add(connection)

@@ -67,8 +67,8 @@ class Wire(abc.ABC):
         self._holder = holder
 
     @final
-    async def _wait_to_read(self) -> None:
-        """Wait until what has come may be read. Does not checkpoint if it may at once."""
+    async def wait_to_read(self) -> None:
+        """Wait until it may be opened, or what has come may be read. Does not checkpoint if it may at once."""
         if self._reading is not None:
             await self._reading.enter(self._holder)
 
@@ -152,7 +152,7 @@ class SocketWire(Wire):
             # Trio must not be asked to wait for a socket that is closed already: it has no descriptor any more.
             while self._socket.fileno() >= 0:
                 await trio.lowlevel.wait_readable(self._socket)
-                await self._wait_to_read()
+                await self.wait_to_read()
                 try:
                     return self._socket.recv(most)
                 except BlockingIOError:
@@ -228,7 +228,7 @@ class TlsWire(Wire):
     async def receive(self, most: int = READ_BYTES) -> bytes:
         try:
             data = bytes(await self._stream.receive_some(most))
-            await self._wait_to_read()
+            await self.wait_to_read()
             return data
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             return b""

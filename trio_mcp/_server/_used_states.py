@@ -33,9 +33,8 @@ class UsedStates:
         self._lasts = limits.parked_timeout
         self._places = account.places("used states", "max_used_states", limits.max_used_states)
         self._bytes = account.bytes
-        self._used: OrderedDict[bytes, tuple[float, tuple[Loan, ...]]] = (
-            OrderedDict()
-        )  # in the order of their ends
+        # In the order of their ends.
+        self._used: OrderedDict[bytes, tuple[float, tuple[Loan, ...]]] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._used)
