@@ -189,6 +189,13 @@ class Channel(abc.ABC):
     async def wait_room(self, origin: Origin | None) -> None:  # noqa: B027 - right for a single wire
         """Wait until `has_room` says yes. Does not checkpoint if it does."""
 
+    async def wait_turn(self, origin: Origin | None) -> None:  # noqa: B027 - right where nobody shares
+        """Wait until a notification of what came from an origin may be sent. Awaited before each of them.
+
+        A transport that serves many clients in one process gives each of them a share of every pass of the event
+        loop. Does not checkpoint if it may be sent at once. Cancelled, it was not sent. By default nobody waits.
+        """
+
     def reading_ahead(self, on_end: Callable[[], object], max_bytes: int) -> AbstractAsyncContextManager[None]:
         """Notice the end of the other side's half while nobody calls `receive` yet. Entered once, first.
 

@@ -316,6 +316,56 @@ async def test_what_ends_a_request_needs_no_place_among_them(limit: str, autojum
         assert (await session.send(call("add", 4, a=1, b=1))).status == 200
 
 
+async def test_a_request_that_nobody_waits_for_keeps_its_place(autojump_clock: object) -> None:
+    """Its handler goes on in the session, with all it keeps: or one client would have any number of them."""
+    log: list[str] = []
+    async with open_raw(make_server(log), HttpServerSettings(max_requests_per_principal=1)) as raw:
+        session = await begin(raw)
+        for id in (1, 2):
+            with trio.move_on_after(1):
+                await session.send(call("hang", id))
+            assert (await session.send(call("add", 3, a=1, b=1))).status == 429
+            assert await session.note("notifications/cancelled", requestId=id) == 202
+            assert (await session.send(call("add", 4, a=1, b=1))).status == 200
+        with trio.move_on_after(1):
+            await session.send(call("hang", 5))
+        assert (await session.send(call("add", 6, a=1, b=1))).status == 429
+        assert await session.delete() == 204
+        assert (await (await begin(raw)).send(call("add", 7, a=1, b=1))).status == 200
+    assert log == ["began", "ended"] * 3
+
+
+async def test_a_request_of_2024_keeps_its_place_until_it_is_answered(autojump_clock: object) -> None:
+    """Its POST is over at once, and its handler is not; see above."""
+    log: list[str] = []
+    settings = HttpServerSettings(sse=True, max_requests_per_principal=1)
+    async with open_raw(make_server(log), settings) as raw:
+        async with raw.open(None, {"Accept": "text/event-stream"}, method="GET", path="/sse") as response:
+            events = Events(response)
+            endpoint = await events.next()
+            assert endpoint is not None
+            path = endpoint.data.decode()
+
+            async def post(message: Any) -> int:
+                return (await raw.send(message, path=path)).status
+
+            assert await post(initialize("2024-11-05")) == 202
+            await events.message()
+            assert await post({"jsonrpc": "2.0", "method": "notifications/initialized"}) == 202
+            for id in (1, 3):
+                assert await post(call("hang", id)) == 202
+                assert await post(call("add", id + 1, a=1, b=1)) == 429
+                goodbye = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}
+                assert await post(goodbye) == 202
+                await trio.testing.wait_all_tasks_blocked()
+                assert await post(call("add", id + 1, a=1, b=1)) == 202
+                assert (await events.message())["id"] == id + 1
+            assert await post(call("hang", 5)) == 202
+        await trio.testing.wait_all_tasks_blocked()
+        assert (await (await begin(raw)).send(call("add", 6, a=1, b=1))).status == 200
+    assert log == ["began", "ended"] * 3
+
+
 async def test_cancellations_reach_a_session_in_which_too_much_waits(autojump_clock: object) -> None:
     """max_waiting_bytes: their POSTs are held up for a moment, not until the handlers that they cancel are done."""
     log: list[str] = []

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
-from http_raw import Answer, Raw, call_tool, open_raw
+from http_raw import Answer, Raw, call_tool, modern, open_raw
 from passes import Passes, counted
 from raw import initialize
 
-from trio_mcp import HttpServerSettings, Server
+from trio_mcp import Context, HttpServerSettings, Server
 from trio_mcp._core._turns import SHARE, TIMES
 from trio_mcp._endpoint._turnstile import FEW, GREAT, Turnstile, _metered, is_great
 
@@ -88,7 +88,9 @@ async def test_a_great_request_waits_for_what_the_one_before_took(autojump_clock
         times.append(trio.current_time())
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Turnstile.__init__, "__defaults__", (lambda: next(now) / 100,))  # each step takes 10 ms
+        patch.setattr(
+            Turnstile.__init__, "__kwdefaults__", {"clock": lambda: next(now) / 100}
+        )  # each step takes 10 ms
         async with open_raw(watched.server, SETTINGS) as raw:
             await great(raw)
             await great(raw)
@@ -107,7 +109,7 @@ async def test_what_waits_is_given_up_when_its_client_goes(autojump_clock: trio.
     watched = Watched()
     now = iter(range(1_000_000))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Turnstile.__init__, "__defaults__", (lambda: next(now) / 10,))
+        patch.setattr(Turnstile.__init__, "__kwdefaults__", {"clock": lambda: next(now) / 10})
         async with open_raw(watched.server, SETTINGS) as raw:
             await ask(raw, HONEST, "honest")
             await ask(raw, HOG, "first", text="x" * GREAT)
@@ -124,7 +126,7 @@ async def test_what_waits_when_serving_ends_is_answered_before(autojump_clock: t
     watched, statuses = Watched(), list[int]()
     now = iter(range(1_000_000))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Turnstile.__init__, "__defaults__", (lambda: next(now) / 10,))
+        patch.setattr(Turnstile.__init__, "__kwdefaults__", {"clock": lambda: next(now) / 10})
         async with trio.open_nursery() as nursery:
             async with open_raw(watched.server, SETTINGS) as raw:
                 await ask(raw, HONEST, "honest")
@@ -146,7 +148,7 @@ async def test_goodbyes_pass_great_requests_that_wait(autojump_clock: trio.testi
     watched = Watched()
     now = iter(range(1_000_000))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Turnstile.__init__, "__defaults__", (lambda: next(now) / 10,))
+        patch.setattr(Turnstile.__init__, "__kwdefaults__", {"clock": lambda: next(now) / 10})
         async with open_raw(watched.server, SETTINGS) as raw:
             begun = await raw.send(initialize("2025-11-25"), HOG)
             mine = {
@@ -165,6 +167,92 @@ async def test_goodbyes_pass_great_requests_that_wait(autojump_clock: trio.testi
                 assert (await raw.send(goodbye, mine)).status == 202
                 assert trio.current_time() == before
             assert trio.current_time() > before
+
+
+async def begin(raw: Raw, who: dict[str, str], revision: str = "2025-11-25") -> dict[str, str]:
+    """Begin a session, and return what its requests say in their heads."""
+    begun = await raw.send(initialize(revision), who)
+    mine = {**who, "Mcp-Session-Id": begun.headers["mcp-session-id"], "MCP-Protocol-Version": revision}
+    await raw.send({"jsonrpc": "2.0", "method": "notifications/initialized"}, mine)
+    return mine
+
+
+@pytest.mark.parametrize("is_modern", [False, True])
+async def test_who_sends_many_notifications_sends_a_few_in_each_pass(
+    is_modern: bool, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Each holds the loop for a moment, and handlers of one client that send without end left nothing to others."""
+    watched = Watched()
+    number = 5
+
+    @watched.server.tool
+    async def chatter(ctx: Context) -> str:
+        for _ in range(number):
+            await ctx.log("error", "x")
+            watched.begun.append((watched.passes.number, "hog"))
+        return "done"
+
+    async with open_raw(watched.server, SETTINGS) as raw:
+        await ask(raw, HONEST, "honest")
+        mine = HOG if is_modern else await begin(raw, HOG)
+        logged = {"io.modelcontextprotocol/logLevel": "debug"}
+
+        async def chat(id: int) -> None:
+            message = (
+                modern("tools/call", id, name="chatter", arguments={}, _meta=logged)
+                if is_modern
+                else {"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": "chatter"}}
+            )
+            answer = await raw.send(message, mine)
+            assert len(answer.messages) == number + 1
+
+        with counted() as watched.passes:
+            async with trio.open_nursery() as nursery:
+                for id in range(MANY):
+                    nursery.start_soon(chat, id)
+    sent = [number for number, who in watched.begun if who == "hog"]
+    assert len(sent) == MANY * number
+    assert watched.in_one_pass("hog") <= FEW + 2 * SHARE
+
+
+async def test_great_answers_of_sessions_are_charged(autojump_clock: trio.testing.MockClock) -> None:
+    """They are made by tasks of the session, in which nobody measures."""
+    watched = Watched()
+
+    @watched.server.tool
+    async def much() -> str:
+        return "x" * 10_000_000
+
+    async with open_raw(watched.server, SETTINGS) as raw:
+        mine = await begin(raw, HOG)
+        message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "much"}}
+        for _ in range(FEW):
+            await raw.send(message, mine)
+        assert trio.current_time() == 0  # nobody else has asked
+        await ask(raw, HONEST, "honest")
+        for _ in range(FEW):
+            await raw.send(message, mine)
+        assert trio.current_time() > 0.2
+        before = trio.current_time()
+        for _ in range(FEW):
+            await ask(raw, HONEST, "honest")
+        assert trio.current_time() == before
+
+
+async def test_the_requests_of_a_batch_are_charged(autojump_clock: trio.testing.MockClock) -> None:
+    """One after the other they hold the loop, after the POST that has brought them was read."""
+    watched = Watched()
+    async with open_raw(watched.server, SETTINGS) as raw:
+        mine = await begin(raw, HOG, "2025-03-26")
+        batch = [{"jsonrpc": "2.0", "id": id, "method": "ping"} for id in range(200)]
+        assert (await raw.send(batch, mine)).status == 200
+        assert (await raw.send(batch, mine)).status == 200
+        assert trio.current_time() == 0  # nobody else has asked
+        await ask(raw, HONEST, "honest")
+        assert (await raw.send(batch, mine)).status == 200
+        before = trio.current_time()
+        assert (await raw.send(batch, mine)).status == 200
+        assert trio.current_time() - before > 0.2
 
 
 @pytest.mark.parametrize(

@@ -189,11 +189,10 @@ class Latency:
         )
 
 
-KINDS: Final = ("modern", "session", "fresh", "newcomer")
-"""The ways in which the honest client makes its calls; see `neighbour`."""
+INTERVALS: Final = {"modern": 0.03, "session": 0.05, "fresh": 0.05, "newcomer": 0.2}
+"""The ways in which the honest client makes its calls (see `neighbour`), and how many seconds lie between two."""
 
-INTERVAL: Final = 0.1
-"""Seconds between two calls of a kind, at most, when all is quiet."""
+KINDS: Final = tuple(INTERVALS)
 
 
 @final
@@ -206,7 +205,7 @@ class Calls:
     def latency(self, kind: str) -> Latency:
         """Return how long those took that succeeded, of a kind."""
         taken = [call.seconds for call in self.calls if call.kind == kind and call.outcome == "ok"]
-        return Latency.of(taken, every=INTERVAL)
+        return Latency.of(taken, every=INTERVALS[kind])
 
     @property
     def refused(self) -> list[Call]:

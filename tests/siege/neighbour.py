@@ -18,14 +18,12 @@ from typing import IO, Any, Final, TypeAlias
 
 import h11
 import trio
+from judging import INTERVALS
 
 from trio_mcp import Client, Era, HttpServerParameters, RequestError, open_client
 
 PATIENCE: Final = 10.0
 """Seconds after which it gives a call up."""
-
-INTERVALS: Final = {"modern": 0.03, "session": 0.05, "fresh": 0.05, "newcomer": 0.2}
-"""Seconds between two calls."""
 
 MAX_ANSWER: Final = 1_000_000
 META: Final[dict[str, Any]] = {

@@ -25,7 +25,7 @@ TIMES: Final = 8
 LONG: Final = 0.03
 """Up to how many seconds the loop may be held by what is great before it weighs more: others hardly notice."""
 
-TIMES_LONG: Final = 24
+TIMES_LONG: Final = 32
 """How many times as long the next one waits for what a great request has held the loop longer than that."""
 
 MOST_OWED: Final = 10.0

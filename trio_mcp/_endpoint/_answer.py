@@ -22,6 +22,7 @@ from .._peer._outbox import Outbox, OutboxEntry
 from .._peer._reply import Reply
 from ._call import HttpCall
 from ._request_loans import SMALL
+from ._turnstile import Turnstile
 
 __all__ = ["COPIES", "KEEP_ALIVE", "PostAnswer", "cut_stream"]
 
@@ -51,6 +52,7 @@ class PostAnswer:
         nursery: Where that task runs.
         limits: How much may lie ready, and how large a message may be.
         middleware: What notifications pass.
+        turnstile: Where senders of notifications wait for their turn.
         keep_alive: How long a stream is silent before it shows that it lives, in seconds.
         may_stream: Whether the answer may be a stream; if not, what is said before it goes nowhere.
     """
@@ -61,6 +63,7 @@ class PostAnswer:
         nursery: trio.Nursery,
         limits: Limits,
         middleware: Sequence[Middleware],
+        turnstile: Turnstile,
         *,
         keep_alive: float,
         may_stream: bool,
@@ -69,6 +72,7 @@ class PostAnswer:
         self._nursery = nursery
         self._limits = limits
         self._middleware = middleware
+        self._turnstile = turnstile
         self._keep_alive = keep_alive
         self._may_stream = may_stream
         self._outbox: Outbox | None = None
@@ -176,6 +180,7 @@ class PostAnswer:
 
     async def _send(self, exchange: Exchange, method: str, params: Mapping[str, Any] | Encoded | None) -> None:
         await trio.lowlevel.checkpoint_if_cancelled()
+        await self._turnstile.enter(self._call.loans.key)
         data = self._encoded(method, params)
         self.stream()
         if self._outbox is not None:

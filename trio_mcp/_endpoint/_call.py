@@ -13,6 +13,7 @@ import trio
 from .._core._addresses import holder_of
 from .._core._headers import HeaderField, Headers
 from .._core._http_admission import EVENT_STREAM, JSON
+from ._load import Place
 from ._request_loans import SMALL, RequestLoans, Served
 
 __all__ = ["Authenticate", "HttpCall", "HttpOrigin", "connected", "nothing"]
@@ -181,11 +182,13 @@ class HttpOrigin:
         principal: Who sent it.
         holder: In whose name is kept what outlives it.
         served: What is lent for the message, for as long as anybody has it.
+        place: What its request takes until it is answered, where the POST itself gets no answer.
     """
 
     principal: str | None
     holder: str
     served: Served | None = None
+    place: Place | None = None
 
 
 @final

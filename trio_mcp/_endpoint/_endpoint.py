@@ -42,7 +42,7 @@ from ._load import Load, Place
 from ._modern import ModernRequests, names_era
 from ._posted import Posted
 from ._request_loans import RequestLoans
-from ._turnstile import Turnstile
+from ._turnstile import Turnstile, Turnstiles
 
 __all__ = ["Endpoint", "EndpointStatistics", "open_endpoint"]
 
@@ -95,7 +95,7 @@ class Endpoint:
         modern: ModernRequests,
         legacy: LegacySessions,
         load: Load,
-        turnstile: Turnstile,
+        turnstiles: Turnstiles,
         account: Account,
         authenticate: Authenticate | None,
     ) -> None:
@@ -104,7 +104,8 @@ class Endpoint:
         self._modern = modern
         self._legacy = legacy
         self._load = load
-        self._turnstile = turnstile
+        self._turnstile = turnstiles.requests
+        self._notifying = turnstiles.notifications
         self._account = account
         self._authenticate = authenticate
         self._hosts = settings.host_rules()
@@ -302,7 +303,7 @@ class Endpoint:
         if self._is_modern(call, message):
             await self._post_modern(call, message)
         else:
-            await self._legacy.post(call, Posted(body, value, [message]))
+            await self._legacy.post(call, place, Posted(body, value, [message]))
 
     def _decoded(self, call: HttpCall, body: bytes) -> Any:
         call.loans.serve(body, self._max_decoded_bytes)
@@ -374,7 +375,8 @@ class Endpoint:
         posted = Posted(body, values, messages)
         if posted.requests:
             place.serve()
-        await self._legacy.post(call, posted)
+            self._turnstile.charge_batch(call.loans.key, len(posted.requests))
+        await self._legacy.post(call, place, posted)
 
     @staticmethod
     def _check_legacy(message: Message) -> None:
@@ -393,12 +395,11 @@ class Endpoint:
             raise HttpRefused(400, f"invalid request: a message of {newest} comes alone, as a POST of its own")
 
     async def _post_as_2024(self, call: HttpCall, place: Place) -> None:
-        del place  # it is given back when the message is taken; the session counts what it serves
         check_content_type(call.headers)
         body = await call.read_body()
-        await self._turnstile.serve(call, body, partial(self._take_as_2024, call, body))
+        await self._turnstile.serve(call, body, partial(self._take_as_2024, call, place, body))
 
-    async def _take_as_2024(self, call: HttpCall, body: bytes) -> None:
+    async def _take_as_2024(self, call: HttpCall, place: Place, body: bytes) -> None:
         value = self._decoded(call, body)
         try:
             messages = [parse_message(value)]
@@ -406,7 +407,9 @@ class Endpoint:
             messages = []  # the session says so, on its stream
         for message in messages:
             self._check_legacy(message)
-        await self._legacy.post_as_2024(call, Posted(body, value, messages))
+        if any(isinstance(message, Request) for message in messages):
+            place.serve()
+        await self._legacy.post_as_2024(call, place, Posted(body, value, messages))
 
     # How it ends.
 
@@ -417,6 +420,7 @@ class Endpoint:
         """
         limits = self._server.limits
         self._turnstile.open()
+        self._notifying.open()
         with trio.move_on_after(limits.drain_timeout + limits.goodbye_timeout):
             async with open_hidden_nursery() as nursery:
                 nursery.start_soon(self._modern.drain)
@@ -454,13 +458,13 @@ async def open_endpoint(
     store = MemoryEventStore() if event_store is None else event_store
     async with server.open_service(lifetime) as service, open_hidden_nursery() as nursery:
         load = Load(settings, server.limits)
-        modern = ModernRequests(server, service, nursery, settings, load)
+        requests = Turnstile(nursery)
+        turnstiles = Turnstiles(requests, Turnstile(nursery, among=requests))
+        modern = ModernRequests(server, service, nursery, settings, load, turnstiles.notifications)
         if settings.keep_alive_interval < math.inf:
             nursery.start_soon(modern.show_life)
-        legacy = LegacySessions(server, service, nursery, settings, store)
+        legacy = LegacySessions(server, service, nursery, settings, store, turnstiles)
         try:
-            yield Endpoint(
-                server, settings, modern, legacy, load, Turnstile(nursery), service.account, authenticate
-            )
+            yield Endpoint(server, settings, modern, legacy, load, turnstiles, service.account, authenticate)
         finally:
             nursery.cancel_scope.cancel(reason="the endpoint was closed")

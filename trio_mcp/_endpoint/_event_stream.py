@@ -21,6 +21,7 @@ from .._parking_lot import LightParkingLot
 from ._answer import COPIES, KEEP_ALIVE, cut_stream
 from ._call import HttpCall
 from ._event_store import EventStore, StoredEvent
+from ._load import Place
 from ._request_loans import SMALL
 
 __all__ = ["EventStream"]
@@ -49,6 +50,7 @@ class EventStream:
 
     Attributes:
         dropped: How many events have given way.
+        place: What its requests take among those that are served, while no POST waits for their answers.
     """
 
     def __init__(
@@ -78,6 +80,7 @@ class EventStream:
         self._on_dropped = on_dropped
         self._on_queued = on_queued
         self.dropped = 0
+        self.place: Place | None = None
         self._queue: OrderedDict[int, bytes] = OrderedDict()
         self._queued_bytes = 0
         self._last = 0
@@ -135,6 +138,8 @@ class EventStream:
     def end(self) -> None:
         """Nothing more is said."""
         self.is_ended = True
+        if self.place is not None:
+            self.place.leave()
         self._changed.unpark_all()
 
     def release(self, retry_after: float | None = None) -> None:

@@ -27,8 +27,10 @@ from .._server._shutdown import Shutdown
 from ._call import HttpCall
 from ._event_store import EventStore, count_against
 from ._kept import KeptForSession, too_many
+from ._load import Place
 from ._posted import Posted
 from ._session import LegacySession, session_ended
+from ._turnstile import Turnstiles
 
 __all__ = ["LegacySessions"]
 
@@ -54,6 +56,7 @@ class LegacySessions:
         nursery: Where sessions run.
         settings: How many there may be, and how they are served.
         store: Keeps events for clients that lost a connection.
+        turnstiles: Where what is done for clients waits for its turn.
     """
 
     def __init__(
@@ -63,12 +66,14 @@ class LegacySessions:
         nursery: trio.Nursery,
         settings: HttpServerSettings,
         store: EventStore,
+        turnstiles: Turnstiles,
     ) -> None:
         self._server = server
         self._service = service
         self._nursery = nursery
         self._settings = settings
         self._store = store
+        self._turnstiles = turnstiles
         self._shutdown = Shutdown()
         self._sessions: dict[str, LegacySession] = {}
         self._legacy = frozenset(revision for revision in server.revisions if not revision.is_modern)
@@ -99,7 +104,7 @@ class LegacySessions:
 
     # Streamable HTTP.
 
-    async def post(self, call: HttpCall, posted: Posted) -> None:
+    async def post(self, call: HttpCall, place: Place, posted: Posted) -> None:
         """Answer a POST.
 
         Raises:
@@ -108,13 +113,13 @@ class LegacySessions:
         revision = self._check_version(call)
         if self._settings.stateless:
             self._check_batch(posted, revision)
-            await self._serve_alone(call, posted, None if posted.begins else revision)
+            await self._serve_alone(call, place, posted, None if posted.begins else revision)
         elif SESSION_ID in call.headers:
             session = self._find(call)
             self._check_batch(posted, session.revision)
-            await session.post(call, posted)
+            await session.post(call, place, posted)
         elif posted.begins:
-            await self._begin(call, posted)
+            await self._begin(call, place, posted)
         else:
             raise HttpRefused(400, f"{SESSION_ID} is missing; sessions begin with initialize")
 
@@ -148,6 +153,8 @@ class LegacySessions:
             self._settings,
             call.principal,
             None if event_type is not None else self._store,
+            turnstiles=self._turnstiles,
+            holder=call.key,
             event_type=event_type,
         )
         session.kept = self._kept_for(session, call.key, self._places)
@@ -192,24 +199,33 @@ class LegacySessions:
             self._dropped += session.dropped
             self._ended.unpark_all()
 
-    async def _begin(self, call: HttpCall, posted: Posted) -> None:
+    async def _begin(self, call: HttpCall, place: Place, posted: Posted) -> None:
         session = self._open(call)
         try:
-            await session.post(call, posted, [(SESSION_ID.encode("ascii"), session.id.encode("ascii"))])
+            await session.post(call, place, posted, [(SESSION_ID.encode("ascii"), session.id.encode("ascii"))])
         except BaseException:
             session.end("its client has gone before it began")
             raise
         if session.has_failed:
             session.end("its handshake was refused")
 
-    async def _serve_alone(self, call: HttpCall, posted: Posted, revision: Revision | None) -> None:
+    async def _serve_alone(self, call: HttpCall, place: Place, posted: Posted, revision: Revision | None) -> None:
         """Serve a POST by a session that lasts for it alone."""
         assumed = None if revision is None else Agreement(revision, {}, None, DEFAULT_LOG_LEVEL)
-        session = LegacySession("", self._server, self._settings, call.principal, None, assumed=assumed)
+        session = LegacySession(
+            "",
+            self._server,
+            self._settings,
+            call.principal,
+            None,
+            turnstiles=self._turnstiles,
+            holder=call.key,
+            assumed=assumed,
+        )
         session.kept = self._kept_for(session, call.key, None)
         async with open_hidden_nursery() as nursery:
             nursery.start_soon(session.serve_session, self._service, self._shutdown)
-            await session.post(call, posted)
+            await session.post(call, place, posted)
             if len(posted.requests) < len(posted.messages):
                 session.finish()  # notifications are accepted before they are handled
             else:
@@ -258,7 +274,7 @@ class LegacySessions:
         url = f"{call.root}{self._settings.messages_path}?session_id={session.id}"
         await session.listen_as_2024(call, url)
 
-    async def post_as_2024(self, call: HttpCall, posted: Posted) -> None:
+    async def post_as_2024(self, call: HttpCall, place: Place, posted: Posted) -> None:
         """Take a POST that belongs to a session of HTTP+SSE.
 
         Raises:
@@ -268,7 +284,7 @@ class LegacySessions:
         session = self._sessions.get(ids[0]) if len(ids) == 1 else None
         if session is None or session.has_ended or session.principal != call.principal or not session.is_of_2024:
             raise session_ended()
-        await session.take_as_2024(call, posted)
+        await session.take_as_2024(call, place, posted)
 
     # How it ends.
 

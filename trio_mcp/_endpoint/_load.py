@@ -93,6 +93,12 @@ class Place:
         tally.add(self._client)
         self._tally = tally
 
+    def outlive(self) -> Place:
+        """Give it back, and return one of the same kind that takes its place, to be given back by itself."""
+        other = Place(self._load, self._client, self._load.served if self._tally is None else self._tally)
+        self.leave()
+        return other
+
     def leave(self) -> None:
         """Give it back."""
         tally, self._tally = self._tally, None
@@ -121,6 +127,7 @@ class Load:
         limits: How many may stand open.
 
     Attributes:
+        served: Requests that are being served.
         answered: Answers that their clients have not taken yet.
     """
 
@@ -130,14 +137,14 @@ class Load:
         self._is_rated = settings.max_request_rate < math.inf
         self._rates = RateTable(settings.max_request_rate, settings.request_burst)
         self._read = _Tally()
-        self._served = _Tally()
+        self.served: _Tally = _Tally()
         self.answered: _Tally = _Tally()
         self._standing = _Tally()
 
     @property
     def running(self) -> int:
         """How many requests are being served, but for those that stand open."""
-        return self._served.total
+        return self.served.total
 
     @property
     def reading(self) -> int:
@@ -199,7 +206,7 @@ class Load:
         Raises:
             HttpRefused: There are too many already.
         """
-        return self._room_in(self._served, client, "requests are being served")
+        return self._room_in(self.served, client, "requests are being served")
 
     def _room_in(self, tally: _Tally, client: str, what: str) -> _Tally:
         if tally.total >= self._settings.max_requests_per_principal:  # else nobody has so many

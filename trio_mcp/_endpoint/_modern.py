@@ -42,6 +42,7 @@ from ._answer import PostAnswer
 from ._call import HttpCall, HttpOrigin
 from ._kept import RETRY_AFTER
 from ._load import Load
+from ._turnstile import Turnstile
 
 __all__ = ["ModernRequests", "names_era"]
 
@@ -64,6 +65,7 @@ class ModernRequests:
         nursery: Where streams are written.
         settings: How answers are sent.
         load: Counts what is served.
+        turnstile: Where handlers wait before each notification that they send.
     """
 
     def __init__(
@@ -73,12 +75,14 @@ class ModernRequests:
         nursery: trio.Nursery,
         settings: HttpServerSettings,
         load: Load,
+        turnstile: Turnstile,
     ) -> None:
         self._server = server
         self._service = service
         self._nursery = nursery
         self._settings = settings
         self._load = load
+        self._turnstile = turnstile
         # Nothing of it belongs to a client: a modern request brings everything along.
         session: Dispatcher = ServerSession(server, service, service.background)
         self._dispatcher = InterposedDispatcher(session, server.middleware) if server.middleware else session
@@ -185,6 +189,7 @@ class ModernRequests:
             self._nursery,
             self._server.limits,
             self._server.middleware,
+            self._turnstile,
             keep_alive=settings.keep_alive_interval,
             may_stream=may_stream,
         )

@@ -37,9 +37,11 @@ from ._early_goodbyes import EarlyGoodbyes
 from ._event_store import EventStore
 from ._event_stream import EventStream
 from ._kept import KeptForSession, too_many
+from ._load import Place
 from ._posted import Posted
 from ._session_channel import PostOrigin, SessionChannel
 from ._storing import Storing
+from ._turnstile import Turnstiles
 
 __all__ = ["LegacySession", "session_ended"]
 
@@ -69,6 +71,8 @@ class LegacySession:
         settings: How it is served.
         principal: Who began it; nobody else may use it.
         store: Keeps events for clients that lost a connection; `None` if nothing can be taken up again.
+        turnstiles: Where what is done for its client waits for its turn.
+        holder: Who that is.
         assumed: What holds without a handshake, for a session that lasts for one POST.
         event_type: What events are called, where it is not the default.
 
@@ -86,6 +90,8 @@ class LegacySession:
         principal: str | None,
         store: EventStore | None,
         *,
+        turnstiles: Turnstiles,
+        holder: str,
         assumed: Agreement | None = None,
         event_type: str | None = None,
     ) -> None:
@@ -105,6 +111,8 @@ class LegacySession:
             self._standalone,
             on_question=self._asked_on_standalone,
             on_lost=lambda ids: self._cannot_ask(ids, "its connection is gone"),
+            turnstiles=turnstiles,
+            holder=holder,
         )
         # Questions on that stream that nobody was sent yet.
         self._unread: dict[int, tuple[RequestId, ...]] | None = None
@@ -252,11 +260,15 @@ class LegacySession:
 
     # POSTs.
 
-    async def post(self, call: HttpCall, posted: Posted, headers: Sequence[HeaderField] = ()) -> None:
+    async def post(
+        self, call: HttpCall, place: Place, posted: Posted, headers: Sequence[HeaderField] = ()
+    ) -> None:
         """Take what a POST brings, and answer it.
 
         Args:
             call: The POST.
+            place: What it takes among those that are served. Its requests take one until they are answered, even
+                if nobody waits for that any more.
             posted: What is in it.
             headers: What the answer says beside its own header fields, if it is a good one.
 
@@ -269,7 +281,7 @@ class LegacySession:
             if wanted is None:
                 await call.respond(202)
             elif wanted.requests:
-                await self._answer(call, wanted, headers)
+                await self._answer(call, place, wanted, headers)
             else:
                 await self._take(call, wanted)
                 await call.respond(202)
@@ -309,6 +321,7 @@ class LegacySession:
 
     def _gave_up(self, ids: Sequence[RequestId]) -> None:
         """Requests that were given up are never answered, unless they already are."""
+        self._channel.gave_up(ids)
         for id in ids:
             if id in self._asking:
                 stream, open_ids = self._asking.pop(id)
@@ -317,7 +330,7 @@ class LegacySession:
                     stream.end()
                     self._forget_ended(stream)
 
-    async def _answer(self, call: HttpCall, posted: Posted, headers: Sequence[HeaderField]) -> None:
+    async def _answer(self, call: HttpCall, place: Place, posted: Posted, headers: Sequence[HeaderField]) -> None:
         self._posts += 1
         stream = self._new_stream(self._posts)
         wants_stream = accepts(call.headers.get("accept"), EVENT_STREAM) and not posted.begins
@@ -359,6 +372,8 @@ class LegacySession:
         finally:
             if not is_taken:
                 answered()
+            elif not stream.is_ended:
+                stream.place = place.outlive()
             if not has_begun or self._store is None:
                 stream.abandon()
             self._forget_ended(stream)
@@ -504,7 +519,7 @@ class LegacySession:
         """Whether it is a session of HTTP+SSE."""
         return self._event_type is not None
 
-    async def take_as_2024(self, call: HttpCall, posted: Posted) -> None:
+    async def take_as_2024(self, call: HttpCall, place: Place, posted: Posted) -> None:
         """Take a message that was posted to a session of HTTP+SSE; it is answered on the session's stream."""
         self._use()
         wanted = self._still_wanted(posted)
@@ -513,12 +528,21 @@ class LegacySession:
                 if wanted is not None:
                     if wanted.begins:
                         self._keep_said(wanted)
-                    await self._channel.put(
-                        wanted.incoming(HttpOrigin(call.principal, call.loans.key, call.loans.served))
-                    )
+                    await self._put_as_2024(call, place, wanted)
                 await call.respond(202, b"Accepted", content_type="text/plain")
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             raise session_ended() from None
+
+    async def _put_as_2024(self, call: HttpCall, place: Place, posted: Posted) -> None:
+        """Hand over a message. Its request has a place until it is answered or given up."""
+        kept = place.outlive() if posted.requests else None
+        if kept is not None:
+            self._channel.keep_places(posted.requests, kept)
+        try:
+            await self._put(posted, HttpOrigin(call.principal, call.loans.key, call.loans.served, kept))
+        except BaseException:
+            self._channel.answered([request.id for request in posted.requests], kept)
+            raise
 
     def _store_soon(self, stream: EventStream) -> None:
         if self._store is not None and self._background is not None:

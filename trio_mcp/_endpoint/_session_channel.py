@@ -10,11 +10,14 @@ import attrs
 import trio
 
 from .._channel import Channel, Incoming, Origin, Outgoing, Received
-from .._codec._jsonrpc import RequestId, encode_error
+from .._codec._jsonrpc import Request, RequestId, encode_error
 from .._errors import TRANSPORT_FAILED, RequestError
 from .._parking_lot import LightParkingLot
+from ._call import HttpOrigin
 from ._event_stream import EventStream
+from ._load import Place
 from ._request_loans import Served
+from ._turnstile import Turnstiles
 
 __all__ = ["PostOrigin", "SessionChannel"]
 
@@ -77,6 +80,8 @@ class SessionChannel(Channel):
         standalone: The stream for what belongs to no POST.
         on_question: Called with the number and the ids of requests that are said on that stream.
         on_lost: Called with the ids of requests that nobody will ever read.
+        turnstiles: Where its client is charged for great answers, and its handlers wait to send notifications.
+        holder: Who that client is.
     """
 
     def __init__(
@@ -86,11 +91,17 @@ class SessionChannel(Channel):
         *,
         on_question: Callable[[int, tuple[RequestId, ...]], object],
         on_lost: Callable[[tuple[RequestId, ...]], object],
+        turnstiles: Turnstiles,
+        holder: str,
     ) -> None:
         self._description = description
         self._standalone = standalone
         self._on_question = on_question
         self._on_lost = on_lost
+        self._turnstiles = turnstiles
+        self._holder = holder
+        # What requests of HTTP+SSE take, whose POSTs are over, until they are answered.
+        self._places: dict[RequestId, Place] | None = None
         self._arrivals: OrderedDict[_Arrival, None] = OrderedDict()
         self._after: Callable[[], object] | None = None
         self._wake: Callable[[], object] = _nothing
@@ -173,7 +184,10 @@ class SessionChannel(Channel):
                 origin.stream.put(message.data)
                 origin.stream.end()
                 origin.answered()
+                self._turnstiles.requests.charge_answer(self._holder, len(message.data))
                 continue
+            if message.answers and isinstance(origin, HttpOrigin):
+                self.answered(message.answers, origin.place)
             stream = self._spoken(origin)
             number = stream.put(message.data)
             if message.request_ids:
@@ -182,6 +196,26 @@ class SessionChannel(Channel):
                 elif stream is self._standalone:
                     self._on_question(number, message.request_ids)
         return True
+
+    def keep_places(self, requests: Sequence[Request], place: Place) -> None:
+        """Let requests have a place until they are answered or given up, or this is closed."""
+        self._places = {} if self._places is None else self._places
+        for request in requests:
+            self._places.setdefault(request.id, place)
+
+    def answered(self, ids: Sequence[RequestId], place: Place | None) -> None:
+        """Give back what requests took."""
+        if place is not None and self._places is not None:
+            place.leave()
+            for id in ids:
+                if self._places.get(id) is place:
+                    del self._places[id]
+
+    def gave_up(self, ids: Sequence[RequestId]) -> None:
+        """Give back what requests took that are never answered."""
+        if self._places is not None:
+            for id in ids:
+                self.answered([id], self._places.get(id))
 
     def fail(self, ids: Sequence[RequestId], error: RequestError) -> None:
         """Let requests of ours fail that cannot be answered. Never waits."""
@@ -198,6 +232,11 @@ class SessionChannel(Channel):
         """Wait until more may be said on a stream; others do not wait."""
         await self._spoken(origin).wait_room()
 
+    async def wait_turn(self, origin: Origin | None) -> None:
+        """Wait until the session's client may be sent one more notification, on whichever stream."""
+        del origin
+        await self._turnstiles.notifications.enter(self._holder)
+
     def _spoken(self, origin: Origin | None) -> EventStream:
         # A goodbye may come when its request has been answered: then it goes where the client hears the rest.
         if isinstance(origin, PostOrigin) and not origin.spoken.is_ended:
@@ -207,6 +246,8 @@ class SessionChannel(Channel):
     async def aclose(self) -> None:
         """End it: what POSTs bring from now on is refused."""
         self._is_closed = True
+        for place in (self._places or {}).values():
+            place.leave()
         for arrival in self._arrivals:
             arrival.waiter.unpark()
         await trio.lowlevel.checkpoint()

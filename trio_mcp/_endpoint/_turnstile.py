@@ -12,6 +12,7 @@ from contextvars import copy_context
 from types import coroutine
 from typing import Any, Final, TypeVar, final
 
+import attrs
 import trio
 
 from .._core._http_admission import HttpRefused
@@ -20,13 +21,19 @@ from .._limits import KIB
 from .._parking_lot import LightParkingLot
 from ._call import HttpCall, connected
 
-__all__ = ["FEW", "GREAT", "Turnstile", "is_great"]
+__all__ = ["FEW", "GREAT", "Turnstile", "Turnstiles", "is_great"]
 
 GREAT: Final = 64 * KIB
 """How large a body is that can hold the loop by itself, in bytes."""
 
 FEW: Final = 4
 """After how many requests it is looked whether they began in one pass, and whose they are."""
+
+SECONDS_PER_BYTE: Final = 4e-9
+"""For how long a byte of a great answer holds the loop, from the handler that returns it to the socket, about."""
+
+SECONDS_PER_REQUEST: Final = 2e-4
+"""For how long a request of a batch holds the loop, about."""
 
 SHARED_SECONDS: Final = 1.0
 """How long somebody who has asked counts as somebody who is asking."""
@@ -45,14 +52,22 @@ class Turnstile:
 
     Args:
         nursery: Where a task runs for as long as somebody waits.
+        among: Another one, where those come as well that something is shared with here; `None` if none do.
         clock: Tells how long a great request has held the loop, in seconds.
 
     Attributes:
         last_seen: Whose request has come last; `None` if whoever comes next is to be told to `see`.
     """
 
-    def __init__(self, nursery: trio.Nursery, clock: Callable[[], float] = time.perf_counter) -> None:
+    def __init__(
+        self,
+        nursery: trio.Nursery,
+        among: Turnstile | None = None,
+        *,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
         self._nursery = nursery
+        self._among = among
         self._clock = clock
         self._variables = copy_context()
         self._turns: Turns[trio.lowlevel.Task] = Turns()
@@ -88,13 +103,19 @@ class Turnstile:
         """
         if self._is_open:
             return False
-        since = trio.current_time() - SHARED_SECONDS
-        asking = {who for who, when in self._seen if when > since}
-        asking.update(self._turns.holders)
+        asking = self.asking_since(trio.current_time() - SHARED_SECONDS)
+        if self._among is not None:
+            asking |= self._among.asking_since(trio.current_time() - SHARED_SECONDS)
         if holder is not None:
             asking.add(holder)
-        self.last_seen = None  # whoever comes next is seen
         return len(asking) > 1
+
+    def asking_since(self, since: float) -> set[str]:
+        """Return who has asked since a time, or waits."""
+        asking = {who for who, when in self._seen if when > since}
+        asking.update(self._turns.holders)
+        self.last_seen = None  # whoever comes next is seen
+        return asking
 
     async def serve(self, call: HttpCall, body: bytes, serve: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
         """Serve a request when its turn comes, and charge its holder for the time that it holds the loop.
@@ -126,6 +147,21 @@ class Turnstile:
         self._begun += 1
         if self._begun > FEW and not self._may_begin(holder):
             await self._wait_turn(holder)
+
+    def charge_answer(self, holder: str, size: int) -> None:
+        """Charge a holder for a great answer that was made where nobody has measured for how long.
+
+        Args:
+            holder: Whose request it answers.
+            size: How large it is, in bytes.
+        """
+        if size > GREAT and self._is_shared(holder):
+            self._turns.charge(holder, size * SECONDS_PER_BYTE, trio.current_time(), is_great=False)
+
+    def charge_batch(self, holder: str, requests: int) -> None:
+        """Charge a holder for the requests of a batch, which hold the loop where nobody measures for how long."""
+        if self._is_shared(holder):
+            self._turns.charge(holder, requests * SECONDS_PER_REQUEST, trio.current_time(), is_great=True)
 
     async def _let_in_while_connected(self, call: HttpCall, *, great: bool = False) -> None:
         if self._may_begin(call.loans.key, great=great):
@@ -197,6 +233,20 @@ class Turnstile:
     def _let_in(self) -> None:
         for task in self._turns.next(trio.current_time(), is_shared=self._is_shared()):
             trio.lowlevel.reschedule(task)
+
+
+@final
+@attrs.frozen
+class Turnstiles:
+    """Those of one endpoint.
+
+    Attributes:
+        requests: Where requests wait until they are served.
+        notifications: Where handlers wait before each notification that they send.
+    """
+
+    requests: Turnstile
+    notifications: Turnstile
 
 
 @coroutine

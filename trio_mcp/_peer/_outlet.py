@@ -172,6 +172,7 @@ class Outlet:
         await trio.lowlevel.checkpoint_if_cancelled()
         data = self._encoded(method, params)
         origin = None if exchange is None else exchange.origin
+        await self._channel.wait_turn(origin)
         if self._outbox.is_full or not self._channel.has_room(origin):
             await self._outbox.wait_room()
             while not self._channel.has_room(origin):
