@@ -12,10 +12,9 @@ from hypothesis import settings
 # Test modules import the helpers that lie beside them; what several folders need lies in `support`.
 sys.path.insert(0, str(Path(__file__).parent / "support"))
 
+from inside_base import repetitions
 from patient_clock import run_patiently
 from protocol_table import Table
-
-from trio_mcp._logs import repetitions
 
 # How long an example takes says more about the machine's neighbours than about the code; what made a test fail
 # somewhere else can be tried again here.

@@ -9,9 +9,10 @@ from collections.abc import Callable
 import pytest
 import trio
 import trio.testing
+from inside_base import Contained, going_on
+from inside_base import contained_module as _contained
 
-from trio_mcp import Server, _contained, open_client
-from trio_mcp._contained import Contained, going_on
+from trio_mcp import Server, open_client
 
 
 def unexpected(error: BaseException) -> None:

@@ -13,6 +13,9 @@ from typing import Any, Final
 
 import attrs
 import pytest
+from inside_base import BATCH_REVISION, LATEST, LATEST_LEGACY, LEGACY, METHODS, MODERN, MethodRule, Side
+from inside_base import errors_module as errors
+from inside_base import revisions_module as revisions
 
 import trio_mcp
 from trio_mcp import (
@@ -29,9 +32,6 @@ from trio_mcp import (
     SessionLost,
     ToolError,
 )
-from trio_mcp import _errors as errors
-from trio_mcp import _revisions as revisions
-from trio_mcp._revisions import BATCH_REVISION, LATEST, LATEST_LEGACY, LEGACY, METHODS, MODERN, MethodRule, Side
 
 SCHEMAS: Final = Path(__file__).parent / "data" / "mcp-schema"
 

@@ -207,3 +207,15 @@ def test_one_module_names_a_compiled_json_library() -> None:
         module for module in MODULES for name in imports_of(module) if name.split(".")[0] in {"msgspec", "orjson"}
     }
     assert users == {"trio_mcp._codec._json"}
+
+
+def test_tests_know_private_modules_through_their_doors() -> None:
+    """So a move changes one file: ``tests/support/inside_*.py``. Programs that tests start have a path of their own."""
+    tests = Path(__file__).parent
+    for path in tests.rglob("*.py"):
+        if not path.name.startswith("inside_"):
+            source = path.read_text(encoding="utf-8")
+            for name in imported_names(source, "tests", is_package=False):
+                parts = name.split(".")
+                private = [part for part in parts[1:] if part.startswith("_") and part != "__version__"]
+                assert parts[0] != "trio_mcp" or not private, f"{path.relative_to(tests)} imports {name}"

@@ -13,10 +13,14 @@ from typing import Any, Final
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from inside_base import MAX_LINES, MAX_PRINTED, Log, printable, printable_lines, shown
+from inside_schema import InvalidValue, expected
+from inside_wire import InvalidData, located, show
 
 import trio_mcp
 from trio_mcp import (
     ConnectionLost,
+    HttpRefused,
     HttpStatusError,
     LocalProtocolError,
     McpError,
@@ -26,11 +30,6 @@ from trio_mcp import (
     SessionLost,
     ToolError,
 )
-from trio_mcp._codec._invalid import InvalidData, located, show
-from trio_mcp._core._http_admission import HttpRefused
-from trio_mcp._logs import Log
-from trio_mcp._printable import MAX_LINES, MAX_PRINTED, printable, printable_lines, shown
-from trio_mcp._schema._problems import InvalidValue, expected
 
 PACKAGE: Final = Path(trio_mcp.__file__).parent
 

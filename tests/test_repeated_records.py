@@ -12,9 +12,9 @@ import trio
 import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
+from inside_base import FIRST, MAX_KINDS, PERIOD, Log, Repetitions
 
 from trio_mcp import Outgoing, Server, memory_channel_pair
-from trio_mcp._logs import FIRST, MAX_KINDS, PERIOD, Log, Repetitions
 
 
 class Clock:

@@ -7,14 +7,11 @@ from functools import partial
 import pytest
 import trio
 import trio.testing
+from inside_core import Headers
+from inside_http import HttpRequest, HttpResponse, parse_target
+from inside_transports import HttpInbox, ResponseRoom
 
 from trio_mcp import Incoming, Limits, Received
-from trio_mcp._bindings._http_inbox import HttpInbox
-from trio_mcp._bindings._http_room import ResponseRoom
-from trio_mcp._core._headers import Headers
-from trio_mcp._http._request import HttpRequest
-from trio_mcp._http._response import HttpResponse
-from trio_mcp._http._target import parse_target
 
 PIECES = 100
 

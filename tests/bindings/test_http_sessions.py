@@ -13,6 +13,8 @@ import pytest
 import trio
 import trio.testing
 from http_mcp import HttpCall, McpScript, error, result
+from inside_transports import StreamableHttpChannel, open_streamable_http
+from inside_wire import encode_request
 
 from trio_mcp import (
     Client,
@@ -27,11 +29,9 @@ from trio_mcp import (
     RequestError,
     Revision,
     SessionLost,
+    open_asgi_client,
     open_client,
 )
-from trio_mcp._bindings._streamable_http_client import StreamableHttpChannel, open_streamable_http
-from trio_mcp._codec._jsonrpc import encode_request
-from trio_mcp._http._asgi import open_asgi_client
 
 PARAMETERS: Final = HttpServerParameters("http://localhost:8000/mcp")
 SESSION: Final = "00000000-abc"

@@ -20,11 +20,9 @@ import trio
 import trio.testing
 from children import has_children, overlook_children
 from descriptors import open_files
+from inside_transports import ServerProcess, open_process
 
-from trio_mcp._bindings._parameters import StdioServerParameters
-from trio_mcp._bindings._process import ServerProcess, open_process
-from trio_mcp._errors import ConnectionLost
-from trio_mcp._limits import Limits
+from trio_mcp import ConnectionLost, Limits, StdioServerParameters
 
 if sys.platform != "linux":
     pytest.skip("watches processes through pidfds and /proc", allow_module_level=True)
@@ -243,7 +241,7 @@ async def test_group_is_killed_at_once_where_its_number_cannot_be_kept(watched_b
 
 async def test_nothing_is_signalled_once_the_number_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody else's group may have it by then."""
-    from trio_mcp._bindings._process_posix import ProcessTree  # not for Windows
+    from inside_transports import ProcessTree
 
     def refuse(_group: int, _number: int) -> None:
         pytest.fail("a stranger was signalled")

@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 import pytest
 
-from trio_mcp._bindings._parameters import StdioServerParameters
+from trio_mcp import StdioServerParameters
 
 
 def test_sequences_and_mappings_are_copied() -> None:

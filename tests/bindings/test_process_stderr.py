@@ -15,18 +15,18 @@ from typing import IO, Any
 import pytest
 import trio
 import trio.testing
-
-from trio_mcp._bindings._stderr import (
+from inside_transports import (
     KEPT_LINE_LENGTH,
     KEPT_LINES,
     MAX_PIECE,
     Sink,
     StderrReader,
-    StderrSink,
     TextPieces,
     check_sink,
     open_sink,
 )
+
+from trio_mcp import StderrSink
 
 HANGS = 20
 WRITTEN = b"one\n\ntwo \xe2\x82\xac\r\nthree \xff\nfour"

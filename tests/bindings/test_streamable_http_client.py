@@ -13,6 +13,9 @@ import pytest
 import trio
 import trio.testing
 from http_mcp import MODERN_DISCOVERY, HttpCall, McpScript, error, result
+from inside_base import TRANSPORT_FAILED
+from inside_transports import StreamableHttpChannel, open_streamable_http
+from inside_wire import encode_request
 
 from trio_mcp import (
     Client,
@@ -27,12 +30,9 @@ from trio_mcp import (
     RemoteProtocolError,
     RequestError,
     Revision,
+    open_asgi_client,
     open_client,
 )
-from trio_mcp._bindings._streamable_http_client import StreamableHttpChannel, open_streamable_http
-from trio_mcp._codec._jsonrpc import encode_request
-from trio_mcp._errors import TRANSPORT_FAILED
-from trio_mcp._http._asgi import open_asgi_client
 
 URL: Final = "http://localhost:8000/mcp?key=secret"
 PARAMETERS: Final = HttpServerParameters(URL, headers={"Authorization": "Bearer abc"})

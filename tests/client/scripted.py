@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from inside_client import open_module
 from wires import ScriptedChannel, answer, refusal
 
-import trio_mcp._client._open
 from trio_mcp import Channel, Client, ConnectionLost, Limits, RestartPolicy, Revision, open_client
 
 SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
@@ -130,7 +130,7 @@ async def open_scripted(server: ScriptedServer, **options: Any) -> AsyncGenerato
     """
     target: Any = server
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(trio_mcp._client._open, "connector_for", _itself)
+        patch.setattr(open_module, "connector_for", _itself)
         async with open_client(target, revision=server.revision, **options) as client:
             yield client
 

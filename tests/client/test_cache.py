@@ -8,6 +8,7 @@ import pytest
 import trio
 import trio.testing
 from http_mcp import MODERN_DISCOVERY, HttpCall, McpScript, result
+from inside_client import identity_of
 from scripted import LEGACY, NO_ANSWER, ScriptedServer, note, open_scripted, settle
 from wires import answer, refusal
 
@@ -21,10 +22,10 @@ from trio_mcp import (
     ResponseCache,
     Server,
     StdioServerParameters,
+    Target,
     memory_channel_pair,
     open_client,
 )
-from trio_mcp._client._connectors import Target, identity_of
 from trio_mcp.types import ClientCapabilities, ReadResourceRequestParams, ReadResourceResult, RootsCapability
 
 Parameters = dict[str, Any]

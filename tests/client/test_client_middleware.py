@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from inside_peer import compose
 from scripted_server import ALL, LEGACY, MODERN, ScriptedServer
 from tape import Tape
 from wires import answer
@@ -24,7 +25,6 @@ from trio_mcp import (
     Revision,
     open_client,
 )
-from trio_mcp._peer._middleware import compose
 
 REVISIONS = pytest.mark.parametrize("revision", ALL)
 SAMPLING: dict[str, Any] = {"messages": [], "maxTokens": 1}

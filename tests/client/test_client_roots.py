@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 import trio.testing
+from inside_client import RootList
 from scripted_server import ALL, LEGACY, MODERN, ScriptedServer
 
 from trio_mcp import LocalProtocolError, Revision, open_client
-from trio_mcp._client._roots import RootList
 from trio_mcp.types import Root
 
 CHANGED = "notifications/roots/list_changed"

@@ -10,11 +10,24 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from inside_client import (
+    Callbacks,
+    ClientIdentity,
+    ClientMemory,
+    ClientSettings,
+    ConnectionKeeper,
+    NoticeHandlers,
+    QuestionHandlers,
+    Questions,
+    ServerMessages,
+    Subscriptions,
+)
 from scripted_server import ALL, LEGACY, MODERN, ScriptedServer
 from wires import answer, refusal
 
 from trio_mcp import (
     Channel,
+    Client,
     ConnectionLost,
     Limits,
     RemoteProtocolError,
@@ -24,14 +37,6 @@ from trio_mcp import (
     TooLarge,
     open_client,
 )
-from trio_mcp._client._client import Client
-from trio_mcp._client._connection import ClientIdentity
-from trio_mcp._client._dispatch import NoticeHandlers, ServerMessages
-from trio_mcp._client._keeper import ConnectionKeeper
-from trio_mcp._client._low_level import ClientSettings
-from trio_mcp._client._memory import ClientMemory
-from trio_mcp._client._questions import QuestionHandlers, Questions
-from trio_mcp._client._subscriptions import Callbacks, Subscriptions
 from trio_mcp.types import ClientCapabilities, Implementation
 
 REVISIONS = pytest.mark.parametrize("revision", ALL)

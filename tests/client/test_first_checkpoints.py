@@ -12,6 +12,8 @@ import attrs
 import pytest
 import trio
 import trio.testing
+from inside_core import Headers
+from inside_http import HttpRequest, parse_target
 from number_pages import Numbers, numbers_of
 from wires import ScriptedChannel, answer
 
@@ -40,9 +42,6 @@ from trio_mcp import (
     serve_http,
     serve_stdio,
 )
-from trio_mcp._core._headers import Headers
-from trio_mcp._http._request import HttpRequest
-from trio_mcp._http._target import parse_target
 from trio_mcp.types import ClientCapabilities, PromptReference, RootsCapability
 
 LEGACY: Final = "2025-03-26"

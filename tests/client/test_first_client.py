@@ -12,6 +12,19 @@ from typing import Any, TypeAlias
 import pytest
 import trio
 import trio.testing
+from inside_client import (
+    OURSELVES,
+    Callbacks,
+    ClientIdentity,
+    ClientMemory,
+    ClientSettings,
+    ConnectionKeeper,
+    NoticeHandlers,
+    QuestionHandlers,
+    Questions,
+    ServerMessages,
+    Subscriptions,
+)
 from number_pages import Numbers, numbers_of
 from tape import Tape
 from wires import ScriptedChannel, answer, modern_server, refusal, wait_lost
@@ -33,14 +46,6 @@ from trio_mcp import (
     open_client,
     run_client,
 )
-from trio_mcp._client._connection import ClientIdentity
-from trio_mcp._client._dispatch import NoticeHandlers, ServerMessages
-from trio_mcp._client._keeper import ConnectionKeeper
-from trio_mcp._client._low_level import ClientSettings
-from trio_mcp._client._memory import ClientMemory
-from trio_mcp._client._open import OURSELVES
-from trio_mcp._client._questions import QuestionHandlers, Questions
-from trio_mcp._client._subscriptions import Callbacks, Subscriptions
 from trio_mcp.types import ClientCapabilities, LoggingMessageNotificationParams
 
 LEGACY = "2025-11-25"

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from inside_peer import open_peer
 from talking import session_of
 from wires import ScriptedChannel, answer, modern_server, wait_lost
 
@@ -25,7 +26,6 @@ from trio_mcp import (
     open_client,
     run_client,
 )
-from trio_mcp._peer._peer import open_peer
 
 ENOUGH = 30
 

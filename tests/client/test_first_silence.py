@@ -7,10 +7,10 @@ from typing import Any
 
 import trio
 import trio.testing
+from inside_peer import current_clock, granted_deadline
 from tape import Tape
 
 from trio_mcp import Server, fail_after_silence, open_client, run_client
-from trio_mcp._peer._silence import current_clock, granted_deadline
 
 
 def make_server() -> Server[None]:

@@ -7,12 +7,11 @@ from typing import Any
 
 import trio
 import trio.testing
+from inside_peer import Peer, open_peer
+from inside_wire import Request
 from wires import ScriptedChannel
 
-from trio_mcp import Limits, Notification
-from trio_mcp._channel import Origin
-from trio_mcp._codec._jsonrpc import Request
-from trio_mcp._peer._peer import Peer, open_peer
+from trio_mcp import Limits, Notification, Origin
 
 
 class Nothing:

@@ -6,10 +6,10 @@ import json
 from typing import Any
 
 import pytest
+from inside_client import fill_in
+from inside_wire import from_wire
 
 from trio_mcp import LocalProtocolError
-from trio_mcp._client._forms import fill_in
-from trio_mcp._codec._convert import from_wire
 from trio_mcp.types import RequestedSchema
 
 TITLED = [{"const": "r", "title": "Red"}, {"const": "g", "title": "Green"}]

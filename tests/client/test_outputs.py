@@ -14,11 +14,11 @@ import pydantic
 import pytest
 import trio
 import trio.testing
+from inside_client import OutputChecks
 from scripted import MODERN, ScriptedServer, note, open_scripted, settle
 from wires import answer, refusal
 
 from trio_mcp import Client, Limits, RemoteProtocolError, Revision, Server, ToolError, open_client
-from trio_mcp._client._outputs import OutputChecks
 from trio_mcp.types import CallToolResult, Tool
 
 REVISIONS = pytest.mark.parametrize("revision", list(Revision))

@@ -10,14 +10,13 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from inside_client import KnownElicitations, OutputChecks
 from scripted import ScriptedServer, open_scripted
 from unmeasured import unmeasured
 from wires import ScriptedChannel, answer
 
 import trio_mcp
 from trio_mcp import Limits, RemoteProtocolError, Revision, open_client
-from trio_mcp._client._elicitation import KnownElicitations
-from trio_mcp._client._outputs import OutputChecks
 from trio_mcp.types import CallToolResult, ElicitRequestURLParams, Tool
 
 MODERN = Revision.V2026_07_28

@@ -8,12 +8,12 @@ from typing import Any, cast
 import pytest
 import trio
 import trio.testing
+from inside_client import Answered
 from scripted_server import LEGACY, MODERN, ScriptedServer, never_asked
 from tape import Tape
 from wires import answer
 
 from trio_mcp import Client, Limits, Progress, RemoteProtocolError, RequestError, Revision, open_client
-from trio_mcp._client._rounds import Answered
 from trio_mcp.types import (
     CallToolResult,
     CreateMessageRequestParams,

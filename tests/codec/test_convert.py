@@ -8,14 +8,10 @@ from typing import Any, Literal, get_args, get_origin
 
 import attrs
 import pytest
+from inside_base import LATEST, LEGACY
+from inside_wire import InvalidData, Member, from_wire, members, options_of, to_wire, wire
 
-from trio_mcp import types
-from trio_mcp._absent import ABSENT
-from trio_mcp._codec._convert import from_wire, to_wire
-from trio_mcp._codec._invalid import InvalidData
-from trio_mcp._errors import LocalProtocolError
-from trio_mcp._revisions import LATEST, LEGACY, Revision
-from trio_mcp.types._fields import Member, members, options_of, wire
+from trio_mcp import ABSENT, LocalProtocolError, Revision, types
 
 TOOL = {"name": "add", "inputSchema": {"type": "object"}}
 V2025_03_26, V2025_06_18, V2025_11_25 = Revision.V2025_03_26, Revision.V2025_06_18, Revision.V2025_11_25

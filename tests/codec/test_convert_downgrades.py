@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from inside_base import LATEST
+from inside_wire import to_wire
 
-from trio_mcp import types
-from trio_mcp._codec._convert import to_wire
-from trio_mcp._errors import LocalProtocolError
-from trio_mcp._revisions import LATEST, Revision
+from trio_mcp import LocalProtocolError, Revision, types
 
 V2024_11_05, V2025_03_26 = Revision.V2024_11_05, Revision.V2025_03_26
 V2025_06_18, V2025_11_25 = Revision.V2025_06_18, Revision.V2025_11_25

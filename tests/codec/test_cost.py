@@ -13,9 +13,7 @@ import pytest
 from costs import costs_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from trio_mcp._codec._cost import SHORT, close_weight_of, cost_of_json, most_cost_of_json
-from trio_mcp._codec._json import decode, stdlib_decode
+from inside_wire import SHORT, close_weight_of, cost_of_json, decode, most_cost_of_json, stdlib_decode
 
 Decode = Callable[[bytes], Any]
 

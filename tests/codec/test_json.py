@@ -15,9 +15,8 @@ import attrs
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-
-from trio_mcp._codec import _json
-from trio_mcp._codec._json import decode, encode, stdlib_decode, stdlib_encode
+from inside_wire import decode, encode, stdlib_decode, stdlib_encode
+from inside_wire import json_module as _json
 
 REPLACED: Final = "\N{REPLACEMENT CHARACTER}"
 NESTED: Final = 100_000

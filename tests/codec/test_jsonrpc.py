@@ -10,17 +10,12 @@ from typing import Any, Final
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-
-from trio_mcp._absent import ABSENT
-from trio_mcp._codec import _json
-from trio_mcp._codec._jsonrpc import (
-    Encoded,
+from inside_base import INVALID_REQUEST
+from inside_wire import (
     ErrorResponse,
     InvalidMessage,
     Message,
-    Notification,
     Request,
-    RequestId,
     Response,
     answered_id,
     answered_in_fragment,
@@ -34,7 +29,9 @@ from trio_mcp._codec._jsonrpc import (
     is_asked_in_fragment,
     parse_message,
 )
-from trio_mcp._errors import INVALID_REQUEST, RequestError
+from inside_wire import json_module as _json
+
+from trio_mcp import ABSENT, Encoded, Notification, RequestError, RequestId
 
 V: Final = {"jsonrpc": "2.0"}
 HUGE: Final = 10**400

@@ -8,8 +8,7 @@ from typing import Any, Final
 
 import pytest
 from costs import costs_of
-
-from trio_mcp._codec._json import decode, stdlib_decode
+from inside_wire import decode, stdlib_decode
 
 SIZE: Final = 100_000
 BOUND: Final = 64

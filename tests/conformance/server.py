@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
 import trio
+from inside_wire import from_wire
 
 from trio_mcp import Context, Field, InputRequired, RequestError, Server, ToolError, types
-from trio_mcp._codec._convert import from_wire
 
 server = Server("conformance", version="1.0.0", page_size=None)
 

@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 import trio
-
-from trio_mcp._codec._jsonrpc import Request
-from trio_mcp._peer._exchanges import Arrival, Exchanges, Ready
+from inside_peer import Arrival, Exchanges, Ready
+from inside_wire import Request
 
 for _name in ("test_contract_in_memory", "test_cancelled_at_every_checkpoint"):
     _tests = vars(import_module(_name))

@@ -9,11 +9,11 @@ from typing import Any
 
 import trio
 import trio.testing
+from inside_core import LineReader
 from lines import LINES, open_line
 from tape import Tape
 
 from trio_mcp import Context, HttpServerSettings, Limits, Server, StreamChannel, open_client
-from trio_mcp._core._lines import LineReader
 
 
 @LINES

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 import trio.testing
+from inside_wire import decode, stdlib_decode
 from wires import ScriptedChannel, answer, modern_server
 
 from trio_mcp import Limits, RemoteProtocolError, RequestError, Server, open_client
-from trio_mcp._codec._json import decode, stdlib_decode
 
 MANY: list[list[object]] = [[] for _ in range(5_000)]
 LIMITS = Limits(max_decoded_bytes=200_000)

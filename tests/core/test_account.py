@@ -8,8 +8,7 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from trio_mcp._core._account import Account, Loan, Overdrawn, Pool
+from inside_core import Account, Loan, Overdrawn, Pool
 
 
 def _waiting(pool: Pool, holder: str, amount: int, gone: list[str], name: str | None = None) -> Loan:

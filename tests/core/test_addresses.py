@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from trio_mcp._core._addresses import holder_of
+from inside_core import holder_of
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from inside_core import Backoff
 
-from trio_mcp._core._restart import Backoff, RestartPolicy
+from trio_mcp import RestartPolicy
 
 
 def delays(policy: RestartPolicy, *lasted: float) -> list[float | None]:

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from inside_core import CACHEABLE, CacheKey, CacheStore, cache_key
 
-from trio_mcp import PromptsListChanged, ResourcesListChanged, ResourceUpdated, Resynced, ToolsListChanged
-from trio_mcp._core._cache import CACHEABLE, CacheKey, CacheStore, cache_key
-from trio_mcp._core._changes import Change
+from trio_mcp import Change, PromptsListChanged, ResourcesListChanged, ResourceUpdated, Resynced, ToolsListChanged
 
 ME, YOU = object(), object()
 

@@ -5,24 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from inside_core import ChangeQueue, changes_in, covers, notification_of, read_change, ungranted, wants
 
 from trio_mcp import (
+    Change,
     Notification,
     PromptsListChanged,
     ResourcesListChanged,
     ResourceUpdated,
     Resynced,
     ToolsListChanged,
-)
-from trio_mcp._core._changes import (
-    Change,
-    ChangeQueue,
-    changes_in,
-    covers,
-    notification_of,
-    read_change,
-    ungranted,
-    wants,
 )
 from trio_mcp.types import SubscriptionFilter
 

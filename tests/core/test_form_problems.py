@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import pytest
+from inside_core import form_problems, options_in
 
-from trio_mcp._core._forms import form_problems, options_in
 from trio_mcp.types import (
     BooleanSchema,
     EnumItems,

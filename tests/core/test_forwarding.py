@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 import pytest
-
-from trio_mcp._core._forwarding import UNIX, ProxyRules
-from trio_mcp._core._headers import Headers
+from inside_core import UNIX, Headers, ProxyRules
 
 NEAR: Final = ProxyRules(["10.0.0.0/8", "fd00::7", UNIX], "x-forwarded")
 RFC: Final = ProxyRules(["10.0.0.0/8", "fd00::7", UNIX], "forwarded")

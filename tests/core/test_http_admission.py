@@ -5,20 +5,21 @@ from __future__ import annotations
 from typing import Final
 
 import pytest
-
-from trio_mcp import RequestError
-from trio_mcp._core._headers import Headers
-from trio_mcp._core._http_admission import (
+from inside_core import (
     EVENT_STREAM,
     JSON,
+    Headers,
     HostRules,
-    HttpRefused,
     accepts,
     check_accept,
     check_content_type,
+    error_in,
     media_type_of,
+    parse_retry_after,
+    status_of_error,
 )
-from trio_mcp._core._http_status import error_in, parse_retry_after, status_of_error
+
+from trio_mcp import HttpRefused, RequestError
 
 
 def headers(**fields: str) -> Headers:

@@ -6,8 +6,7 @@ import h11
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from trio_mcp._core._http_chunks import MAX_SIZE_LINE, ChunkedReader
+from inside_core import MAX_SIZE_LINE, ChunkedReader
 
 
 def read(data: bytes, step: int | None = None, *, of_response: bool = False) -> tuple[bytes, bool, bytes]:

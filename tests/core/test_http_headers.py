@@ -11,18 +11,20 @@ from typing import Any, Final
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-
-from trio_mcp import LocalProtocolError, RequestError
-from trio_mcp._core._header_marks import HeaderMark, InvalidMarks, header_marks
-from trio_mcp._core._headers import Headers
-from trio_mcp._core._http_headers import (
+from inside_base import HEADER_MISMATCH
+from inside_core import (
+    HeaderMark,
+    Headers,
+    InvalidMarks,
     check_request_headers,
     decode_header_value,
     encode_header_value,
+    header_marks,
     is_session_id,
     request_headers,
 )
-from trio_mcp._errors import HEADER_MISMATCH
+
+from trio_mcp import LocalProtocolError, RequestError
 
 VERSION: Final = "2026-07-28"
 META: Final = {"_meta": {"io.modelcontextprotocol/protocolVersion": VERSION}}

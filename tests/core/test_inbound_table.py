@@ -9,10 +9,10 @@ from costs import costs_of
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from inside_core import WAITING_OVERHEAD, Admission, InboundTable
+from inside_wire import most_weight
 
-from trio_mcp._codec._cost import most_weight
-from trio_mcp._codec._jsonrpc import RequestId
-from trio_mcp._core._inbound import WAITING_OVERHEAD, Admission, InboundTable
+from trio_mcp import RequestId
 
 RUN, WAIT, DUPLICATE = Admission
 

@@ -12,9 +12,8 @@ import pytest
 from costs import costs_of
 from hypothesis import example, given
 from hypothesis import strategies as st
+from inside_core import LineReader, OversizedLine
 from kept import kept_by
-
-from trio_mcp._core._lines import LineReader, OversizedLine
 
 BOM: Final = b"\xef\xbb\xbf"
 KIB: Final = 1024

@@ -7,23 +7,25 @@ from itertools import chain, combinations
 from typing import Any, Final
 
 import pytest
-
-from trio_mcp._codec._jsonrpc import Request
-from trio_mcp._core._lifecycle import ServerLifecycle
-from trio_mcp._core._negotiation import choose_revision, judge_discovery, judge_initialize
-from trio_mcp._errors import (
+from inside_base import (
+    CLIENT_CAPABILITIES_KEY,
     HEADER_MISMATCH,
     INTERNAL_ERROR,
     INVALID_PARAMS,
     INVALID_REQUEST,
+    LATEST,
+    LEGACY,
     METHOD_NOT_FOUND,
     MISSING_REQUIRED_CLIENT_CAPABILITY,
+    MODERN,
     PARSE_ERROR,
+    PROTOCOL_VERSION_KEY,
     UNSUPPORTED_PROTOCOL_VERSION,
-    RemoteProtocolError,
-    RequestError,
 )
-from trio_mcp._revisions import CLIENT_CAPABILITIES_KEY, LATEST, LEGACY, MODERN, PROTOCOL_VERSION_KEY, Revision
+from inside_core import ServerLifecycle, choose_revision, judge_discovery, judge_initialize
+from inside_wire import Request
+
+from trio_mcp import RemoteProtocolError, RequestError, Revision
 
 ALL: Final = tuple(Revision)
 NEWEST_LEGACY: Final = Revision.V2025_11_25

@@ -10,8 +10,7 @@ import pytest
 from costs import costs_of
 from hypothesis import given
 from hypothesis import strategies as st
-
-from trio_mcp._core._notices import NoticeQueue
+from inside_core import NoticeQueue
 
 
 def make_queue(*keys: Hashable | None, max_length: int = 100, max_bytes: int = 1_000_000) -> NoticeQueue[int]:

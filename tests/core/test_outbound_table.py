@@ -10,9 +10,9 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
+from inside_core import OutboundRequest, OutboundState, OutboundTable
 
-from trio_mcp._core._outbound import OutboundRequest, OutboundState, OutboundTable
-from trio_mcp._errors import RequestError
+from trio_mcp import RequestError
 
 QUEUED, WRITTEN, ANSWERED, GIVEN_UP = OutboundState
 

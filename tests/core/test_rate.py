@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trio_mcp._core._rate import RateTable
+from inside_core import RateTable
 
 
 def test_a_token_that_is_given_back_can_be_taken_again() -> None:

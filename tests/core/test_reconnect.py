@@ -8,10 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from trio_mcp._core._header_marks import HeaderMark
-from trio_mcp._core._marked_tools import MAX_TOOLS, MarkedTools
-from trio_mcp._core._reconnect import MAX_DELAY, MAX_RETRY, MIN_DELAY, Reconnect
+from inside_core import MAX_DELAY, MAX_RETRY, MAX_TOOLS, MIN_DELAY, HeaderMark, MarkedTools, Reconnect
 
 
 def delays(retry: int | None, count: int, *, failed: bool = True, chance: float = 0.0) -> list[float]:

@@ -12,16 +12,8 @@ from typing import Any, cast
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from trio_mcp._core._sealing import (
-    MAX_KEYS,
-    MAX_PAYLOAD,
-    REFUSAL,
-    Sealer,
-    StateRefused,
-    binding_of,
-)
-from trio_mcp._errors import INVALID_PARAMS
+from inside_base import INVALID_PARAMS
+from inside_core import MAX_KEYS, MAX_PAYLOAD, REFUSAL, Sealer, StateRefused, binding_of
 
 KEY = bytes(range(32))
 OTHER = bytes(range(1, 33))

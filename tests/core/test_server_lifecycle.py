@@ -8,17 +8,22 @@ from types import MappingProxyType
 from typing import Any, Final
 
 import pytest
-
-from trio_mcp._codec._jsonrpc import Request
-from trio_mcp._core._lifecycle import Agreement, ServerLifecycle
-from trio_mcp._errors import (
+from inside_base import (
     INVALID_PARAMS,
     INVALID_REQUEST,
+    LATEST,
+    LATEST_LEGACY,
+    LEGACY,
     METHOD_NOT_FOUND,
+    METHODS,
+    MODERN,
     UNSUPPORTED_PROTOCOL_VERSION,
-    RequestError,
+    Side,
 )
-from trio_mcp._revisions import LATEST, LATEST_LEGACY, LEGACY, METHODS, MODERN, Revision, Side
+from inside_core import Agreement, ServerLifecycle
+from inside_wire import Request
+
+from trio_mcp import RequestError, Revision
 
 VERSION: Final = "io.modelcontextprotocol/protocolVersion"
 CAPABILITIES: Final = "io.modelcontextprotocol/clientCapabilities"

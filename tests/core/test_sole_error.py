@@ -8,8 +8,7 @@ import weakref
 
 import pytest
 import trio
-
-from trio_mcp._groups import open_hidden_nursery, sole_error
+from inside_base import open_hidden_nursery, sole_error
 
 
 async def cancelled() -> trio.Cancelled:

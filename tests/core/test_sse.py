@@ -15,9 +15,7 @@ import pytest
 from costs import costs_of
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from kept import kept_by
-
-from trio_mcp._core._sse import (
+from inside_core import (
     OversizedSseEvent,
     SseEvent,
     SseReader,
@@ -26,6 +24,7 @@ from trio_mcp._core._sse import (
     encode_sse_event,
     pieces_of,
 )
+from kept import kept_by
 
 BOM: Final = b"\xef\xbb\xbf"
 KIB: Final = 1024

@@ -8,8 +8,7 @@ from typing import Final
 import pytest
 import trio
 import trio.testing
-
-from trio_mcp._peer._steps import Steps
+from inside_peer import Steps
 
 name: Final = ContextVar("name", default="nobody")
 

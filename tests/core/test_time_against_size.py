@@ -15,33 +15,44 @@ import pytest
 import trio
 import trio.testing
 from costs import costs_of
+from inside_core import (
+    EVENT_STREAM,
+    JSON,
+    ChunkedReader,
+    CursorSeal,
+    HeaderField,
+    HeaderMark,
+    Headers,
+    HostRules,
+    LineReader,
+    ProxyHeaders,
+    ProxyRules,
+    ReadFields,
+    SseReader,
+    UriMatcher,
+    check_accept,
+    check_content_type,
+    check_request_headers,
+    check_uri,
+    decode_header_value,
+    error_in,
+    form_problems,
+    h11_fields,
+    httptools_fields,
+    is_session_id,
+    normalised,
+    parse_retry_after,
+    pct_decoded,
+    pct_encoded,
+)
+from inside_core import forms_module as _forms
+from inside_endpoint import RequestBuffer, read_head
+from inside_endpoint import _path_of as asgi_path_of
+from inside_http import ResponseReader, open_tunnel, parse_target, read_proxy
+from inside_wire import answered_in_fragment, from_wire
+from inside_wire import json_module as _json
 
-from trio_mcp import ConnectionLost, HttpRefused, RemoteProtocolError, RequestError
-from trio_mcp._codec import _json
-from trio_mcp._codec._convert import from_wire
-from trio_mcp._codec._jsonrpc import answered_in_fragment
-from trio_mcp._core import _forms
-from trio_mcp._core._cursor import CursorSeal
-from trio_mcp._core._forms import form_problems
-from trio_mcp._core._forwarding import ProxyHeaders, ProxyRules
-from trio_mcp._core._header_marks import HeaderMark
-from trio_mcp._core._headers import HeaderField, Headers
-from trio_mcp._core._http_admission import EVENT_STREAM, JSON, HostRules, check_accept, check_content_type
-from trio_mcp._core._http_chunks import ChunkedReader
-from trio_mcp._core._http_headers import check_request_headers, decode_header_value, is_session_id
-from trio_mcp._core._http_heads import ReadFields, h11_fields, httptools_fields
-from trio_mcp._core._http_status import error_in, parse_retry_after
-from trio_mcp._core._lines import LineReader
-from trio_mcp._core._sse import SseReader
-from trio_mcp._core._uri_matching import UriMatcher
-from trio_mcp._core._uri_template import UriTemplate
-from trio_mcp._core._uris import check_uri, normalised, pct_decoded, pct_encoded
-from trio_mcp._hosts._asgi import _path_of as asgi_path_of
-from trio_mcp._hosts._heads import RequestBuffer, read_head
-from trio_mcp._http._proxies import open_tunnel
-from trio_mcp._http._proxy import read_proxy
-from trio_mcp._http._response_reader import ResponseReader
-from trio_mcp._http._target import parse_target
+from trio_mcp import ConnectionLost, HttpRefused, RemoteProtocolError, RequestError, UriTemplate
 from trio_mcp.types import RequestedSchema
 
 Read: TypeAlias = Callable[[str], object]

@@ -2,16 +2,7 @@
 
 from __future__ import annotations
 
-from trio_mcp._core._turns import (
-    LONG,
-    MOST_OWED,
-    MOST_OWED_BY_SMALL,
-    SHARE,
-    SMALL_LONG,
-    TIMES,
-    TIMES_LONG,
-    Turns,
-)
+from inside_core import LONG, MOST_OWED, MOST_OWED_BY_SMALL, SHARE, SMALL_LONG, TIMES, TIMES_LONG, Turns
 
 
 def waiting(turns: Turns[str], holder: str, count: int, *, is_great: bool = False, prefix: str = "") -> list[str]:

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from inside_core import MAX_TEMPLATE
 
-from trio_mcp._core._uri_template import MAX_TEMPLATE, UriTemplate
+from trio_mcp import UriTemplate
 
 DATA: Final = Path(__file__).parent.parent / "data" / "uritemplate"
 

@@ -9,9 +9,9 @@ import pytest
 from costs import costs_of
 from hypothesis import given
 from hypothesis import strategies as st
+from inside_core import MAX_PARTS, UriMatcher
 
-from trio_mcp._core._uri_matching import MAX_PARTS, UriMatcher
-from trio_mcp._core._uri_template import UriTemplate
+from trio_mcp import UriTemplate
 
 
 def match(template: str, uri: str) -> Any:

@@ -10,10 +10,9 @@ import pytest
 from costs import costs_of
 from hypothesis import given
 from hypothesis import strategies as st
+from inside_core import UriMatcher, VariableRule
 
-from trio_mcp._core._uri_matching import UriMatcher
-from trio_mcp._core._uri_template import UriTemplate
-from trio_mcp._core._uri_values import VariableRule
+from trio_mcp import UriTemplate
 
 RULE = VariableRule(with_slashes=frozenset({"path"}), windows=False)
 ON_WINDOWS = VariableRule(with_slashes=frozenset({"path"}), windows=True)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-
-from trio_mcp._core._http_heads import ReadFields, h11_fields, httptools_fields
-from trio_mcp._http import _client
+from inside_core import ReadFields, h11_fields, httptools_fields
+from inside_http import client_module as _client
 
 PARSERS = {"h11": h11_fields, "httptools": httptools_fields()}
 

@@ -8,11 +8,9 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from inside_http import HttpRequest, parse_target
 
-from trio_mcp import ConnectionLost
-from trio_mcp._http._asgi import AsgiApplication, AsgiClient, open_asgi_client
-from trio_mcp._http._request import HttpRequest
-from trio_mcp._http._target import parse_target
+from trio_mcp import AsgiApplication, AsgiClient, ConnectionLost, open_asgi_client
 
 TARGET = parse_target("http://localhost:8000/m%20p/ü?a=b")
 

@@ -13,15 +13,19 @@ import pytest
 import trio
 import trio.testing
 from http_script import ReceivedRequest, ServerConnection, serve_http_script
+from inside_core import ReadFields
+from inside_http import (
+    HttpClient,
+    HttpConnection,
+    HttpRequest,
+    HttpTarget,
+    OriginPool,
+    open_http_client,
+    parse_target,
+    send_following,
+)
 
-from trio_mcp import ConnectionLost, LocalProtocolError, RemoteProtocolError
-from trio_mcp._core._http_heads import ReadFields
-from trio_mcp._http._client import HttpClient, open_http_client, send_following
-from trio_mcp._http._connection import HttpConnection
-from trio_mcp._http._pool import OriginPool
-from trio_mcp._http._request import HttpRequest
-from trio_mcp._http._settings import HttpSettings
-from trio_mcp._http._target import HttpTarget, parse_target
+from trio_mcp import ConnectionLost, HttpSettings, LocalProtocolError, RemoteProtocolError
 
 pytestmark = [pytest.mark.timeout(60), pytest.mark.usefixtures("read_fields")]
 

@@ -9,9 +9,9 @@ import pytest
 import trio
 from http_mcp import MODERN_DISCOVERY, result
 from http_script import ServerConnection, serve_http_script
+from inside_transports import open_streamable_http
 
 from trio_mcp import ConnectionLost, HttpServerParameters, Limits, open_client
-from trio_mcp._bindings._streamable_http_client import open_streamable_http
 
 pytestmark = pytest.mark.timeout(60)
 

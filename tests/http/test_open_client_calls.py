@@ -14,6 +14,7 @@ import trustme
 from http_mcp import MODERN_DISCOVERY, HttpCall, error, result
 from http_script import ServerConnection, serve_http_script
 from http_sessions import KINDS, SSE, URL, HttpServer
+from inside_wire import json_module as _json
 
 from trio_mcp import (
     ConnectionLost,
@@ -25,7 +26,6 @@ from trio_mcp import (
     RequestError,
     open_client,
 )
-from trio_mcp._codec import _json
 
 ALL = pytest.mark.parametrize("speaks", KINDS)
 

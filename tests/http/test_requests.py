@@ -9,14 +9,11 @@ import h11
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from inside_core import HeaderField, HeaderMark, request_headers
+from inside_http import HttpRequest, HttpTarget, encode_request, parse_target
+from inside_transports import headers_from
 
 from trio_mcp import ConnectionLost, HttpServerParameters, LocalProtocolError
-from trio_mcp._bindings._http_parameters import headers_from
-from trio_mcp._core._header_marks import HeaderMark
-from trio_mcp._core._headers import HeaderField
-from trio_mcp._core._http_headers import request_headers
-from trio_mcp._http._request import HttpRequest, encode_request
-from trio_mcp._http._target import HttpTarget, parse_target
 
 TARGET = parse_target("http://localhost:8000/mcp?a=b")
 BREAKS = ["a\r\nEvil: yes", "a\nEvil: yes", "a\rEvil: yes", "a\0b", "a\r\n\r\nGET /evil HTTP/1.1\r\nHost: x"]

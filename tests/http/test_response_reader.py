@@ -6,10 +6,10 @@ import h11
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from inside_core import ReadFields, h11_fields, httptools_fields
+from inside_http import ResponseReader
 
 from trio_mcp import ConnectionLost, RemoteProtocolError
-from trio_mcp._core._http_heads import ReadFields, h11_fields, httptools_fields
-from trio_mcp._http._response_reader import ResponseReader
 
 PARSERS = [h11_fields, httptools_fields()]
 OK = b"HTTP/1.1 200 OK\r\n"

@@ -5,11 +5,9 @@ from __future__ import annotations
 import traceback
 
 import pytest
+from inside_http import HttpRequest, open_http_client, parse_target
 
 from trio_mcp import ConnectionLost, HttpServerParameters, HttpSettings
-from trio_mcp._http._client import open_http_client
-from trio_mcp._http._request import HttpRequest
-from trio_mcp._http._target import parse_target
 
 
 @pytest.mark.parametrize(

@@ -10,13 +10,9 @@ import pytest
 import trio
 import trustme
 from http_script import ReceivedRequest, ServerConnection, serve_http_script
+from inside_http import HttpClient, HttpRequest, HttpTarget, open_http_client, parse_target, proxy_for
 
-from trio_mcp import ConnectionLost
-from trio_mcp._http._client import HttpClient, open_http_client
-from trio_mcp._http._proxies import proxy_for
-from trio_mcp._http._request import HttpRequest
-from trio_mcp._http._settings import HttpSettings
-from trio_mcp._http._target import HttpTarget, parse_target
+from trio_mcp import ConnectionLost, HttpSettings
 
 pytestmark = [pytest.mark.timeout(60), pytest.mark.usefixtures("read_fields")]
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import http_raw
 import http_wire
 import pytest
-
-from trio_mcp._core._http_heads import h11_fields, httptools_fields
-from trio_mcp._hosts import _lean
+from inside_core import h11_fields, httptools_fields
+from inside_endpoint import lean_module as _lean
 
 
 @pytest.fixture(params=["hypercorn", "lean with h11", "lean with httptools"])

@@ -10,11 +10,10 @@ import attrs
 import pytest
 import trio
 from http_raw import Raw, call_tool, open_raw
+from inside_http import parse_target
 from raw import initialize
 
-from trio_mcp import HttpRefused, HttpServerSettings, McpASGI, Server
-from trio_mcp._http._asgi import open_asgi_client
-from trio_mcp._http._target import parse_target
+from trio_mcp import HttpRefused, HttpServerSettings, McpASGI, Server, open_asgi_client
 
 ORIGIN = "http://localhost:6274"
 

@@ -18,6 +18,7 @@ import trio
 from http2 import open_http2
 from http_raw import Events, Raw, call_tool
 from http_wire import request_for
+from inside_http import open_http_client, parse_target
 from nginx import NAME, Nginx, blocks, replaced, running_nginx
 
 from trio_mcp import (
@@ -35,8 +36,6 @@ from trio_mcp import (
     open_client,
     serve_http,
 )
-from trio_mcp._http._client import open_http_client
-from trio_mcp._http._target import parse_target
 
 pytestmark = [
     pytest.mark.timeout(90),

@@ -11,9 +11,9 @@ import pytest
 import trio
 from http_raw import call_tool
 from http_wire import Wire, serving
+from inside_endpoint import SocketWire
 
 from trio_mcp import Context, HttpCall, HttpRefused, HttpServerSettings, Server
-from trio_mcp._hosts._wires import SocketWire
 
 pytestmark = [pytest.mark.timeout(60), pytest.mark.usefixtures("host")]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trio_mcp._endpoint._early_goodbyes import KEPT_FOR, MAX_ID_LENGTH, MAX_IDS, EarlyGoodbyes
+from inside_endpoint import KEPT_FOR, MAX_ID_LENGTH, MAX_IDS, EarlyGoodbyes
 
 
 def test_a_goodbye_is_for_one_request() -> None:

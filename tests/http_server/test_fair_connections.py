@@ -12,13 +12,11 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 import trio.testing
+from inside_core import SHARE
+from inside_endpoint import FEW, SocketWire, Turnstile, accept_waiting
 from passes import counted
 
-from trio_mcp._core._turns import SHARE
-from trio_mcp._endpoint._turnstile import FEW, Turnstile
-from trio_mcp._hosts._listeners import accept_waiting
-from trio_mcp._hosts._wires import SocketWire
-from trio_mcp._server._shutdown import Shutdown
+from trio_mcp import Shutdown
 
 pytestmark = pytest.mark.timeout(60)
 

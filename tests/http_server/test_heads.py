@@ -7,10 +7,10 @@ import pytest
 from hostile_requests import HOST, REFUSED_HEADS, head
 from hypothesis import given
 from hypothesis import strategies as st
+from inside_core import ReadFields, h11_fields, httptools_fields
+from inside_endpoint import RequestHead, read_head
 
 from trio_mcp import HttpRefused
-from trio_mcp._core._http_heads import ReadFields, h11_fields, httptools_fields
-from trio_mcp._hosts._heads import RequestHead, read_head
 
 PARSERS = {"h11": h11_fields, "httptools": httptools_fields()}
 

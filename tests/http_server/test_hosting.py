@@ -25,6 +25,9 @@ import trustme
 from descriptors import open_files
 from http_raw import Events, call_tool, modern
 from http_wire import Served, Wire, request_for, serving
+from inside_endpoint import READ_BYTES, Connections
+from inside_endpoint import Wire as BaseWire
+from inside_transports import open_streamable_http
 from raw import initialize
 
 from trio_mcp import (
@@ -38,10 +41,6 @@ from trio_mcp import (
     open_client,
     serve_http,
 )
-from trio_mcp._bindings._streamable_http_client import open_streamable_http
-from trio_mcp._hosts._connections import Connections
-from trio_mcp._hosts._wires import READ_BYTES
-from trio_mcp._hosts._wires import Wire as BaseWire
 
 pytestmark = [pytest.mark.timeout(60), pytest.mark.usefixtures("host")]
 

@@ -16,13 +16,12 @@ import pytest
 import trio
 import trio.testing
 from http_raw import Raw, open_raw
+from inside_endpoint import LegacySession
+from inside_http import open_http_client, parse_target
 from raw import initialize
 from unmeasured import unmeasured
 
 from trio_mcp import HttpServerParameters, HttpServerSettings, McpASGI, Server, open_client
-from trio_mcp._endpoint._session import LegacySession
-from trio_mcp._http._client import open_http_client
-from trio_mcp._http._target import parse_target
 
 PROGRAM = Path(__file__).parent.parent / "support" / "idle_server.py"
 MAX_BYTES = 20 * 1024

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 import trio
+from inside_core import Pool
+from inside_endpoint import count_against
 
 from trio_mcp import EventStore, MemoryEventStore, StoredEvent
 from trio_mcp import open_sqlite_event_store as open_store
-from trio_mcp._core._account import Pool
-from trio_mcp._endpoint._event_store import count_against
 
 posix = pytest.mark.skipif(os.name != "posix", reason="elsewhere files have other rights")
 PLENTY = 1 << 40

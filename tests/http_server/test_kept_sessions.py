@@ -13,10 +13,10 @@ import pytest
 import trio
 import trio.testing
 from http_raw import Answer, Events, Raw, open_raw
+from inside_endpoint import REPLACED_AT_ONCE
 from raw import initialize
 
 from trio_mcp import Context, HttpServerParameters, HttpServerSettings, Limits, McpASGI, Server, open_client
-from trio_mcp._endpoint._legacy import REPLACED_AT_ONCE
 
 pytestmark = pytest.mark.usefixtures("under")
 

@@ -23,13 +23,12 @@ import pytest
 import trio
 from http_raw import Events, Raw, call_tool
 from http_wire import request_for
+from inside_http import open_http_client, parse_target
 from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Mount, Route
 
 from trio_mcp import Context, McpASGI, Server, open_client
-from trio_mcp._http._client import open_http_client
-from trio_mcp._http._target import parse_target
 
 pytestmark = pytest.mark.timeout(60)
 

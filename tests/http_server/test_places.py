@@ -9,9 +9,8 @@ from random import Random
 
 import pytest
 import trio
+from inside_endpoint import MAX_WAITING, PATIENCE_SECONDS, REST_SECONDS, Places
 from trio.testing import MockClock
-
-from trio_mcp._hosts._places import MAX_WAITING, PATIENCE_SECONDS, REST_SECONDS, Places
 
 
 class Hall:

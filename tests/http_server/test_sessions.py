@@ -13,11 +13,15 @@ import trio
 import trio.testing
 from http_hosted import Hosted
 from http_raw import Answer, Events, Raw, call_tool, open_raw
+from inside_endpoint import _host
+from inside_http import HttpResponse, parse_target
 from raw import initialize
 
 from trio_mcp import (
     CapabilityMissing,
     Context,
+    EndpointStatistics,
+    HttpCall,
     HttpServerSettings,
     Limits,
     MemoryEventStore,
@@ -25,11 +29,6 @@ from trio_mcp import (
     StoredEvent,
     open_endpoint,
 )
-from trio_mcp._endpoint._call import HttpCall
-from trio_mcp._endpoint._endpoint import EndpointStatistics
-from trio_mcp._hosts._serve_http import _host
-from trio_mcp._http._response import HttpResponse
-from trio_mcp._http._target import parse_target
 
 pytestmark = pytest.mark.usefixtures("under")
 

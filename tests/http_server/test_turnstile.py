@@ -8,12 +8,12 @@ import pytest
 import trio
 import trio.testing
 from http_raw import Answer, Raw, call_tool, modern, open_raw
+from inside_core import SHARE, TIMES
+from inside_endpoint import FEW, GREAT, Turnstile, _metered, is_great
 from passes import Passes, counted
 from raw import initialize
 
 from trio_mcp import Context, HttpServerSettings, Server
-from trio_mcp._core._turns import SHARE, TIMES
-from trio_mcp._endpoint._turnstile import FEW, GREAT, Turnstile, _metered, is_great
 
 SETTINGS = HttpServerSettings(trusted_proxies={"127.0.0.1"})
 HOG, HONEST = {"X-Forwarded-For": "192.0.2.1"}, {"X-Forwarded-For": "192.0.2.2"}

@@ -15,12 +15,12 @@ import trio
 import trio.testing
 from http_raw import Answer, Events, Raw, call_tool, open_raw
 from http_wire import Served, Wire, head_for, request_for, serving
+from inside_endpoint import RequestBody
+from inside_http import HttpResponse
 from kept import kept_by
 from raw import META, initialize
 
 from trio_mcp import Context, HttpServerSettings, Limits, McpASGI, PoolStatistics, Server
-from trio_mcp._hosts._body import RequestBody
-from trio_mcp._http._response import HttpResponse
 
 MIB: Final = 1 << 20
 HOG: Final = {"X-Forwarded-For": "198.51.100.1"}

@@ -7,8 +7,7 @@ from collections.abc import AsyncGenerator
 
 import pytest
 import trio
-
-from trio_mcp._hosts._wires import SocketWire
+from inside_endpoint import SocketWire
 
 pytestmark = pytest.mark.timeout(30)
 

@@ -8,9 +8,9 @@ from typing import Any, Final, TypeAlias, final
 
 import attrs
 from full_server import PAY_URL, PAYMENT, PNG, WAV
+from inside_wire import is_array, is_object
 
 from trio_mcp import Revision
-from trio_mcp._codec._json import is_array, is_object
 
 OLD: Final = Revision.V2024_11_05
 LEGACY: Final = Revision.V2025_11_25

@@ -15,10 +15,9 @@ from urllib.parse import urlsplit, urlunsplit
 
 import h11
 import trio
+from inside_wire import is_array, is_object
 from official_wire import Side
 from recordings import HttpExchange, Recording
-
-from trio_mcp._codec._json import is_array, is_object
 
 PIECE: Final = 64 * 1024
 LONGEST_HEAD: Final = 256 * 1024

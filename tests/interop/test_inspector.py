@@ -17,11 +17,11 @@ import trio
 from environments import INSPECTOR, node
 from features import FEATURE, LEGACY, MODERN, TOOLS, Feature, Refused, essence
 from http_recorder import open_http_recorder
+from inside_wire import is_array
 from listening import Listener, Transport, open_listener
 from recordings import Recording, open_recorder
 
 from trio_mcp import Revision
-from trio_mcp._codec._json import is_array
 
 pytestmark = pytest.mark.interop
 

@@ -17,6 +17,7 @@ from typing_extensions import Unpack
 import trio_mcp
 from trio_mcp import (
     Client,
+    ClientOptions,
     ConnectionLost,
     Limits,
     RemoteProtocolError,
@@ -24,7 +25,6 @@ from trio_mcp import (
     Revision,
     StdioServerParameters,
 )
-from trio_mcp._client._open import ClientOptions
 from trio_mcp.types import TextContent
 
 PROGRAM: Final = Path(__file__).parent / "servers" / "rude.py"

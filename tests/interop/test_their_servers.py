@@ -33,12 +33,12 @@ from their_servers import (
 import trio_mcp
 from trio_mcp import (
     Client,
+    ClientOptions,
     Progress,
     RemoteProtocolError,
     RequestError,
     Revision,
 )
-from trio_mcp._client._open import ClientOptions
 from trio_mcp.types import (
     CallToolResult,
     ClientCapabilities,

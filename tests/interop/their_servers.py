@@ -25,10 +25,10 @@ from environments import (
     PythonEnvironment,
     node,
 )
+from inside_base import LEGACY
 from listening import Listener, Transport, open_listener
 
 from trio_mcp import Revision
-from trio_mcp._revisions import LEGACY
 
 PROGRAMS: Final = Path(__file__).with_name("servers")
 ANNOUNCE: Final = PROGRAMS / "announce.mjs"

@@ -10,13 +10,11 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from inside_peer import OutboxEntry, Peer, open_peer
 from peers import Handlers
 from wires import ScriptedChannel
 
-from trio_mcp import Limits, LocalProtocolError, Outgoing
-from trio_mcp._codec._jsonrpc import RequestId
-from trio_mcp._peer._outbox import OutboxEntry
-from trio_mcp._peer._peer import Peer, open_peer
+from trio_mcp import Limits, LocalProtocolError, Outgoing, RequestId
 
 
 class PromptChannel(ScriptedChannel):

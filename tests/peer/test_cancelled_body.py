@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from inside_peer import Exchange, Peer, open_peer
 from peers import Handlers, note, request
 from wires import ScriptedChannel, answer
 
 from trio_mcp import Limits, Notification, Progress
-from trio_mcp._peer._exchange import Exchange
-from trio_mcp._peer._peer import Peer, open_peer
 
 
 async def run_and_cancel(

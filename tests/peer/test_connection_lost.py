@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from inside_peer import Peer, open_peer
 from peers import Handlers, note
 from wires import ScriptedChannel
 
 from trio_mcp import ConnectionLost, Limits, Notification
-from trio_mcp._peer._peer import Peer, open_peer
 
 WHERE = ["for its answer", "to be written", "for a place", "for places for a batch"]
 

@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from inside_peer import Exchange, open_peer
 from peers import Handlers, cancelled, request
 from wires import ScriptedChannel
 
 from trio_mcp import Limits, LocalProtocolError
-from trio_mcp._peer._exchange import Exchange
-from trio_mcp._peer._peer import open_peer
 
 
 def ids(channel: ScriptedChannel) -> list[Any]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from inside_peer import Peer, open_peer
 from interrupting import interrupted
 from peers import Handlers
 from wires import ScriptedChannel
 
 from trio_mcp import Limits
-from trio_mcp._peer._peer import Peer, open_peer
 
 
 @pytest.mark.parametrize("way", ["quietly", "exception"])

@@ -11,11 +11,10 @@ import pytest
 from costs import costs_of
 from hypothesis import given
 from hypothesis import strategies as st
+from inside_peer import Exchange, ExchangeSink, Outbox, OutboxEntry
+from inside_wire import Request
 
-from trio_mcp._channel import Outgoing
-from trio_mcp._codec._jsonrpc import Request
-from trio_mcp._peer._exchange import Exchange, ExchangeSink
-from trio_mcp._peer._outbox import Outbox, OutboxEntry
+from trio_mcp import Outgoing
 
 
 def exchanges(count: int) -> list[Exchange]:

@@ -7,12 +7,11 @@ from collections.abc import Awaitable, Callable
 import pytest
 import trio
 import trio.testing
+from inside_peer import Outbox, OutboxEntry, Peer, open_peer
 from peers import Handlers, request
 from wires import ScriptedChannel
 
 from trio_mcp import ConnectionLost, Limits, Outgoing
-from trio_mcp._peer._outbox import Outbox, OutboxEntry
-from trio_mcp._peer._peer import Peer, open_peer
 
 
 def entry(size: int, *, urgent: bool = False) -> OutboxEntry:

@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from inside_peer import Exchange, open_peer
 from peers import Handlers, request
 from wires import ScriptedChannel, answer
 
 from trio_mcp import Limits
-from trio_mcp._peer._exchange import Exchange
-from trio_mcp._peer._peer import open_peer
 
 
 @pytest.mark.parametrize("way", ["handler", "body"])

@@ -5,12 +5,11 @@ from __future__ import annotations
 import pytest
 import trio
 import trio.testing
+from inside_peer import Exchange, Peer, open_peer
 from peers import Handlers, cancelled, note, request
 from wires import ScriptedChannel
 
 from trio_mcp import ConnectionLost, Limits, LocalProtocolError, Notification
-from trio_mcp._peer._exchange import Exchange
-from trio_mcp._peer._peer import Peer, open_peer
 
 ENDS = ["closed", "aborted", "lost"]
 

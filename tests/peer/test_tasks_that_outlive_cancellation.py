@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from inside_peer import Peer, open_peer
+from inside_wire import Request
 from wires import ScriptedChannel, answer
 
-from trio_mcp import Limits, Origin
-from trio_mcp._codec._jsonrpc import Notification, Request
-from trio_mcp._peer._peer import Peer, open_peer
+from trio_mcp import Limits, Notification, Origin
 
 
 class Noting:

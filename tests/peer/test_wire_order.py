@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from inside_peer import Exchange, open_peer
 from peers import Handlers, note, request
 from wires import ScriptedChannel
 
 from trio_mcp import Limits, Notification
-from trio_mcp._peer._exchange import Exchange
-from trio_mcp._peer._peer import open_peer
 
 
 @pytest.mark.parametrize("way", ["one by one", "in a batch"])

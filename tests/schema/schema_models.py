@@ -22,7 +22,7 @@ from typing import (
 import attrs
 from typing_extensions import ReadOnly, TypeAliasType
 
-from trio_mcp._schema import Field
+from trio_mcp import Field
 
 T = TypeVar("T")
 N = TypeVar("N", bound=int)

@@ -13,9 +13,7 @@ from typing import Annotated, Any
 import attrs
 import pytest
 from costs import costs_of
-
-from trio_mcp._schema import InvalidValue, JsonType
-from trio_mcp._schema._keywords import keyword_checks, refuse
+from inside_schema import InvalidValue, JsonType, keyword_checks, refuse
 
 MODULUS = sys.hash_info.modulus
 """Whole numbers of the same remainder have the same hash."""

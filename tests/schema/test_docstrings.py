@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from trio_mcp._schema import Docstring, parse_docstring
+from inside_schema import Docstring, parse_docstring
 
 SAID = {
     "title": "Exact title as printed on the cover.",

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, Optional, cast
 
 import attrs
 import pytest
+from inside_schema import InvalidValue, JsonType, to_json
 from schema_models import (
     Access,
     Cat,
@@ -34,8 +35,6 @@ from schema_models import (
     TaggedRight,
     Untyped,
 )
-
-from trio_mcp._schema import InvalidValue, JsonType, to_json
 
 
 class Text(str):

@@ -8,9 +8,7 @@ import jsonschema_rs
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-
-from trio_mcp._schema._explain import explain
-from trio_mcp._schema._validator import DRAFT_07, DRAFT_2020_12
+from inside_schema import DRAFT_07, DRAFT_2020_12, explain
 
 RELAXED = settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 

@@ -11,8 +11,7 @@ import attrs
 import jsonschema_rs
 import msgspec
 import pytest
-
-from trio_mcp._schema import InvalidValue, JsonType, json_schema, to_json
+from inside_schema import InvalidValue, JsonType, json_schema, to_json
 
 T = TypeVar("T")
 

@@ -14,10 +14,10 @@ import attrs
 import jsonschema_rs
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from inside_schema import InvalidValue, JsonType, is_array, is_object, to_json
 from schema_models import Cat, Circle, Dog, HasA, HasB, Square
 
-from trio_mcp._schema import Field, InvalidValue, JsonType, to_json
-from trio_mcp._schema._plain import is_array, is_object
+from trio_mcp import Field
 
 Colour = enum.Enum("Colour", {"RED": "red", "BLUE": "blue", "ONE": 1})
 

@@ -20,6 +20,7 @@ from typing import Annotated, Any, Final, List, Literal, Optional, Tuple, Union 
 import attrs
 import jsonschema_rs
 import pytest
+from inside_schema import InvalidValue, JsonType, json_schema
 from schema_models import (
     Cat,
     Circle,
@@ -57,7 +58,7 @@ from schema_models import (
     UserId,
 )
 
-from trio_mcp._schema import Field, InvalidValue, JsonType, json_schema
+from trio_mcp import Field
 
 UTC_NOON = dt.datetime(2026, 7, 28, 12, 30, tzinfo=dt.UTC)
 NONE: list[Any] = []

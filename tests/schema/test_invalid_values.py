@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 import attrs
 import pytest
+from inside_schema import InvalidValue, JsonType
 from schema_models import (
     ByHandA,
     ByHandB,
@@ -28,7 +29,7 @@ from schema_models import (
     Square,
 )
 
-from trio_mcp._schema import Field, InvalidValue, JsonType
+from trio_mcp import Field
 
 
 def problems(hint: Any, value: object, **options: Any) -> tuple[tuple[str, str], ...]:

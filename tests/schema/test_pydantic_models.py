@@ -8,8 +8,7 @@ from typing import Annotated, Any
 
 import jsonschema_rs
 import pytest
-
-from trio_mcp._schema import InvalidValue, JsonType, inspect_callable, json_schema, to_json
+from inside_schema import InvalidValue, JsonType, inspect_callable, json_schema, to_json
 
 pydantic: Any = pytest.importorskip("pydantic")
 

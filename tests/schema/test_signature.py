@@ -11,9 +11,10 @@ import attrs
 import jsonschema_rs
 import pytest
 import trio
+from inside_schema import InvalidValue, inspect_callable, is_unstructured
 from schema_models import Circle, Line, Node, Order
 
-from trio_mcp._schema import Field, InvalidValue, inspect_callable, is_unstructured
+from trio_mcp import Field
 
 S = TypeVar("S")
 

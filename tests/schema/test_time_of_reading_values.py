@@ -14,8 +14,9 @@ from typing import Annotated, Any, Literal
 
 import pytest
 from costs import costs_of
+from inside_schema import InvalidValue, JsonType
 
-from trio_mcp._schema import Field, InvalidValue, JsonType
+from trio_mcp import Field
 
 Colour = enum.Enum("Colour", {"RED": "red", "ONE": 1})
 

@@ -10,10 +10,11 @@ from typing import Annotated, Any, ForwardRef, Generic, TypeVar, Union
 
 import attrs
 import pytest
+from inside_schema import InvalidValue, JsonType, json_schema, to_json
 from schema_models import Access, AlikeA, Circle, Endless, Shapeless, T, Unknown, WithInitVar
 from typing_extensions import TypeAliasType
 
-from trio_mcp._schema import Field, InvalidValue, JsonType, json_schema, to_json
+from trio_mcp import Field
 
 
 class Unreadable:

@@ -15,18 +15,19 @@ from typing import Any
 
 import pytest
 from costs import costs_of
-
-from trio_mcp._schema import InvalidValue
-from trio_mcp._schema._schema_cost import (
+from inside_schema import (
+    DRAFT_07,
+    DRAFT_2020_12,
     MAX_BACKTRACKS,
     MAX_STEPS,
+    InvalidValue,
     SchemaCost,
+    SchemaValidator,
     UnusableSchema,
     depth_of,
     measure,
     size_of_pattern,
 )
-from trio_mcp._schema._validator import DRAFT_07, DRAFT_2020_12, SchemaValidator
 
 Make = Callable[[Any], SchemaValidator]
 

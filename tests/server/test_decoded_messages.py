@@ -11,8 +11,7 @@ import trio
 import trio.testing
 from wires import ScriptedChannel
 
-from trio_mcp import Incoming, Server
-from trio_mcp._channel import Received
+from trio_mcp import Incoming, Received, Server
 
 
 class DecodingChannel(ScriptedChannel):

@@ -16,6 +16,7 @@ import pytest
 import trio
 import trio.testing
 from asked import ABLE, FORM_ERA, LEGACY, TOOL_ERA, AskedClient, FakeAsker, ask_in_tool
+from inside_server import Inquiry, WireAsker, elicit, elicit_url
 from tape import Tape
 
 from trio_mcp import (
@@ -32,8 +33,6 @@ from trio_mcp import (
     URLElicitationRequired,
     types,
 )
-from trio_mcp._server._asking import Inquiry, WireAsker
-from trio_mcp._server._elicitation import elicit, elicit_url
 from trio_mcp.types import (
     CallToolResult,
     ClientCapabilities,

@@ -17,10 +17,10 @@ import attrs
 import msgspec
 import pydantic
 import pytest
+from inside_server import form_for
+from inside_wire import to_wire
 
 from trio_mcp import Field, Revision
-from trio_mcp._codec._convert import to_wire
-from trio_mcp._server._form import form_for
 from trio_mcp.types import NumberSchema, RequestedSchema
 
 

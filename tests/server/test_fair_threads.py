@@ -11,10 +11,10 @@ import pytest
 import trio
 import trio.testing
 from http_raw import Raw, call_tool, open_raw
+from inside_base import SERVER_BUSY
+from inside_server import _Places
 
 from trio_mcp import HttpServerSettings, Limits, RequestError, Server, open_client
-from trio_mcp._errors import SERVER_BUSY
-from trio_mcp._server._threads import _Places
 
 HOG, HONEST, OTHER = "203.0.113.1", "203.0.113.2", "203.0.113.3"
 

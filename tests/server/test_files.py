@@ -14,12 +14,19 @@ from typing import Any
 import pytest
 import trio
 from descriptors import open_files
+from inside_server import (
+    MAX_DEPTH,
+    MAX_LINKS,
+    _described,
+    files_module,
+    guess_type,
+    is_plain_name,
+    sniff_type,
+    text_of,
+)
+from inside_server import beneath_module as _beneath
 
 from trio_mcp import Client, Limits, RequestError, Revision, Server, open_client
-from trio_mcp._server import _beneath
-from trio_mcp._server._beneath import MAX_DEPTH, MAX_LINKS, is_plain_name
-from trio_mcp._server._files import _described
-from trio_mcp._server._mime import guess_type, sniff_type, text_of
 from trio_mcp.types import Annotations, Resource
 
 REVISIONS = pytest.mark.parametrize("revision", list(Revision))
@@ -676,7 +683,7 @@ async def test_reading_does_not_hold_up_others(root: Path, monkeypatch: pytest.M
         opened: int = real(*args, **options)
         return opened
 
-    monkeypatch.setattr("trio_mcp._server._files.open_beneath", slow)
+    monkeypatch.setattr(files_module, "open_beneath", slow)
     server = Server("s")
     server.add_directory(root, uri="x:")
     server.add_resource("y:now", "now")

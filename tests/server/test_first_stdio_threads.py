@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 import trio
+from inside_transports import _ThreadedReceiveStream, open_stdio_channel
 
 from trio_mcp import ConnectionLost, Incoming, Limits, Outgoing
-from trio_mcp._bindings._stdio_server import _ThreadedReceiveStream, open_stdio_channel
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the test itself needs POSIX")
 

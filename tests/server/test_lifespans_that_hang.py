@@ -12,8 +12,17 @@ import trio
 import trio.testing
 from interrupting import interrupted
 
-from trio_mcp import Limits, McpASGI, Server, Shutdown, StreamChannel, open_client, run_client, serve_http
-from trio_mcp._bindings._memory import memory_channel_pair
+from trio_mcp import (
+    Limits,
+    McpASGI,
+    Server,
+    Shutdown,
+    StreamChannel,
+    memory_channel_pair,
+    open_client,
+    run_client,
+    serve_http,
+)
 
 FOR_EVER = 10_000
 

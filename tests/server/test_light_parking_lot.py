@@ -7,8 +7,7 @@ import sys
 import pytest
 import trio
 import trio.testing
-
-from trio_mcp._parking_lot import LightParkingLot
+from inside_base import LightParkingLot
 
 
 async def park(lot: LightParkingLot, name: str, woken: list[str]) -> None:

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from inside_base import LEGACY
 from talking import Talk, connect, note
 
 from trio_mcp import NotificationContext, Revision, Server
-from trio_mcp._revisions import LEGACY
 
 ALL_REVISIONS = pytest.mark.parametrize("revision", list(Revision))
 ROOTS = "notifications/roots/list_changed"

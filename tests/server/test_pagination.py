@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from inside_core import BadCursor, CursorSeal, Position
 
 from trio_mcp import Client, RequestError, Revision, Server, open_client
-from trio_mcp._core._cursor import BadCursor, CursorSeal, Position
 
 EVERY = pytest.mark.parametrize("revision", list(Revision))
 LISTS = pytest.mark.parametrize("kind", ["tools", "prompts"])

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 from asked import ABLE, LEGACY, AskedClient, FakeAsker, ask_in_tool
+from inside_server import Inquiry, list_roots
 
 from trio_mcp import CapabilityMissing, RemoteProtocolError, RequestError, Revision
-from trio_mcp._server._asking import Inquiry
-from trio_mcp._server._roots import list_roots
 from trio_mcp.types import ClientCapabilities, ListRootsRequestParams, Root
 
 ROOTS = {"roots": [{"uri": "file:///home/a/project", "name": "Project"}, {"uri": "file:///srv"}]}

@@ -14,6 +14,8 @@ import pytest
 import trio
 import trio.testing
 from asked import ABLE, LEGACY, AskedClient, FakeAsker, ask_in_tool
+from inside_core import Agreement
+from inside_server import Inquiry, Questions, conversation
 from tape import Tape
 
 from trio_mcp import (
@@ -28,10 +30,6 @@ from trio_mcp import (
     Server,
     open_client,
 )
-from trio_mcp._core._lifecycle import Agreement
-from trio_mcp._server._asking import Inquiry
-from trio_mcp._server._questions import Questions
-from trio_mcp._server._sampling import conversation
 from trio_mcp.types import (
     AudioContent,
     ClientCapabilities,
@@ -129,7 +127,7 @@ async def test_the_modern_era_is_asked_the_same() -> None:
 async def sampled_by(
     asker: FakeAsker, messages: Any, *, capabilities: ClientCapabilities = ABLE, **options: Any
 ) -> CreateMessageResult:
-    from trio_mcp._server._sampling import sample
+    from inside_server import sample
 
     given: dict[str, Any] = dict.fromkeys(
         (

@@ -9,14 +9,20 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from inside_base import (
+    CANCELLED_BY_DEADLINE,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    LEGACY,
+    METHOD_NOT_FOUND,
+    SERVER_BUSY,
+)
+from inside_peer import open_peer
 from raw import modern
 from talking import SUBSCRIPTION_ID, Talk, connect, full_server, listen, note, request, session_of
 from wires import ScriptedChannel
 
 from trio_mcp import Context, Incoming, Limits, Outgoing, Revision, Server, Shutdown, memory_channel_pair
-from trio_mcp._errors import CANCELLED_BY_DEADLINE, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, SERVER_BUSY
-from trio_mcp._peer._peer import open_peer
-from trio_mcp._revisions import LEGACY
 
 V07 = Revision.V2026_07_28
 ACKNOWLEDGED = "notifications/subscriptions/acknowledged"

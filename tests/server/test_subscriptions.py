@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from inside_base import INVALID_PARAMS, LEGACY, METHOD_NOT_FOUND, SERVER_BUSY
 from talking import connect, full_server, listen, note, request
 from wires import ScriptedChannel
 
 from trio_mcp import Context, Limits, Revision, Server
-from trio_mcp._errors import INVALID_PARAMS, METHOD_NOT_FOUND, SERVER_BUSY
-from trio_mcp._revisions import LEGACY
 
 LEGACY_REVISIONS = pytest.mark.parametrize("revision", LEGACY)
 NEWEST = LEGACY[-1]

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from inside_base import LEGACY
+from inside_peer import open_peer
+from inside_server import LIST_CHANGES, ChangeHub, ListKind, resource_change
 from talking import LISTS, SUBSCRIPTION_ID, connect, full_server, listen, note, request, session_of
 from wires import ScriptedChannel
 
 from trio_mcp import ConnectionLost, Limits, Outgoing, Revision, Server, memory_channel_pair, open_client
-from trio_mcp._peer._peer import open_peer
-from trio_mcp._revisions import LEGACY
-from trio_mcp._server._changes import LIST_CHANGES, ChangeHub, ListKind, resource_change
 
 V07 = Revision.V2026_07_28
 LEGACY_REVISIONS = pytest.mark.parametrize("revision", LEGACY)

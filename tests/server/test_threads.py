@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal, TypeAlias
 import pytest
 import trio
 import trio.testing
+from inside_base import SERVER_BUSY
 
 from trio_mcp import Context, Depends, Limits, RequestError, Server, open_client
-from trio_mcp._errors import SERVER_BUSY
 from trio_mcp.types import ElicitResult
 
 Era: TypeAlias = Literal["modern", "legacy"]

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from inside_core import Account, StateRefused
+from inside_server import UsedStates
 
 from trio_mcp import ABSENT, Client, Context, InputRequired, Limits, RequestError, Server, open_client
-from trio_mcp._core._account import Account
-from trio_mcp._core._sealing import StateRefused
-from trio_mcp._server._used_states import UsedStates
 from trio_mcp.types import ClientCapabilities, ElicitationCapability
 
 MODERN = "2026-07-28"

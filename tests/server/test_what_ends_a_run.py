@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 import pytest
 import trio
+from inside_core import HttpHost
 
 from trio_mcp import Context, Server, Shutdown, open_client, run_until_signal, serve_http
-from trio_mcp._core._http_settings import HttpHost
 
 pytestmark = pytest.mark.parametrize("host", ["hypercorn", "lean"])
 

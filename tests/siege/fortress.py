@@ -22,8 +22,16 @@ from typing import Any, Final
 import attrs
 import trio
 
-from trio_mcp import Context, HttpCall, HttpRefused, HttpServerSettings, Server, run_until_signal, serve_http
-from trio_mcp._endpoint._endpoint import Endpoint
+from trio_mcp import (
+    Context,
+    Endpoint,
+    HttpCall,
+    HttpRefused,
+    HttpServerSettings,
+    Server,
+    run_until_signal,
+    serve_http,
+)
 
 MIB: Final = 1024 * 1024
 MUCH: Final = "x" * (8 * MIB)

@@ -9,17 +9,11 @@ from typing import Any, TypeAlias, final
 import attrs
 import trio
 import trio.testing
+from inside_core import HttpHost, fastest_fields
+from inside_endpoint import READ_BYTES, OpenConnection, Places, Wire, _host
+from inside_http import HttpConnection, HttpRequest, HttpResponse
 
 from trio_mcp import HttpServerSettings, Server, open_endpoint
-from trio_mcp._core._http_heads import fastest_fields
-from trio_mcp._core._http_settings import HttpHost
-from trio_mcp._hosts._connections import OpenConnection
-from trio_mcp._hosts._places import Places
-from trio_mcp._hosts._serve_http import _host
-from trio_mcp._hosts._wires import READ_BYTES, Wire
-from trio_mcp._http._connection import HttpConnection
-from trio_mcp._http._request import HttpRequest
-from trio_mcp._http._response import HttpResponse
 
 __all__ = ["open_hosted"]
 

@@ -8,9 +8,7 @@ from contextlib import suppress
 from typing import Any, Final, final
 
 import trio
-
-from trio_mcp._core._headers import Headers
-from trio_mcp._core._sse import encode_sse_event
+from inside_core import Headers, encode_sse_event
 
 __all__ = ["MODERN_DISCOVERY", "HttpCall", "McpScript", "error", "result"]
 

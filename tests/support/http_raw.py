@@ -9,17 +9,12 @@ from typing import Any, Final
 
 import attrs
 from http_hosted import open_hosted
+from inside_core import HeaderField, HttpHost, SseEvent, SseReader
+from inside_http import HttpRequest, HttpResponse, HttpTarget, HttpTransport, parse_target
+from inside_wire import is_object
 from raw import META
 
-from trio_mcp import HttpServerSettings, McpASGI, Server
-from trio_mcp._codec._json import is_object
-from trio_mcp._core._headers import HeaderField
-from trio_mcp._core._http_settings import HttpHost
-from trio_mcp._core._sse import SseEvent, SseReader
-from trio_mcp._http._asgi import AsgiClient, open_asgi_client
-from trio_mcp._http._request import HttpRequest
-from trio_mcp._http._response import HttpResponse, HttpTransport
-from trio_mcp._http._target import HttpTarget, parse_target
+from trio_mcp import AsgiClient, HttpServerSettings, McpASGI, Server, open_asgi_client
 
 __all__ = ["HOSTED", "MODERN", "Answer", "Raw", "call_tool", "modern", "open_raw"]
 

@@ -9,9 +9,8 @@ from typing import final
 import attrs
 import h11
 import trio
-
-from trio_mcp._core._headers import Headers
-from trio_mcp._http._target import HttpTarget, parse_target
+from inside_core import Headers
+from inside_http import HttpTarget, parse_target
 
 __all__ = ["HttpScript", "ReceivedRequest", "ServerConnection", "serve_http_script"]
 

@@ -14,9 +14,8 @@ from typing import Any, Literal, final
 import attrs
 import h11
 import trio
-
-from trio_mcp._codec._json import is_array
-from trio_mcp._groups import open_hidden_nursery
+from inside_base import open_hidden_nursery
+from inside_wire import is_array
 
 __all__ = ["HttpLog", "Seen", "open_http_tap", "tap_application"]
 

@@ -12,11 +12,9 @@ import attrs
 import h11
 import trio
 from http_raw import Raw
+from inside_http import open_http_client, parse_target
 
-from trio_mcp import HttpServerSettings, Server, Shutdown, serve_http
-from trio_mcp._http._client import open_http_client
-from trio_mcp._http._settings import HttpSettings
-from trio_mcp._http._target import parse_target
+from trio_mcp import HttpServerSettings, HttpSettings, Server, Shutdown, serve_http
 
 __all__ = ["DEFAULTS", "Served", "Wire", "head_for", "request_for", "serving"]
 

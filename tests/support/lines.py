@@ -15,6 +15,7 @@ import pytest
 import trio
 import trio.testing
 from http_tap import HttpLog, tap_application
+from inside_base import open_hidden_nursery
 from tape import Tape
 from typing_extensions import Unpack
 
@@ -31,7 +32,6 @@ from trio_mcp import (
     open_asgi_client,
     open_client,
 )
-from trio_mcp._groups import open_hidden_nursery
 
 __all__ = ["ALL_LINES", "LEGACY", "LEGACY_LINES", "LINES", "MODERN", "TELLING_LINES", "Line", "open_line"]
 

@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
+from inside_wire import wire
+
 from trio_mcp.types import PaginatedResult
-from trio_mcp.types._fields import wire
 
 __all__ = ["Numbers", "numbers_of"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from typing import Any, final
 
-from trio_mcp import Notification, RequestError
-from trio_mcp._channel import Origin
-from trio_mcp._codec._jsonrpc import Request
-from trio_mcp._peer._exchange import Answer, Exchange, Handler, Standing
+from inside_peer import Answer, Exchange, Handler, Standing
+from inside_wire import Request
+
+from trio_mcp import Notification, Origin, RequestError
 
 __all__ = ["Handlers", "cancelled", "note", "request"]
 

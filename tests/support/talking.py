@@ -8,13 +8,12 @@ from typing import Any
 
 import trio
 import trio.testing
+from inside_core import Sealer
+from inside_server import ServerSession, open_service
 from raw import META
 from wires import ScriptedChannel
 
 from trio_mcp import Context, Limits, Revision, Server, Shutdown
-from trio_mcp._core._sealing import Sealer
-from trio_mcp._server._service import open_service
-from trio_mcp._server._session import ServerSession
 
 __all__ = [
     "LISTS",

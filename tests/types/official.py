@@ -15,11 +15,10 @@ from typing import Any, Final, TypeGuard
 
 import attrs
 import jsonschema_rs
+from inside_base import METHODS, Side
+from inside_wire import METHOD_TYPES, options_of, span_of
 
-from trio_mcp import types
-from trio_mcp._revisions import METHODS, Revision, Side
-from trio_mcp.types._fields import options_of, span_of
-from trio_mcp.types._methods import METHOD_TYPES
+from trio_mcp import Revision, types
 
 DATA: Final = Path(__file__).parents[1] / "data"
 

@@ -14,7 +14,7 @@ from hypothesis.strategies import SearchStrategy
 from official import definitions, is_list, is_object
 from wire_strategies import json_value, text
 
-from trio_mcp._revisions import Revision
+from trio_mcp import Revision
 
 
 @functools.cache

@@ -10,12 +10,10 @@ from typing import Any, get_type_hints
 
 import attrs
 import pytest
+from inside_base import METHODS
+from inside_wire import METHOD_TYPES, Span, members, options_of, span_of, wire
 
-from trio_mcp import types
-from trio_mcp._absent import ABSENT
-from trio_mcp._revisions import METHODS, Revision
-from trio_mcp.types._fields import Span, members, options_of, span_of, wire
-from trio_mcp.types._methods import METHOD_TYPES
+from trio_mcp import ABSENT, Revision, types
 
 CLASSES = [getattr(types, name) for name in types.__all__ if attrs.has(getattr(types, name))]
 

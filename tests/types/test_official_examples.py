@@ -8,12 +8,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from inside_wire import METHOD_TYPES, from_wire, to_wire
 from official import DATA, ERROR_DATA, ERRORS_WITHOUT_DATA, is_list, is_object, wire_class
 
-from trio_mcp import types
-from trio_mcp._codec._convert import from_wire, to_wire
-from trio_mcp._revisions import Revision
-from trio_mcp.types._methods import METHOD_TYPES
+from trio_mcp import Revision, types
 
 
 def read_json(path: Path) -> Any:

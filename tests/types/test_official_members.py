@@ -7,12 +7,10 @@ from typing import Any, Final, get_args, get_origin
 
 import attrs
 import pytest
+from inside_wire import METHOD_TYPES, Member, members, options_of, span_of
 from official import ERROR_DATA, definitions, wire_class
 
-from trio_mcp import types
-from trio_mcp._revisions import Revision
-from trio_mcp.types._fields import Member, members, options_of, span_of
-from trio_mcp.types._methods import METHOD_TYPES
+from trio_mcp import Revision, types
 
 CLASSES: Final = tuple(cls for name in types.__all__ if (cls := wire_class(name)) is not None)
 

@@ -10,6 +10,8 @@ import attrs
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from inside_base import errors_module as _errors
+from inside_wire import InvalidData, Member, downgrades_for, from_wire, members, options_of, span_of, to_wire
 from official import (
     ERRORS_WITHOUT_DATA,
     NOT_OBJECTS,
@@ -25,13 +27,7 @@ from official import (
 from schema_strategies import instances
 from wire_strategies import json_value, objects
 
-from trio_mcp import _errors, types
-from trio_mcp._codec._convert import from_wire, to_wire
-from trio_mcp._codec._downgrade import downgrades_for
-from trio_mcp._codec._invalid import InvalidData
-from trio_mcp._errors import LocalProtocolError
-from trio_mcp._revisions import Revision
-from trio_mcp.types._fields import Member, members, options_of, span_of
+from trio_mcp import LocalProtocolError, Revision, types
 
 CLASSES: Final = sorted(
     {cls for revision in Revision for cls in targets_by_class(revision)}, key=lambda cls: cls.__name__

@@ -13,10 +13,9 @@ from typing import Any, Final, Literal, get_args, get_origin
 import attrs
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
+from inside_wire import Member, members, options_of
 
-from trio_mcp import types
-from trio_mcp._absent import ABSENT
-from trio_mcp.types._fields import Member, members, options_of
+from trio_mcp import ABSENT, types
 
 TEXTS: Final = ("", "a", "two words", "Größe 4 €", "line\nline", "\x00", "日本")
 URIS: Final = ("file:///srv/a.txt", "https://example.com/x?y=1", "note://7")
