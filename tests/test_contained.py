@@ -1,4 +1,4 @@
-"""Blocks that code which is not ours runs in: `trio_mcp._contained`."""
+"""Blocks that code which is not ours runs in: `trio_mcp._trio`."""
 
 from __future__ import annotations
 

@@ -217,7 +217,7 @@ def test_a_stdio_server_loads_neither_http_nor_a_client_nor_what_it_does_not_use
         "asyncio", "hypercorn", "h11", "wsproto", "sqlite3", "email", "http", "urllib.request", "cryptography",
         "jsonschema", "jsonschema_rs", "trio_mcp._client", "trio_mcp._endpoint", "trio_mcp._hosts", "trio_mcp._http",
         "trio_mcp._server._files", "trio_mcp._server._media", "trio_mcp._server._sampling",
-        "trio_mcp.types._elicitation", "trio_mcp.types._sampling", "trio_mcp.types._tasks",
+        "trio_mcp.types._questions", "trio_mcp.types._questions", "trio_mcp.types._tasks",
     )  # fmt: skip
     assert [
         name for name in loaded if name.startswith(tuple(f"{one}." for one in forbidden)) or name in forbidden

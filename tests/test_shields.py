@@ -13,18 +13,18 @@ PACKAGE: Final = Path(trio_mcp.__file__).parent
 
 BOUNDS: Final = {
     # Scopes that say themselves how long they last.
-    "_client/_connectors.py _ChannelConnector.open move_on_after": "nothing",
-    "_client/_resource_subscriptions.py ResourceSubscriptions.release move_on_after": "goodbye_timeout",
+    "_client/_reconnecting.py _ChannelConnector.open move_on_after": "nothing",
+    "_client/_subscriptions.py ResourceSubscriptions.release move_on_after": "goodbye_timeout",
     "_endpoint/_sqlite_events.py SqliteEventStore._close move_on_after": "five seconds",
     "_http/_asgi.py open_asgi_client move_on_after": "the seconds an application has to end",
     "_peer/_peer.py Peer.aclose move_on_after": "goodbye_timeout",
     "_server/_server.py RunningServer.serve_channel move_on_after": "goodbye_timeout",
     "_server/_server.py Server.serve_channel move_on_after": "goodbye_timeout",
     # Around what is bounded inside, or waits for nothing.
-    "_bindings/_process.py ServerProcess.aclose CancelScope": "twice terminate_timeout, and 1.2 s for a killed one",
+    "_bindings/_stdio_client.py ServerProcess.aclose CancelScope": "twice terminate_timeout, and 1.2 s for a killed one",
     "_bindings/_stdio_server.py open_stdio_channel CancelScope": "closing descriptors waits for nothing",
-    "_bindings/_streamable_http_client.py open_streamable_http CancelScope": "goodbye_timeout, inside",
-    "_client/_connectors.py _InProcessConnector.open CancelScope": "closing memory waits for nothing",
+    "_bindings/_http_client.py open_streamable_http CancelScope": "goodbye_timeout, inside",
+    "_client/_reconnecting.py _InProcessConnector.open CancelScope": "closing memory waits for nothing",
     "_endpoint/_session.py LegacySession.serve_session CancelScope": "goodbye_timeout, inside, for the store",
     "_http/_client.py open_http_client CancelScope": "closing forcefully waits for nothing",
     "_peer/_peer.py open_peer CancelScope": "goodbye_timeout, inside, by `Peer.aclose`",
@@ -32,11 +32,11 @@ BOUNDS: Final = {
     "_server/_parking.py Run.attend CancelScope": "the handler's own cleanup",
     "_server/_parking.py Run._leave CancelScope": "the handler's own cleanup",
     # Tasks that go on while the body is cancelled, until it has been left.
-    "_bindings/_process.py ServerProcess.__init__ CancelScope": "until aclose, which cancels it",
-    "_bindings/_streamable_http_client.py StreamableHttpChannel._run shield_started": "until _close cancels it",
+    "_bindings/_stdio_client.py ServerProcess.__init__ CancelScope": "until aclose, which cancels it",
+    "_bindings/_http_client.py StreamableHttpChannel._run shield_started": "until _close cancels it",
     "_client/_open.py _keep.started shield_started": "until Client.aclose cancels it, in the same finally",
-    "_groups.py shield_started attribute": "its callers', which are here",
-    "_peer/_servants.py Servants.wake CancelScope": "until Peer.aclose, which cancels it after goodbye_timeout",
+    "_trio.py shield_started attribute": "its callers', which are here",
+    "_peer/_peer.py Servants.wake CancelScope": "until Peer.aclose, which cancels it after goodbye_timeout",
     # Threads that cancellation waits for.
     "_endpoint/_sqlite_events.py open_sqlite_event_store run_sync": "five seconds for a lock, by SQLite itself",
 }

@@ -3,7 +3,7 @@
 Imports point down only. The floors, lowest first:
 
     _absent, _version, _printable
-    _errors, _logs, _lazily, _limits, _revisions, _groups, _contained, _parking_lot, _sockets
+    _errors, _logs, _lazily, _limits, _revisions, _trio
     types                    what is on the wire, one class per concept
     _codec                   bytes, JSON-RPC messages, wire types
     _core                    the rules of the protocol, without I/O
@@ -41,12 +41,12 @@ from ._version import __version__ as __version__
 
 if TYPE_CHECKING:
     from . import types as types
-    from ._bindings._http_parameters import HeaderSource as HeaderSource
-    from ._bindings._http_parameters import HttpServerParameters as HttpServerParameters
+    from ._bindings._http_messages import HeaderSource as HeaderSource
+    from ._bindings._http_messages import HttpServerParameters as HttpServerParameters
     from ._bindings._memory import MemoryChannel as MemoryChannel
     from ._bindings._memory import memory_channel_pair as memory_channel_pair
-    from ._bindings._parameters import StdioServerParameters as StdioServerParameters
-    from ._bindings._stderr import StderrSink as StderrSink
+    from ._bindings._stdio_client import StderrSink as StderrSink
+    from ._bindings._stdio_client import StdioServerParameters as StdioServerParameters
     from ._bindings._stream import StreamChannel as StreamChannel
     from ._channel import Channel as Channel
     from ._channel import Incoming as Incoming
@@ -55,36 +55,36 @@ if TYPE_CHECKING:
     from ._channel import Outgoing as Outgoing
     from ._channel import Received as Received
     from ._channel import TooLarge as TooLarge
-    from ._client._cache import CacheStatistics as CacheStatistics
-    from ._client._cache import ResponseCache as ResponseCache
-    from ._client._call_options import ListOptions as ListOptions
-    from ._client._call_options import WorkOptions as WorkOptions
+    from ._client._caches import CacheStatistics as CacheStatistics
+    from ._client._caches import ResponseCache as ResponseCache
     from ._client._client import Client as Client
-    from ._client._connectors import ServesChannels as ServesChannels
-    from ._client._connectors import Target as Target
+    from ._client._client import PageIterator as PageIterator
+    from ._client._client import Pages as Pages
+    from ._client._dispatch import ClientExtension as ClientExtension
+    from ._client._dispatch import ExtensionClient as ExtensionClient
+    from ._client._dispatch import ExtensionNotificationHandler as ExtensionNotificationHandler
     from ._client._dispatch import OnLog as OnLog
     from ._client._dispatch import OnNotification as OnNotification
-    from ._client._elicitation import ElicitAnswer as ElicitAnswer
-    from ._client._elicitation import ElicitMode as ElicitMode
-    from ._client._elicitation import OnElicit as OnElicit
-    from ._client._elicitation import OnElicitationComplete as OnElicitationComplete
-    from ._client._events import Events as Events
-    from ._client._extension import ClientExtension as ClientExtension
-    from ._client._extension import ExtensionClient as ExtensionClient
-    from ._client._extension import ExtensionNotificationHandler as ExtensionNotificationHandler
-    from ._client._extension import ResultHandler as ResultHandler
+    from ._client._dispatch import ResultHandler as ResultHandler
+    from ._client._listen import Events as Events
+    from ._client._low_level import ListOptions as ListOptions
+    from ._client._low_level import ProgressTarget as ProgressTarget
+    from ._client._low_level import WorkOptions as WorkOptions
     from ._client._open import ClientOptions as ClientOptions
     from ._client._open import Era as Era
     from ._client._open import open_client as open_client
     from ._client._open import run_client as run_client
-    from ._client._pages import PageIterator as PageIterator
-    from ._client._pages import Pages as Pages
-    from ._client._progress import ProgressTarget as ProgressTarget
+    from ._client._questions import ElicitAnswer as ElicitAnswer
+    from ._client._questions import ElicitMode as ElicitMode
+    from ._client._questions import OnElicit as OnElicit
+    from ._client._questions import OnElicitationComplete as OnElicitationComplete
+    from ._client._questions import OnSample as OnSample
     from ._client._questions import RequestHandler as RequestHandler
-    from ._client._roots import RootLike as RootLike
-    from ._client._roots import Roots as Roots
-    from ._client._sampling import OnSample as OnSample
-    from ._client._sampling import SampleAnswer as SampleAnswer
+    from ._client._questions import RootLike as RootLike
+    from ._client._questions import Roots as Roots
+    from ._client._questions import SampleAnswer as SampleAnswer
+    from ._client._reconnecting import ServesChannels as ServesChannels
+    from ._client._reconnecting import Target as Target
     from ._codec._jsonrpc import Encoded as Encoded
     from ._codec._jsonrpc import Notification as Notification
     from ._codec._jsonrpc import RequestId as RequestId
@@ -95,9 +95,9 @@ if TYPE_CHECKING:
     from ._core._changes import ResourceUpdated as ResourceUpdated
     from ._core._changes import Resynced as Resynced
     from ._core._changes import ToolsListChanged as ToolsListChanged
-    from ._core._http_admission import HttpRefused as HttpRefused
-    from ._core._http_settings import HttpServerSettings as HttpServerSettings
-    from ._core._restart import RestartPolicy as RestartPolicy
+    from ._core._http_rules import HttpRefused as HttpRefused
+    from ._core._http_rules import HttpServerSettings as HttpServerSettings
+    from ._core._reconnect import RestartPolicy as RestartPolicy
     from ._core._uri_template import TemplateValue as TemplateValue
     from ._core._uri_template import UriTemplate as UriTemplate
     from ._endpoint._call import Authenticate as Authenticate
@@ -115,36 +115,37 @@ if TYPE_CHECKING:
     from ._http._asgi import AsgiApplication as AsgiApplication
     from ._http._asgi import AsgiClient as AsgiClient
     from ._http._asgi import open_asgi_client as open_asgi_client
-    from ._http._settings import HttpSettings as HttpSettings
+    from ._http._target import HttpSettings as HttpSettings
     from ._limits import Limits as Limits
+    from ._peer._call import SilenceScope as SilenceScope
+    from ._peer._call import fail_after_silence as fail_after_silence
     from ._peer._exchange import OnProgress as OnProgress
     from ._peer._exchange import Progress as Progress
-    from ._peer._frames import OnFrame as OnFrame
     from ._peer._middleware import CallNext as CallNext
     from ._peer._middleware import Message as Message
     from ._peer._middleware import Middleware as Middleware
+    from ._peer._outbox import OnFrame as OnFrame
     from ._peer._peer import PeerStatistics as PeerStatistics
-    from ._peer._silence import SilenceScope as SilenceScope
-    from ._peer._silence import fail_after_silence as fail_after_silence
     from ._revisions import Revision as Revision
     from ._schema import Field as Field
     from ._server._application import MethodHandler as MethodHandler
+    from ._server._application import ServerExtension as ServerExtension
     from ._server._asking import CapabilityMissing as CapabilityMissing
-    from ._server._caching import CacheHint as CacheHint
     from ._server._context import Context as Context
+    from ._server._context import NotificationContext as NotificationContext
+    from ._server._context import NotificationHandler as NotificationHandler
     from ._server._context import ProgressReporter as ProgressReporter
-    from ._server._depends import Depends as Depends
     from ._server._elicitation import Elicitation as Elicitation
     from ._server._elicitation import URLElicitationRequired as URLElicitationRequired
-    from ._server._extension import ServerExtension as ServerExtension
+    from ._server._functions import Depends as Depends
+    from ._server._input_required import ExtensionResult as ExtensionResult
     from ._server._input_required import InputRequired as InputRequired
-    from ._server._interim import ExtensionResult as ExtensionResult
+    from ._server._lifetimes import Shutdown as Shutdown
+    from ._server._listing import CacheHint as CacheHint
     from ._server._log_handler import LogHandler as LogHandler
     from ._server._media import Audio as Audio
     from ._server._media import File as File
     from ._server._media import Image as Image
-    from ._server._notifications import NotificationContext as NotificationContext
-    from ._server._notifications import NotificationHandler as NotificationHandler
     from ._server._prompts import assistant_message as assistant_message
     from ._server._prompts import user_message as user_message
     from ._server._sampling import Preferences as Preferences
@@ -153,7 +154,6 @@ if TYPE_CHECKING:
     from ._server._serve import serve_stdio as serve_stdio
     from ._server._server import RunningServer as RunningServer
     from ._server._server import Server as Server
-    from ._server._shutdown import Shutdown as Shutdown
 
 __all__ = [
     "ABSENT",
@@ -291,42 +291,42 @@ _HOMES: Final = {
     "AsgiClient": "_http._asgi",
     "Audio": "_server._media",
     "Authenticate": "_endpoint._call",
-    "CacheHint": "_server._caching",
-    "CacheStatistics": "_client._cache",
+    "CacheHint": "_server._listing",
+    "CacheStatistics": "_client._caches",
     "CallNext": "_peer._middleware",
     "CapabilityMissing": "_server._asking",
     "Change": "_core._changes",
     "Channel": "_channel",
     "Client": "_client._client",
-    "ClientExtension": "_client._extension",
+    "ClientExtension": "_client._dispatch",
     "ClientOptions": "_client._open",
     "Context": "_server._context",
-    "Depends": "_server._depends",
-    "ElicitAnswer": "_client._elicitation",
-    "ElicitMode": "_client._elicitation",
+    "Depends": "_server._functions",
+    "ElicitAnswer": "_client._questions",
+    "ElicitMode": "_client._questions",
     "Elicitation": "_server._elicitation",
     "Encoded": "_codec._jsonrpc",
     "Endpoint": "_endpoint._endpoint",
     "EndpointStatistics": "_endpoint._endpoint",
     "Era": "_client._open",
     "EventStore": "_endpoint._event_store",
-    "Events": "_client._events",
-    "ExtensionClient": "_client._extension",
-    "ExtensionNotificationHandler": "_client._extension",
-    "ExtensionResult": "_server._interim",
+    "Events": "_client._listen",
+    "ExtensionClient": "_client._dispatch",
+    "ExtensionNotificationHandler": "_client._dispatch",
+    "ExtensionResult": "_server._input_required",
     "Field": "_schema",
     "File": "_server._media",
-    "HeaderSource": "_bindings._http_parameters",
+    "HeaderSource": "_bindings._http_messages",
     "HttpCall": "_endpoint._call",
-    "HttpRefused": "_core._http_admission",
-    "HttpServerParameters": "_bindings._http_parameters",
-    "HttpServerSettings": "_core._http_settings",
-    "HttpSettings": "_http._settings",
+    "HttpRefused": "_core._http_rules",
+    "HttpServerParameters": "_bindings._http_messages",
+    "HttpServerSettings": "_core._http_rules",
+    "HttpSettings": "_http._target",
     "Image": "_server._media",
     "Incoming": "_channel",
     "InputRequired": "_server._input_required",
     "Limits": "_limits",
-    "ListOptions": "_client._call_options",
+    "ListOptions": "_client._low_level",
     "LogHandler": "_server._log_handler",
     "McpASGI": "_hosts._asgi",
     "MemoryChannel": "_bindings._memory",
@@ -335,61 +335,61 @@ _HOMES: Final = {
     "MethodHandler": "_server._application",
     "Middleware": "_peer._middleware",
     "Notification": "_codec._jsonrpc",
-    "NotificationContext": "_server._notifications",
-    "NotificationHandler": "_server._notifications",
-    "OnElicit": "_client._elicitation",
-    "OnElicitationComplete": "_client._elicitation",
-    "OnFrame": "_peer._frames",
+    "NotificationContext": "_server._context",
+    "NotificationHandler": "_server._context",
+    "OnElicit": "_client._questions",
+    "OnElicitationComplete": "_client._questions",
+    "OnFrame": "_peer._outbox",
     "OnLog": "_client._dispatch",
     "OnNotification": "_client._dispatch",
     "OnProgress": "_peer._exchange",
-    "OnSample": "_client._sampling",
+    "OnSample": "_client._questions",
     "Origin": "_channel",
     "OriginGone": "_channel",
     "Outgoing": "_channel",
-    "PageIterator": "_client._pages",
-    "Pages": "_client._pages",
+    "PageIterator": "_client._client",
+    "Pages": "_client._client",
     "PeerStatistics": "_peer._peer",
     "PoolStatistics": "_core._account",
     "Preferences": "_server._sampling",
     "Progress": "_peer._exchange",
     "ProgressReporter": "_server._context",
-    "ProgressTarget": "_client._progress",
+    "ProgressTarget": "_client._low_level",
     "PromptsListChanged": "_core._changes",
     "Received": "_channel",
     "RequestHandler": "_client._questions",
     "RequestId": "_codec._jsonrpc",
     "ResourceUpdated": "_core._changes",
     "ResourcesListChanged": "_core._changes",
-    "ResponseCache": "_client._cache",
-    "RestartPolicy": "_core._restart",
-    "ResultHandler": "_client._extension",
+    "ResponseCache": "_client._caches",
+    "RestartPolicy": "_core._reconnect",
+    "ResultHandler": "_client._dispatch",
     "Resynced": "_core._changes",
     "Revision": "_revisions",
-    "RootLike": "_client._roots",
-    "Roots": "_client._roots",
+    "RootLike": "_client._questions",
+    "Roots": "_client._questions",
     "RunningServer": "_server._server",
-    "SampleAnswer": "_client._sampling",
+    "SampleAnswer": "_client._questions",
     "SamplingInput": "_server._sampling",
     "Server": "_server._server",
-    "ServerExtension": "_server._extension",
-    "ServesChannels": "_client._connectors",
-    "Shutdown": "_server._shutdown",
-    "SilenceScope": "_peer._silence",
+    "ServerExtension": "_server._application",
+    "ServesChannels": "_client._reconnecting",
+    "Shutdown": "_server._lifetimes",
+    "SilenceScope": "_peer._call",
     "SqliteEventStore": "_endpoint._sqlite_events",
-    "StderrSink": "_bindings._stderr",
-    "StdioServerParameters": "_bindings._parameters",
+    "StderrSink": "_bindings._stdio_client",
+    "StdioServerParameters": "_bindings._stdio_client",
     "StoredEvent": "_endpoint._event_store",
     "StreamChannel": "_bindings._stream",
-    "Target": "_client._connectors",
+    "Target": "_client._reconnecting",
     "TemplateValue": "_core._uri_template",
     "TooLarge": "_channel",
     "ToolsListChanged": "_core._changes",
     "URLElicitationRequired": "_server._elicitation",
     "UriTemplate": "_core._uri_template",
-    "WorkOptions": "_client._call_options",
+    "WorkOptions": "_client._low_level",
     "assistant_message": "_server._prompts",
-    "fail_after_silence": "_peer._silence",
+    "fail_after_silence": "_peer._call",
     "memory_channel_pair": "_bindings._memory",
     "open_asgi_client": "_http._asgi",
     "open_client": "_client._open",

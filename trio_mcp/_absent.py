@@ -9,8 +9,6 @@ from __future__ import annotations
 import enum
 from typing import Final, Literal, TypeAlias
 
-__all__ = ["ABSENT", "Absent"]
-
 
 class _Absence(enum.Enum):
     ABSENT = "ABSENT"

@@ -19,8 +19,6 @@ from ._absent import ABSENT
 from ._codec._jsonrpc import Notification, RequestId
 from ._errors import McpError
 
-__all__ = ["Channel", "Incoming", "Origin", "OriginGone", "Outgoing", "Received", "ReleasableOrigin", "TooLarge"]
-
 
 class Origin(Protocol):
     """Where a message came from, as far as the transport knows.

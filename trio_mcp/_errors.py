@@ -27,34 +27,6 @@ from typing import Final, final
 from ._absent import ABSENT, Absent
 from ._printable import printable, printable_lines, shown
 
-__all__ = [
-    "CANCELLED_BY_DEADLINE",
-    "HEADER_MISMATCH",
-    "INTERNAL_ERROR",
-    "INVALID_PARAMS",
-    "INVALID_REQUEST",
-    "METHOD_NOT_FOUND",
-    "MISSING_REQUIRED_CLIENT_CAPABILITY",
-    "MODERN_ERRORS",
-    "PARSE_ERROR",
-    "RESOURCE_NOT_FOUND",
-    "SERVER_BUSY",
-    "TRANSPORT_FAILED",
-    "UNSUPPORTED_PROTOCOL_VERSION",
-    "URL_ELICITATION_REQUIRED",
-    "ConnectionLost",
-    "HttpStatusError",
-    "Lagged",
-    "LocalProtocolError",
-    "McpError",
-    "ProtocolError",
-    "RemoteProtocolError",
-    "RequestError",
-    "ResourceNotFound",
-    "SessionLost",
-    "ToolError",
-]
-
 # JSON-RPC 2.0, section 5.1.
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600

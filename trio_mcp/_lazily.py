@@ -11,8 +11,6 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
-__all__ = ["importer"]
-
 
 def importer(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
     """Return a package's ``__getattr__``.

@@ -7,8 +7,6 @@ from typing import Any, Final, final
 
 import attrs
 
-__all__ = ["Limits", "check_number", "check_seconds", "check_whole"]
-
 KIB: Final = 1024
 MIB: Final = 1024 * KIB
 

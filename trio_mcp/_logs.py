@@ -18,8 +18,6 @@ import attrs
 
 from ._printable import printable_lines, shown
 
-__all__ = ["FIRST", "MAX_KINDS", "PERIOD", "Log", "Repetitions", "repetitions"]
-
 FIRST: Final = 20
 """How many records of a kind are written within `PERIOD` before they are summed up."""
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-__all__ = ["MAX_PRINTED", "printable", "printable_lines", "shown"]
-
 MAX_PRINTED: Final = 2_000
 """The longest text that is shown whole, in characters: some lines of a terminal."""
 

@@ -13,29 +13,6 @@ from typing import Final, final
 
 import attrs
 
-__all__ = [
-    "BATCH_REVISION",
-    "CLIENT_CAPABILITIES_KEY",
-    "CLIENT_INFO_KEY",
-    "INPUT_METHODS",
-    "LATEST",
-    "LATEST_LEGACY",
-    "LEGACY",
-    "LOG_LEVEL_KEY",
-    "METHODS",
-    "MODERN",
-    "PROGRESS_TOKEN_KEY",
-    "PROTOCOL_VERSION_KEY",
-    "QUESTIONS",
-    "SERVER_INFO_KEY",
-    "SUBSCRIPTION_ID_KEY",
-    "TIMEOUT_KEY",
-    "MethodRule",
-    "Revision",
-    "Side",
-    "may_send",
-]
-
 
 @final
 class Revision(enum.StrEnum):

@@ -1,4 +1,4 @@
-"""Coroutines that are begun in the task of another one: `trio_mcp._peer._steps`."""
+"""Coroutines that are begun in the task of another one: `trio_mcp._trio`."""
 
 from __future__ import annotations
 

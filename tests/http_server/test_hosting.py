@@ -598,7 +598,7 @@ async def test_of_many_servers_that_start_at_once_one_gets_the_unix_socket(tmp_p
     outcomes: list[str] = []
     program = (
         "import sys, trio; from trio_mcp import Server, serve_http\n"
-        "from trio_mcp._hosts._listeners import open_listeners\n"
+        "from trio_mcp._hosts._serve_http import open_listeners\n"
         "async def main():\n"
         "    sys.stdin.readline()\n"
         "    try:\n"

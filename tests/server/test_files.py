@@ -24,7 +24,7 @@ from inside_server import (
     sniff_type,
     text_of,
 )
-from inside_server import beneath_module as _beneath
+from inside_server import files_module as _beneath
 
 from trio_mcp import Client, Limits, RequestError, Revision, Server, open_client
 from trio_mcp.types import Annotations, Resource

@@ -5,11 +5,7 @@ Tests import private names from here alone, so that moving one changes one file.
 
 from __future__ import annotations
 
-from trio_mcp import _contained as contained_module
-from trio_mcp import _errors as errors_module
-from trio_mcp import _revisions as revisions_module
-from trio_mcp._contained import Contained as Contained
-from trio_mcp._contained import going_on as going_on
+from trio_mcp import _errors, _revisions, _trio
 from trio_mcp._errors import CANCELLED_BY_DEADLINE as CANCELLED_BY_DEADLINE
 from trio_mcp._errors import HEADER_MISMATCH as HEADER_MISMATCH
 from trio_mcp._errors import INTERNAL_ERROR as INTERNAL_ERROR
@@ -21,15 +17,12 @@ from trio_mcp._errors import PARSE_ERROR as PARSE_ERROR
 from trio_mcp._errors import SERVER_BUSY as SERVER_BUSY
 from trio_mcp._errors import TRANSPORT_FAILED as TRANSPORT_FAILED
 from trio_mcp._errors import UNSUPPORTED_PROTOCOL_VERSION as UNSUPPORTED_PROTOCOL_VERSION
-from trio_mcp._groups import open_hidden_nursery as open_hidden_nursery
-from trio_mcp._groups import sole_error as sole_error
 from trio_mcp._logs import FIRST as FIRST
 from trio_mcp._logs import MAX_KINDS as MAX_KINDS
 from trio_mcp._logs import PERIOD as PERIOD
 from trio_mcp._logs import Log as Log
 from trio_mcp._logs import Repetitions as Repetitions
 from trio_mcp._logs import repetitions as repetitions
-from trio_mcp._parking_lot import LightParkingLot as LightParkingLot
 from trio_mcp._printable import MAX_LINES as MAX_LINES
 from trio_mcp._printable import MAX_PRINTED as MAX_PRINTED
 from trio_mcp._printable import printable as printable
@@ -45,3 +38,12 @@ from trio_mcp._revisions import MODERN as MODERN
 from trio_mcp._revisions import PROTOCOL_VERSION_KEY as PROTOCOL_VERSION_KEY
 from trio_mcp._revisions import MethodRule as MethodRule
 from trio_mcp._revisions import Side as Side
+from trio_mcp._trio import Contained as Contained
+from trio_mcp._trio import LightParkingLot as LightParkingLot
+from trio_mcp._trio import going_on as going_on
+from trio_mcp._trio import open_hidden_nursery as open_hidden_nursery
+from trio_mcp._trio import sole_error as sole_error
+
+errors_module = _errors
+revisions_module = _revisions
+contained_module = _trio

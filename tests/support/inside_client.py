@@ -5,21 +5,23 @@ Tests import private names from here alone, so that moving one changes one file.
 
 from __future__ import annotations
 
-from trio_mcp._client import _open as open_module
+from trio_mcp._client import _open
+from trio_mcp._client._caches import ClientMemory as ClientMemory
+from trio_mcp._client._caches import OutputChecks as OutputChecks
 from trio_mcp._client._connection import ClientIdentity as ClientIdentity
-from trio_mcp._client._connectors import identity_of as identity_of
 from trio_mcp._client._dispatch import NoticeHandlers as NoticeHandlers
 from trio_mcp._client._dispatch import ServerMessages as ServerMessages
-from trio_mcp._client._elicitation import KnownElicitations as KnownElicitations
-from trio_mcp._client._forms import fill_in as fill_in
-from trio_mcp._client._keeper import ConnectionKeeper as ConnectionKeeper
+from trio_mcp._client._input_rounds import Answered as Answered
 from trio_mcp._client._low_level import ClientSettings as ClientSettings
-from trio_mcp._client._memory import ClientMemory as ClientMemory
 from trio_mcp._client._open import OURSELVES as OURSELVES
-from trio_mcp._client._outputs import OutputChecks as OutputChecks
+from trio_mcp._client._questions import KnownElicitations as KnownElicitations
 from trio_mcp._client._questions import QuestionHandlers as QuestionHandlers
 from trio_mcp._client._questions import Questions as Questions
-from trio_mcp._client._roots import RootList as RootList
-from trio_mcp._client._rounds import Answered as Answered
+from trio_mcp._client._questions import RootList as RootList
+from trio_mcp._client._questions import fill_in as fill_in
+from trio_mcp._client._reconnecting import ConnectionKeeper as ConnectionKeeper
+from trio_mcp._client._reconnecting import identity_of as identity_of
 from trio_mcp._client._subscriptions import Callbacks as Callbacks
 from trio_mcp._client._subscriptions import Subscriptions as Subscriptions
+
+open_module = _open

@@ -5,19 +5,21 @@ Tests import private names from here alone, so that moving one changes one file.
 
 from __future__ import annotations
 
-from trio_mcp._http import _client as client_module
+from trio_mcp._http import _client
 from trio_mcp._http._client import HttpClient as HttpClient
+from trio_mcp._http._client import OriginPool as OriginPool
 from trio_mcp._http._client import open_http_client as open_http_client
 from trio_mcp._http._client import send_following as send_following
 from trio_mcp._http._connection import HttpConnection as HttpConnection
-from trio_mcp._http._pool import OriginPool as OriginPool
-from trio_mcp._http._proxies import open_tunnel as open_tunnel
-from trio_mcp._http._proxies import proxy_for as proxy_for
-from trio_mcp._http._proxy import read_proxy as read_proxy
-from trio_mcp._http._request import HttpRequest as HttpRequest
-from trio_mcp._http._request import encode_request as encode_request
-from trio_mcp._http._response import HttpResponse as HttpResponse
-from trio_mcp._http._response import HttpTransport as HttpTransport
-from trio_mcp._http._response_reader import ResponseReader as ResponseReader
+from trio_mcp._http._connection import open_tunnel as open_tunnel
+from trio_mcp._http._connection import proxy_for as proxy_for
+from trio_mcp._http._messages import HttpRequest as HttpRequest
+from trio_mcp._http._messages import HttpResponse as HttpResponse
+from trio_mcp._http._messages import HttpTransport as HttpTransport
+from trio_mcp._http._messages import ResponseReader as ResponseReader
+from trio_mcp._http._messages import encode_request as encode_request
 from trio_mcp._http._target import HttpTarget as HttpTarget
 from trio_mcp._http._target import parse_target as parse_target
+from trio_mcp._http._target import read_proxy as read_proxy
+
+client_module = _client

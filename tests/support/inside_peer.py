@@ -5,6 +5,8 @@ Tests import private names from here alone, so that moving one changes one file.
 
 from __future__ import annotations
 
+from trio_mcp._peer._call import current_clock as current_clock
+from trio_mcp._peer._call import granted_deadline as granted_deadline
 from trio_mcp._peer._exchange import Answer as Answer
 from trio_mcp._peer._exchange import Exchange as Exchange
 from trio_mcp._peer._exchange import ExchangeSink as ExchangeSink
@@ -18,6 +20,4 @@ from trio_mcp._peer._outbox import Outbox as Outbox
 from trio_mcp._peer._outbox import OutboxEntry as OutboxEntry
 from trio_mcp._peer._peer import Peer as Peer
 from trio_mcp._peer._peer import open_peer as open_peer
-from trio_mcp._peer._silence import current_clock as current_clock
-from trio_mcp._peer._silence import granted_deadline as granted_deadline
-from trio_mcp._peer._steps import Steps as Steps
+from trio_mcp._trio import Steps as Steps

@@ -13,12 +13,6 @@ from trio_mcp._schema import is_unstructured as is_unstructured
 from trio_mcp._schema import json_schema as json_schema
 from trio_mcp._schema import parse_docstring as parse_docstring
 from trio_mcp._schema import to_json as to_json
-from trio_mcp._schema._explain import explain as explain
-from trio_mcp._schema._keywords import keyword_checks as keyword_checks
-from trio_mcp._schema._keywords import refuse as refuse
-from trio_mcp._schema._plain import is_array as is_array
-from trio_mcp._schema._plain import is_object as is_object
-from trio_mcp._schema._problems import expected as expected
 from trio_mcp._schema._schema_cost import MAX_BACKTRACKS as MAX_BACKTRACKS
 from trio_mcp._schema._schema_cost import MAX_STEPS as MAX_STEPS
 from trio_mcp._schema._schema_cost import SchemaCost as SchemaCost
@@ -26,6 +20,12 @@ from trio_mcp._schema._schema_cost import UnusableSchema as UnusableSchema
 from trio_mcp._schema._schema_cost import depth_of as depth_of
 from trio_mcp._schema._schema_cost import measure as measure
 from trio_mcp._schema._schema_cost import size_of_pattern as size_of_pattern
+from trio_mcp._schema._shapes import expected as expected
+from trio_mcp._schema._shapes import is_array as is_array
+from trio_mcp._schema._shapes import is_object as is_object
+from trio_mcp._schema._shapes import keyword_checks as keyword_checks
+from trio_mcp._schema._shapes import refuse as refuse
 from trio_mcp._schema._validator import DRAFT_07 as DRAFT_07
 from trio_mcp._schema._validator import DRAFT_2020_12 as DRAFT_2020_12
 from trio_mcp._schema._validator import SchemaValidator as SchemaValidator
+from trio_mcp._schema._validator import explain as explain

@@ -18,7 +18,6 @@ import trio
 if sys.platform == "linux":
     import fcntl
 
-__all__ = ["ByteReader", "ByteWriter", "reader_of", "writer_of"]
 
 READ_BYTES: Final = 64 * 1024
 """How much is read at once: what a pipe holds."""

@@ -10,8 +10,6 @@ import trio
 from .._channel import Channel, Incoming, Outgoing, Received
 from .._errors import ConnectionLost
 
-__all__ = ["MemoryChannel", "memory_channel_pair"]
-
 
 @final
 class _Way:

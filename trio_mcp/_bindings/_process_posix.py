@@ -25,8 +25,6 @@ import trio
 
 assert sys.platform != "win32"
 
-__all__ = ["ProcessTree"]
-
 
 @final
 class ProcessTree:

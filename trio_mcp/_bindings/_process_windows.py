@@ -22,7 +22,6 @@ import trio
 
 assert sys.platform == "win32"
 
-__all__ = ["ProcessTree"]
 
 # winnt.h, jobapi2.h, processthreadsapi.h
 JOB_OBJECT_EXTENDED_LIMIT_INFORMATION: Final = 9

@@ -21,8 +21,6 @@ import trio
 from .._limits import Limits
 from ._stream import StreamChannel
 
-__all__ = ["open_stdio_channel"]
-
 STDIN: Final = 0
 STDOUT: Final = 1
 STDERR: Final = 2

@@ -14,14 +14,11 @@ import trio
 
 from .._channel import Channel, Incoming, Outgoing, Received, TooLarge
 from .._codec import _json
-from .._core._lines import LineReader, OversizedLine
+from .._core._framing import LineReader, OversizedLine
 from .._errors import ConnectionLost
-from .._groups import open_hidden_nursery
 from .._limits import Limits
-from .._parking_lot import LightParkingLot
+from .._trio import LightParkingLot, open_hidden_nursery
 from ._bytes import ByteReader, ByteWriter, reader_of, writer_of
-
-__all__ = ["StreamChannel"]
 
 
 class StreamChannel(Channel):

@@ -1,39 +1,204 @@
-"""What a client does whatever is asked: ask, notify, close. No tools, no resources, no prompts."""
+"""What a client does whatever is asked: ask, notify, close. No tools, no resources, no prompts.
+
+Where the progress of a request goes: to a callback, or into a channel.
+
+What the typed calls of a client can be told beside what they ask for.
+
+Results read from the wire into their classes, as far as they can be. No I/O here.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, Final, TypeVar
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias, TypedDict, TypeVar
 
 import attrs
 import trio
 
-from .._codec._cost import cost_of
+from .._codec._convert import from_wire
+from .._codec._json import cost_of, is_array
+from .._codec._jsonrpc import InvalidData
 from .._errors import RemoteProtocolError, RequestError, SessionLost
-from .._groups import open_hidden_nursery
 from .._limits import Limits
 from .._logs import Log
+from .._peer._call import move_on_after_answer_time
+from .._peer._exchange import OnProgress, Progress
 from .._peer._peer import PeerStatistics
-from .._peer._silence import move_on_after_answer_time
 from .._revisions import INPUT_METHODS, Revision
-from ..types import Implementation, RequestParams, ServerCapabilities
-from ._cache import is_fresh
+from .._trio import open_hidden_nursery
+from ..types import (
+    Implementation,
+    InputResponses,
+    ListPromptsResult,
+    ListResourcesResult,
+    ListResourceTemplatesResult,
+    ListToolsResult,
+    Prompt,
+    RequestParams,
+    Resource,
+    ResourceTemplate,
+    ServerCapabilities,
+    Tool,
+)
+from ._caches import ClientMemory, is_fresh
 from ._connection import Connection
-from ._extension import ResultHandler
-from ._keeper import ConnectionKeeper
-from ._memory import ClientMemory
-from ._progress import ProgressTarget, progress_to
+from ._dispatch import ResultHandler
+from ._input_rounds import Answered, Rounds
 from ._questions import Questions
-from ._results import read_result
-from ._rounds import Answered, Rounds
+from ._reconnecting import ConnectionKeeper
 
-__all__ = ["ClientSettings", "LowLevelClient"]
+ProgressTarget: TypeAlias = OnProgress | trio.MemorySendChannel[Progress]
+"""A callback, or a channel that takes each `Progress` and is closed when the call is over, however it ends.
+
+A channel wants somebody who receives: the call waits for them, as it waits for a callback. Once nobody does any
+more because the receiving end is closed, the call goes on without.
+"""
+
+
+@contextmanager
+def progress_to(target: ProgressTarget | None) -> Generator[OnProgress | None]:
+    """Give the callback that serves a target, and close the channel at the end if the target is one."""
+    if not isinstance(target, trio.MemorySendChannel):
+        yield target
+        return
+
+    async def send(progress: Progress) -> None:
+        try:
+            await target.send(progress)
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            await trio.lowlevel.checkpoint()  # nobody is interested any more, which is no reason to fail
+
+    with target:
+        yield send
+
+
+class ListOptions(TypedDict, total=False):
+    """What every call for a list can be told.
+
+    Attributes:
+        cursor: Where to begin: the `next_cursor` of a page that was read before. Default: at the beginning.
+        fresh: Whether to ask the server even if a kept answer is still good. Default: no.
+        meta: What to add to `_meta` of each request.
+    """
+
+    cursor: str | None
+    fresh: bool
+    meta: Mapping[str, object] | None
+
+
+class WorkOptions(TypedDict, total=False):
+    """What every call that a server may work on for a while can be told.
+
+    Attributes:
+        on_progress: Called with each `Progress` the server reports, in this task, all before the call returns; or
+            a channel that takes them and is closed when the call is over (see `ProgressTarget`).
+        meta: What to add to the request's `_meta`.
+        input_responses: By hand: the answers to the `input_requests` that came back before.
+        request_state: By hand: the `request_state` that came back before; `None` if none did.
+    """
+
+    on_progress: ProgressTarget | None
+    meta: Mapping[str, object] | None
+    input_responses: InputResponses | None
+    request_state: str | None
+
+
+class Brought(TypedDict):
+    """What the parameters of a request that a server may answer by asking back have in common."""
+
+    meta: Mapping[str, object] | None
+    input_responses: InputResponses | None
+    request_state: str | None
+
+
+def brought_by(options: WorkOptions) -> Brought:
+    """Return what goes into the parameters.
+
+    Raises:
+        TypeError: There is no such option.
+    """
+    if options:
+        refuse_unknown(options, WorkOptions)
+    return {
+        "meta": options.get("meta"),
+        "input_responses": options.get("input_responses"),
+        "request_state": options.get("request_state"),
+    }
+
+
+def refuse_unknown(options: Mapping[str, object], known: type[Any]) -> None:
+    """Refuse an option that is misspelt. Python lets everything through where options are ``**options``.
+
+    Args:
+        options: What was given.
+        known: The `TypedDict` that says what there is.
+
+    Raises:
+        TypeError: There is no such option.
+    """
+    unknown = options.keys() - known.__annotations__.keys()
+    if unknown:
+        names = ", ".join(sorted(unknown))
+        raise TypeError(f"there is no option {names}; see {known.__name__}: {', '.join(known.__annotations__)}")
+
 
 _log: Final = Log("trio_mcp.client")
 
 _T = TypeVar("_T")
+
+_LISTS: Final[Mapping[Any, tuple[str, Any]]] = MappingProxyType(
+    {
+        ListPromptsResult: ("prompts", Prompt),
+        ListResourcesResult: ("resources", Resource),
+        ListResourceTemplatesResult: ("resourceTemplates", ResourceTemplate),
+        ListToolsResult: ("tools", Tool),
+    }
+)
+"""Where the items of a list lie, and what they are."""
+
+MAX_TOLD: Final = 5
+"""How many of the items that are left out the log explains."""
+
+
+def read_result(method: str, result: Mapping[str, Any], kind: type[_T]) -> _T:
+    """Read a result.
+
+    Items of a list that cannot be read are left out, and logged: one odd tool must not hide the others. Any other
+    result is read as a whole or not at all, for half of it could be mistaken for all of it.
+
+    Raises:
+        RemoteProtocolError: It cannot be read.
+    """
+    try:
+        return from_wire(result, kind)
+    except InvalidData as error:
+        member, item = _LISTS.get(kind, ("", None))
+        items = result.get(member)
+        if not is_array(items):
+            raise RemoteProtocolError(f"{method}: {error}") from error
+        readable = _readable(method, member, items, item)
+        try:
+            return from_wire({**result, member: readable}, kind)
+        except InvalidData as other:
+            raise RemoteProtocolError(f"{method}: {other}") from other
+
+
+def _readable(method: str, member: str, items: list[Any], kind: Any) -> list[Any]:
+    readable: list[Any] = []
+    problems: list[str] = []
+    for index, item in enumerate(items):
+        try:
+            from_wire(item, kind)
+        except InvalidData as error:
+            problems.append(f"{member}[{index}]: {error}")
+        else:
+            readable.append(item)
+    told = "; ".join(problems[:MAX_TOLD])
+    _log.warning("%s: left out %d of %d items that cannot be read: %s", method, len(problems), len(items), told)
+    return readable
 
 
 @attrs.frozen(kw_only=True)

@@ -10,30 +10,32 @@ from typing import Final, Literal, TypeAlias, TypedDict, get_args
 import trio
 from typing_extensions import Unpack
 
-from .._groups import open_hidden_nursery, shield_started
 from .._limits import Limits, check_seconds
-from .._peer._frames import OnFrame
 from .._peer._middleware import Middleware
+from .._peer._outbox import OnFrame
 from .._revisions import Revision
+from .._trio import open_hidden_nursery, shield_started
 from .._version import __version__
 from ..types import ClientCapabilities, DiscoverResult, Implementation, evolve
-from ._cache import ResponseCache
-from ._call_options import refuse_unknown
+from ._caches import ClientMemory, ResponseCache
 from ._client import Client
 from ._connection import ClientIdentity
-from ._connectors import Target, connector_for, connector_for_http_sse, identity_of
-from ._dispatch import NoticeHandlers, OnLog, OnNotification, ServerMessages
-from ._elicitation import DEFAULT_ELICIT_MODES, ElicitMode, OnElicit, OnElicitationComplete
-from ._extension import ClientExtension, Extensions
-from ._keeper import ConnectionKeeper
-from ._low_level import ClientSettings
-from ._memory import ClientMemory
-from ._questions import QuestionHandlers, Questions, RequestHandler
-from ._roots import RootList, Roots
-from ._sampling import OnSample
+from ._dispatch import ClientExtension, Extensions, NoticeHandlers, OnLog, OnNotification, ServerMessages
+from ._low_level import ClientSettings, refuse_unknown
+from ._questions import (
+    DEFAULT_ELICIT_MODES,
+    ElicitMode,
+    OnElicit,
+    OnElicitationComplete,
+    OnSample,
+    QuestionHandlers,
+    Questions,
+    RequestHandler,
+    RootList,
+    Roots,
+)
+from ._reconnecting import ConnectionKeeper, Target, connector_for, connector_for_http_sse, identity_of
 from ._subscriptions import Callbacks, Subscriptions
-
-__all__ = ["ClientOptions", "Era", "open_client", "run_client"]
 
 Era: TypeAlias = Literal["auto", "modern", "legacy", "sse"]
 """What is known of a server: nothing, that it speaks 2026-07-28 or later, that it speaks something older, or that

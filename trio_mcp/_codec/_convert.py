@@ -11,8 +11,6 @@ from typing import Any, Final, TypeVar, overload
 
 from .._revisions import Revision
 
-__all__ = ["from_wire", "to_wire"]
-
 T = TypeVar("T")
 
 

@@ -23,12 +23,10 @@ from cattrs.gen import make_dict_structure_fn, override
 
 from .. import types
 from .._absent import ABSENT
-from ..types import _capabilities
 from ..types._fields import Member, members, options_of
+from ..types._protocol import CAPABILITIES
 from . import _json
-from ._invalid import MAX_PROBLEMS, InvalidData, Problem, kind_of, located, show
-
-__all__ = ["reader"]
+from ._jsonrpc import MAX_PROBLEMS, InvalidData, Problem, kind_of, located, show
 
 Hook: TypeAlias = Callable[[Any, Any], Any]
 """Takes a value from the wire, and its type as cattrs passes it along."""
@@ -41,9 +39,6 @@ _converter: Final = Converter(detailed_validation=True, forbid_extra_keys=False)
 _NoneType: Final = type(None)
 
 _MISSING: Final = "required, but missing"
-
-_CAPABILITIES: Final = frozenset(getattr(_capabilities, name) for name in _capabilities.__all__)
-"""The classes that say what a peer can do."""
 
 
 def reader(kind: Any) -> Handler:
@@ -262,9 +257,9 @@ def _class_handler(cls: Any, tag: str | None = None) -> Handler:
 def _member_hook(cls: type, member: Member) -> Hook:
     hook, default = _hook(member.type), member.default
     options = options_of(member.type)
-    if not _CAPABILITIES.isdisjoint(options):
+    if not CAPABILITIES.isdisjoint(options):
         return _declared(hook, default)
-    if cls in _CAPABILITIES:
+    if cls in CAPABILITIES:
         if bool in options:
             return _forgiving(hook, member)
         return _all_declared if types.JSONObject not in options else _declared(hook, default)

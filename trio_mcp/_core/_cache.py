@@ -24,8 +24,6 @@ from ._changes import (
     covers,
 )
 
-__all__ = ["CACHEABLE", "CacheKey", "CacheStore", "cache_key"]
-
 CACHEABLE: Final = frozenset(
     {
         "server/discover",

@@ -14,23 +14,6 @@ import attrs
 from .._codec._jsonrpc import Notification
 from ..types import SubscriptionFilter
 
-__all__ = [
-    "Change",
-    "ChangeQueue",
-    "PromptsListChanged",
-    "ResourceUpdated",
-    "ResourcesListChanged",
-    "Resynced",
-    "ToolsListChanged",
-    "changes_in",
-    "covers",
-    "granted",
-    "notification_of",
-    "read_change",
-    "ungranted",
-    "wants",
-]
-
 
 @final
 @attrs.frozen

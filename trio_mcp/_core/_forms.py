@@ -4,6 +4,8 @@ A form's schema says little, so this is all of it. Both ends look: a client befo
 when it gets one.
 
 Spec: 2026-07-28, client/elicitation, "Requested Schema".
+
+The rules of conversations with a model in which tools are used. Pure functions; no I/O, no Trio.
 """
 
 from __future__ import annotations
@@ -11,15 +13,13 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias, assert_never
 from urllib.parse import urlsplit
 
 from .. import types
-from .._codec._invalid import show
 from .._codec._json import is_array
-
-__all__ = ["FormProblem", "form_problems", "options_in"]
+from .._codec._jsonrpc import show
 
 FormProblem: TypeAlias = tuple[str, str]
 """The name of a field, and what is wrong with it."""
@@ -194,3 +194,47 @@ _FORMATS: Final[Mapping[str, tuple[str, Callable[[str], bool]]]] = {
     "date": ("a date such as 2026-07-28", _is_date),
     "date-time": ("a date and time such as 2026-07-28T12:30:00Z", _is_date_time),
 }
+
+
+def blocks_of(message: types.SamplingMessage) -> Sequence[types.SamplingMessageContentBlock]:
+    """Return what a message says, block by block."""
+    return message.content if isinstance(message.content, Sequence) else (message.content,)
+
+
+def check_tool_results(messages: Sequence[types.SamplingMessage]) -> None:
+    """Check that each use of a tool is answered by its result in the message after it, and by nothing else.
+
+    Raises:
+        ValueError: It is not.
+
+    Spec: 2025-11-25, client/sampling, "Message Content Constraints".
+    """
+    open_uses: list[str] = []
+    for number, message in enumerate(messages):
+        here = f"messages[{number}]"
+        blocks = blocks_of(message)
+        uses = [block.id for block in blocks if isinstance(block, types.ToolUseContent)]
+        results = [block.tool_use_id for block in blocks if isinstance(block, types.ToolResultContent)]
+        if uses and message.role != "assistant":
+            raise ValueError(f"{here}: only the assistant uses tools")
+        if results and message.role != "user":
+            raise ValueError(f"{here}: only the user gives results of tools")
+        if results and len(results) < len(blocks):
+            raise ValueError(f"{here}: results of tools are mixed with other content")
+        if sorted(results) != sorted(open_uses):
+            raise ValueError(_mismatch(here, open_uses, results))
+        if len(set(uses)) < len(uses):
+            raise ValueError(f"{here}: two uses of tools have the same id")
+        open_uses = uses
+    if open_uses:
+        raise ValueError(f"messages[{len(messages) - 1}]: no results follow for {', '.join(open_uses)}")
+
+
+def _mismatch(here: str, uses: Sequence[str], results: Sequence[str]) -> str:
+    lacking = [use for use in uses if use not in results]
+    if lacking:
+        return f"{here}: lacks results of tools for {', '.join(lacking)}"
+    foreign = [result for result in results if result not in uses]
+    if foreign:
+        return f"{here}: the message before has no uses of tools {', '.join(foreign)}"
+    return f"{here}: a use of a tool has two results"

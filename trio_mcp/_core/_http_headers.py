@@ -1,10 +1,20 @@
-"""What a request says of itself in HTTP header fields: written by the client, checked by the server.
+"""The header fields of an HTTP message, as both ends and all of their hosts pass them around. No I/O.
+
+Which arguments of a tool are mirrored into header fields: the `x-mcp-header` marks in its input schema.
+
+Spec: 2026-07-28, basic/transports/streamable-http, "Schema Extension"; server/tools, "x-mcp-header".
+
+What a request says of itself in HTTP header fields: written by the client, checked by the server.
 
 Pure functions over decoded messages. The marks in tools' schemas are read in `_header_marks`; which Host, Origin
 and media types are taken is decided in `_http_admission`.
 
 Spec: 2026-07-28, basic/transports/streamable-http, "Request Metadata"; 2025-11-25, basic/transports, "Session
 Management" and "Protocol Version Header".
+
+The tools a client has seen over HTTP, as far as their calls need header fields. No I/O.
+
+Spec: 2026-07-28, basic/transports/streamable-http, "Schema Extension" and "Client Behavior".
 """
 
 from __future__ import annotations
@@ -12,32 +22,208 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
+from functools import lru_cache
+from itertools import chain
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, cast, final
+
+import attrs
 
 from .._codec import _json
-from .._codec._json import is_object
+from .._codec._json import is_array, is_object
 from .._errors import HEADER_MISMATCH, LocalProtocolError, RequestError
 from .._revisions import PROTOCOL_VERSION_KEY
-from ._header_marks import HeaderMark
-from ._headers import HeaderField, Headers
+from ._output_schemas import direct_subschemas
 
-__all__ = [
-    "LAST_EVENT_ID",
-    "METHOD",
-    "NAME",
-    "PARAM_PREFIX",
-    "PROTOCOL_VERSION",
-    "SESSION_ID",
-    "check_request_headers",
-    "decode_header_value",
-    "encode_header_value",
-    "is_session_id",
-    "request_headers",
-    "version_of",
-]
+HeaderField = tuple[bytes, bytes]
+"""A name and a value, as on the wire."""
+
+_NAME: Final = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_VALUE: Final = re.compile(rb"[^\x00-\x08\x0a-\x1f\x7f]*")
+_FRAMING: Final = frozenset({b"content-length", b"transfer-encoding"})
+
+
+def answer_field(name: str | bytes, value: str | bytes) -> HeaderField:
+    """Return a field that somebody else wants in an answer, as it goes on the wire.
+
+    Args:
+        name: Its name.
+        value: Its value; the blanks around it go.
+
+    Raises:
+        TypeError: One of them is neither text nor bytes.
+        ValueError: It would be no field, more than one, or say where the answer ends (RFC 9110, section 5.5).
+    """
+    fields: list[bytes] = []
+    for part in cast("tuple[object, ...]", (name, value)):
+        if not isinstance(part, (str, bytes)):
+            raise TypeError(f"a header field is text or bytes, not {type(part).__name__}")
+        try:
+            fields.append(part.encode("latin-1") if isinstance(part, str) else part)
+        except UnicodeEncodeError as error:
+            raise ValueError(f"{part!r} cannot be sent in a header field, which is Latin-1") from error
+    encoded, content = fields[0], fields[1].strip(b" \t")
+    if _NAME.fullmatch(encoded) is None:
+        raise ValueError(f"{name!r} is not the name of a header field")
+    if encoded.lower() in _FRAMING:
+        raise ValueError(f"{name!r} is for whoever sends the answer to say")
+    if _VALUE.fullmatch(content) is None:
+        raise ValueError(f"{value!r} cannot be sent in a header field: it contains a control character")
+    return encoded, content
+
+
+@lru_cache(maxsize=1024)
+def _key(name: str) -> bytes:
+    return name.lower().encode("latin-1", "replace")
+
+
+@final
+class Headers:
+    """Header fields in their order. Names are compared without case (RFC 9110, section 5.1).
+
+    Values are given out as text with one character per byte, without the blanks around them. Of what nobody asks
+    for nothing is read.
+
+    Args:
+        fields: Names and values, as on the wire.
+
+    Attributes:
+        has_repeats: Whether some name comes more than once.
+    """
+
+    __slots__ = ("_all", "_last", "fields", "has_repeats")
+
+    def __init__(self, fields: Iterable[HeaderField] = ()) -> None:
+        self.fields: tuple[HeaderField, ...] = tuple(fields)
+        self._last = {name.lower(): value for name, value in self.fields}
+        self._all: dict[bytes, list[bytes]] | None = None  # made once somebody asks, if some name comes twice
+        self.has_repeats: bool = len(self._last) < len(self.fields)
+
+    @property
+    def size(self) -> int:
+        """What the names and the values weigh together, in bytes."""
+        return sum(map(len, chain.from_iterable(self.fields)))
+
+    def get(self, name: str) -> str | None:
+        """Return the value of a field, several joined by commas (RFC 9110, section 5.3); `None` for none."""
+        value = self._last.get(_key(name))
+        if value is None:
+            return None
+        if self.has_repeats:
+            return ", ".join(self.get_all(name))
+        return value.decode("latin-1").strip(" \t")
+
+    def get_all(self, name: str) -> list[str]:
+        """Return the values of all fields of a name."""
+        key = _key(name)
+        last = self._last.get(key)
+        if last is None:
+            return []
+        if not self.has_repeats:
+            return [last.decode("latin-1").strip(" \t")]
+        if self._all is None:
+            # Otherwise thousands of fields would be looked through for each name that is asked for.
+            self._all = {}
+            for each, value in self.fields:
+                self._all.setdefault(each.lower(), []).append(value)
+        return [value.decode("latin-1").strip(" \t") for value in self._all[key]]
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and _key(name) in self._last
+
+    def __iter__(self) -> Iterator[HeaderField]:
+        return iter(self.fields)
+
+    def __repr__(self) -> str:
+        # Values may be credentials.
+        return f"<Headers {', '.join(name.decode('latin-1') for name in self._last)}>"
+
+
+HEADER_KEYWORD: Final = "x-mcp-header"
+"""How a schema says under which name a header carries an argument."""
+
+_TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_PRIMITIVE: Final = frozenset({"string", "integer", "boolean"})
+
+
+@final
+@attrs.frozen
+class HeaderMark:
+    """One argument that is mirrored.
+
+    Attributes:
+        header: The name of the field, after ``Mcp-Param-``.
+        path: The names of the properties that lead to the argument.
+    """
+
+    header: str
+    path: tuple[str, ...]
+
+
+@final
+class InvalidMarks(ValueError):
+    """A mark breaks a rule, so the tool cannot be used over HTTP."""
+
+
+def header_marks(schema: Mapping[str, Any]) -> tuple[HeaderMark, ...]:
+    """Return the marks in the input schema of a tool.
+
+    Raises:
+        InvalidMarks: One of them breaks a rule; it says which.
+    """
+    marks: list[HeaderMark] = []
+    names: dict[str, HeaderMark] = {}
+    for part, path in _subschemas(schema):
+        if HEADER_KEYWORD not in part:
+            continue
+        mark = _read(part, path)
+        if (other := names.setdefault(mark.header.lower(), mark)) is not mark:
+            raise InvalidMarks(
+                f"{_at(mark.path)} and {_at(other.path)} have the same {HEADER_KEYWORD} {mark.header!r}, "
+                "but for case"
+            )
+        marks.append(mark)
+    return tuple(marks)
+
+
+def _subschemas(schema: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], tuple[str, ...] | None]]:
+    """Yield each schema in a schema, in document order, with its path where only `properties` lead to it.
+
+    A loop, because the depth is the server's choice.
+    """
+    ahead: list[tuple[Mapping[str, Any], tuple[str, ...] | None]] = [(schema, ())]
+    while ahead:
+        part, path = ahead.pop()
+        yield part, path
+        inner: list[tuple[Mapping[str, Any], tuple[str, ...] | None]] = []
+        for keyword, name, further in direct_subschemas(part):
+            if keyword == "properties" and path is not None and name is not None:
+                inner.append((further, (*path, name)))
+            else:
+                inner.append((further, None))
+        ahead.extend(reversed(inner))
+
+
+def _read(part: Mapping[str, Any], path: tuple[str, ...] | None) -> HeaderMark:
+    header: Any = part[HEADER_KEYWORD]
+    if not path:
+        raise InvalidMarks(f"{HEADER_KEYWORD} {header!r} is not on a property that only `properties` lead to")
+    if not isinstance(header, str) or not _TOKEN.fullmatch(header):
+        raise InvalidMarks(f"{HEADER_KEYWORD} of {_at(path)} must be the name of a header field, not {header!r}")
+    kind: Any = part.get("type")
+    if not isinstance(kind, str) or kind not in _PRIMITIVE:
+        raise InvalidMarks(
+            f"{_at(path)} has {HEADER_KEYWORD} {header!r}, so its type must be string, integer or boolean, "
+            f"not {kind!r}"
+        )
+    return HeaderMark(header, path)
+
+
+def _at(path: tuple[str, ...]) -> str:
+    return ".".join(path)
+
 
 PROTOCOL_VERSION: Final = "MCP-Protocol-Version"
 SESSION_ID: Final = "Mcp-Session-Id"
@@ -258,3 +444,75 @@ def _shown(value: str) -> str:
 
 def _mismatch(problem: str) -> RequestError:
     return RequestError(HEADER_MISMATCH, f"header mismatch: {problem}")
+
+
+MAX_TOOLS: Final = 10_000
+"""Tools with marks that are remembered; those that were seen first are forgotten first."""
+
+
+TEXT_BYTES: Final = 128
+"""What a text takes in memory beside its letters, and with its place in what holds it."""
+
+
+@final
+class MarkedTools:
+    """What `tools/list` has said about header fields.
+
+    Args:
+        max_bytes: What it may take in memory; the tools that were seen first are forgotten first.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._marks: dict[str, tuple[HeaderMark, ...]] = {}
+        self._bytes = 0
+
+    def marks_of(self, method: str, params: Mapping[str, Any] | None) -> tuple[HeaderMark, ...]:
+        """Return the marks that a request must mirror; none for a tool that was never listed."""
+        name = params.get("name") if method == "tools/call" and params is not None else None
+        return self._marks.get(name, ()) if isinstance(name, str) else ()
+
+    def learn(self, result: dict[str, Any]) -> list[str]:
+        """Take a result of `tools/list`, and take the tools out of it that break the rules.
+
+        Returns:
+            Why which tool was taken out, one sentence each.
+        """
+        tools = result.get("tools")
+        if not is_array(tools):
+            return []
+        problems: list[str] = []
+        kept: list[Any] = []
+        for tool in tools:
+            name = tool.get("name") if is_object(tool) else None
+            schema = tool.get("inputSchema") if is_object(tool) else None
+            if isinstance(name, str) and is_object(schema):
+                try:
+                    self._remember(name, header_marks(schema))
+                except InvalidMarks as error:
+                    self._forget(name)
+                    problems.append(f"tool {name!r} cannot be used over HTTP: {error}")
+                    continue
+            kept.append(tool)
+        if problems:
+            result["tools"] = kept
+        return problems
+
+    def _remember(self, name: str, marks: tuple[HeaderMark, ...]) -> None:
+        self._forget(name)
+        if marks:
+            self._marks[name] = marks
+            self._bytes += _weight(name, marks)
+            while len(self._marks) > MAX_TOOLS or self._bytes > self._max_bytes:
+                self._forget(next(iter(self._marks)))
+
+    def _forget(self, name: str) -> None:
+        marks = self._marks.pop(name, None)
+        if marks is not None:
+            self._bytes -= _weight(name, marks)
+
+
+def _weight(name: str, marks: tuple[HeaderMark, ...]) -> int:
+    """Return what the marks of a tool take in memory at most: four bytes for each letter, and the objects."""
+    texts = [name, *(text for mark in marks for text in (mark.header, *mark.path))]
+    return TEXT_BYTES * (1 + len(texts) + len(marks)) + 4 * sum(map(len, texts))

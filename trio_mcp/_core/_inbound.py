@@ -10,10 +10,8 @@ from builtins import id as identity_of
 from collections import OrderedDict
 from typing import Final, Generic, TypeVar, final
 
-from .._codec._cost import weight_of
+from .._codec._json import weight_of
 from .._codec._jsonrpc import RequestId
-
-__all__ = ["Admission", "InboundTable"]
 
 WAITING_OVERHEAD: Final = 256
 """Bytes that a waiting request costs beside its own: its entry, its id, the object around its bytes."""

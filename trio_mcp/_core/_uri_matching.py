@@ -22,10 +22,17 @@ from typing import Final, TypeAlias, assert_never, final
 
 import attrs
 
-from ._uri_template import OPERATORS, Expression, UriTemplate, VariableSpec
-from ._uris import RESERVED, UNRESERVED, normalised, pct_decoded, respelled
-
-__all__ = ["Found", "UriMatcher"]
+from ._uri_template import (
+    OPERATORS,
+    RESERVED,
+    UNRESERVED,
+    Expression,
+    UriTemplate,
+    VariableSpec,
+    normalised,
+    pct_decoded,
+    respelled,
+)
 
 Found: TypeAlias = dict[str, str | list[str]]
 """Variables by name; those that left no trace in the URI are missing. An exploded one is a list."""

@@ -21,30 +21,30 @@ import trio
 from .._codec import _json
 from .._codec._json import is_array, is_object
 from .._codec._jsonrpc import InvalidMessage, Message, Notification, Request, encode_error, parse_message, read_id
-from .._contained import Contained, going_on
 from .._core._account import Account, PoolStatistics
-from .._core._headers import answer_field
-from .._core._http_admission import EVENT_STREAM, JSON, HttpRefused, busy, check_accept, check_content_type
-from .._core._http_headers import LAST_EVENT_ID, METHOD, NAME, PROTOCOL_VERSION, SESSION_ID
-from .._core._http_settings import HttpServerSettings
+from .._core._http_headers import LAST_EVENT_ID, METHOD, NAME, PROTOCOL_VERSION, SESSION_ID, answer_field
+from .._core._http_rules import (
+    EVENT_STREAM,
+    JSON,
+    HttpRefused,
+    HttpServerSettings,
+    busy,
+    check_accept,
+    check_content_type,
+)
 from .._errors import INTERNAL_ERROR, PARSE_ERROR, UNSUPPORTED_PROTOCOL_VERSION, RequestError
-from .._groups import open_hidden_nursery, sole_error
 from .._logs import Log
-from .._parking_lot import LightParkingLot
 from .._revisions import Revision
+from .._server._lifetimes import Shutdown
+from .._server._parking import Lifetime
 from .._server._server import Server
-from .._server._service import Lifetime
-from .._server._shutdown import Shutdown
-from ._call import Authenticate, HttpCall, nothing
+from .._trio import Contained, LightParkingLot, going_on, open_hidden_nursery, sole_error
+from ._call import Authenticate, HttpCall, Load, Place, RequestLoans, nothing
 from ._event_store import EventStore, MemoryEventStore
 from ._legacy import LegacySessions
-from ._load import Load, Place
 from ._modern import ModernRequests, names_era
-from ._posted import Posted
-from ._request_loans import RequestLoans
+from ._session_channel import Posted
 from ._turnstile import Turnstile, Turnstiles
-
-__all__ = ["Endpoint", "EndpointStatistics", "open_endpoint"]
 
 _log: Final = Log("trio_mcp.http")
 

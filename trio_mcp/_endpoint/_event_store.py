@@ -12,16 +12,6 @@ import trio
 from .._core._account import Loan, Overdrawn, Pool, lend_all
 from .._limits import check_whole
 
-__all__ = [
-    "EVENT_BYTES",
-    "EventShares",
-    "EventStore",
-    "MemoryEventStore",
-    "StoredEvent",
-    "count_against",
-    "weight_of",
-]
-
 StoredEvent: TypeAlias = tuple[int, bytes]
 """The number of an event in its stream, and its message."""
 

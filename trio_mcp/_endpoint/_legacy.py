@@ -12,27 +12,21 @@ from urllib.parse import parse_qs
 import trio
 
 from .._core._account import Overdrawn, Pool
-from .._core._http_admission import EVENT_STREAM, HttpRefused, busy, check_accept
 from .._core._http_headers import PROTOCOL_VERSION, SESSION_ID
-from .._core._http_settings import HttpServerSettings
+from .._core._http_rules import EVENT_STREAM, HttpRefused, HttpServerSettings, busy, check_accept
 from .._core._lifecycle import DEFAULT_LOG_LEVEL, Agreement
-from .._core._rate import RateTable
+from .._core._turns import RateTable
 from .._errors import SERVER_BUSY
-from .._groups import open_hidden_nursery
-from .._parking_lot import LightParkingLot
 from .._revisions import BATCH_REVISION, Revision
+from .._server._lifetimes import Shutdown
+from .._server._parking import Service
 from .._server._server import Server
-from .._server._service import Service
-from .._server._shutdown import Shutdown
-from ._call import HttpCall
+from .._trio import LightParkingLot, open_hidden_nursery
+from ._call import HttpCall, Place
 from ._event_store import EventStore, count_against
-from ._kept import KeptForSession, too_many
-from ._load import Place
-from ._posted import Posted
 from ._session import LegacySession, session_ended
+from ._session_channel import KeptForSession, Posted, too_many
 from ._turnstile import Turnstiles
-
-__all__ = ["LegacySessions"]
 
 SESSION_ID_BYTES: Final = 24
 REPLACED_SECONDS: Final = 30.0

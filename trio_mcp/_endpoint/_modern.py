@@ -20,31 +20,24 @@ from typing import Any, Final, final
 import trio
 
 from .._codec import _json
-from .._codec._cost import close_weight_of
-from .._codec._json import is_object
+from .._codec._json import close_weight_of, is_object
 from .._codec._jsonrpc import Notification, Request, encode_error, encode_response
-from .._core._http_admission import EVENT_STREAM, HttpRefused, accepts, busy
 from .._core._http_headers import PROTOCOL_VERSION, check_request_headers, version_of
-from .._core._http_settings import HttpServerSettings
-from .._core._http_status import status_of_error
+from .._core._http_rules import EVENT_STREAM, HttpRefused, HttpServerSettings, accepts, busy, status_of_error
 from .._errors import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, SERVER_BUSY, RequestError
 from .._logs import Log
-from .._parking_lot import LightParkingLot
-from .._peer._dispatcher import Dispatcher
-from .._peer._exchange import Exchange, Handler, Standing, not_begun
-from .._peer._interposed import InterposedDispatcher
-from .._peer._reply import reply_to
+from .._peer._exchange import Dispatcher, Exchange, Handler, Standing, not_begun
+from .._peer._exchanges import reply_to
+from .._peer._middleware import InterposedDispatcher
 from .._revisions import CLIENT_CAPABILITIES_KEY, METHODS, PROTOCOL_VERSION_KEY, Revision, Side
+from .._server._parking import Service
 from .._server._server import Server
-from .._server._service import Service
 from .._server._session import ServerSession
-from ._answer import PostAnswer
-from ._call import HttpCall, HttpOrigin
-from ._kept import RETRY_AFTER
-from ._load import Load
+from .._trio import LightParkingLot
+from ._call import HttpCall, HttpOrigin, Load
+from ._session_channel import RETRY_AFTER
+from ._streams import PostAnswer
 from ._turnstile import Turnstile
-
-__all__ = ["ModernRequests", "names_era"]
 
 _log: Final = Log("trio_mcp.http")
 

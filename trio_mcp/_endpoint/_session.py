@@ -1,6 +1,10 @@
 """One session of the legacy era: a peer whose wire is many POSTs and a GET.
 
 Spec: 2025-11-25, basic/transports, "Streamable HTTP"; 2024-11-05, basic/transports, "HTTP with SSE".
+
+Cancellations that come before what they cancel: in the legacy era each has a POST of its own, and no order.
+
+No I/O and no clock; nothing here knows what a POST is.
 """
 
 from __future__ import annotations
@@ -8,42 +12,88 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from typing import Any, Final, Literal, final
+from typing import Any, Final, Literal, TypeVar, final
 
 import trio
 
 from .._channel import Origin
 from .._codec import _json
-from .._codec._cost import cost_of
-from .._codec._json import is_object
+from .._codec._json import cost_of, is_object
 from .._codec._jsonrpc import Request, RequestId
 from .._core._account import Overdrawn
-from .._core._headers import HeaderField
-from .._core._http_admission import EVENT_STREAM, HttpRefused, accepts
-from .._core._http_headers import LAST_EVENT_ID, SESSION_ID
-from .._core._http_settings import HttpServerSettings
+from .._core._framing import encode_sse_event
+from .._core._http_headers import LAST_EVENT_ID, SESSION_ID, HeaderField
+from .._core._http_rules import EVENT_STREAM, HttpRefused, HttpServerSettings, accepts
 from .._core._lifecycle import Agreement
-from .._core._sse import encode_sse_event
-from .._groups import open_hidden_nursery
 from .._logs import Log
 from .._revisions import Revision
 from .._server._asking import CapabilityMissing
-from .._server._background import Background
+from .._server._lifetimes import Background, Shutdown
+from .._server._parking import Service
 from .._server._server import Server
-from .._server._service import Service
-from .._server._shutdown import Shutdown
-from ._call import HttpCall, HttpOrigin, connected
-from ._early_goodbyes import EarlyGoodbyes
+from .._trio import open_hidden_nursery
+from ._call import HttpCall, HttpOrigin, Place, connected
 from ._event_store import EventStore
-from ._event_stream import EventStream
-from ._kept import KeptForSession, too_many
-from ._load import Place
-from ._posted import Posted
-from ._session_channel import PostOrigin, SessionChannel
-from ._storing import Storing
+from ._session_channel import KeptForSession, Posted, PostOrigin, SessionChannel, too_many
+from ._streams import EventStream, Storing
 from ._turnstile import Turnstiles
 
-__all__ = ["LegacySession", "session_ended"]
+_T = TypeVar("_T")
+
+KEPT_FOR: Final = 30.0
+"""Seconds: as long as a request may wait to be read at a server that is busy, and its client may think of it."""
+
+MAX_IDS: Final = 512
+MAX_ID_LENGTH: Final = 64
+
+ID_BYTES: Final = 256
+"""What it takes to remember an id: one of the longest, or, where numbers are ids, one and a half of them."""
+
+
+@final
+class EarlyGoodbyes:
+    """What one client has given up and not yet asked, as far as that can be told; bounded in number and in time.
+
+    A goodbye to a request that was here is none of these, even if that is long answered: a client that uses an
+    id twice, which it must not, then gets its second answer.
+    """
+
+    __slots__ = ("_early", "_seen")
+
+    def __init__(self) -> None:
+        self._seen: dict[RequestId, None] = {}
+        self._early: dict[RequestId, float] = {}
+
+    @property
+    def size(self) -> int:
+        """What it takes to remember them at most, in bytes."""
+        return ID_BYTES * (len(self._seen) + len(self._early))
+
+    def say(self, id: RequestId, now: float) -> None:
+        """Note that a request was given up."""
+        if id not in self._seen and not _is_long(id):
+            _keep(self._early, id, now)
+
+    def is_given_up(self, id: RequestId, now: float) -> bool:
+        """Note that a request has come, and return whether it was given up before."""
+        if not _is_long(id):
+            _keep(self._seen, id, None)
+        said_at = self._early.pop(id, None)
+        return said_at is not None and now - said_at < KEPT_FOR
+
+
+def _keep(kept: dict[RequestId, _T], id: RequestId, value: _T) -> None:
+    """Keep something as the newest, and no more than so many."""
+    kept.pop(id, None)
+    kept[id] = value
+    if len(kept) > MAX_IDS:
+        del kept[next(iter(kept))]
+
+
+def _is_long(id: RequestId) -> bool:
+    """Whether an id is too long to be kept. Nobody's are, but for those who want to fill the memory."""
+    return isinstance(id, str) and len(id) > MAX_ID_LENGTH
+
 
 _log: Final = Log("trio_mcp.http")
 

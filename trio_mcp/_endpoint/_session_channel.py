@@ -1,25 +1,35 @@
-"""The wire of a session of the legacy era: many POSTs towards us, and a stream each, and one more, from us."""
+"""The wire of a session of the legacy era: many POSTs towards us, and a stream each, and one more, from us.
+
+What a POST of the legacy era brings: a message or a batch, decoded once.
+
+What a session of the legacy era keeps, and in whose name it is lent.
+
+Two loans of bytes, because they are taken back for different reasons. What the session is and was told cannot be
+taken back while one of its client's requests is open. What it has said and nobody has read can be, always: a
+client that reads nothing has everything open, and holds most.
+"""
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from typing import Final, final
+from collections.abc import Callable, Container, Sequence
+from typing import Any, Final, Literal, final
 
 import attrs
 import trio
 
 from .._channel import Channel, Incoming, Origin, Outgoing, Received
-from .._codec._jsonrpc import Request, RequestId, encode_error
+from .._codec._json import is_array
+from .._codec._jsonrpc import Message, Notification, Request, RequestId, encode_error, read_id
+from .._core._account import Loan, Overdrawn, Pool, lend_all
+from .._core._http_rules import HttpRefused, busy
 from .._errors import TRANSPORT_FAILED, RequestError
-from .._parking_lot import LightParkingLot
-from ._call import HttpOrigin
-from ._event_stream import EventStream
-from ._load import Place
-from ._request_loans import Served
+from .._logs import Log
+from .._trio import LightParkingLot
+from ._call import HttpOrigin, Place, Served
+from ._streams import EventStream
 from ._turnstile import Turnstiles
-
-__all__ = ["PostOrigin", "SessionChannel"]
 
 
 @final
@@ -251,3 +261,202 @@ class SessionChannel(Channel):
         for arrival in self._arrivals:
             arrival.waiter.unpark()
         await trio.lowlevel.checkpoint()
+
+
+@final
+@attrs.frozen(eq=False)
+class Posted:
+    """The body of a POST.
+
+    Attributes:
+        body: As it came.
+        value: Decoded.
+        messages: What is in it; nothing if that is for whoever receives it to find out.
+    """
+
+    body: bytes
+    value: Any
+    messages: Sequence[Message]
+
+    @property
+    def is_batch(self) -> bool:
+        """Whether it is a batch."""
+        return is_array(self.value)
+
+    @property
+    def begins(self) -> bool:
+        """Whether it is the handshake."""
+        if self.is_batch or not self.messages:
+            return False
+        sole = self.messages[0]
+        return isinstance(sole, Request) and sole.method == "initialize"
+
+    @property
+    def requests(self) -> list[Request]:
+        """The requests in it."""
+        return [message for message in self.messages if isinstance(message, Request)]
+
+    @property
+    def cancelled(self) -> list[RequestId]:
+        """The ids of the requests that it gives up."""
+        ids = [
+            read_id((message.params or {}).get("requestId"))
+            for message in self.messages
+            if isinstance(message, Notification) and message.method == "notifications/cancelled"
+        ]
+        return [id for id in ids if id is not None]
+
+    def without(self, ids: Container[RequestId]) -> Posted | None:
+        """Return it without the requests of these ids; `None` if nothing is left."""
+        left = [
+            n
+            for n, message in enumerate(self.messages)
+            if not isinstance(message, Request) or message.id not in ids
+        ]
+        if not left:
+            return None
+        value = [self.value[n] for n in left] if self.is_batch else self.value
+        return Posted(self.body, value, [self.messages[n] for n in left])
+
+    def incoming(self, origin: Origin) -> Incoming:
+        """Return it as what a peer receives."""
+        return Incoming(self.body, origin, value=self.value)
+
+
+_log: Final = Log("trio_mcp.http")
+
+SESSION_BYTES: Final = 24 * 1024
+"""What a session costs that has done nothing yet, with little in its streams. A test holds it to 20 KiB."""
+
+STEP: Final = 4 * 1024
+"""In these steps more is lent: what is said and read at once changes no loan."""
+
+RETRY_AFTER: Final = 10
+"""After how many seconds whoever finds no room may ask again."""
+
+
+def too_many(error: Overdrawn) -> HttpRefused:
+    """Return the refusal of what there is no room for: 429 if its sender has too much, else 503."""
+    return busy(429 if error.is_own else 503, str(error), RETRY_AFTER)
+
+
+@final
+class KeptForSession:
+    """The loans of one session.
+
+    Args:
+        places: Lends its place; `None` if it lasts for one request alone. Then it needs none, and never goes for
+            others.
+        bytes: Lends bytes.
+        holder: In whose name.
+        let_go: Called with whether the session has to go, or only what it has said and nobody may ever read. Must
+            not wait.
+
+    Raises:
+        Overdrawn: There is no room for it.
+    """
+
+    __slots__ = (
+        "_bytes",
+        "_let_go",
+        "_loans",
+        "_told",
+        "_unread",
+        "_unread_loan",
+        "handshake",
+        "holder",
+        "ids",
+        "subscriptions",
+    )
+
+    def __init__(
+        self,
+        places: Pool | None,
+        bytes: Pool,
+        holder: str,
+        let_go: Callable[[bool], object],
+    ) -> None:
+        self.holder: Final = holder
+        self._bytes = bytes
+        self._let_go = let_go
+        self.handshake = self.ids = self.subscriptions = 0  # a dict of them would weigh on every session
+        self._told = self._unread = 0
+        self._unread_loan: Loan | None = None
+        amounts = [(bytes, SESSION_BYTES)] if places is None else [(places, 1), (bytes, SESSION_BYTES)]
+        give_way = None if places is None else self._take_all
+        self._loans: tuple[Loan, ...] = ()  # it may be asked to give way before it has all of them
+        self._loans = lend_all(amounts, holder, "sessions", give_way, own_gives_way=True)
+
+    def hold(self) -> None:
+        """A request of the client is open."""
+        for loan in self._loans:
+            loan.hold()
+
+    def rest(self) -> None:
+        """None is."""
+        for loan in self._loans:
+            loan.rest()
+
+    def keep(self, what: Literal["handshake", "ids", "subscriptions"], amount: int) -> None:
+        """The session keeps so much of what it was told.
+
+        Args:
+            what: What that is; of this it kept another amount before.
+            amount: How much, in bytes.
+
+        Raises:
+            Overdrawn: There is no room for it; it is as before.
+        """
+        told = self._told + amount - int(getattr(self, what))
+        size = SESSION_BYTES + max(0, math.ceil(told / STEP) - 1) * STEP
+        if self._loans and self._loans[-1].amount != size:
+            self._loans[-1].change(size, own_gives_way=True)
+        setattr(self, what, amount)
+        self._told = told
+
+    def unread(self, amount: int) -> None:
+        """So much more waits to be read in its streams, or less. If there is no room for it, the session goes."""
+        self._unread += amount
+        if self._unread <= STEP and self._unread_loan is None:
+            return
+        size = max(0, math.ceil(self._unread / STEP) - 1) * STEP
+        loan = self._unread_loan
+        try:
+            if loan is not None:
+                if loan.amount != size:
+                    loan.change(size, own_gives_way=True)
+            elif size and self._loans:
+                self._unread_loan = self._bytes.lend(
+                    self.holder, "streams", size, self._take_unread, own_gives_way=True
+                )
+        except Overdrawn:
+            self._take_unread()
+        else:
+            if loan is not None and not size:
+                loan.give_back()
+                self._unread_loan = None
+
+    def _take_all(self) -> None:
+        _log.info("a session of %.100s gives way to others", self.holder)
+        self.give_back()
+        self._let_go(True)
+
+    def _take_unread(self) -> None:
+        """Others have use for what waits to be read."""
+        loan, self._unread_loan = self._unread_loan, None
+        if loan is not None:
+            loan.give_back()
+        loans, self._loans = self._loans, ()  # nothing is lent meanwhile
+        self._let_go(False)
+        self._loans = loans
+        if self._unread > STEP:
+            self._take_all()
+
+    def give_back(self) -> None:
+        """Nothing is kept any more. May be called again."""
+        loans, self._loans = self._loans, ()
+        for loan in loans:
+            loan.give_back()
+        if self._unread_loan is not None:
+            self._unread_loan.give_back()
+            self._unread_loan = None

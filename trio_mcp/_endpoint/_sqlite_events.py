@@ -17,8 +17,6 @@ import trio
 from .._limits import check_seconds, check_whole
 from ._event_store import EVENT_BYTES, EventShares, StoredEvent, weight_of
 
-__all__ = ["SqliteEventStore", "open_sqlite_event_store"]
-
 CLOSE_SECONDS: Final = 5.0
 """How long closing the file may take at most; SQLite waits as long for a lock by itself."""
 

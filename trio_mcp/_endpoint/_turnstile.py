@@ -15,13 +15,11 @@ from typing import Any, Final, TypeVar, final
 import attrs
 import trio
 
-from .._core._http_admission import HttpRefused
+from .._core._http_rules import HttpRefused
 from .._core._turns import SMALL_LONG, Turns
 from .._limits import KIB
-from .._parking_lot import LightParkingLot
+from .._trio import LightParkingLot
 from ._call import HttpCall, connected
-
-__all__ = ["FEW", "GREAT", "Turnstile", "Turnstiles", "is_great"]
 
 GREAT: Final = 64 * KIB
 """How large a body is that can hold the loop by itself, in bytes."""

@@ -21,23 +21,11 @@ from typing import Final, TypeAlias, final
 import attrs
 
 from .._codec._jsonrpc import encode_error
-from .._core._headers import HeaderField, Headers
-from .._core._http_admission import HttpRefused
-from .._core._http_chunks import ChunkedReader
-from .._core._http_heads import ReadFields, check_lines, closes, framing_of
+from .._core._http1 import ChunkedReader, ReadFields, check_lines, closes, framing_of
+from .._core._http_headers import HeaderField, Headers
+from .._core._http_rules import HttpRefused
 from .._errors import LocalProtocolError
 from ._wires import READ_AHEAD
-
-__all__ = [
-    "CLOSE",
-    "BodyReader",
-    "RequestBuffer",
-    "RequestHead",
-    "body_reader",
-    "encode_head",
-    "encode_refusal",
-    "read_head",
-]
 
 CLOSE: Final = (b"connection", b"close")
 

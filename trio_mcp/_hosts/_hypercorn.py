@@ -29,21 +29,17 @@ from hypercorn.protocol.http_stream import HTTPStream
 from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import ConnectionState, LifespanState
 
-from .._core._headers import HeaderField
-from .._core._http_admission import HttpRefused
-from .._core._http_heads import check_lengths
-from .._core._http_settings import HttpServerSettings
+from .._core._http1 import check_lengths
+from .._core._http_headers import HeaderField
+from .._core._http_rules import HttpRefused, HttpServerSettings
+from .._endpoint._call import SMALL
 from .._endpoint._endpoint import Endpoint
-from .._endpoint._request_loans import SMALL
 from .._logs import Log
-from .._parking_lot import LightParkingLot
+from .._trio import LightParkingLot
 from ._asgi import AsgiCall
-from ._connections import Connection, OpenConnection
+from ._connections import Connection, OpenConnection, Places
 from ._heads import BodyReader, RequestBuffer, RequestHead, body_reader, read_head
-from ._places import Places
 from ._wires import READ_AHEAD, Wire
-
-__all__ = ["hypercorn_connections"]
 
 _log: Final = Log("trio_mcp.http")
 

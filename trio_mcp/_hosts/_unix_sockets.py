@@ -21,7 +21,6 @@ import trio
 
 assert sys.platform != "win32"
 
-__all__ = ["SocketFile", "listen_at"]
 
 LOCK_ATTEMPTS: Final = 100
 LOCK_SECONDS: Final = 0.01

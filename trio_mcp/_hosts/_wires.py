@@ -14,9 +14,7 @@ from typing import Final, final
 import trio
 
 from .._endpoint._turnstile import Turnstile
-from .._sockets import close, send_some
-
-__all__ = ["SocketWire", "TlsWire", "Wire"]
+from .._trio import close, send_some
 
 READ_BYTES: Final = 64 * 1024
 

@@ -13,14 +13,11 @@ from urllib.parse import unquote_to_bytes
 
 import trio
 
-from .._core._headers import Headers
+from .._core._http_headers import Headers
 from .._errors import ConnectionLost
-from .._groups import open_hidden_nursery
 from .._logs import Log
-from ._request import HttpRequest
-from ._response import HttpResponse
-
-__all__ = ["AsgiApplication", "AsgiClient", "open_asgi_client"]
+from .._trio import open_hidden_nursery
+from ._messages import HttpRequest, HttpResponse
 
 _log: Final = Log("trio_mcp.http")
 

@@ -1,19 +1,26 @@
-"""Where a request goes: what a URL says, read once and strictly. No I/O."""
+"""Where a request goes: what a URL says, read once and strictly. No I/O.
+
+What the URL of a proxy says. No I/O.
+
+How HTTP connections are made and what they may cost.
+"""
 
 from __future__ import annotations
 
+import base64
 import ipaddress
 import re
+import ssl
 from functools import cached_property
-from typing import Final, Literal, final
+from typing import Any, Final, Literal, final
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
 import attrs
 import idna
 
+from .._core._http_headers import HeaderField
+from .._limits import KIB, _positive, _seconds, _size, check_whole, valid_count
 from .._printable import printable
-
-__all__ = ["HttpTarget", "parse_target", "shown_url"]
 
 UNIX_SCHEME: Final = "http+unix"
 """``http+unix://%2Frun%2Fmcp.sock/mcp``: the socket's path, percent-encoded, where a host would be."""
@@ -157,3 +164,89 @@ def _read_host(netloc: str, host: str, url: str) -> str:
     if len(host) > 253 or not _HOST.fullmatch(host):
         raise ValueError(f"the URL has no valid host: {shown_url(url)!r}")
     return host
+
+
+# Where the password begins and ends in what cannot be read, nobody knows.
+_UNUSABLE: Final = "the URL of a proxy is of the form http://host:port or http://user:password@host:port"
+
+
+@final
+@attrs.frozen
+class HttpProxy:
+    """A proxy.
+
+    Attributes:
+        target: Where it is.
+        headers: How we authenticate to it.
+    """
+
+    target: HttpTarget
+    headers: tuple[HeaderField, ...] = attrs.field(default=(), repr=False)
+
+
+def read_proxy(url: str) -> HttpProxy:
+    """Read the URL of a proxy, which may hold a user name and a password.
+
+    Raises:
+        ValueError: It is none that we can use, such as a SOCKS proxy. The message repeats nothing of it.
+    """
+    if "://" not in url:
+        url = f"http://{url}"
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        raise ValueError(_UNUSABLE) from None
+    if parts.scheme not in ("http", "https"):
+        raise ValueError(f"a proxy is asked over http or https; {parts.scheme} proxies are not supported")
+    user, at, address = parts.netloc.rpartition("@")
+    if "@" in parts.path + parts.query + parts.fragment:
+        raise ValueError("in the URL of a proxy, #, ? and / in a password are written %23, %3F and %2F")
+    headers: tuple[HeaderField, ...] = ()
+    if at:
+        credentials = base64.b64encode(unquote(user).encode("utf-8"))
+        headers = ((b"Proxy-Authorization", b"Basic " + credentials),)
+    try:
+        return HttpProxy(parse_target(f"{parts.scheme}://{address}"), headers)
+    except ValueError:
+        raise ValueError(_UNUSABLE) from None
+
+
+def _check_proxy(_instance: object, _attribute: object, value: str | None) -> None:
+    if value is not None:
+        read_proxy(value)
+
+
+def _check_head(_instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
+    check_whole(attribute.name, value, at_least=1 * KIB)
+
+
+@final
+@attrs.frozen(kw_only=True)
+class HttpSettings:
+    """How HTTP connections are made and what they may cost. Durations are in seconds.
+
+    Attributes:
+        ssl_context: How TLS is spoken: whom to trust, with which certificate to answer. Default: the system's
+            trust store. The context decides about everything, so one that verifies nothing is obeyed.
+        proxy: The URL of a proxy for everything but Unix sockets, ``http://`` or ``https://``, perhaps with a
+            user name and a password. Whether what goes through it is encrypted says the server's URL.
+        use_environment_proxies: Whether ``http_proxy``, ``https_proxy`` and ``no_proxy`` count where there is no
+            `proxy`. This machine itself is never asked for through one of those.
+        max_connections: Connections to one origin that are in use at once; further requests wait for their turn.
+            Answers and cancellations do not, because those that hold the connections may wait for them.
+        max_idle_connections: Connections to one origin that are kept for the next request.
+        idle_timeout: How long they are kept.
+        connect_timeout: From looking up the name until TLS is established, through a proxy if there is one.
+        max_head_bytes: The largest head of a response.
+        max_redirects: Redirects that are followed for one request, all of them within the origin.
+    """
+
+    ssl_context: ssl.SSLContext | None = attrs.field(default=None, repr=False)
+    proxy: str | None = attrs.field(default=None, repr=False, validator=_check_proxy)
+    use_environment_proxies: bool = True
+    max_connections: int = _size(256)
+    max_idle_connections: int = attrs.field(default=16, validator=valid_count)
+    idle_timeout: float = _seconds(75.0)
+    connect_timeout: float = _positive(10.0)
+    max_head_bytes: int = attrs.field(default=64 * KIB, validator=_check_head)
+    max_redirects: int = attrs.field(default=5, validator=valid_count)

@@ -3,12 +3,14 @@
 An exchange is what a handler runs in: its id, its cancel scope, its deadline and its sink, the place where its
 notifications, its own questions and its answer go. It knows no connection: on a pipe the sink is the peer, over
 HTTP it is the response to one POST.
+
+What a peer asks of the floor above it: which handler serves a request, and what a notification means.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from typing import Any, Final, Protocol, TypeAlias, final
 
 import attrs
@@ -16,12 +18,10 @@ import trio
 
 from .._channel import Origin
 from .._codec._json import is_object
-from .._codec._jsonrpc import Encoded, Request, read_id
+from .._codec._jsonrpc import Encoded, Notification, Request, read_id
 from .._errors import LocalProtocolError, RemoteProtocolError, RequestError
-from .._parking_lot import LightParkingLot
 from .._revisions import PROGRESS_TOKEN_KEY, TIMEOUT_KEY
-
-__all__ = ["Answer", "Exchange", "ExchangeSink", "Handler", "OnProgress", "Progress", "Standing", "not_begun"]
+from .._trio import LightParkingLot
 
 MAX_GRANTED_MS: Final = 2**53
 """The longest time a caller can grant, in milliseconds: what every JSON library keeps exactly."""
@@ -286,3 +286,56 @@ class Standing:
     handler: Handler
     on_drain: Callable[[], object]
     places: int = 1
+
+
+class Dispatcher(Protocol):
+    """Decides what the messages of one connection mean. A client is one, and a server has one per connection."""
+
+    @property
+    def accepts_batches(self) -> bool:
+        """Whether the revision in use has batches."""
+        ...
+
+    @property
+    def answers_unreadable(self) -> bool:
+        """Whether an error may be sent for a message that could not even be read as a request.
+
+        A server says so; a client has read a line that a library printed where the server's messages belong.
+        """
+        ...
+
+    @property
+    def answers_malformed(self) -> bool:
+        """Whether an error may be sent for what has the id of a request, and is none: its sender waits for it."""
+        ...
+
+    def route(self, request: Request, origin: Origin | None) -> Handler | Standing | Answer | None:
+        """Decide what a request means, before any later message is looked at.
+
+        Returns:
+            The handler to run in an exchange, or a `Standing` one; or the answer itself, which then needs no
+            place among the requests being served; or `None` for a request that must not even be answered.
+
+        Raises:
+            RequestError: The request is refused with this error.
+        """
+        ...
+
+    def take_back(self, request: Request) -> None:
+        """Forget what `route` has answered on the spot: middleware has let the request fail all the same."""
+        ...
+
+    def companion_of(self, request: Request, origin: Origin | None) -> Callable[[str], object] | None:
+        """Return what cancels the work that a request would go on with, for a reason; `None` if there is none.
+
+        For a request that cannot be served at once, and may be given up before it is.
+        """
+        ...
+
+    def notice_key(self, notification: Notification) -> Hashable | None:
+        """Return what makes two notifications say the same, or `None` if each says something new."""
+        ...
+
+    async def notified(self, notification: Notification, origin: Origin | None) -> None:
+        """Handle a notification. They come one at a time, in wire order."""
+        ...

@@ -1,9 +1,17 @@
-"""Serves the requests of the other side over one connection."""
+"""Serves the requests of the other side over one connection.
+
+The answers to one batch, gathered until they can go back as one (2025-03-26, basic, "Batching").
+
+Runs the handler of one exchange to its reply, wherever the exchange came from.
+
+What is promised for every request is promised here: failures are masked, a granted time that is over cancels the
+handler, and a caller that does not give up after all is not left waiting. Where the reply goes is not known here.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextvars import copy_context
 from typing import Any, Final, final
 
@@ -12,10 +20,11 @@ import trio
 
 from .._channel import Origin, Outgoing
 from .._codec import _json
-from .._codec._cost import close_weight_of, most_weight
+from .._codec._json import close_weight_of, most_weight
 from .._codec._jsonrpc import (
     Request,
     RequestId,
+    encode_batch,
     encode_error,
     encode_request,
     encode_response,
@@ -24,20 +33,191 @@ from .._codec._jsonrpc import (
     read_id,
 )
 from .._core._inbound import Admission, InboundTable
-from .._errors import INTERNAL_ERROR, SERVER_BUSY, RequestError
+from .._errors import CANCELLED_BY_DEADLINE, INTERNAL_ERROR, SERVER_BUSY, RequestError
 from .._limits import Limits
 from .._logs import Log
-from .._parking_lot import LightParkingLot
-from ._batch import BatchReply
-from ._calls import Calls
-from ._dispatcher import Dispatcher
-from ._exchange import Answer, Exchange, ExchangeSink, Handler, Standing, not_begun
+from .._trio import Contained, LightParkingLot, going_on
+from ._exchange import Answer, Dispatcher, Exchange, ExchangeSink, Handler, Standing, not_begun
 from ._outbox import Outbox, OutboxEntry
-from ._reply import Reply, reply_to
+from ._sending import Calls
 
-__all__ = ["Arrival", "Exchanges", "Ready"]
+
+@final
+class BatchReply:
+    """Gathers the answers to the requests of one batch.
+
+    Holds itself open while the batch is taken apart; `close` says that this is done. When nothing is missing any
+    more, one array of the answers is sent, or nothing if there are none: JSON-RPC 2.0, section 6.
+
+    Args:
+        send: Called with the array.
+        origin: Where the batch came from.
+        max_bytes: How much the answers may be together. Those that come when it is used up become errors.
+    """
+
+    def __init__(self, send: Callable[[Outgoing], None], origin: Origin | None, max_bytes: int) -> None:
+        self._send = send
+        self._max_bytes = max_bytes
+        self._bytes = 0
+        self._origin = origin
+        self._missing = 1
+        self._answers: list[bytes] = []
+        self._ids: list[RequestId] = []
+
+    def expect(self) -> None:
+        """Wait for one more answer."""
+        self._missing += 1
+
+    def add(self, answer: Outgoing) -> None:
+        """Take one answer that was expected."""
+        data = answer.data
+        if self._bytes + len(data) > self._max_bytes and answer.answers:
+            problem = f"the answers to the batch exceed {self._max_bytes} bytes (max_message_bytes)"
+            data = encode_error(answer.answers[0], RequestError(INTERNAL_ERROR, problem))
+        self._bytes += len(data)
+        self._answers.append(data)
+        self._ids.extend(answer.answers)
+        self.skip()
+
+    def skip(self) -> None:
+        """Stop waiting for one answer: its request was given up."""
+        self._missing -= 1
+        if not self._missing and self._answers:
+            self._send(Outgoing(encode_batch(self._answers), answers=tuple(self._ids), origin=self._origin))
+
+    close = skip
+
 
 _log: Final = Log("trio_mcp.peer")
+
+
+@final
+@attrs.frozen
+class Reply:
+    """What answers a request.
+
+    Attributes:
+        data: The message.
+        error_code: The code of the error that it is; `None` for a result.
+    """
+
+    data: bytes
+    error_code: int | None = None
+
+    @classmethod
+    def of_error(cls, exchange: Exchange, error: RequestError) -> Reply:
+        """Return the reply that is this error."""
+        return cls(encode_error(exchange.request.id, error), error.code)
+
+
+async def reply_to(
+    exchange: Exchange,
+    handler: Handler,
+    limits: Limits,
+    wait_room: Callable[[], Awaitable[None]] | None = None,
+) -> Reply | None:
+    """Run the handler of an exchange. What it raises becomes the reply.
+
+    Args:
+        exchange: The request; its scope is entered here.
+        handler: Serves it.
+        limits: How large a reply may be, and how long a caller whose time is over is waited for.
+        wait_room: Waits, inside the exchange, until there is room for the reply.
+
+    Returns:
+        The reply; `None` if the other side has given the request up.
+    """
+    reply: Reply | None = None
+    failures: list[BaseException] = []
+    with Contained(failures.append, exchange.scope):
+        if not exchange.given_up:
+            reply = await make_reply(exchange, handler, limits, wait_room)
+    if failures:
+        reply = note_failure(exchange, failures[0])
+    if reply is None or exchange.scope.cancel_called:
+        return await settle(exchange, reply, limits)
+    return reply
+
+
+async def settle(exchange: Exchange, reply: Reply | None, limits: Limits) -> Reply | None:
+    """Decide what becomes of an exchange whose scope was cancelled, and see to it that its caller does not wait.
+
+    Args:
+        exchange: The request; its scope is left.
+        reply: What its handler has made of it all the same. It counts where serving ends, and not when the time
+            granted is over: then the caller is told that, whatever the handler has swallowed.
+        limits: How long a caller whose time is over is waited for.
+
+    Returns:
+        The reply; `None` if the other side has given the request up.
+    """
+    # When only the granted time is over, the caller's cancellation is on its way, and an answer would cross it.
+    # If it does not come, the caller must not be left waiting.
+    with trio.move_on_after(limits.goodbye_timeout):
+        await exchange.wait_abandoned()
+    if exchange.given_up:
+        return None
+    exchange.end_companion("the request has ended")
+    return reply if reply is not None and exchange.stopped else _too_late(exchange)
+
+
+def note_failure(exchange: Exchange, error: BaseException) -> Reply:
+    """Return the reply to a request whose handler has failed, and tell our log why: it alone is told.
+
+    Args:
+        exchange: The request.
+        error: What its handler has raised, or has left behind.
+    """
+    when = " while it was being cancelled" if exchange.scope.cancel_called else ""
+    _log.error("the handler of %s failed%s", exchange.request.method, when, exc_info=error)
+    return Reply.of_error(exchange, RequestError(INTERNAL_ERROR, "internal error"))
+
+
+async def make_reply(
+    exchange: Exchange,
+    handler: Handler,
+    limits: Limits,
+    wait_room: Callable[[], Awaitable[None]] | None,
+) -> Reply:
+    """Run the handler of an exchange, whose scope is entered, and return what answers its request.
+
+    Args:
+        exchange: The request.
+        handler: Serves it.
+        limits: How large a reply may be.
+        wait_room: Waits until there is room for the reply.
+    """
+    request = exchange.request
+    try:
+        try:
+            reply = Reply(encode_response(request.id, await handler(exchange)))
+        except RequestError as error:
+            reply = Reply.of_error(exchange, error)
+        if len(reply.data) > limits.max_message_bytes:
+            problem = f"the answer is {len(reply.data)} bytes; max_message_bytes is {limits.max_message_bytes}"
+            _log.error("%s: %s", request.method, problem)
+            reply = Reply.of_error(exchange, RequestError(INTERNAL_ERROR, problem))
+    except BaseException as error:  # noqa: ASYNC103
+        # The boundary of one request: whatever fails in a handler is the answer to it, told to our log in
+        # full and to the other side not at all.
+        passing = going_on(error)
+        if passing is error:
+            raise
+        reply = note_failure(exchange, error)
+        if passing is not None:
+            raise passing from None  # noqa: ASYNC104
+    if wait_room is not None:
+        await wait_room()
+    return reply
+
+
+def _too_late(exchange: Exchange) -> Reply:
+    """Return the reply to a request whose handler was cancelled, although the caller has not given it up."""
+    if exchange.stopped:
+        error = RequestError(SERVER_BUSY, "serving ended before the request was done")
+    else:
+        error = RequestError(CANCELLED_BY_DEADLINE, "the time granted for the request is over")
+    return Reply.of_error(exchange, error)
 
 
 @final

@@ -1,16 +1,27 @@
 """Code of a user's that stands between a peer and its messages: what it sees, and how it is put together.
 
 The same for a client and a server. No I/O here, and nothing that knows what a message means.
+
+Leads the messages of a peer through middleware, in both directions.
+
+Two kinds of notification belong to a request and do not pass here: ``notifications/cancelled``, because giving up
+must not wait for anybody, and ``notifications/progress``, which goes to the call that wants it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Literal, TypeAlias, final
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from typing import Any, Final, Literal, TypeAlias, final
 
 import attrs
+import trio
 
-__all__ = ["CallNext", "Message", "Middleware", "compose"]
+from .._channel import Origin
+from .._codec import _json
+from .._codec._jsonrpc import Encoded, Notification, Request
+from .._errors import RequestError
+from .._trio import LightParkingLot, open_hidden_nursery
+from ._exchange import Answer, Dispatcher, Exchange, Handler, Standing
 
 
 @final
@@ -65,3 +76,232 @@ def _wrap(layer: Middleware, call_next: CallNext) -> CallNext:
         return await layer(message, call_next)
 
     return call
+
+
+TURNS_TO_COME_THROUGH: Final = 16
+"""For how many turns of the event loop a batch waits for a request that is still in middleware.
+
+Whoever only goes from one checkpoint to the next is through by then. Whoever waits for something may wait for an
+answer to the batch.
+"""
+
+
+async def interpose(
+    middleware: Sequence[Middleware],
+    message: Message,
+    send: Callable[[Message], Awaitable[Mapping[str, Any] | None]],
+) -> Mapping[str, Any] | None:
+    """Send a message of ours through middleware.
+
+    Args:
+        middleware: What it goes through; the first is the outermost.
+        message: The message.
+        send: Sends it at last, if it gets there.
+
+    Returns:
+        The result; `None` for a notification.
+
+    Raises:
+        TypeError: The middleware returned no result for a request.
+    """
+    await trio.lowlevel.checkpoint()  # it may answer by itself, without one
+    return _checked(message, await compose(middleware, send)(message))
+
+
+async def interpose_batch(
+    middleware: Sequence[Middleware],
+    requests: Sequence[tuple[str, Mapping[str, Any] | None]],
+    send_batch: Callable[
+        [Sequence[tuple[str, Mapping[str, Any] | None]]], Awaitable[Sequence[dict[str, Any] | RequestError]]
+    ],
+    send: Callable[[Message], Awaitable[Mapping[str, Any] | None]],
+) -> list[dict[str, Any] | RequestError]:
+    """Send a batch of ours through middleware, each request on its own way, and what comes through as one batch.
+
+    A request that middleware keeps may wait for whatever it likes, also for the answer to one that is through: a
+    lock that lets one in at a time does. So those that are through do not wait for others that do not move. They
+    go out as a batch, and what comes through later as further ones.
+
+    Args:
+        middleware: What the requests go through; the first is the outermost.
+        requests: Methods and parameters.
+        send_batch: Sends what has come through.
+        send: Sends a request that middleware hands on a second time, alone.
+    """
+    outcomes: list[dict[str, Any] | RequestError] = [{} for _ in requests]
+    answers: dict[int, dict[str, Any] | RequestError] = {}
+    still_out = set(range(len(requests)))
+    through: dict[int, tuple[str, Mapping[str, Any] | None]] = {}
+    answered = trio.Event()  # for those in `through`
+    someone_came = LightParkingLot()
+    has_failed = False
+
+    def come_in(index: int) -> None:
+        still_out.discard(index)
+        someone_came.unpark()
+
+    async def ask(index: int, method: str, params: Mapping[str, Any] | None) -> None:
+        async def innermost(message: Message) -> Mapping[str, Any] | None:
+            if index not in still_out:
+                return await send(message)
+            through[index], mine = (message.method, message.params), answered
+            come_in(index)
+            await mine.wait()
+            if isinstance(answer := answers[index], RequestError):
+                raise answer
+            return answer
+
+        try:
+            outcomes[index] = dict(await interpose(middleware, Message("sent", method, params), innermost) or {})
+        except RequestError as error:
+            outcomes[index] = error
+        come_in(index)
+
+    async def wait_through() -> None:
+        """Wait until all requests are through, or some are and no other has moved for a while."""
+        turns = 0
+        while still_out and turns < TURNS_TO_COME_THROUGH:
+            count = len(still_out)
+            if through:
+                await trio.lowlevel.checkpoint()
+                turns = turns + 1 if len(still_out) == count else 0
+            else:
+                await someone_came.park()
+
+    async def ask_together(
+        these: Mapping[int, tuple[str, Mapping[str, Any] | None]], answered: trio.Event
+    ) -> None:
+        nonlocal has_failed
+        try:
+            answers.update(zip(these, await send_batch(list(these.values())), strict=True))
+        except Exception:
+            if has_failed:
+                return  # what ends all of them is raised once
+            has_failed = True
+            raise
+        answered.set()
+
+    async with open_hidden_nursery() as nursery:
+        for index, (method, params) in enumerate(requests):
+            nursery.start_soon(ask, index, method, params)
+        while still_out:
+            await wait_through()
+            these, through = through, {}
+            if these:
+                nursery.start_soon(ask_together, these, answered)
+                answered = trio.Event()
+    return outcomes
+
+
+def _checked(message: Message, result: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    if result is None and not message.is_notification:
+        raise TypeError(f"the middleware returned no result for {message.method}")
+    return result
+
+
+def _plain(params: Mapping[str, Any] | Encoded | None) -> Mapping[str, Any] | None:
+    if isinstance(params, Encoded):
+        decoded: Mapping[str, Any] = _json.decode(params)
+        return decoded
+    return params
+
+
+def notification(method: str, params: Mapping[str, Any] | Encoded | None) -> Message:
+    """Return a notification of ours as middleware sees it."""
+    return Message("sent", method, _plain(params), is_notification=True)
+
+
+@final
+class InterposedDispatcher:
+    """A dispatcher behind middleware.
+
+    What the inner dispatcher answers on the spot, or refuses, takes its way through the middleware as well, and
+    so becomes an exchange like any other; what must not be answered at all passes by.
+
+    Args:
+        inner: Decides what messages mean.
+        middleware: What they go through before; the first is the outermost.
+    """
+
+    def __init__(self, inner: Dispatcher, middleware: Sequence[Middleware]) -> None:
+        self._inner = inner
+        self._middleware = middleware
+
+    @property
+    def accepts_batches(self) -> bool:
+        """Whether the revision in use has batches."""
+        return self._inner.accepts_batches
+
+    @property
+    def answers_unreadable(self) -> bool:
+        """Whether an error may be sent for a message that is none."""
+        return self._inner.answers_unreadable
+
+    @property
+    def answers_malformed(self) -> bool:
+        """Whether an error may be sent for what has the id of a request, and is none."""
+        return self._inner.answers_malformed
+
+    def route(self, request: Request, origin: Origin | None) -> Handler | Standing | Answer | None:
+        """Find who serves a request now; what the middleware makes of it is served instead, later."""
+        try:
+            decision = self._inner.route(request, origin)
+        except RequestError as error:
+            refusal = error
+
+            def refuse(_: Exchange) -> Awaitable[Answer]:
+                raise refusal
+
+            decision = refuse
+        if isinstance(decision, Standing):
+            return attrs.evolve(decision, handler=self._handler(decision.handler))
+        return None if decision is None else self._handler(decision)
+
+    def _handler(self, decision: Handler | Answer) -> Handler:
+        async def serve(exchange: Exchange) -> Answer:
+            async def innermost(message: Message) -> Mapping[str, Any]:
+                exchange.request = Request(exchange.request.id, message.method, _as_dict(message.params))
+                answer = await decision(exchange) if callable(decision) else decision
+                await trio.lowlevel.checkpoint()
+                return _json.decode(answer) if isinstance(answer, Encoded) else answer
+
+            asked = exchange.request
+            if exchange.companion is None:
+                exchange.companion = self._inner.companion_of(asked, exchange.origin)
+            message = Message("received", asked.method, asked.params)
+            try:
+                result = _checked(message, await compose(self._middleware, innermost)(message))
+            except BaseException:
+                if not callable(decision):
+                    self._inner.take_back(asked)
+                raise
+            await trio.lowlevel.checkpoint()
+            assert result is not None
+            return result
+
+        return serve
+
+    def take_back(self, request: Request) -> None:
+        """Nothing is decided here."""
+
+    def companion_of(self, request: Request, origin: Origin | None) -> Callable[[str], object] | None:
+        """Return what cancels the work that a request would go on with."""
+        return self._inner.companion_of(request, origin)
+
+    def notice_key(self, notification: Notification) -> Hashable | None:
+        """Tell which notifications say the same."""
+        return self._inner.notice_key(notification)
+
+    async def notified(self, notification: Notification, origin: Origin | None) -> None:
+        """Bring a notification to its handler, through the middleware."""
+
+        async def innermost(message: Message) -> None:
+            await self._inner.notified(Notification(message.method, _as_dict(message.params)), origin)
+
+        message = Message("received", notification.method, notification.params, is_notification=True)
+        await compose(self._middleware, innermost)(message)
+        await trio.lowlevel.checkpoint()
+
+
+def _as_dict(params: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    return None if params is None else dict(params)

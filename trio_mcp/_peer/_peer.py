@@ -10,13 +10,16 @@ of these are there only while there is something to do. Callers wait in their ow
 their entry in a table.
 
 Knows no tools, no resources, no eras and no transports.
+
+The tasks of a connection that serve no request: they read, write and deliver notifications.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
-from typing import Any, Final, final
+from contextvars import copy_context
+from typing import Any, Final, TypeAlias, final
 
 import attrs
 import trio
@@ -24,24 +27,68 @@ import trio
 from .._channel import Channel
 from .._codec._jsonrpc import Encoded, Notification, RequestId
 from .._errors import SERVER_BUSY, ConnectionLost, RequestError
-from .._groups import open_hidden_nursery
 from .._limits import Limits
 from .._logs import Log
-from .._parking_lot import LightParkingLot
-from ._dispatcher import Dispatcher
-from ._exchange import OnProgress
+from .._trio import LightParkingLot, open_hidden_nursery
+from ._exchange import Dispatcher, OnProgress
 from ._exchanges import Exchanges
-from ._frames import Frames, OnFrame
-from ._intake import Intake, OnFailure, OnNotice
-from ._interposed import InterposedDispatcher
-from ._middleware import Middleware
-from ._notices import Notices
-from ._outbox import Outbox
-from ._outlet import Outlet
-from ._servants import Servants
-from ._workers import Workers
+from ._middleware import InterposedDispatcher, Middleware
+from ._notifications import Notices
+from ._outbox import Frames, OnFrame, Outbox
+from ._receiver import Intake, OnFailure, OnNotice
+from ._sending import Outlet
+from ._serving import Workers
 
-__all__ = ["Peer", "PeerStatistics", "open_peer"]
+Work: TypeAlias = Callable[[], Awaitable[object]]
+
+
+@final
+class Servants:
+    """Tasks that are shielded, and end when they have nothing more to do or with `end`.
+
+    The body of a connection goes first and its servants after it, so that what cleans up can still say something.
+    Each task has a shielded scope of its own inside the nursery of the connection, and whatever wakes it, it runs
+    with the context variables of the task that has opened the connection.
+
+    Args:
+        nursery: Where they run.
+        owner: Whose they are, for their names.
+    """
+
+    def __init__(self, nursery: trio.Nursery, owner: str) -> None:
+        self._nursery = nursery
+        self._owner = owner
+        self._variables = copy_context()
+        self._scopes: dict[Work, trio.CancelScope] = {}
+        self._has_ended = False
+
+    def wake(self, work: Work, doing: str) -> bool:
+        """Start a task, unless it runs already or everything has ended. Returns whether it did. Never waits.
+
+        Args:
+            work: What it does. Between finding that nothing is left and its return there must be no checkpoint.
+            doing: The same in words.
+        """
+        if work in self._scopes or self._has_ended:
+            return False
+        self._scopes[work] = trio.CancelScope(shield=True)
+        name = f"{doing} {self._owner}"
+        self._variables.run(lambda: self._nursery.start_soon(self._run, work, name=name))
+        return True
+
+    async def _run(self, work: Work) -> None:
+        try:
+            with self._scopes[work]:
+                await work()
+        finally:
+            del self._scopes[work]
+
+    def end(self, reason: str) -> None:
+        """Cancel them all, and start none any more. Never waits."""
+        self._has_ended = True
+        for scope in self._scopes.values():
+            scope.cancel(reason=reason)
+
 
 _log: Final = Log("trio_mcp.peer")
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 from ._docstrings import Docstring as Docstring
 from ._docstrings import parse_docstring as parse_docstring
 from ._encode import to_json as to_json
-from ._field import Field as Field
-from ._problems import InvalidValue as InvalidValue
+from ._members import Field as Field
+from ._shapes import InvalidValue as InvalidValue
 from ._signature import CallSpec as CallSpec
+from ._signature import JsonType as JsonType
+from ._signature import StringArgument as StringArgument
 from ._signature import inspect_callable as inspect_callable
 from ._signature import is_unstructured as is_unstructured
-from ._strings import StringArgument as StringArgument
-from ._values import JsonType as JsonType
-from ._values import json_schema as json_schema
+from ._signature import json_schema as json_schema
 
 __all__ = [
     "CallSpec",

@@ -11,9 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, assert_never, final
 
-from ._keywords import keyword_checks, refuse
-from ._plain import Kind, have_colliding_hashes, is_array, is_object, kind_of, same_key
-from ._problems import InvalidValue, Problems, expected, problem, shown
+from ._hints import branches_of_kind, find_tag, fits, in_order, records_only
 from ._shapes import (
     Alias,
     AnyOf,
@@ -23,18 +21,28 @@ from ._shapes import (
     Dictionary,
     FixedArray,
     Foreign,
+    InvalidValue,
+    Kind,
     Plain,
+    Problems,
     Record,
     Refined,
     Shape,
     Text,
     core,
+    expected,
+    have_colliding_hashes,
+    is_array,
+    is_object,
+    keyword_checks,
+    kind_of,
     kinds,
     noun,
+    problem,
+    refuse,
+    same_key,
+    shown,
 )
-from ._unions import branches_of_kind, find_tag, fits, in_order, records_only
-
-__all__ = ["INTEGER_NAME", "Decoder", "decoder"]
 
 Decoder = Callable[[Any], Any]
 

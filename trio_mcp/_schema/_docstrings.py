@@ -13,8 +13,6 @@ from typing import Final, final
 
 import attrs
 
-__all__ = ["Docstring", "parse_docstring"]
-
 # Sections that explain the members of a signature or class. Where both are given, what is told first counts.
 _MEMBER_SECTIONS: Final = frozenset(
     {

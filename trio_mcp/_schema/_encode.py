@@ -14,10 +14,8 @@ from collections.abc import Callable, Collection, Hashable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any, Final, assert_never, cast, final
 
-from ._hints import UnsupportedHint, read_class_hint
-from ._keywords import keyword_checks, refuse
-from ._plain import same_key
-from ._problems import InvalidValue, Problems, expected, problem, shown
+from ._hints import fits_typed_dict, in_order, read_class_hint
+from ._members import UnsupportedHint
 from ._shapes import (
     Alias,
     AnyOf,
@@ -27,18 +25,23 @@ from ._shapes import (
     Dictionary,
     FixedArray,
     Foreign,
+    InvalidValue,
     Plain,
+    Problems,
     Record,
     Refined,
     Shape,
     Text,
     core,
+    expected,
+    keyword_checks,
     noun,
+    problem,
+    refuse,
+    same_key,
+    shown,
 )
 from ._texts import text_form_of
-from ._unions import fits_typed_dict, in_order
-
-__all__ = ["Encoder", "encoder", "to_json"]
 
 Encoder = Callable[[Any], Any]
 

@@ -14,11 +14,10 @@ from typing import Any, Final, TypeAlias, assert_never, final
 from .._absent import ABSENT
 from ._decode import INTEGER_NAME
 from ._encode import encoder, to_json
-from ._keywords import ASSERTIONS
+from ._hints import branches_of_kind, find_tag, records_only
 from ._members import UnsupportedHint
-from ._plain import Scalar, kind_of, same_key
-from ._problems import InvalidValue
 from ._shapes import (
+    ASSERTIONS,
     Alias,
     AnyOf,
     Anything,
@@ -27,18 +26,19 @@ from ._shapes import (
     Dictionary,
     FixedArray,
     Foreign,
+    InvalidValue,
     Member,
     Plain,
     Record,
     Refined,
+    Scalar,
     Shape,
     Text,
+    kind_of,
     kinds,
     parts,
+    same_key,
 )
-from ._unions import branches_of_kind, find_tag, records_only
-
-__all__ = ["Schema", "schema_of"]
 
 Schema: TypeAlias = dict[str, Any]
 

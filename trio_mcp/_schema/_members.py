@@ -1,34 +1,37 @@
 """Classes with named members (attrs, dataclasses, `TypedDict`, `NamedTuple`), read into one form.
 
 Generic classes come with their type variables filled in. Nothing here knows what a hint means in JSON.
+
+What `Annotated` says about a type besides the type: `Field`, text, raw keywords, other libraries' bounds.
+
+Metadata is read by its attributes, so that annotated-types, msgspec and pydantic are understood without being
+imported. What a bound means for a given type is decided elsewhere.
+
+Classes that bring their own schema and conversion: pydantic models and msgspec structs.
+
+Neither library is imported: an object of one of them can only exist where the user has imported it. Their own
+rules hold inside their objects, in strict mode.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import inspect
+import json
+import re
 import sys
 import types
 import typing
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar, cast, final
 
 import attrs
 import typing_extensions
 
 from .._absent import ABSENT, Absent
+from .._core._http_headers import HEADER_KEYWORD
 from ._docstrings import parse_docstring
-
-__all__ = [
-    "UNRESOLVED",
-    "ClassMembers",
-    "MemberHint",
-    "UnsupportedHint",
-    "alias_value",
-    "read_class",
-    "substitute",
-    "unresolved",
-]
+from ._shapes import ForeignType, InvalidValue, Problem, place, problem
 
 UNRESOLVED: Final = (AttributeError, NameError, SyntaxError, TypeError)
 """What evaluating a hint that was written as text may raise."""
@@ -263,3 +266,211 @@ def _texts(lineage: list[tuple[type, dict[Any, Any]]]) -> tuple[str, dict[str, s
         description = docstring.first_paragraph
         texts.update(docstring.arguments)
     return description, texts
+
+
+BOUNDS: Final = ("ge", "gt", "le", "lt", "multiple_of", "min_length", "max_length", "pattern")
+"""Attributes of metadata objects that limit a value."""
+
+
+@final
+@attrs.frozen(eq=False, repr=False)
+class Field:
+    """What to tell about a parameter or attribute, inside `Annotated`.
+
+    Example::
+
+        def reserve(title: str, copies: Annotated[int, Field("How many.", ge=1)] = 1) -> None: ...
+
+    Bounds are stated in the schema and enforced. A bound that does not apply to the type is an error when the
+    function is registered.
+
+    Attributes:
+        description: One sentence or more for people and models; wins over the docstring.
+        name: The name in JSON, where it is not the Python name (``from`` for ``from_``).
+        title: A short name to display.
+        examples: Values of the annotated type.
+        ge: The least value.
+        gt: What the value must be greater than.
+        le: The greatest value.
+        lt: What the value must be less than.
+        multiple_of: What the value must be a multiple of; above 0.
+        min_length: The least number of characters, items, members or bytes.
+        max_length: The greatest number of characters, items, members or bytes.
+        header: The name under which HTTP also carries the value, as ``Mcp-Param-<name>``, for whoever routes
+            requests without reading them (2026-07-28, server/tools, "x-mcp-header"). Nothing secret; only text,
+            whole numbers and booleans.
+        pattern: A regular expression to be found in the text, in the part of the syntax that ECMA-262 and
+            Python share. `$` matches at the very end only. It runs on whatever a peer sends: beware of
+            repetitions inside repetitions.
+        keywords: JSON Schema keywords to add to the schema as they are. Those that are assertions on
+            numbers and sizes, or `pattern`, are enforced too.
+    """
+
+    description: str | None = None
+    name: str | None = attrs.field(default=None, kw_only=True)
+    title: str | None = attrs.field(default=None, kw_only=True)
+    examples: Sequence[object] = attrs.field(default=(), kw_only=True)
+    ge: Any = attrs.field(default=None, kw_only=True)
+    gt: Any = attrs.field(default=None, kw_only=True)
+    le: Any = attrs.field(default=None, kw_only=True)
+    lt: Any = attrs.field(default=None, kw_only=True)
+    multiple_of: Any = attrs.field(default=None, kw_only=True)
+    min_length: int | None = attrs.field(default=None, kw_only=True)
+    max_length: int | None = attrs.field(default=None, kw_only=True)
+    pattern: str | None = attrs.field(default=None, kw_only=True)
+    header: str | None = attrs.field(default=None, kw_only=True)
+    keywords: Mapping[str, object] | None = attrs.field(default=None, kw_only=True)
+
+    def __repr__(self) -> str:
+        told = ((field.name, getattr(self, field.name)) for field in attrs.fields(Field))
+        return f"Field({', '.join(f'{name}={value!r}' for name, value in told if value not in (None, ()))})"
+
+
+@final
+@attrs.define(eq=False, repr=False)
+class Remark:
+    """One piece of metadata, read.
+
+    Attributes:
+        keywords: JSON Schema keywords: description, title and raw ones.
+        bounds: Limits by their names in `BOUNDS`.
+        examples: Values of the annotated type.
+        name: The name in JSON.
+    """
+
+    keywords: dict[str, object] = attrs.field(factory=dict[str, object])
+    bounds: dict[str, Any] = attrs.field(factory=dict[str, Any])
+    examples: tuple[object, ...] = ()
+    name: str | None = None
+
+
+def read_metadata(metadata: Iterable[object]) -> list[Remark]:
+    """Read the metadata of `Annotated`, in order; what is not understood is left out."""
+    remarks: list[Remark] = []
+    for item in metadata:
+        if isinstance(item, str):
+            remarks.append(Remark({"description": item}))
+        elif isinstance(item, Mapping):
+            remarks.append(Remark(dict(cast("Mapping[str, object]", item))))
+        elif not isinstance(item, type):
+            remarks.append(_read_object(item))
+            # pydantic's FieldInfo keeps its bounds as a list of further metadata.
+            further = getattr(item, "metadata", None)
+            if isinstance(further, list):
+                remarks += read_metadata(cast("list[object]", further))
+    return remarks
+
+
+def _read_object(item: object) -> Remark:
+    remark = Remark()
+    for source in ("keywords", "json_schema_extra", "extra_json_schema"):  # ours, pydantic's, msgspec's
+        extra = getattr(item, source, None)
+        if isinstance(extra, Mapping):
+            remark.keywords.update(cast("Mapping[str, object]", extra))
+    for source, keyword in (("documentation", "description"), ("description", "description"), ("title", "title")):
+        text = getattr(item, source, None)
+        if isinstance(text, str):
+            remark.keywords[keyword] = text
+    for bound in BOUNDS:
+        limit = getattr(item, bound, None)
+        if limit is not None and not callable(limit):
+            remark.bounds[bound] = (
+                cast("re.Pattern[str]", limit).pattern if isinstance(limit, re.Pattern) else limit
+            )
+    examples = getattr(item, "examples", None)
+    if isinstance(examples, list | tuple):
+        remark.examples = tuple(cast("Iterable[object]", examples))
+    if isinstance(item, Field):
+        remark.name = item.name
+        if item.header is not None:
+            remark.keywords[HEADER_KEYWORD] = item.header
+    return remark
+
+
+_SCHEMA_MAPS: Final = frozenset({"$defs", "dependentSchemas", "patternProperties", "properties"})
+_SCHEMA_LISTS: Final = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
+_SCHEMAS: Final = frozenset({"additionalProperties", "items", "not"})
+_MSGSPEC_PLACE: Final = r" - at `\$\.?(?P<path>[^`]*)`$"
+
+
+def foreign_type(hint: Any, cls: type, *, output: bool) -> ForeignType | None:
+    """Return how a class converts itself, or `None` if it is none of those.
+
+    Args:
+        hint: The class, with type arguments if it is generic.
+        cls: The class.
+        output: Whether the schema is for what the class writes.
+    """
+    pydantic = sys.modules.get("pydantic")
+    if pydantic is not None and issubclass(cls, pydantic.BaseModel):
+        return _pydantic_type(pydantic, cls, output=output)
+    msgspec = sys.modules.get("msgspec")
+    if msgspec is not None and issubclass(cls, msgspec.Struct):
+        return _msgspec_type(msgspec, hint, cls)
+    return None
+
+
+def _pydantic_type(pydantic: Any, cls: Any, *, output: bool) -> ForeignType:
+    mode = "serialization" if output else "validation"
+
+    def schema(reference: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        written = cls.model_json_schema(mode=mode, ref_template=reference.format("{model}"))
+        definitions = written.pop("$defs", {})
+        return _untitled(written, cls.__name__), _all_untitled(definitions)
+
+    def decode(value: Any) -> Any:
+        # From text, because only there strict mode takes "2026-07-28" for a date.
+        try:
+            text = json.dumps(value, allow_nan=False)
+        except ValueError:
+            raise problem("contains a number that JSON lacks") from None
+        try:
+            return cls.model_validate_json(text, strict=True)
+        except pydantic.ValidationError as error:
+            raise InvalidValue(map(_pydantic_problem, error.errors(include_url=False))) from None
+
+    return ForeignType(cls, schema, decode, lambda value: value.model_dump(mode="json", by_alias=True))
+
+
+def _pydantic_problem(error: Mapping[str, Any]) -> Problem:
+    return place(error["loc"]), str(error["msg"])
+
+
+def _msgspec_type(msgspec: Any, hint: Any, cls: type) -> ForeignType:
+    def schema(reference: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        (written,), definitions = msgspec.json.schema_components((hint,), ref_template=reference.format("{name}"))
+        return written, _all_untitled(definitions)
+
+    def decode(value: Any) -> Any:
+        try:
+            return msgspec.convert(value, hint)
+        except msgspec.ValidationError as error:
+            text = str(error)
+            where = re.search(_MSGSPEC_PLACE, text)
+            path = where["path"] if where else ""
+            raise InvalidValue([(path, text[: where.start()] if where else text)]) from None
+
+    return ForeignType(cls, schema, decode, msgspec.to_builtins)
+
+
+def _all_untitled(schemas: dict[str, Any]) -> dict[str, Any]:
+    return {name: _untitled(schema, name) for name, schema in schemas.items()}
+
+
+def _untitled(schema: Any, name: str = "") -> Any:
+    """Return a schema without the titles that only repeat the name of what they are the title of."""
+    if not isinstance(schema, dict):
+        return schema
+    kept: dict[str, Any] = {}
+    for keyword, value in cast("dict[str, Any]", schema).items():
+        if keyword == "title" and (value == name.replace("_", " ").title() or re.sub(r"\W", "_", value) == name):
+            continue
+        if keyword in _SCHEMA_MAPS:
+            kept[keyword] = _all_untitled(value)
+        elif keyword in _SCHEMA_LISTS:
+            kept[keyword] = [_untitled(inner) for inner in value]
+        elif keyword in _SCHEMAS:
+            kept[keyword] = _untitled(value)
+        else:
+            kept[keyword] = value
+    return kept

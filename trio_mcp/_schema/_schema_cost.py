@@ -40,9 +40,7 @@ from urllib.parse import unquote
 
 import attrs
 
-from ._plain import is_array, is_object
-
-__all__ = ["MAX_BACKTRACKS", "SchemaCost", "UnusableSchema", "depth_of", "measure", "weight_of"]
+from ._shapes import is_array, is_object
 
 MAX_STEPS: Final = 100_000
 """Steps that looking at a schema may take, and steps that checking one value without its parts may take."""

@@ -2,42 +2,392 @@
 
 Only nouns here. Hints are read in `_hints`, schemas written in `_generate`, values converted in `_decode` and
 `_encode`; each of them walks this tree, so that they cannot disagree about what a hint means.
+
+Plain JSON values: what kinds there are, and which are the same. Nothing here knows of hints or schemas.
+
+What is wrong with a value, and where: the one exception of this package and how it is worded.
+
+Paths and reasons are in wire terms (``orders[2].title``, "expected an integer"), because a model or a person
+on the other side reads them. No conversion happens here.
+
+The assertions of JSON Schema that a converter enforces: each keyword with its limit becomes a check.
+
+The checks look at JSON values and mean what JSON Schema means: `minimum` says nothing about a string. Which
+keyword a Python bound becomes is decided by who reads the hints.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final, Literal, TypeAlias, assert_never, final
+import json
+import math
+import operator
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from typing import Any, Final, Literal, TypeAlias, TypeGuard, assert_never, final
 
 import attrs
 
 from .._absent import ABSENT, Absent
-from ._keywords import Check
-from ._plain import Kind, Scalar, kind_of
-from ._problems import shown
+from .._printable import printable
 from ._texts import TextForm
 
-__all__ = [
-    "Alias",
-    "AnyOf",
-    "Anything",
-    "Array",
-    "Choice",
-    "Dictionary",
-    "FixedArray",
-    "Foreign",
-    "ForeignType",
-    "Member",
-    "Plain",
-    "Record",
-    "Refined",
-    "Shape",
-    "Text",
-    "core",
-    "kinds",
-    "noun",
-    "parts",
-]
+Kind: TypeAlias = Literal["null", "boolean", "integer", "number", "string", "array", "object"]
+"""The types of JSON Schema. An integral number is an `integer` if Python has it as an `int`."""
+
+Scalar: TypeAlias = str | int | float | bool | None
+
+_KINDS: Final[dict[type, Kind]] = {
+    type(None): "null",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    str: "string",
+    list: "array",
+    dict: "object",
+}
+
+
+def is_array(value: object) -> TypeGuard[list[Any]]:
+    """Whether a JSON value is an array."""
+    return isinstance(value, list)
+
+
+def is_object(value: object) -> TypeGuard[dict[str, Any]]:
+    """Whether a JSON value is an object."""
+    return isinstance(value, dict)
+
+
+def kind_of(value: object) -> Kind | None:
+    """Return the kind of a JSON value, or `None` if it is not one."""
+    kind = _KINDS.get(type(value))
+    if kind is not None:
+        return kind
+    # A subclass of `str` or `dict`, say.
+    return next((found for cls, found in _KINDS.items() if isinstance(value, cls)), None)
+
+
+def same_key(value: object) -> object:
+    """Return something hashable that is equal for equal JSON: 1 and 1.0 are, 1 and true are not."""
+    if is_array(value):
+        return ("array", tuple(same_key(item) for item in value))
+    if is_object(value):
+        return ("object", frozenset((name, same_key(item)) for name, item in value.items()))
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return (type(value), value)
+
+
+MAX_ALIKE: Final = 100
+"""Different keys of one hash that may come together; others have two or three, if any."""
+
+
+def have_colliding_hashes(keys: Sequence[object]) -> bool:
+    """Whether so many different keys share a hash that a set or dictionary of them takes for ever.
+
+    Python hashes numbers, and what is made of them (UUIDs, decimals, tuples, frozen classes), without a secret:
+    multiples of 2**61 - 1 all have the hash 0, and each is compared with all before it.
+
+    Raises:
+        TypeError: A key has no hash.
+    """
+    if len(keys) <= MAX_ALIKE or len(keys) - len(set(map(hash, keys))) < MAX_ALIKE:
+        return False
+    by_hash: dict[int, list[object]] = {}
+    for key in keys:
+        alike = by_hash.setdefault(hash(key), [])
+        if key not in alike:
+            alike.append(key)
+            if len(alike) > MAX_ALIKE:
+                return True
+    return False
+
+
+MAX_PROBLEMS: Final = 10
+"""Problems that are told at once; a value with more of them is not looked at further."""
+
+MAX_SHOWN: Final = 60
+"""Characters of a value, or of a member's name, that are repeated to whoever sent it."""
+
+MAX_TOLD: Final = 20_000
+"""Characters of all problems together."""
+
+MAX_SHOWN_BITS: Final = 200
+"""Python refuses to print enormous integers, and nobody wants to read them."""
+
+Problem = tuple[str, str]
+"""A path and a reason. The path of the value itself is empty."""
+
+_PLAIN_NAME: Final = r"[A-Za-z0-9_$-]{1,60}"
+
+
+@final
+class InvalidValue(ValueError):
+    """A value does not fit its type.
+
+    Attributes:
+        problems: Pairs of path and reason, at most 10, in the order in which they were found. A path reads
+            ``orders[2].title``; it is empty for the value as a whole.
+    """
+
+    problems: tuple[Problem, ...]
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(problems)[:MAX_PROBLEMS]
+        super().__init__(self.problems)
+
+    def __str__(self) -> str:
+        # The words of a validator repeat what was sent.
+        told = printable(
+            "; ".join(f"{path}: {reason}" if path else reason for path, reason in self.problems), MAX_TOLD
+        )
+        return f"{told}; and perhaps more" if len(self.problems) == MAX_PROBLEMS else told
+
+
+@final
+class Problems:
+    """The problems of an array or object, gathered from its parts while it is being converted."""
+
+    __slots__ = ("_found",)
+
+    def __init__(self) -> None:
+        self._found: list[Problem] = []
+
+    def add(self, step: str | int, error: InvalidValue) -> None:
+        """Take over a part's problems.
+
+        Args:
+            step: The part: a member's name or an item's index.
+            error: What the part's conversion raised.
+
+        Raises:
+            InvalidValue: There are as many problems now as may be told.
+        """
+        self._found += [(_joined(_step(step), path), reason) for path, reason in error.problems]
+        if len(self._found) >= MAX_PROBLEMS:
+            raise InvalidValue(self._found) from None
+
+    def raise_any(self) -> None:
+        """Raise `InvalidValue` if there is a problem."""
+        if self._found:
+            raise InvalidValue(self._found) from None
+
+
+def problem(reason: str) -> InvalidValue:
+    """Return the error for a value that is wrong as a whole."""
+    return InvalidValue([("", reason)])
+
+
+def expected(noun: str, value: object) -> InvalidValue:
+    """Return the error for a value of the wrong kind, for example ``expected an integer, got "5"``."""
+    return problem(f"expected {noun}, got {shown(value)}")
+
+
+def shown(value: object) -> str:
+    """Return a short text for a value: JSON for scalars, the kind for everything else."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case int():
+            bits = value.bit_length()
+            return f"an integer of {bits} bits" if bits > MAX_SHOWN_BITS else int.__repr__(value)
+        case float():
+            return float.__repr__(value)
+        case str():
+            cut = value if len(value) <= MAX_SHOWN else f"{value[:MAX_SHOWN]}…"
+            # JSON itself escapes some of what is not printable, and leaves the rest as it is.
+            return printable(json.dumps(cut, ensure_ascii=False))
+        case list():
+            return "an array"
+        case dict():
+            return "an object"
+        case _:
+            return f"a Python object of type {type(value).__qualname__}"
+
+
+def place(steps: Sequence[str | int]) -> str:
+    """Return the path that leads over these members and items."""
+    path = ""
+    for step in reversed(steps):
+        path = _joined(_step(step), path)
+    return path
+
+
+def _step(step: str | int) -> str:
+    if isinstance(step, int):
+        return f"[{step}]"
+    return step if re.fullmatch(_PLAIN_NAME, step) else f"[{shown(step)}]"
+
+
+def _joined(step: str, path: str) -> str:
+    if not path:
+        return step
+    return f"{step}{path}" if path.startswith("[") else f"{step}.{path}"
+
+
+Check = Callable[[Any], str | None]
+"""Looks at a value and returns what is wrong with it, or `None`."""
+
+
+def keyword_checks(keywords: Mapping[str, object]) -> list[Check]:
+    """Return a check for each keyword that is an assertion; other keywords are for the reader.
+
+    Raises:
+        ValueError: A limit is not one, or a pattern is not a regular expression.
+    """
+    return [ASSERTIONS[keyword](limit) for keyword, limit in keywords.items() if keyword in ASSERTIONS]
+
+
+def bound_check(bound: str, limit: Any, said: str) -> Check:
+    """Return the check of a bound that JSON Schema cannot express, on a Python value (dates, decimals, bytes).
+
+    Args:
+        bound: `ge`, `gt`, `le`, `lt`, `multiple_of`, `min_length` or `max_length`.
+        limit: What to compare with.
+        said: The limit as the error message has it.
+    """
+    holds, wording = _PYTHON_BOUNDS[bound]
+
+    def check(value: Any) -> str | None:
+        try:
+            return None if holds(value, limit) else wording.format(said)
+        except TypeError:  # a time with an offset against one without
+            return f"cannot be compared with {said}"
+        except ArithmeticError:  # a decimal divided by one that is smaller by more digits than are kept
+            return f"has too many digits to be compared with {said}"
+
+    return check
+
+
+def refuse(checks: Iterable[Check], value: object) -> None:
+    """Raise `InvalidValue` with every reason that the checks find."""
+    broken = [("", reason) for check in checks if (reason := check(value)) is not None]
+    if broken:
+        raise InvalidValue(broken)
+
+
+def _number(value: object) -> bool:
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _comparison(holds: Callable[[Any, Any], bool], wording: str) -> Callable[[Any], Check]:
+    def compile_check(limit: Any) -> Check:
+        if not _number(limit):
+            raise ValueError(f"{shown(limit)} is not a number")
+        reason = wording.format(shown(limit))
+
+        def check(value: Any) -> str | None:
+            if not _number(value) or holds(value, limit):
+                return None
+            return f"{reason}, got {shown(value)}"
+
+        return check
+
+    return compile_check
+
+
+def _size(
+    kind: type[Sized], holds: Callable[[int, int], bool], wording: str, unit: str
+) -> Callable[[Any], Check]:
+    def compile_check(limit: Any) -> Check:
+        if not isinstance(limit, int) or isinstance(limit, bool) or limit < 0:
+            raise ValueError(f"{shown(limit)} is not a length")
+        reason = f"must have {wording} {limit} {unit if limit == 1 else _PLURALS[unit]}"
+
+        def check(value: Any) -> str | None:
+            if not isinstance(value, kind) or holds(len(value), limit):
+                return None
+            return f"{reason}, has {len(value)}"
+
+        return check
+
+    return compile_check
+
+
+_PLURALS: Final = {"character": "characters", "item": "items", "member": "members"}
+
+
+def _pattern(limit: Any) -> Check:
+    try:
+        search = re.compile(_ecma(limit), re.ASCII).search
+    except (re.error, TypeError) as error:
+        raise ValueError(f"{shown(limit)} is not a regular expression: {error}") from error
+
+    def check(value: Any) -> str | None:
+        if not isinstance(value, str) or search(value):
+            return None
+        return f"must match {limit}, got {shown(value)}"
+
+    return check
+
+
+def _ecma(pattern: str) -> str:
+    r"""Return the pattern with each `$` outside of a class turned into `\Z`.
+
+    JSON Schema means ECMA-262's `$`, which is the very end; Python's also matches before a last line feed.
+    """
+    return re.sub(r"(\\.|\[\^?\]?(?:\\.|[^\]\\])*\])|\$", lambda m: m[1] or r"\Z", pattern, flags=re.DOTALL)
+
+
+def _multiple_of(limit: Any) -> Check:
+    if not _number(limit) or not limit > 0:
+        raise ValueError(f"{shown(limit)} is not a number above 0")
+    from fractions import Fraction  # used by few
+
+    # Decimal fractions, as written: 0.3 is a multiple of 0.1 although the nearest binary fractions are not.
+    divisor = limit if isinstance(limit, int) else Fraction(str(limit))
+
+    def check(value: Any) -> str | None:
+        if not _number(value):
+            return None
+        exact = value if isinstance(value, int) else Fraction(str(value))
+        return f"must be a multiple of {limit}, got {shown(value)}" if exact % divisor else None
+
+    return check
+
+
+def _unique_items(limit: Any) -> Check:
+    def check(value: Any) -> str | None:
+        if limit is not True or not is_array(value):
+            return None
+        keys = list(map(same_key, value))
+        if have_colliding_hashes(keys):
+            return "contains too many items that Python's tables cannot tell apart"
+        return "must not contain the same item twice" if len(set(keys)) < len(keys) else None
+
+    return check
+
+
+ASSERTIONS: Final[Mapping[str, Callable[[Any], Check]]] = {
+    "minimum": _comparison(operator.ge, "must be at least {}"),
+    "exclusiveMinimum": _comparison(operator.gt, "must be greater than {}"),
+    "maximum": _comparison(operator.le, "must be at most {}"),
+    "exclusiveMaximum": _comparison(operator.lt, "must be less than {}"),
+    "multipleOf": _multiple_of,
+    "minLength": _size(str, operator.ge, "at least", "character"),
+    "maxLength": _size(str, operator.le, "at most", "character"),
+    "pattern": _pattern,
+    "minItems": _size(list, operator.ge, "at least", "item"),
+    "maxItems": _size(list, operator.le, "at most", "item"),
+    "uniqueItems": _unique_items,
+    "minProperties": _size(dict, operator.ge, "at least", "member"),
+    "maxProperties": _size(dict, operator.le, "at most", "member"),
+}
+"""Keywords that are enforced, each with what turns its limit into a check."""
+
+_PYTHON_BOUNDS: Final[Mapping[str, tuple[Callable[[Any, Any], bool], str]]] = {
+    "ge": (operator.ge, "must be at least {}"),
+    "gt": (operator.gt, "must be greater than {}"),
+    "le": (operator.le, "must be at most {}"),
+    "lt": (operator.lt, "must be less than {}"),
+    "multiple_of": (lambda value, divisor: not value % divisor, "must be a multiple of {}"),
+    "min_length": (lambda value, limit: len(value) >= limit, "must be at least {} bytes long"),
+    "max_length": (lambda value, limit: len(value) <= limit, "must be at most {} bytes long"),
+}
+
 
 ALL_KINDS: Final[frozenset[Kind]] = frozenset(
     {"null", "boolean", "integer", "number", "string", "array", "object"}

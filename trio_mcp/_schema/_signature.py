@@ -1,6 +1,13 @@
 """A Python function as something to call with JSON: what it takes, what it gives, how it is called.
 
 Reads signatures and docstrings once, when a function is registered. Calls nothing, and knows nothing of servers.
+
+Values written as strings, as the arguments of prompts and the variables of URIs are.
+
+A parameter that takes text gets the string as it is. Any other is written in JSON: ``5``, ``true``,
+``["a", "b"]``. Where both would do, text comes first. Nothing here knows what a prompt is.
+
+A Python type as JSON: its schema, values read by it, values written by it. How they work is elsewhere.
 """
 
 from __future__ import annotations
@@ -9,7 +16,7 @@ import functools
 import inspect
 import types
 import typing
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias, cast, final
 
@@ -17,17 +24,128 @@ import attrs
 import typing_extensions
 
 from .._absent import ABSENT
+from .._codec import _json
 from ._decode import Decoder, decoder
 from ._docstrings import parse_docstring
 from ._encode import Encoder, encoder
 from ._generate import Schema, schema_of
-from ._hints import ENDLESS, HintReader, UnsupportedHint, described, read_hint
-from ._members import UNRESOLVED, MemberHint, unresolved
-from ._shapes import Member, Record
-from ._strings import StringArgument, describe, from_strings
-from ._unions import refuse_ambiguous
+from ._hints import ENDLESS, Direction, HintReader, described, read_hint, refuse_ambiguous
+from ._members import UNRESOLVED, MemberHint, UnsupportedHint, unresolved
+from ._shapes import (
+    AnyOf,
+    Choice,
+    InvalidValue,
+    Member,
+    Plain,
+    Problems,
+    Record,
+    Scalar,
+    Shape,
+    core,
+    expected,
+    kinds,
+    noun,
+    problem,
+)
 
-__all__ = ["CallSpec", "HintTest", "inspect_callable", "is_unstructured"]
+_STRING: Final = frozenset({"string"})
+
+
+@final
+@attrs.frozen
+class StringArgument:
+    """A parameter, for somebody who can only give strings.
+
+    Attributes:
+        name: Its name in JSON.
+        schema: The schema of its value, on its own. Do not change it.
+        required: Whether it must be given.
+        choices: All strings it can be, if it can be only a few; else empty.
+        is_json: Whether it takes nothing but arrays and objects, so that only JSON will do.
+    """
+
+    name: str
+    schema: Schema
+    required: bool
+    choices: tuple[str, ...]
+    is_json: bool
+
+
+def describe(member: Member) -> StringArgument:
+    """Describe a parameter."""
+    return StringArgument(
+        name=member.name,
+        schema=schema_of(member.shape),
+        required=member.required,
+        choices=tuple(dict.fromkeys(_choices(member.shape) or ())),
+        is_json=kinds(member.shape) <= {"array", "object", "null"},
+    )
+
+
+def _choices(shape: Shape) -> Sequence[str] | None:
+    """Return what may be written for a value that is one of a few, without null; `None` if there is more."""
+    match core(shape):
+        case Choice(options=options):
+            return [_written(value) for value, _ in options if value is not None]
+        case Plain(kind="boolean"):
+            return ["true", "false"]
+        case Plain(kind="null"):
+            return []
+        case AnyOf(branches=branches):
+            found: list[str] = []
+            for branch in branches:
+                choices = _choices(branch)
+                if choices is None:
+                    return None
+                found += choices
+            return found
+        case _:
+            return None
+
+
+def _written(value: Scalar) -> str:
+    return value if isinstance(value, str) else _json.encode(value).decode()
+
+
+def from_strings(members: Iterable[Member], arguments: Mapping[str, str]) -> dict[str, Any]:
+    """Return the arguments as plain JSON. Names that are not known stay, for the decoder to refuse.
+
+    Raises:
+        InvalidValue: A string is not the JSON that its parameter needs.
+    """
+    shapes = {member.name: member.shape for member in members}
+    values: dict[str, Any] = {}
+    problems = Problems()
+    for name, text in arguments.items():
+        try:
+            values[name] = text if name not in shapes else _from_string(shapes[name], text)
+        except InvalidValue as error:
+            problems.add(name, error)
+    problems.raise_any()
+    return values
+
+
+def _from_string(shape: Shape, text: str) -> Any:
+    possible = kinds(shape)
+    if possible == _STRING or (possible >= _STRING and _fits(shape, text)):
+        return text
+    try:
+        return _json.decode(text.encode())
+    except (ValueError, RecursionError):
+        if possible >= _STRING:
+            return text  # whose decoder says what is wrong with it
+    if possible <= {"array", "object", "null"}:
+        raise problem(f"expected {noun(shape)}, written in JSON")
+    raise expected(noun(shape), text)
+
+
+def _fits(shape: Shape, text: str) -> bool:
+    try:
+        decoder(shape)(text)
+    except InvalidValue:
+        return False
+    return True
+
 
 HintTest: TypeAlias = Callable[[Any], bool]
 """Asked about a hint. What a parameter is annotated with is asked about as it is, then without `Annotated`."""
@@ -306,3 +424,65 @@ def _is_async(function: Any) -> bool:
 
 def _bare(hint: Any) -> Any:
     return typing.get_args(hint)[0] if typing.get_origin(hint) is typing.Annotated else hint
+
+
+@final
+class JsonType:
+    """A type hint, compiled. Compile once, use often.
+
+    Args:
+        hint: Anything that a parameter can be annotated with: scalars, dates, enumerations, collections, unions,
+            attrs classes, dataclasses, `TypedDict`, `NamedTuple`, pydantic models, msgspec structs, and
+            `Annotated` with `Field`.
+        direction: `input` if others send values to this program: members with a default may be left out,
+            unknown members are refused. `output` if this program sends them, or reads what such a program sent:
+            all members are there, unknown ones are ignored.
+        description: What the schema says about the value, unless `Annotated` says it.
+
+    Raises:
+        TypeError: The hint has no form in JSON.
+    """
+
+    def __init__(self, hint: Any, *, direction: Direction = "input", description: str | None = None) -> None:
+        shape = described(read_hint(hint, direction), description)
+        self._schema = schema_of(shape)
+        self._decode = decoder(shape)
+        self._encode = encoder(shape)
+
+    @property
+    def schema(self) -> Schema:
+        """The JSON Schema (2020-12). Do not change it.
+
+        References in it begin at its own root (``#`` for a class that contains itself, ``#/$defs/...``), so it
+        cannot be put inside another schema as it is.
+        """
+        return self._schema
+
+    def decode(self, value: object) -> Any:
+        """Convert plain JSON to the Python value, strictly.
+
+        Raises:
+            InvalidValue: The value does not fit. All problems are named at once, at most 10.
+        """
+        return self._decode(value)
+
+    def encode(self, value: Any) -> Any:
+        """Convert a Python value to plain JSON that fits the schema.
+
+        Raises:
+            InvalidValue: The value is not of the type, or contains NaN or an infinity.
+        """
+        return self._encode(value)
+
+
+def json_schema(hint: Any, *, direction: Direction = "input") -> Schema:
+    """Return the JSON Schema (2020-12) of a type hint.
+
+    Args:
+        hint: See `JsonType`.
+        direction: See `JsonType`.
+
+    Raises:
+        TypeError: The hint has no form in JSON.
+    """
+    return schema_of(read_hint(hint, direction))

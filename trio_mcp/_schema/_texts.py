@@ -17,8 +17,6 @@ from uuid import UUID
 
 import attrs
 
-__all__ = ["TextForm", "text_form", "text_form_of"]
-
 
 @final
 @attrs.frozen

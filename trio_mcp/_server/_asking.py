@@ -2,18 +2,21 @@
 
 What is asked has modules of its own. How a question travels is an `Asker`'s business: as a request in the legacy
 era, inside the result in the modern one.
+
+Asking the client for its roots. Spec: client/roots. Deprecated since 2026-07-28 (SEP-2577).
 """
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeGuard, TypeVar, final
 
 import attrs
 
+from .. import types
 from .._absent import ABSENT
 from .._codec._convert import from_wire, to_wire
-from .._codec._invalid import InvalidData
+from .._codec._jsonrpc import InvalidData
 from .._errors import (
     INVALID_PARAMS,
     INVALID_REQUEST,
@@ -27,17 +30,6 @@ from .._peer._exchange import Exchange, OnProgress
 from .._revisions import Revision
 from ..types import ClientCapabilities
 from ._threads import ends_with_its_thread, leaves_its_place
-
-__all__ = [
-    "Abilities",
-    "Asker",
-    "CapabilityMissing",
-    "Inquiry",
-    "WireAsker",
-    "is_answered_wrongly",
-    "read_said",
-    "unusable",
-]
 
 _log: Final = Log("trio_mcp.server")
 
@@ -192,3 +184,31 @@ def read_said(said: Mapping[str, Any], kind: type[_T]) -> _T:
         return from_wire(said, kind)
     except InvalidData as error:
         raise RequestError(INVALID_PARAMS, f"what the client says of itself cannot be read: {error}") from error
+
+
+_METHOD: Final = "roots/list"
+
+
+async def list_roots(inquiry: Inquiry) -> Sequence[types.Root]:
+    """Ask for the roots; see `Context.list_roots`."""
+    require_roots(inquiry)
+    result = await inquiry.ask(_METHOD, types.ListRootsRequestParams(), types.ListRootsResult)
+    for number, root in enumerate(result.roots):
+        # Whoever gets a root takes it for a path ("Data Types": it must be a file URI).
+        if not root.uri.startswith("file://"):
+            raise unusable(_METHOD, f"roots[{number}].uri: must begin with file://, is {root.uri[:60]!r}")
+        try:
+            _ = root.path
+        except ValueError as error:
+            raise unusable(_METHOD, f"roots[{number}].uri: {error}") from error
+    return result.roots
+
+
+def require_roots(client: Abilities) -> None:
+    """Check that the client has roots.
+
+    Raises:
+        CapabilityMissing: It has not.
+    """
+    if client.capabilities.roots is None:
+        raise client.missing("roots", types.ClientCapabilities(roots=types.RootsCapability()))

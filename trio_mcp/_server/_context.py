@@ -1,36 +1,151 @@
-"""What a handler can say and learn while it serves a request."""
+"""What a handler can say and learn while it serves a request.
+
+What handlers of a client's notifications are called with. Who calls them is the session's business.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable, Mapping
-from types import TracebackType
-from typing import Any, Final, Generic, Literal, Protocol, Self, TypeVarTuple, final, get_args
+from types import MappingProxyType, TracebackType
+from typing import Any, Final, Generic, Literal, Protocol, Self, TypeAlias, TypeVarTuple, final, get_args
 
 import trio
 from typing_extensions import TypeVar
 
 from .. import types
 from .._absent import ABSENT
-from .._channel import ReleasableOrigin, holder_of
+from .._channel import Origin, ReleasableOrigin, holder_of
 from .._codec._convert import to_wire
-from .._codec._jsonrpc import RequestId
+from .._codec._json import is_object
+from .._codec._jsonrpc import Notification, RequestId
 from .._core._lifecycle import Agreement
 from .._errors import LocalProtocolError
 from .._limits import check_number, check_seconds
 from .._peer._exchange import Exchange, OnProgress
 from .._revisions import METHODS, QUESTIONS, Revision, Side
+from ..types import ClientCapabilities, Implementation
 from ._asking import Asker, read_said
-from ._background import Background
-from ._kept_words import KeptWords, weight_of
-from ._notifications import check_own_notification
-from ._questions import Questions
-from ._requirements import require_for
+from ._input_required import require_for
+from ._lifetimes import Background
+from ._listing import read_params
+from ._questions import KeptWords, Questions, weight_of
 from ._threads import ends_with_its_thread, leaves_its_place
 
-__all__ = ["Context", "ProgressReporter", "Surroundings", "holder_served"]
-
 StateT = TypeVar("StateT", default=Any)
+
+_OURS: Final = frozenset({"notifications/cancelled", "notifications/progress"})
+
+_SENT_BY: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "notifications/cancelled": "the connection sends it when a request is given up",
+        "notifications/progress": "use Context.progress or Context.report_progress, which know the token",
+        "notifications/message": "use Context.log, which heeds the level that the client wants",
+        "notifications/tools/list_changed": "use Server.list_changed, which knows who wants to be told",
+        "notifications/prompts/list_changed": "use Server.list_changed, which knows who wants to be told",
+        "notifications/resources/list_changed": "use Server.list_changed, which knows who wants to be told",
+        "notifications/resources/updated": "use Server.resource_updated, which knows who wants to be told",
+        "notifications/subscriptions/acknowledged": "the server sends it when somebody subscribes",
+        "notifications/elicitation/complete": "use Context.elicitation_complete",
+    }
+)
+"""What the library sends of a server by itself, and who does."""
+
+
+@final
+class NotificationContext(Generic[StateT]):
+    """A notification of a client being handled. Nobody waits for it, so there is nothing to answer."""
+
+    def __init__(
+        self, notification: Notification, origin: Origin | None, agreement: Agreement, state: StateT
+    ) -> None:
+        self._notification = notification
+        self._origin = origin
+        self._agreement = agreement
+        self._state = state
+
+    @property
+    def state(self) -> StateT:
+        """What the server's lifespan yielded; `None` if it has none."""
+        return self._state
+
+    @property
+    def revision(self) -> Revision:
+        """The revision by which the notification is read: the session's, or the newest if there is no session."""
+        return self._agreement.revision
+
+    @property
+    def method(self) -> str:
+        """The notification's method."""
+        return self._notification.method
+
+    @property
+    def meta(self) -> Mapping[str, Any]:
+        """The notification's `_meta`."""
+        meta = (self._notification.params or {}).get("_meta")
+        return meta if is_object(meta) else {}
+
+    @property
+    def client_info(self) -> Implementation | None:
+        """What the client says it is, if it says so. Nobody has checked it."""
+        info = self._agreement.client_info
+        return None if info is None else read_params(info, Implementation)
+
+    @property
+    def client_capabilities(self) -> ClientCapabilities:
+        """What the client says it can do; nothing in the modern era, where only requests say it."""
+        return read_params(self._agreement.client_capabilities, ClientCapabilities)
+
+    @property
+    def principal(self) -> str | None:
+        """Who the client is, where the transport authenticates; equal strings are equal clients."""
+        return None if self._origin is None else self._origin.principal
+
+
+NotificationHandler: TypeAlias = Callable[[Mapping[str, Any], NotificationContext[Any]], Awaitable[object]]
+"""Handles a notification: its parameters as plain JSON, and what is known about where it came from."""
+
+
+def check_notification_method(method: str) -> None:
+    """Check that a handler for notifications of this method could ever be called.
+
+    Raises:
+        ValueError: The connection itself handles them, or a client never sends them.
+    """
+    if method in _OURS:
+        raise ValueError(f"{method} is handled by the connection itself")
+    rule = METHODS.get(method)
+    if rule is not None and not any(rule.allows(Side.CLIENT, revision) for revision in Revision):
+        raise ValueError(f"{method} is never sent by a client")
+
+
+def check_own_notification(method: str, revision: Revision) -> None:
+    """Check that a server may send a notification of this method by hand.
+
+    Raises:
+        ValueError: The library sends it, and keeps the protocol's rules about it; the error says how.
+        LocalProtocolError: The method is one of the protocol that a server of the revision does not send.
+    """
+    if method in _SENT_BY:
+        raise ValueError(f"{method} cannot be sent by hand: {_SENT_BY[method]}")
+    rule = METHODS.get(method)
+    if rule is not None and not (method.startswith("notifications/") and rule.allows(Side.SERVER, revision)):
+        raise LocalProtocolError(f"a server of {revision} has no notification {method}")
+
+
+def check_announcement(method: str) -> None:
+    """Check that a server may send all its sessions a notification of this method by hand.
+
+    Raises:
+        ValueError: The library sends it, and keeps the protocol's rules about it; the error says how.
+        LocalProtocolError: The method is one of the protocol, which belongs to a request.
+    """
+    if method in _SENT_BY:
+        raise ValueError(f"{method} cannot be sent by hand: {_SENT_BY[method]}")
+    if method in METHODS:
+        raise LocalProtocolError(f"{method} is a method of the protocol, and nothing to announce")
+
+
 _State_co = TypeVar("_State_co", covariant=True)
 _Args = TypeVarTuple("_Args")
 

@@ -1,32 +1,108 @@
-"""Questions that a handler leaves to its caller by hand, instead of waiting for the answers."""
+"""Questions that a handler leaves to its caller by hand, instead of waiting for the answers.
+
+States that clients have carried and brought once, and may not bring again.
+
+What a client must be able to do for a question, whichever way it is asked.
+
+What a handler may return in place of a result of its own.
+"""
 
 from __future__ import annotations
 
 import enum
 import functools
+import hashlib
+from collections import OrderedDict
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias, cast, final
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast, final
 
 import attrs
 
 from .. import types
 from .._absent import ABSENT, Absent
 from .._codec._convert import from_wire, to_wire
-from .._codec._invalid import InvalidData
-from .._core._lifecycle import Agreement
-from .._groups import open_hidden_nursery
+from .._codec._jsonrpc import InvalidData
+from .._core._account import Account, Loan, Overdrawn, lend_all
+from .._core._lifecycle import CORE_RESULT_TYPES, Agreement
+from .._core._sealing import StateRefused
+from .._errors import SERVER_BUSY, RequestError
+from .._limits import Limits
 from .._peer._exchange import Exchange
-from ._asking import Abilities, read_said, unusable
-from ._requirements import require_for
+from .._trio import open_hidden_nursery
+from ._asking import Abilities, read_said, require_roots, unusable
+from ._elicitation import require_form, require_urls
 
-__all__ = [
-    "Asking",
-    "InputRequired",
-    "answer_in_session",
-    "input_request",
-    "input_requests",
-    "input_responses",
-]
+USED_BYTES: Final = 512
+"""What it takes to remember one."""
+
+
+@final
+class UsedStates:
+    """Remembers which states were used, each until it has expired, so that none is good twice.
+
+    None is forgotten before, or it would be good again. So what is remembered cannot be taken back, and each
+    client gets only as much as is left to others.
+
+    Args:
+        limits: How many are remembered, and for how long.
+        account: Lends their places, and what they take.
+    """
+
+    def __init__(self, limits: Limits, account: Account) -> None:
+        self._lasts = limits.parked_timeout
+        self._places = account.places("used states", "max_used_states", limits.max_used_states)
+        self._bytes = account.bytes
+        # In the order of their ends.
+        self._used: OrderedDict[bytes, tuple[float, tuple[Loan, ...]]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._used)
+
+    def use(self, state: str, holder: str, now: float) -> None:
+        """Use a state that is good but for that.
+
+        Args:
+            state: As it came; each has one spelling only.
+            holder: Who brings it.
+            now: What time it is, in seconds, on the clock by which states expire.
+
+        Raises:
+            StateRefused: It was used before.
+            RequestError: No more can be remembered.
+        """
+        while self._used and (oldest := next(iter(self._used.values())))[0] <= now:
+            self._used.popitem(last=False)
+            for loan in oldest[1]:
+                loan.give_back()
+        digest = hashlib.sha256(state.encode("ascii")).digest()
+        if digest in self._used:
+            raise StateRefused
+        try:
+            loans = lend_all(((self._places, 1), (self._bytes, USED_BYTES)), holder, "used states")
+        except Overdrawn as error:
+            raise RequestError(SERVER_BUSY, f"no more states can be used for now: {error}") from None
+        self._used[digest] = now + self._lasts, loans  # it was sealed before, and has less time left
+
+
+def require_for(client: Abilities, params: object) -> None:
+    """Check that a client can be asked what these parameters ask.
+
+    Raises:
+        CapabilityMissing: It has not declared it, or its revision lacks it.
+    """
+    match params:
+        case types.ElicitRequestFormParams():
+            require_form(client, params.requested_schema)
+        case types.ElicitRequestURLParams():
+            require_urls(client)
+        case types.CreateMessageRequestParams():
+            from ._sampling import require_sampling  # most servers never get here
+
+            require_sampling(client, params)
+        case _:
+            require_roots(client)
+
 
 # What is asked has the most members of all objects of the protocol. Programs that never ask do without them.
 
@@ -147,3 +223,40 @@ async def answer_in_session(
             require_for(Abilities(agreement.revision, capabilities), request.params)
             nursery.start_soon(ask, key, request)
     return answers, required.state
+
+
+_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
+@final
+@attrs.frozen
+class ExtensionResult:
+    """Return it from a tool, prompt or resource to answer with a result of a type that an extension has added.
+
+    The client must have declared the extension; look at `Context.client_extensions` first.
+
+    Attributes:
+        result_type: The type: one that a `ServerExtension` of the server adds.
+        members: What else the result has, as plain JSON.
+
+    Raises:
+        ValueError: The type is the protocol's own.
+
+    Spec: 2026-07-28, basic, "ResultType".
+    """
+
+    result_type: str
+    members: Mapping[str, Any] = _NOTHING
+
+    def __attrs_post_init__(self) -> None:
+        if self.result_type in CORE_RESULT_TYPES:
+            raise ValueError(f"{self.result_type!r} is the protocol's own type of result")
+
+
+Interim: TypeAlias = InputRequired | ExtensionResult
+"""Not the end of the matter: the client comes again, or an extension of it goes on."""
+
+
+def is_interim(hint: Any) -> bool:
+    """Whether a return annotation, or a branch of it, is for the client alone and no part of a schema."""
+    return hint is InputRequired or hint is ExtensionResult

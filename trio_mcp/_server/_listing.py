@@ -1,27 +1,255 @@
-"""Lists in pages, with what clients may do with them. Knows of what is listed only its name and its number."""
+"""Lists in pages, with what clients may do with them. Knows of what is listed only its name and its number.
+
+What a server offers of one kind: in order of registration, removable, and switched on and off.
+
+Reading the parameters of a request, and refusing it by name if they are not its. No method lives here.
+
+What clients are told about keeping results. Spec: 2026-07-28, server/utilities/caching.
+"""
 
 from __future__ import annotations
 
 import secrets
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, TypedDict, TypeVar, final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any, Final, Generic, TypedDict, TypeVar, final, get_args
 
 import attrs
 
-from .._codec._jsonrpc import Encoded
-from .._core._cursor import BadCursor, CursorSeal, Position
+from .._codec._convert import from_wire
+from .._codec._json import is_object
+from .._codec._jsonrpc import Encoded, InvalidData
+from .._core._sealing import BadCursor, CursorSeal, Position
 from .._errors import INVALID_PARAMS, RequestError
-from .._limits import check_whole
+from .._limits import check_seconds, check_whole
 from .._revisions import Revision
 from ..types import CacheScope, PaginatedRequestParams
-from ._caching import CacheHint, CacheHints
-from ._params import are_plain, read_params
-from ._registry import Entry
-
-__all__ = ["Kept", "Listing", "PageMembers"]
 
 _T = TypeVar("_T")
+
+
+def _nothing() -> None:
+    pass
+
+
+@final
+@attrs.define(eq=False)
+class Entry(Generic[_T]):
+    """Something registered.
+
+    Attributes:
+        serial: A number greater than those of everything registered before it.
+        name: What it is known by.
+        item: What it is.
+        enabled: Whether clients see it.
+    """
+
+    serial: int
+    name: str
+    item: _T
+    enabled: bool = True
+
+
+@final
+class Registry(Generic[_T]):
+    """Things of one kind by name.
+
+    Args:
+        noun: What one of them is called, for errors.
+        named: What stands between that and a name, for errors.
+        key: Maps the names that mean the same to one.
+
+    Attributes:
+        on_change: Called after what clients see has changed.
+        changes: How often it has.
+    """
+
+    def __init__(self, noun: str, *, named: str = "called", key: Callable[[str], str] = str) -> None:
+        self.on_change: Callable[[], None] = _nothing
+        self.changes = 0
+        self._what = f"{noun} {named}"
+        self._key = key
+        self._entries: dict[str, Entry[_T]] = {}
+        self._last_serial = 0
+
+    @property
+    def was_used(self) -> bool:
+        """Whether there is or was something, so that clients may be told that there can be."""
+        return self._last_serial > 0
+
+    @property
+    def visible(self) -> list[Entry[_T]]:
+        """What clients see, in the order of registration."""
+        return [entry for entry in self if entry.enabled]
+
+    def add(self, name: str, item: _T) -> None:
+        """Register something, enabled.
+
+        Raises:
+            ValueError: The name is taken.
+        """
+        key = self._key(name)
+        if key in self._entries:
+            raise ValueError(f"there is a {self._what} {name!r} already")
+        self._last_serial += 1
+        self._entries[key] = Entry(self._last_serial, name, item)
+        self._changed()
+
+    def __iter__(self) -> Iterator[Entry[_T]]:
+        """Iterate over everything, also what is hidden, in the order of registration."""
+        return iter(self._entries.values())
+
+    def find(self, name: str) -> Entry[_T] | None:
+        """Return what is registered under a name, also if it is hidden."""
+        return self._entries.get(self._key(name))
+
+    def get(self, name: str) -> _T | None:
+        """Return what clients see under a name."""
+        entry = self._entries.get(self._key(name))
+        return entry.item if entry is not None and entry.enabled else None
+
+    def remove(self, name: str) -> None:
+        """Remove something for good; its name is free again.
+
+        Raises:
+            LookupError: There is none of this name.
+        """
+        was_enabled = self._entry(name).enabled
+        del self._entries[self._key(name)]
+        if was_enabled:
+            self._changed()
+
+    def switch(self, name: str, *, enabled: bool) -> None:
+        """Show something to clients, or hide it; it keeps its place.
+
+        Raises:
+            LookupError: There is none of this name.
+        """
+        entry = self._entry(name)
+        if entry.enabled != enabled:
+            entry.enabled = enabled
+            self._changed()
+
+    def _changed(self) -> None:
+        self.changes += 1
+        self.on_change()
+
+    def _entry(self, name: str) -> Entry[_T]:
+        entry = self.find(name)
+        if entry is None:
+            raise LookupError(f"there is no {self._what} {name!r}")
+        return entry
+
+
+_NOTHING: Final[dict[str, Any]] = {}
+
+MAX_MEMBERS: Final = 1_000
+"""How many answers, or arguments that are filled in already, one request may bring: more than anybody has."""
+
+
+def are_plain(params: Mapping[str, Any], names: AbstractSet[str]) -> bool:
+    """Whether parameters have no other members than these and `_meta`, and `_meta` is what it must be.
+
+    Who then looks at the others itself need not `read_params`.
+    """
+    return params.keys() <= names and params.get("_meta", _NOTHING).__class__ is dict
+
+
+def refuse_many(params: Mapping[str, Any], *path: str) -> None:
+    """Refuse an object in parameters that has more members than anybody needs, before any of them is read.
+
+    Args:
+        params: The parameters of the request.
+        path: Where in them the object is, if it is there.
+
+    Raises:
+        RequestError: It has more than `MAX_MEMBERS`.
+    """
+    part: Any = params
+    for name in path:
+        part = part.get(name) if is_object(part) else None
+    if is_object(part) and len(part) > MAX_MEMBERS:
+        problem = f"invalid params: {'.'.join(path)} has {len(part)} members; {MAX_MEMBERS} are allowed"
+        raise RequestError(INVALID_PARAMS, problem)
+
+
+def read_params(params: Mapping[str, Any], kind: type[_T]) -> _T:
+    """Read the parameters of a request.
+
+    Raises:
+        RequestError: They are not what the specification says they must be.
+    """
+    try:
+        return from_wire(params, kind)
+    except InvalidData as error:
+        raise RequestError(INVALID_PARAMS, f"invalid params: {error}") from error
+
+
+def _check_ttl(_instance: object, _attribute: attrs.Attribute[Any], value: float) -> None:
+    check_seconds("ttl", value, is_told=True)
+
+
+def _check_scope(_instance: object, _attribute: attrs.Attribute[Any], value: str) -> None:
+    if value not in get_args(CacheScope):
+        raise ValueError(f"scope must be one of {', '.join(get_args(CacheScope))}, not {value!r}")
+
+
+@final
+@attrs.frozen
+class CacheHint:
+    """How long a client may keep a result, and for whom. Clients of 2026-07-28 and later are told.
+
+    Attributes:
+        ttl: For how many seconds it is fresh; 0 means that it should be asked for each time.
+        scope: ``"private"``: for whoever asked only. ``"public"``: for everybody, and gateways may serve it to
+            anybody, whatever their authorization; so there must be nothing in it that is not for all.
+    """
+
+    ttl: float = attrs.field(default=0.0, validator=_check_ttl)
+    scope: CacheScope = attrs.field(default="private", validator=_check_scope)
+
+    @property
+    def ttl_ms(self) -> int:
+        """How long it is fresh, in milliseconds, as the wire has it."""
+        return round(self.ttl * 1000)
+
+
+NOT_KEPT: Final = CacheHint()
+"""What is said where nothing else is: always ask, and share with nobody."""
+
+_LISTS: Final = ("tools/list", "prompts/list", "resources/list", "resources/templates/list")
+_ALIKE: Final = frozenset({*_LISTS, "server/discover"})
+_CACHEABLE: Final = frozenset({*_ALIKE, "resources/read"})
+
+
+@final
+class CacheHints:
+    """The hints of a server, by method.
+
+    Args:
+        given: One hint for all lists and `server/discover`, or hints by method, or nothing. What a resource says
+            is only covered by name, ``"resources/read"``: it is the likeliest to be private.
+
+    Raises:
+        ValueError: A method is none whose result may be kept.
+    """
+
+    def __init__(self, given: CacheHint | Mapping[str, CacheHint] | None) -> None:
+        if given is None:
+            given = {}
+        elif isinstance(given, CacheHint):
+            given = dict.fromkeys(_ALIKE, given)
+        for method in given:
+            if method not in _CACHEABLE:
+                known = ", ".join(sorted(_CACHEABLE))
+                raise ValueError(f"cache: the result of {method!r} cannot be kept, only those of {known}")
+        self._by_method = dict(given)
+
+    def of(self, method: str) -> CacheHint:
+        """Return what is said about the results of a method."""
+        return self._by_method.get(method, NOT_KEPT)
+
 
 KEY_BYTES: Final = 32
 

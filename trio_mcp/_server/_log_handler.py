@@ -15,8 +15,6 @@ from .._limits import check_whole
 from ..types import LoggingLevel
 from ._context import Context, holder_served
 
-__all__ = ["LogHandler", "current_holder", "enter_request"]
-
 _THRESHOLDS: Final[tuple[tuple[int, LoggingLevel], ...]] = (
     (logging.CRITICAL + 20, "emergency"),
     (logging.CRITICAL + 10, "alert"),

@@ -1,25 +1,27 @@
-"""Files, pictures and sound as results: given by path or as bytes, read in a thread, sent in base64."""
+"""Files, pictures and sound as results: given by path or as bytes, read in a thread, sent in base64.
+
+From what a resource's function returned to the contents its reader gets.
+"""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final, TypeAlias, TypeGuard, final
+from typing import Any, Final, TypeAlias, TypeGuard, cast, final
 from urllib.parse import quote
 
 import attrs
 import trio
 
 from .. import types
-from ._beneath import read_file
-from ._files import file_contents
-from ._mime import BINARY, guess_type, sniff_type
+from .._codec import _json
+from .._schema import to_json
+from ._files import file_contents, read_file
+from ._reading import BINARY, JSON, PLAIN_TEXT, Reading, guess_type, sniff_type, type_by_uri
 from ._threads import Threads
-
-__all__ = ["Audio", "File", "Image", "Media", "block_of_bytes", "block_of_media", "contents_of_media", "is_media"]
 
 _Path: TypeAlias = str | os.PathLike[str]
 
@@ -200,3 +202,75 @@ def _type_of(media: Image | Audio, data: bytes) -> str:
 
 def _base64(data: bytes) -> str:
     return base64.b64encode(data).decode("ascii")
+
+
+Contents: TypeAlias = types.TextResourceContents | types.BlobResourceContents
+
+_WIRE: Final = (types.TextResourceContents, types.BlobResourceContents)
+
+
+async def contents_of(returned: Any, kind: str | None, reading: Reading) -> types.ReadResourceResult:
+    """Return the result for what a function returned.
+
+    Text and bytes are what they are; contents and results of the protocol are sent as they are; of a list with
+    any of those and nothing else in it, each is a part. Every other value, also a list of nothing but text, is
+    sent as JSON. So contents are never empty, which nobody could tell from a resource that does not exist.
+
+    Args:
+        returned: What it returned.
+        kind: The type the resource is said to have; else its name tells, and then what it is.
+        reading: The request.
+
+    Raises:
+        InvalidValue: The value has no form in JSON.
+        OSError: A file cannot be read.
+        FileTooLarge: A file is too large.
+
+    Spec: 2026-07-28, server/resources, "Reading Resources", "Error Handling".
+    """
+    if isinstance(returned, types.ReadResourceResult):
+        return returned
+    parts = _parts(returned)
+    if parts is None:
+        text = _json.encode(to_json(returned)).decode()
+        whole = types.TextResourceContents(uri=reading.uri, mime_type=kind or JSON, text=text)
+        return types.ReadResourceResult(contents=(whole,))
+    kind = kind or type_by_uri(reading.uri)
+    return types.ReadResourceResult(contents=[await _part(part, kind, reading) for part in parts])
+
+
+def _parts(returned: Any) -> Sequence[Any] | None:
+    if _is_part(returned):
+        return (returned,)
+    if not isinstance(returned, (list, tuple)):
+        return None
+    parts = cast("Sequence[Any]", returned)
+    is_all_text = all(isinstance(part, str) for part in parts)
+    return parts if not is_all_text and all(map(_is_part, parts)) else None
+
+
+def _is_part(value: object) -> bool:
+    return isinstance(value, (str, bytes, bytearray, memoryview, *_WIRE)) or is_media(value)
+
+
+async def _part(part: Any, kind: str | None, reading: Reading) -> Contents:
+    if isinstance(part, _WIRE):
+        return part
+    if is_media(part):
+        return await contents_of_media(part, reading.uri, reading.threads, reading.limits.max_file_bytes)
+    return plain_contents(part, reading.uri, kind)
+
+
+def plain_contents(content: str | bytes | bytearray | memoryview, uri: str, kind: str | None) -> Contents:
+    """Return text or bytes as the contents of a resource.
+
+    Args:
+        content: The text or the bytes.
+        uri: The resource's URI.
+        kind: Its type, if it is known.
+    """
+    if isinstance(content, str):
+        return types.TextResourceContents(uri=uri, mime_type=kind or PLAIN_TEXT, text=content)
+    data = bytes(content)
+    blob = base64.b64encode(data).decode("ascii")
+    return types.BlobResourceContents(uri=uri, mime_type=kind or sniff_type(data) or BINARY, blob=blob)

@@ -1,37 +1,41 @@
-"""Resources: what is registered, what a URI means, and the methods by which clients list and read."""
+"""Resources: what is registered, what a URI means, and the methods by which clients list and read.
+
+From the text in a URI to what a schema asks for.
+
+What does not look like that stays text, and is refused when it is bound.
+
+Functions and constants as resources: what their URIs mean, and how they are called.
+"""
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, final
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias, final
 
 import attrs
 import trio
 
 from .. import types
-from .._contained import going_on
-from .._core._uris import check_uri, normalised
+from .._core._uri_matching import Found, UriMatcher
+from .._core._uri_template import UriTemplate, VariableRule, check_uri, normalised
 from .._errors import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND, RequestError, ResourceNotFound
 from .._limits import Limits, check_seconds
 from .._logs import Log
 from .._revisions import Revision
+from .._schema import CallSpec, InvalidValue
+from .._trio import going_on
 from ..types._fields import evolve
 from ._application import MethodHandler
 from ._asking import is_answered_wrongly
 from ._context import Context
-from ._input_required import Asking
-from ._interim import Interim
-from ._listing import Listing
-from ._params import read_params
+from ._functions import HandlerFunction
+from ._input_required import Asking, Interim
+from ._listing import Entry, Listing, Registry, read_params
 from ._reading import Reading, ResourceSource
-from ._registry import Entry, Registry
 from ._threads import Threads
-
-if TYPE_CHECKING:
-    from .._core._uri_matching import Found
-
-__all__ = ["Offer", "ResourceRegistry"]
 
 _log: Final = Log("trio_mcp.server")
 
@@ -253,3 +257,274 @@ def _not_found(error: ResourceNotFound, asked: str, revision: Revision) -> Reque
     """Return the answer that a revision has for this (server/resources, "Error Handling")."""
     code = INVALID_PARAMS if revision.is_modern else RESOURCE_NOT_FOUND
     return RequestError(code, error.message, {"uri": asked if error.uri is None else error.uri})
+
+
+_Schema: TypeAlias = Mapping[str, Any]
+
+# One spelling for each number, and no more digits than Python reads willingly.
+_INTEGER: Final = re.compile(r"0|-?[1-9][0-9]{0,99}")
+_NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,99})(?:\.[0-9]{1,99})?(?:[eE][+-]?[0-9]{1,3})?")
+
+
+def kinds_of(schema: _Schema, root: _Schema) -> set[str]:
+    """Return the kinds of JSON value that a schema allows; none if it does not say.
+
+    Args:
+        schema: The schema.
+        root: The schema that its references begin at.
+    """
+    return {kind for branch in _branches(schema, root) for kind in _kinds(branch)}
+
+
+def value_for(schema: _Schema, root: _Schema, found: str | Sequence[str]) -> object:
+    """Return plain JSON for a variable of a URI, or for the parts of one.
+
+    A number or truth value is only taken for one if the schema allows that, and is then preferred to text.
+
+    Args:
+        schema: The schema of the parameter.
+        root: The schema that its references begin at.
+        found: The variable, decoded.
+    """
+    branches = _branches(schema, root)
+    if not isinstance(found, str):
+        return [value_for(_item(branches, n), root, part) for n, part in enumerate(found)]
+    for branch in branches:
+        if "enum" in branch or "const" in branch:
+            for value in branch.get("enum", [branch.get("const")]):
+                if _spelled(value) == found:
+                    return value
+            continue
+        kinds = _kinds(branch)
+        if "integer" in kinds and _INTEGER.fullmatch(found) is not None:
+            return int(found)
+        if "number" in kinds and _NUMBER.fullmatch(found) is not None:
+            return float(found)
+        if "boolean" in kinds and found in {"true", "false"}:
+            return found == "true"
+    return found
+
+
+def _item(branches: Sequence[_Schema], index: int) -> _Schema:
+    """Return the schema of one part of a list."""
+    anything: _Schema = {}
+    array = next((branch for branch in branches if "array" in _kinds(branch)), anything)
+    fixed: Sequence[_Schema] = array.get("prefixItems", ())
+    items: _Schema = fixed[index] if index < len(fixed) else array.get("items", anything)
+    return items
+
+
+def _branches(schema: _Schema, root: _Schema) -> list[_Schema]:
+    """Return what a schema allows, one by one. A reference that leads round in a circle is followed once."""
+    found: list[_Schema] = []
+    ahead: list[_Schema] = [schema]
+    seen: set[str] = set()
+    while ahead:
+        branch = ahead.pop(0)
+        found.append(branch)
+        reference = branch.get("$ref")
+        if isinstance(reference, str) and reference not in seen:
+            seen.add(reference)
+            ahead.append(_resolved(reference, root))
+        ahead += branch.get("anyOf", ())
+    return found
+
+
+def _resolved(reference: str, root: _Schema) -> _Schema:
+    # Our own generator writes `#` and `#/$defs/Name`, whose names need no escaping.
+    place: Any = root
+    for step in reference.split("/")[1:]:
+        place = place[step]
+    schema: _Schema = place
+    return schema
+
+
+def _kinds(schema: _Schema) -> Sequence[str]:
+    kind: str | Sequence[str] = schema.get("type", ())
+    return (kind,) if isinstance(kind, str) else kind
+
+
+def _spelled(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+@final
+@attrs.frozen(kw_only=True)
+class ConstantSource:
+    """Text or bytes that do not change."""
+
+    resource: types.Resource
+    result: types.ReadResourceResult
+    template: types.ResourceTemplate | None = None
+    blocks: bool = False
+    may_ask: bool = False
+
+    @property
+    def choices(self) -> Mapping[str, tuple[str, ...]]:
+        """It has no variables."""
+        return {}
+
+    def match(self, uri: str) -> Found | None:
+        """Return nothing more: it was found by its URI."""
+        del uri
+        return {}
+
+    def check(self, values: Mapping[str, str]) -> None:
+        """It has no variables."""
+
+    def resources(self) -> Iterator[types.Resource]:
+        """Yield the resource."""
+        yield self.resource
+
+    async def read(self, reading: Reading, found: Found) -> types.ReadResourceResult:
+        """Return the contents."""
+        del reading, found
+        await trio.lowlevel.checkpoint()
+        return self.result
+
+
+@final
+@attrs.frozen(kw_only=True)
+class FunctionSource:
+    """A function that gives the contents of one resource, or of all that fit a template.
+
+    Attributes:
+        handler: The function.
+        resource: What clients are told, if it is one resource.
+        template: What clients are told, if it is a template.
+        matcher: What finds the variables of the template.
+        rule: What those may be.
+    """
+
+    handler: HandlerFunction
+    resource: types.Resource | None = None
+    template: types.ResourceTemplate | None = None
+    matcher: UriMatcher | None = None
+    rule: VariableRule | None = None
+    blocks: bool = False
+
+    @property
+    def may_ask(self) -> bool:
+        """Whether it is given a context."""
+        return self.handler.may_ask
+
+    @property
+    def choices(self) -> Mapping[str, tuple[str, ...]]:
+        """What the variables can be, as far as the types of the parameters say."""
+        if self.matcher is None:
+            return {}
+        known = {argument.name: argument.choices for argument in self.handler.spec.arguments_as_strings()}
+        return {name: known.get(name, ()) for name in self.matcher.names}
+
+    def match(self, uri: str) -> Found | None:
+        """Return the variables of a URI, or `None` if it does not fit the template."""
+        return {} if self.matcher is None else self.matcher.match(uri)
+
+    def check(self, values: Mapping[str, str | list[str]]) -> None:
+        """Check variables before the function, or one that completes them, is called with them."""
+        if self.rule is not None:
+            self.rule.check(values)
+
+    def resources(self) -> Iterator[types.Resource]:
+        """Yield the resource, if it is one."""
+        if self.resource is not None:
+            yield self.resource
+
+    async def read(self, reading: Reading, found: Found) -> types.ReadResourceResult | Interim:
+        """Call the function, and turn what it returns into a result.
+
+        Raises:
+            RequestError: A variable may be no name but a way to somewhere else; see `VariableRule`.
+            ResourceNotFound: A variable is not what the function takes.
+            Exception: Whatever the function raises.
+        """
+        from ._media import contents_of
+
+        try:
+            self.check(found)
+        except ValueError as error:
+            raise RequestError(INVALID_PARAMS, f"invalid params: uri: {error}", {"uri": reading.uri}) from error
+        spec = self.handler.spec
+        schema = spec.input_schema
+        known: Mapping[str, Any] = schema.get("properties", {})
+        arguments = {name: value_for(known.get(name, {}), schema, value) for name, value in found.items()}
+        try:
+            values = spec.decode(arguments)
+        except InvalidValue as error:
+            raise ResourceNotFound(f"Resource not found: {error}") from error
+        described = self.resource or self.template
+        kind = None if described is None else described.mime_type
+
+        async def finish(returned: Any) -> types.ReadResourceResult | Interim:
+            return returned if isinstance(returned, Interim) else await contents_of(returned, kind, reading)
+
+        return await self.handler.call(values, reading.context, reading.threads, finish)
+
+
+def matcher_for(template: UriTemplate, spec: CallSpec) -> UriMatcher:
+    """Return what finds the variables of a template for a function's parameters.
+
+    Raises:
+        ValueError: The template can be read in several ways, or its variables and the parameters do not agree.
+    """
+    matcher = UriMatcher(template)
+    schema: Mapping[str, Any] = spec.input_schema
+    known: Mapping[str, Any] = schema.get("properties", {})
+    required: frozenset[str] = frozenset(schema.get("required", ()))
+    takes_any = schema.get("additionalProperties", False) is not False
+    where = f"{spec.name}() and {template}"
+    variables = template.variables
+    for name in variables:
+        if name not in known:
+            if not takes_any:
+                raise ValueError(f"{where}: there is no parameter for the variable {name!r}")
+            continue
+        kinds = kinds_of(known[name], schema) - {"null"}
+        if kinds and (kinds == {"array"}) is not (name in matcher.lists) and not kinds > {"array"}:
+            said = f"is a list; write {{{name}*}}" if kinds == {"array"} else "is no list, but the variable is"
+            raise ValueError(f"{where}: the parameter {name!r} {said}")
+        if kinds == {"object"}:
+            raise ValueError(f"{where}: the parameter {name!r} is an object, which has no form in a URI")
+        if name in matcher.optional and name in required:
+            raise ValueError(f"{where}: a URI may lack {name!r}, so that parameter needs a default")
+    _refuse_missing(required.difference(variables), where)
+    return matcher
+
+
+def rule_for(matcher: UriMatcher, unsafe: Collection[str]) -> VariableRule:
+    """Return what the variables of a template may be.
+
+    Raises:
+        TypeError: The names are one string.
+        ValueError: A name is none of its variables.
+    """
+    if isinstance(unsafe, str):
+        raise TypeError(f"unsafe_variables is a collection of names, not one string: {unsafe!r}")
+    unknown = frozenset(unsafe).difference(matcher.names)
+    if unknown:
+        raise ValueError(f"unsafe_variables: the template has no variable {min(unknown)!r}")
+    return VariableRule(with_slashes=matcher.with_slashes, unsafe=frozenset(unsafe))
+
+
+def refuse_parameters(spec: CallSpec, uri: str) -> None:
+    """Make sure that nobody needs to give a function anything.
+
+    Raises:
+        ValueError: It has a parameter without a default.
+    """
+    _refuse_missing(spec.input_schema.get("required", ()), f"{spec.name}() and {uri}")
+
+
+def _refuse_missing(missing: Collection[str], where: str) -> None:
+    if missing:
+        raise ValueError(f"{where}: no variable gives the parameter {min(missing)!r}, and it has no default")
+
+
+def returned_hint(function: Callable[..., Any]) -> Any:
+    """Return what a function is annotated to return, or `None`."""
+    try:
+        return inspect.signature(function, eval_str=True).return_annotation
+    except (NameError, TypeError, ValueError):
+        return None

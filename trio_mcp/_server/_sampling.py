@@ -9,14 +9,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias
 
 from .. import types
-from .._core._conversations import blocks_of, check_tool_results
+from .._core._forms import blocks_of, check_tool_results
 from .._errors import LocalProtocolError
 from .._limits import check_number, check_whole
 from .._peer._exchange import OnProgress
 from .._revisions import Revision
 from ._asking import Abilities, Inquiry
-
-__all__ = ["Preferences", "SamplingInput", "conversation", "sample"]
 
 _METHOD: Final = "sampling/createMessage"
 _WITH_TOOLS: Final = Revision.V2025_11_25

@@ -17,24 +17,15 @@ import trio
 
 from .._bindings._stdio_server import open_stdio_channel
 from .._channel import Channel
-from .._groups import open_hidden_nursery
 from .._limits import Limits
-from .._peer._frames import OnFrame
+from .._peer._outbox import OnFrame
 from .._peer._peer import Peer
-from ._shutdown import Shutdown
+from .._trio import open_hidden_nursery
+from ._lifetimes import Shutdown
 
 if TYPE_CHECKING:  # a program that serves a pipe has no use for it
-    from .._core._http_settings import HttpHost, HttpServerSettings
+    from .._core._http_rules import HttpHost, HttpServerSettings
 
-__all__ = [
-    "Servable",
-    "register_http",
-    "run_http",
-    "run_stdio",
-    "run_until_signal",
-    "serve_stdio",
-    "serve_until_end",
-]
 
 INTERRUPTED: Final = 128 + signal.SIGINT
 """The exit status of a program that SIGINT ended, as shells give it."""

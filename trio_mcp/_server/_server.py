@@ -15,13 +15,13 @@ from .._channel import Channel
 from .._codec import _json
 from .._codec._jsonrpc import Encoded
 from .._core._account import PoolStatistics
-from .._core._header_marks import HeaderMark
+from .._core._http_headers import HeaderMark
 from .._core._lifecycle import Agreement
 from .._core._sealing import Sealer
 from .._errors import LocalProtocolError
 from .._limits import Limits
-from .._peer._frames import OnFrame
 from .._peer._middleware import Middleware
+from .._peer._outbox import OnFrame
 from .._peer._peer import open_peer
 from .._revisions import Revision
 from ..types import (
@@ -32,33 +32,25 @@ from ..types import (
     ServerCapabilities,
     ToolsCapability,
 )
-from ._application import MethodHandler
-from ._background import Background, open_background
-from ._caching import CacheHint
+from ._application import MethodHandler, ServerExtension, ServerExtensions
 from ._changes import Announcement, ChangeHub, ListKind
-from ._completion import Completer
-from ._extension import ServerExtension, ServerExtensions
-from ._input_required import Asking
-from ._interim import ExtensionResult
-from ._listing import Listing
+from ._context import NotificationHandler, check_announcement, check_notification_method
+from ._input_required import Asking, ExtensionResult
+from ._lifetimes import Background, Shutdown, open_background
+from ._listing import CacheHint, Listing
 from ._log_handler import current_holder
-from ._notifications import NotificationHandler, check_announcement, check_notification_method
-from ._prompt_offers import PromptOffers
-from ._prompts import PromptRegistry
-from ._resource_offers import ResourceOffers
+from ._offers import PromptOffers, ResourceOffers, ToolOffers
+from ._parking import EndedBeforeStart, Lifetime, Service, open_service
+from ._prompts import Completer, PromptRegistry
 from ._resources import ResourceRegistry
 from ._serve import run_http, run_stdio, serve_until_end
-from ._service import EndedBeforeStart, Lifetime, Service, open_service
 from ._session import ServerSession
-from ._shutdown import Shutdown
 from ._threads import Threads
-from ._tool_offers import ToolOffers
 from ._tools import ToolRegistry
 
 if TYPE_CHECKING:  # a program that serves a pipe has no use for it
-    from .._core._http_settings import HttpHost, HttpServerSettings
+    from .._core._http_rules import HttpHost, HttpServerSettings
 
-__all__ = ["RunningServer", "Server"]
 
 StateT = TypeVar("StateT", default=Any)
 
@@ -556,7 +548,7 @@ class Server(ToolOffers, PromptOffers, ResourceOffers, Generic[StateT]):
             run_stdio(self)
         elif transport in ("streamable-http", "sse"):
             if transport == "sse":
-                from .._core._http_settings import HttpServerSettings
+                from .._core._http_rules import HttpServerSettings
 
                 settings = attrs.evolve(settings or HttpServerSettings(), sse=True)
             run_http(self, host=host, port=port, http=http, settings=settings)

@@ -24,8 +24,6 @@ from .._core._account import Loan, Overdrawn, Pool
 from .._errors import SERVER_BUSY, RequestError
 from .._limits import Limits
 
-__all__ = ["Threads", "detached", "ends_with_its_thread", "leaves_its_place"]
-
 MAX_LOOKED_AT: Final = 64
 """Of the clients that wait for a place, so many are compared: the others come after them."""
 

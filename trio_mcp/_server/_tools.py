@@ -1,34 +1,170 @@
-"""Tools: functions registered to be called by a model, and the calling of them."""
+"""Tools: functions registered to be called by a model, and the calling of them.
+
+From what a tool returned to the result its caller gets.
+
+Tools whose schemas their author has written: kept to the letter, and enforced.
+
+With an input schema the function is called with the arguments as they are: its first parameter that is neither
+a `Context` nor a dependency gets the JSON object. With an output schema it returns what fits, or a
+`CallToolResult`.
+"""
 
 from __future__ import annotations
 
 import re
+import sys
+import types
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Literal, TypedDict, final
+from typing import Any, Final, Literal, TypedDict, Union, cast, final, get_args, get_origin
 
 import attrs
 
 from .._absent import ABSENT
-from .._contained import going_on
-from .._core._header_marks import HeaderMark, header_marks
-from .._core._wrapping import RESULT_MEMBER, needs_wrapping, wrapped_schema
+from .._codec import _json
+from .._core._http_headers import HeaderMark, header_marks
+from .._core._output_schemas import RESULT_MEMBER, needs_wrapping, wrapped_schema
 from .._errors import INVALID_PARAMS, RequestError, ToolError
 from .._logs import Log
 from .._revisions import Revision
-from .._schema import InvalidValue
-from ..types import CallToolResult, Icon, TextContent, Tool, ToolAnnotations
+from .._schema import CallSpec, InvalidValue, is_unstructured, to_json
+from .._schema._schema_cost import UnusableSchema
+from .._schema._validator import compile_schema
+from .._trio import going_on
+from ..types import (
+    AudioContent,
+    CallToolResult,
+    EmbeddedResource,
+    Icon,
+    ImageContent,
+    ResourceLink,
+    TextContent,
+    Tool,
+    ToolAnnotations,
+    UnknownContent,
+)
 from ..types._fields import evolve
 from ._asking import is_answered_wrongly
-from ._calling import HandlerFunction, Overdue, read_handler, said
 from ._context import Context
-from ._depends import anything
-from ._input_required import Asking
-from ._interim import Interim
-from ._registry import Registry
-from ._results import has_no_schema, tool_result, with_media_read
+from ._functions import HandlerFunction, Overdue, anything, read_given, read_handler, said
+from ._input_required import Asking, Interim
+from ._listing import Registry
 from ._threads import Threads
 
-__all__ = ["RegisteredTool", "ToolRegistry"]
+_MEDIA: Final = f"{__package__}._media"
+_BYTES: Final = (bytes, bytearray)
+_BLOCKS: Final = (TextContent, ImageContent, AudioContent, ResourceLink, EmbeddedResource, UnknownContent)
+
+
+def has_no_schema(hint: Any) -> bool:
+    """Whether a tool annotated so returns what is shown, not structured output.
+
+    That is text, bytes, files, pictures, sound, blocks, and a whole result. A list of text is a value with a
+    schema; a list with blocks in it is shown.
+    """
+    if is_unstructured(hint) or _is_block(hint):
+        return True
+    parts = [part for part in get_args(hint) if part is not Ellipsis]
+    if get_origin(hint) in {Union, types.UnionType}:
+        return all(has_no_schema(part) for part in parts)
+    is_list = get_origin(hint) in {list, tuple, Sequence}
+    return is_list and all(has_no_schema(part) for part in parts) and any(_has_block(part) for part in parts)
+
+
+def _read_first() -> tuple[type, ...]:
+    """Return what must be read before it can be shown: bytes, files, pictures and sound.
+
+    The latter are not imported for that: there can only be one where its class was imported.
+    """
+    media = sys.modules.get(_MEDIA)
+    return _BYTES if media is None else (*_BYTES, media.File, media.Image, media.Audio)
+
+
+def _is_block(hint: Any) -> bool:
+    return hint is CallToolResult or hint in _BLOCKS or hint in _read_first()
+
+
+def _has_block(hint: Any) -> bool:
+    return _is_block(hint) or any(_has_block(part) for part in get_args(hint))
+
+
+async def with_media_read(returned: Any, threads: Threads, max_bytes: int) -> Any:
+    """Return what a tool returned, with blocks in the place of bytes, files, pictures and sound.
+
+    Where something else is in a list with them, it is left as it is.
+
+    Args:
+        returned: What it returned.
+        threads: How many threads there may be.
+        max_bytes: How large a file may be.
+
+    Raises:
+        OSError: A file cannot be read.
+        FileTooLarge: A file is too large.
+        ValueError: A file is no picture, or no sound, although it should be.
+    """
+    read_first = _read_first()
+    if isinstance(returned, read_first):
+        return await _as_read_block(returned, threads, max_bytes)
+    parts = _parts(returned)
+    if parts is None or not any(isinstance(part, read_first) for part in parts):
+        return returned
+    if not all(_is_shown(part) or isinstance(part, read_first) for part in parts):
+        return returned
+    return [await _as_read_block(part, threads, max_bytes) for part in parts]
+
+
+async def _as_read_block(part: Any, threads: Threads, max_bytes: int) -> Any:
+    from ._media import block_of_bytes, block_of_media, is_media
+
+    if isinstance(part, (bytes, bytearray)):
+        return block_of_bytes(bytes(part))
+    return await block_of_media(part, threads, max_bytes) if is_media(part) else part
+
+
+def tool_result(returned: object, spec: CallSpec) -> CallToolResult:
+    """Return the result for what a tool returned.
+
+    With an output schema that is structured output, and the same as text for clients that only read text
+    (2025-06-18, server/tools, "Structured Content"). Without, text and blocks are shown as they are, and any
+    other value as JSON.
+
+    Raises:
+        InvalidValue: It does not fit what the tool is annotated with.
+        TypeError: It has no form in JSON.
+    """
+    if isinstance(returned, CallToolResult):
+        return returned
+    if spec.output_schema is not None:
+        value = spec.encode_result(returned)
+        return CallToolResult(content=(_as_text(value),), structured_content=value)
+    if returned is None:
+        return CallToolResult(content=())
+    if _is_shown(returned):
+        return CallToolResult(content=(_as_block(returned),))
+    parts = _parts(returned)
+    if parts is not None and all(_is_shown(part) for part in parts):
+        return CallToolResult(content=tuple(_as_block(part) for part in parts))
+    plain = to_json(returned)
+    return CallToolResult(
+        content=(_as_text(plain),), structured_content=plain if _json.is_object(plain) else ABSENT
+    )
+
+
+def _parts(value: Any) -> Sequence[object] | None:
+    return cast("Sequence[object]", value) if isinstance(value, (list, tuple)) else None
+
+
+def _is_shown(value: object) -> bool:
+    return isinstance(value, (str, *_BLOCKS))
+
+
+def _as_block(value: Any) -> Any:
+    return TextContent(text=value) if isinstance(value, str) else value
+
+
+def _as_text(value: object) -> TextContent:
+    return TextContent(text=value if isinstance(value, str) else _json.encode(value).decode())
+
 
 _log: Final = Log("trio_mcp.server")
 
@@ -185,14 +321,10 @@ class ToolRegistry:
         if input_schema is None:
             handler = read_handler(function, **options)
         else:
-            from ._raw_schemas import read_with_schema  # few tools have such schemas
-
             handler = read_with_schema(function, input_schema, **options)
         spec = handler.spec
         check_output: Callable[[Any], None] | None = None
         if output_schema is not None:
-            from ._raw_schemas import with_output_schema
-
             spec, check_output = with_output_schema(spec, output_schema)
             handler = attrs.evolve(handler, spec=spec)
         name = spec.name if name is None else name
@@ -268,3 +400,64 @@ def _wrapped(result: CallToolResult) -> CallToolResult:
 
 def _failure(text: str) -> CallToolResult:
     return CallToolResult(content=(TextContent(text=text),), is_error=True)
+
+
+def read_with_schema(
+    function: Callable[..., Any],
+    schema: Mapping[str, Any],
+    *,
+    unstructured: Callable[[Any], bool],
+    thread: bool,
+    timeout: float | None,
+    limit: int | None,
+) -> HandlerFunction:
+    """Read a function whose arguments have a schema of their own.
+
+    Raises:
+        TypeError: It has no parameter for the arguments, or one that nobody fills.
+        ValueError: The schema is not valid, or not one of an object; an option is out of bounds.
+    """
+    if schema.get("type") != "object":
+        raise ValueError(f'input_schema must have the type "object", not {schema.get("type")!r}')
+    check = _compiled("input_schema", schema)
+
+    def decode(arguments: Mapping[str, Any]) -> list[Any]:
+        try:
+            check(arguments)
+        except UnusableSchema as error:  # the schema is our own, and fine: the arguments are too much for it
+            raise InvalidValue([("", str(error))]) from None
+        return [arguments]
+
+    handler = read_given(
+        function,
+        decode,
+        what="the arguments",
+        unstructured=unstructured,
+        thread=thread,
+        timeout=timeout,
+        limit=limit,
+    )
+    return attrs.evolve(handler, spec=attrs.evolve(handler.spec, input_schema=dict(schema)))
+
+
+def with_output_schema(spec: CallSpec, schema: Mapping[str, Any]) -> tuple[CallSpec, Callable[[Any], None]]:
+    """Return the spec with a schema for its results, and what holds a plain JSON value to it.
+
+    Raises:
+        ValueError: The schema is not valid.
+    """
+    check = _compiled("output_schema", schema)
+
+    def encode(result: Any) -> Any:
+        plain = to_json(result)
+        check(plain)
+        return plain
+
+    return attrs.evolve(spec, output_schema=dict(schema), encode=encode), check
+
+
+def _compiled(what: str, schema: Mapping[str, Any]) -> Callable[[Any], None]:
+    try:
+        return compile_schema(schema)
+    except ValueError as error:
+        raise ValueError(f"{what}: {error}") from error

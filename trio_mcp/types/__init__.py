@@ -12,132 +12,139 @@ from typing import TYPE_CHECKING, Final
 from .._lazily import importer as _importer
 
 if TYPE_CHECKING:
-    from ._capabilities import ClientCapabilities as ClientCapabilities
-    from ._capabilities import ClientTaskRequests as ClientTaskRequests
-    from ._capabilities import ClientTasksCapability as ClientTasksCapability
-    from ._capabilities import ElicitationCapability as ElicitationCapability
-    from ._capabilities import ElicitationTaskRequests as ElicitationTaskRequests
-    from ._capabilities import PromptsCapability as PromptsCapability
-    from ._capabilities import ResourcesCapability as ResourcesCapability
-    from ._capabilities import RootsCapability as RootsCapability
-    from ._capabilities import SamplingCapability as SamplingCapability
-    from ._capabilities import SamplingTaskRequests as SamplingTaskRequests
-    from ._capabilities import ServerCapabilities as ServerCapabilities
-    from ._capabilities import ServerTaskRequests as ServerTaskRequests
-    from ._capabilities import ServerTasksCapability as ServerTasksCapability
-    from ._capabilities import ToolsCapability as ToolsCapability
-    from ._capabilities import ToolTaskRequests as ToolTaskRequests
-    from ._completion import CompleteRequestParams as CompleteRequestParams
-    from ._completion import CompleteResult as CompleteResult
-    from ._completion import Completion as Completion
-    from ._completion import CompletionArgument as CompletionArgument
-    from ._completion import CompletionContext as CompletionContext
-    from ._completion import PromptReference as PromptReference
-    from ._completion import ResourceTemplateReference as ResourceTemplateReference
-    from ._content import AudioContent as AudioContent
-    from ._content import ContentBlock as ContentBlock
-    from ._content import EmbeddedResource as EmbeddedResource
-    from ._content import ImageContent as ImageContent
-    from ._content import ResourceLink as ResourceLink
-    from ._content import SamplingMessageContentBlock as SamplingMessageContentBlock
-    from ._content import TextContent as TextContent
-    from ._content import ToolResultContent as ToolResultContent
-    from ._content import ToolUseContent as ToolUseContent
-    from ._content import UnknownContent as UnknownContent
-    from ._elicitation import BooleanSchema as BooleanSchema
-    from ._elicitation import ElicitAction as ElicitAction
-    from ._elicitation import ElicitationCompleteNotificationParams as ElicitationCompleteNotificationParams
-    from ._elicitation import ElicitRequestFormParams as ElicitRequestFormParams
-    from ._elicitation import ElicitRequestParams as ElicitRequestParams
-    from ._elicitation import ElicitRequestURLParams as ElicitRequestURLParams
-    from ._elicitation import ElicitResult as ElicitResult
-    from ._elicitation import ElicitValue as ElicitValue
-    from ._elicitation import EnumItems as EnumItems
-    from ._elicitation import EnumOption as EnumOption
-    from ._elicitation import EnumSchema as EnumSchema
-    from ._elicitation import LegacyTitledEnumSchema as LegacyTitledEnumSchema
-    from ._elicitation import MultiSelectEnumSchema as MultiSelectEnumSchema
-    from ._elicitation import NumberSchema as NumberSchema
-    from ._elicitation import PrimitiveSchemaDefinition as PrimitiveSchemaDefinition
-    from ._elicitation import RequestedSchema as RequestedSchema
-    from ._elicitation import SingleSelectEnumSchema as SingleSelectEnumSchema
-    from ._elicitation import StringSchema as StringSchema
-    from ._elicitation import TitledEnumItems as TitledEnumItems
-    from ._elicitation import TitledMultiSelectEnumSchema as TitledMultiSelectEnumSchema
-    from ._elicitation import TitledSingleSelectEnumSchema as TitledSingleSelectEnumSchema
-    from ._elicitation import UntitledMultiSelectEnumSchema as UntitledMultiSelectEnumSchema
-    from ._elicitation import UntitledSingleSelectEnumSchema as UntitledSingleSelectEnumSchema
-    from ._error_data import MissingRequiredClientCapabilityData as MissingRequiredClientCapabilityData
-    from ._error_data import UnsupportedProtocolVersionData as UnsupportedProtocolVersionData
-    from ._error_data import URLElicitationRequiredData as URLElicitationRequiredData
-    from ._fields import evolve as evolve
-    from ._input_required import CreateMessageRequest as CreateMessageRequest
-    from ._input_required import ElicitRequest as ElicitRequest
-    from ._input_required import InputRequest as InputRequest
-    from ._input_required import InputRequests as InputRequests
-    from ._input_required import InputRequiredResult as InputRequiredResult
-    from ._input_required import InputResponse as InputResponse
-    from ._input_required import InputResponseRequestParams as InputResponseRequestParams
-    from ._input_required import InputResponses as InputResponses
-    from ._input_required import ListRootsRequest as ListRootsRequest
-    from ._lifecycle import CancelledNotificationParams as CancelledNotificationParams
-    from ._lifecycle import DiscoverResult as DiscoverResult
-    from ._lifecycle import Implementation as Implementation
-    from ._lifecycle import InitializeRequestParams as InitializeRequestParams
-    from ._lifecycle import InitializeResult as InitializeResult
-    from ._logging import LoggingLevel as LoggingLevel
-    from ._logging import LoggingMessageNotificationParams as LoggingMessageNotificationParams
-    from ._logging import SetLevelRequestParams as SetLevelRequestParams
-    from ._messages import CacheableResult as CacheableResult
-    from ._messages import CacheScope as CacheScope
-    from ._messages import Cursor as Cursor
-    from ._messages import EmptyResult as EmptyResult
-    from ._messages import NotificationParams as NotificationParams
-    from ._messages import PaginatedRequestParams as PaginatedRequestParams
-    from ._messages import PaginatedResult as PaginatedResult
-    from ._messages import ProgressToken as ProgressToken
-    from ._messages import RequestId as RequestId
-    from ._messages import RequestParams as RequestParams
-    from ._messages import Result as Result
-    from ._metadata import Annotations as Annotations
-    from ._metadata import Icon as Icon
-    from ._metadata import JSONObject as JSONObject
-    from ._metadata import MetaObject as MetaObject
-    from ._metadata import Role as Role
-    from ._progress import ProgressNotificationParams as ProgressNotificationParams
-    from ._prompt_gets import GetPromptRequestParams as GetPromptRequestParams
-    from ._prompt_gets import GetPromptResult as GetPromptResult
-    from ._prompts import ListPromptsResult as ListPromptsResult
-    from ._prompts import Prompt as Prompt
-    from ._prompts import PromptArgument as PromptArgument
-    from ._prompts import PromptMessage as PromptMessage
-    from ._resource_reads import ReadResourceRequestParams as ReadResourceRequestParams
-    from ._resource_reads import ReadResourceResult as ReadResourceResult
-    from ._resources import BlobResourceContents as BlobResourceContents
-    from ._resources import ListResourcesResult as ListResourcesResult
-    from ._resources import ListResourceTemplatesResult as ListResourceTemplatesResult
-    from ._resources import Resource as Resource
-    from ._resources import ResourceTemplate as ResourceTemplate
-    from ._resources import ResourceUpdatedNotificationParams as ResourceUpdatedNotificationParams
-    from ._resources import SubscribeRequestParams as SubscribeRequestParams
-    from ._resources import TextResourceContents as TextResourceContents
-    from ._resources import UnsubscribeRequestParams as UnsubscribeRequestParams
-    from ._roots import ListRootsRequestParams as ListRootsRequestParams
-    from ._roots import ListRootsResult as ListRootsResult
-    from ._roots import Root as Root
-    from ._sampling import CreateMessageRequestParams as CreateMessageRequestParams
-    from ._sampling import CreateMessageResult as CreateMessageResult
-    from ._sampling import IncludeContext as IncludeContext
-    from ._sampling import ModelHint as ModelHint
-    from ._sampling import ModelPreferences as ModelPreferences
-    from ._sampling import SamplingMessage as SamplingMessage
-    from ._sampling import ToolChoice as ToolChoice
-    from ._subscriptions import SubscriptionFilter as SubscriptionFilter
-    from ._subscriptions import (
+    from ._features import AudioContent as AudioContent
+    from ._features import BlobResourceContents as BlobResourceContents
+    from ._features import CallToolResult as CallToolResult
+    from ._features import CompleteRequestParams as CompleteRequestParams
+    from ._features import CompleteResult as CompleteResult
+    from ._features import Completion as Completion
+    from ._features import CompletionArgument as CompletionArgument
+    from ._features import CompletionContext as CompletionContext
+    from ._features import ContentBlock as ContentBlock
+    from ._features import EmbeddedResource as EmbeddedResource
+    from ._features import ImageContent as ImageContent
+    from ._features import ListPromptsResult as ListPromptsResult
+    from ._features import ListResourcesResult as ListResourcesResult
+    from ._features import ListResourceTemplatesResult as ListResourceTemplatesResult
+    from ._features import ListToolsResult as ListToolsResult
+    from ._features import Prompt as Prompt
+    from ._features import PromptArgument as PromptArgument
+    from ._features import PromptMessage as PromptMessage
+    from ._features import PromptReference as PromptReference
+    from ._features import Resource as Resource
+    from ._features import ResourceLink as ResourceLink
+    from ._features import ResourceTemplate as ResourceTemplate
+    from ._features import ResourceTemplateReference as ResourceTemplateReference
+    from ._features import ResourceUpdatedNotificationParams as ResourceUpdatedNotificationParams
+    from ._features import SamplingMessageContentBlock as SamplingMessageContentBlock
+    from ._features import SubscribeRequestParams as SubscribeRequestParams
+    from ._features import SubscriptionFilter as SubscriptionFilter
+    from ._features import (
         SubscriptionsAcknowledgedNotificationParams as SubscriptionsAcknowledgedNotificationParams,
     )
-    from ._subscriptions import SubscriptionsListenRequestParams as SubscriptionsListenRequestParams
-    from ._subscriptions import SubscriptionsListenResult as SubscriptionsListenResult
+    from ._features import SubscriptionsListenRequestParams as SubscriptionsListenRequestParams
+    from ._features import SubscriptionsListenResult as SubscriptionsListenResult
+    from ._features import TaskSupport as TaskSupport
+    from ._features import TextContent as TextContent
+    from ._features import TextResourceContents as TextResourceContents
+    from ._features import Tool as Tool
+    from ._features import ToolAnnotations as ToolAnnotations
+    from ._features import ToolExecution as ToolExecution
+    from ._features import ToolResultContent as ToolResultContent
+    from ._features import ToolUseContent as ToolUseContent
+    from ._features import UnknownContent as UnknownContent
+    from ._features import UnsubscribeRequestParams as UnsubscribeRequestParams
+    from ._fields import evolve as evolve
+    from ._protocol import Annotations as Annotations
+    from ._protocol import CacheableResult as CacheableResult
+    from ._protocol import CacheScope as CacheScope
+    from ._protocol import CancelledNotificationParams as CancelledNotificationParams
+    from ._protocol import ClientCapabilities as ClientCapabilities
+    from ._protocol import ClientTaskRequests as ClientTaskRequests
+    from ._protocol import ClientTasksCapability as ClientTasksCapability
+    from ._protocol import Cursor as Cursor
+    from ._protocol import DiscoverResult as DiscoverResult
+    from ._protocol import ElicitationCapability as ElicitationCapability
+    from ._protocol import ElicitationTaskRequests as ElicitationTaskRequests
+    from ._protocol import EmptyResult as EmptyResult
+    from ._protocol import Icon as Icon
+    from ._protocol import Implementation as Implementation
+    from ._protocol import InitializeRequestParams as InitializeRequestParams
+    from ._protocol import InitializeResult as InitializeResult
+    from ._protocol import JSONObject as JSONObject
+    from ._protocol import LoggingLevel as LoggingLevel
+    from ._protocol import LoggingMessageNotificationParams as LoggingMessageNotificationParams
+    from ._protocol import MetaObject as MetaObject
+    from ._protocol import NotificationParams as NotificationParams
+    from ._protocol import PaginatedRequestParams as PaginatedRequestParams
+    from ._protocol import PaginatedResult as PaginatedResult
+    from ._protocol import ProgressNotificationParams as ProgressNotificationParams
+    from ._protocol import ProgressToken as ProgressToken
+    from ._protocol import PromptsCapability as PromptsCapability
+    from ._protocol import RequestId as RequestId
+    from ._protocol import RequestParams as RequestParams
+    from ._protocol import ResourcesCapability as ResourcesCapability
+    from ._protocol import Result as Result
+    from ._protocol import Role as Role
+    from ._protocol import RootsCapability as RootsCapability
+    from ._protocol import SamplingCapability as SamplingCapability
+    from ._protocol import SamplingTaskRequests as SamplingTaskRequests
+    from ._protocol import ServerCapabilities as ServerCapabilities
+    from ._protocol import ServerTaskRequests as ServerTaskRequests
+    from ._protocol import ServerTasksCapability as ServerTasksCapability
+    from ._protocol import SetLevelRequestParams as SetLevelRequestParams
+    from ._protocol import ToolsCapability as ToolsCapability
+    from ._protocol import ToolTaskRequests as ToolTaskRequests
+    from ._questions import BooleanSchema as BooleanSchema
+    from ._questions import CallToolRequestParams as CallToolRequestParams
+    from ._questions import CreateMessageRequest as CreateMessageRequest
+    from ._questions import CreateMessageRequestParams as CreateMessageRequestParams
+    from ._questions import CreateMessageResult as CreateMessageResult
+    from ._questions import ElicitAction as ElicitAction
+    from ._questions import ElicitationCompleteNotificationParams as ElicitationCompleteNotificationParams
+    from ._questions import ElicitRequest as ElicitRequest
+    from ._questions import ElicitRequestFormParams as ElicitRequestFormParams
+    from ._questions import ElicitRequestParams as ElicitRequestParams
+    from ._questions import ElicitRequestURLParams as ElicitRequestURLParams
+    from ._questions import ElicitResult as ElicitResult
+    from ._questions import ElicitValue as ElicitValue
+    from ._questions import EnumItems as EnumItems
+    from ._questions import EnumOption as EnumOption
+    from ._questions import EnumSchema as EnumSchema
+    from ._questions import GetPromptRequestParams as GetPromptRequestParams
+    from ._questions import GetPromptResult as GetPromptResult
+    from ._questions import IncludeContext as IncludeContext
+    from ._questions import InputRequest as InputRequest
+    from ._questions import InputRequests as InputRequests
+    from ._questions import InputRequiredResult as InputRequiredResult
+    from ._questions import InputResponse as InputResponse
+    from ._questions import InputResponseRequestParams as InputResponseRequestParams
+    from ._questions import InputResponses as InputResponses
+    from ._questions import LegacyTitledEnumSchema as LegacyTitledEnumSchema
+    from ._questions import ListRootsRequest as ListRootsRequest
+    from ._questions import ListRootsRequestParams as ListRootsRequestParams
+    from ._questions import ListRootsResult as ListRootsResult
+    from ._questions import MissingRequiredClientCapabilityData as MissingRequiredClientCapabilityData
+    from ._questions import ModelHint as ModelHint
+    from ._questions import ModelPreferences as ModelPreferences
+    from ._questions import MultiSelectEnumSchema as MultiSelectEnumSchema
+    from ._questions import NumberSchema as NumberSchema
+    from ._questions import PrimitiveSchemaDefinition as PrimitiveSchemaDefinition
+    from ._questions import ReadResourceRequestParams as ReadResourceRequestParams
+    from ._questions import ReadResourceResult as ReadResourceResult
+    from ._questions import RequestedSchema as RequestedSchema
+    from ._questions import Root as Root
+    from ._questions import SamplingMessage as SamplingMessage
+    from ._questions import SingleSelectEnumSchema as SingleSelectEnumSchema
+    from ._questions import StringSchema as StringSchema
+    from ._questions import TitledEnumItems as TitledEnumItems
+    from ._questions import TitledMultiSelectEnumSchema as TitledMultiSelectEnumSchema
+    from ._questions import TitledSingleSelectEnumSchema as TitledSingleSelectEnumSchema
+    from ._questions import ToolChoice as ToolChoice
+    from ._questions import UnsupportedProtocolVersionData as UnsupportedProtocolVersionData
+    from ._questions import UntitledMultiSelectEnumSchema as UntitledMultiSelectEnumSchema
+    from ._questions import UntitledSingleSelectEnumSchema as UntitledSingleSelectEnumSchema
+    from ._questions import URLElicitationRequiredData as URLElicitationRequiredData
     from ._tasks import CancelTaskResult as CancelTaskResult
     from ._tasks import CreateTaskResult as CreateTaskResult
     from ._tasks import GetTaskResult as GetTaskResult
@@ -148,13 +155,6 @@ if TYPE_CHECKING:
     from ._tasks import TaskRequestParams as TaskRequestParams
     from ._tasks import TaskStatus as TaskStatus
     from ._tasks import TaskStatusNotificationParams as TaskStatusNotificationParams
-    from ._tool_calls import CallToolRequestParams as CallToolRequestParams
-    from ._tool_results import CallToolResult as CallToolResult
-    from ._tools import ListToolsResult as ListToolsResult
-    from ._tools import TaskSupport as TaskSupport
-    from ._tools import Tool as Tool
-    from ._tools import ToolAnnotations as ToolAnnotations
-    from ._tools import ToolExecution as ToolExecution
 
 __all__ = [
     "Annotations",
@@ -301,146 +301,146 @@ __all__ = [
 ]
 
 _HOMES: Final = {
-    "Annotations": "_metadata",
-    "AudioContent": "_content",
-    "BlobResourceContents": "_resources",
-    "BooleanSchema": "_elicitation",
-    "CacheScope": "_messages",
-    "CacheableResult": "_messages",
-    "CallToolRequestParams": "_tool_calls",
-    "CallToolResult": "_tool_results",
+    "Annotations": "_protocol",
+    "AudioContent": "_features",
+    "BlobResourceContents": "_features",
+    "BooleanSchema": "_questions",
+    "CacheScope": "_protocol",
+    "CacheableResult": "_protocol",
+    "CallToolRequestParams": "_questions",
+    "CallToolResult": "_features",
     "CancelTaskResult": "_tasks",
-    "CancelledNotificationParams": "_lifecycle",
-    "ClientCapabilities": "_capabilities",
-    "ClientTaskRequests": "_capabilities",
-    "ClientTasksCapability": "_capabilities",
-    "CompleteRequestParams": "_completion",
-    "CompleteResult": "_completion",
-    "Completion": "_completion",
-    "CompletionArgument": "_completion",
-    "CompletionContext": "_completion",
-    "ContentBlock": "_content",
-    "CreateMessageRequest": "_input_required",
-    "CreateMessageRequestParams": "_sampling",
-    "CreateMessageResult": "_sampling",
+    "CancelledNotificationParams": "_protocol",
+    "ClientCapabilities": "_protocol",
+    "ClientTaskRequests": "_protocol",
+    "ClientTasksCapability": "_protocol",
+    "CompleteRequestParams": "_features",
+    "CompleteResult": "_features",
+    "Completion": "_features",
+    "CompletionArgument": "_features",
+    "CompletionContext": "_features",
+    "ContentBlock": "_features",
+    "CreateMessageRequest": "_questions",
+    "CreateMessageRequestParams": "_questions",
+    "CreateMessageResult": "_questions",
     "CreateTaskResult": "_tasks",
-    "Cursor": "_messages",
-    "DiscoverResult": "_lifecycle",
-    "ElicitAction": "_elicitation",
-    "ElicitRequest": "_input_required",
-    "ElicitRequestFormParams": "_elicitation",
-    "ElicitRequestParams": "_elicitation",
-    "ElicitRequestURLParams": "_elicitation",
-    "ElicitResult": "_elicitation",
-    "ElicitValue": "_elicitation",
-    "ElicitationCapability": "_capabilities",
-    "ElicitationCompleteNotificationParams": "_elicitation",
-    "ElicitationTaskRequests": "_capabilities",
-    "EmbeddedResource": "_content",
-    "EmptyResult": "_messages",
-    "EnumItems": "_elicitation",
-    "EnumOption": "_elicitation",
-    "EnumSchema": "_elicitation",
-    "GetPromptRequestParams": "_prompt_gets",
-    "GetPromptResult": "_prompt_gets",
+    "Cursor": "_protocol",
+    "DiscoverResult": "_protocol",
+    "ElicitAction": "_questions",
+    "ElicitRequest": "_questions",
+    "ElicitRequestFormParams": "_questions",
+    "ElicitRequestParams": "_questions",
+    "ElicitRequestURLParams": "_questions",
+    "ElicitResult": "_questions",
+    "ElicitValue": "_questions",
+    "ElicitationCapability": "_protocol",
+    "ElicitationCompleteNotificationParams": "_questions",
+    "ElicitationTaskRequests": "_protocol",
+    "EmbeddedResource": "_features",
+    "EmptyResult": "_protocol",
+    "EnumItems": "_questions",
+    "EnumOption": "_questions",
+    "EnumSchema": "_questions",
+    "GetPromptRequestParams": "_questions",
+    "GetPromptResult": "_questions",
     "GetTaskResult": "_tasks",
-    "Icon": "_metadata",
-    "ImageContent": "_content",
-    "Implementation": "_lifecycle",
-    "IncludeContext": "_sampling",
-    "InitializeRequestParams": "_lifecycle",
-    "InitializeResult": "_lifecycle",
-    "InputRequest": "_input_required",
-    "InputRequests": "_input_required",
-    "InputRequiredResult": "_input_required",
-    "InputResponse": "_input_required",
-    "InputResponseRequestParams": "_input_required",
-    "InputResponses": "_input_required",
-    "JSONObject": "_metadata",
-    "LegacyTitledEnumSchema": "_elicitation",
-    "ListPromptsResult": "_prompts",
-    "ListResourceTemplatesResult": "_resources",
-    "ListResourcesResult": "_resources",
-    "ListRootsRequest": "_input_required",
-    "ListRootsRequestParams": "_roots",
-    "ListRootsResult": "_roots",
+    "Icon": "_protocol",
+    "ImageContent": "_features",
+    "Implementation": "_protocol",
+    "IncludeContext": "_questions",
+    "InitializeRequestParams": "_protocol",
+    "InitializeResult": "_protocol",
+    "InputRequest": "_questions",
+    "InputRequests": "_questions",
+    "InputRequiredResult": "_questions",
+    "InputResponse": "_questions",
+    "InputResponseRequestParams": "_questions",
+    "InputResponses": "_questions",
+    "JSONObject": "_protocol",
+    "LegacyTitledEnumSchema": "_questions",
+    "ListPromptsResult": "_features",
+    "ListResourceTemplatesResult": "_features",
+    "ListResourcesResult": "_features",
+    "ListRootsRequest": "_questions",
+    "ListRootsRequestParams": "_questions",
+    "ListRootsResult": "_questions",
     "ListTasksResult": "_tasks",
-    "ListToolsResult": "_tools",
-    "LoggingLevel": "_logging",
-    "LoggingMessageNotificationParams": "_logging",
-    "MetaObject": "_metadata",
-    "MissingRequiredClientCapabilityData": "_error_data",
-    "ModelHint": "_sampling",
-    "ModelPreferences": "_sampling",
-    "MultiSelectEnumSchema": "_elicitation",
-    "NotificationParams": "_messages",
-    "NumberSchema": "_elicitation",
-    "PaginatedRequestParams": "_messages",
-    "PaginatedResult": "_messages",
-    "PrimitiveSchemaDefinition": "_elicitation",
-    "ProgressNotificationParams": "_progress",
-    "ProgressToken": "_messages",
-    "Prompt": "_prompts",
-    "PromptArgument": "_prompts",
-    "PromptMessage": "_prompts",
-    "PromptReference": "_completion",
-    "PromptsCapability": "_capabilities",
-    "ReadResourceRequestParams": "_resource_reads",
-    "ReadResourceResult": "_resource_reads",
+    "ListToolsResult": "_features",
+    "LoggingLevel": "_protocol",
+    "LoggingMessageNotificationParams": "_protocol",
+    "MetaObject": "_protocol",
+    "MissingRequiredClientCapabilityData": "_questions",
+    "ModelHint": "_questions",
+    "ModelPreferences": "_questions",
+    "MultiSelectEnumSchema": "_questions",
+    "NotificationParams": "_protocol",
+    "NumberSchema": "_questions",
+    "PaginatedRequestParams": "_protocol",
+    "PaginatedResult": "_protocol",
+    "PrimitiveSchemaDefinition": "_questions",
+    "ProgressNotificationParams": "_protocol",
+    "ProgressToken": "_protocol",
+    "Prompt": "_features",
+    "PromptArgument": "_features",
+    "PromptMessage": "_features",
+    "PromptReference": "_features",
+    "PromptsCapability": "_protocol",
+    "ReadResourceRequestParams": "_questions",
+    "ReadResourceResult": "_questions",
     "RelatedTaskMetadata": "_tasks",
-    "RequestId": "_messages",
-    "RequestParams": "_messages",
-    "RequestedSchema": "_elicitation",
-    "Resource": "_resources",
-    "ResourceLink": "_content",
-    "ResourceTemplate": "_resources",
-    "ResourceTemplateReference": "_completion",
-    "ResourceUpdatedNotificationParams": "_resources",
-    "ResourcesCapability": "_capabilities",
-    "Result": "_messages",
-    "Role": "_metadata",
-    "Root": "_roots",
-    "RootsCapability": "_capabilities",
-    "SamplingCapability": "_capabilities",
-    "SamplingMessage": "_sampling",
-    "SamplingMessageContentBlock": "_content",
-    "SamplingTaskRequests": "_capabilities",
-    "ServerCapabilities": "_capabilities",
-    "ServerTaskRequests": "_capabilities",
-    "ServerTasksCapability": "_capabilities",
-    "SetLevelRequestParams": "_logging",
-    "SingleSelectEnumSchema": "_elicitation",
-    "StringSchema": "_elicitation",
-    "SubscribeRequestParams": "_resources",
-    "SubscriptionFilter": "_subscriptions",
-    "SubscriptionsAcknowledgedNotificationParams": "_subscriptions",
-    "SubscriptionsListenRequestParams": "_subscriptions",
-    "SubscriptionsListenResult": "_subscriptions",
+    "RequestId": "_protocol",
+    "RequestParams": "_protocol",
+    "RequestedSchema": "_questions",
+    "Resource": "_features",
+    "ResourceLink": "_features",
+    "ResourceTemplate": "_features",
+    "ResourceTemplateReference": "_features",
+    "ResourceUpdatedNotificationParams": "_features",
+    "ResourcesCapability": "_protocol",
+    "Result": "_protocol",
+    "Role": "_protocol",
+    "Root": "_questions",
+    "RootsCapability": "_protocol",
+    "SamplingCapability": "_protocol",
+    "SamplingMessage": "_questions",
+    "SamplingMessageContentBlock": "_features",
+    "SamplingTaskRequests": "_protocol",
+    "ServerCapabilities": "_protocol",
+    "ServerTaskRequests": "_protocol",
+    "ServerTasksCapability": "_protocol",
+    "SetLevelRequestParams": "_protocol",
+    "SingleSelectEnumSchema": "_questions",
+    "StringSchema": "_questions",
+    "SubscribeRequestParams": "_features",
+    "SubscriptionFilter": "_features",
+    "SubscriptionsAcknowledgedNotificationParams": "_features",
+    "SubscriptionsListenRequestParams": "_features",
+    "SubscriptionsListenResult": "_features",
     "Task": "_tasks",
     "TaskMetadata": "_tasks",
     "TaskRequestParams": "_tasks",
     "TaskStatus": "_tasks",
     "TaskStatusNotificationParams": "_tasks",
-    "TaskSupport": "_tools",
-    "TextContent": "_content",
-    "TextResourceContents": "_resources",
-    "TitledEnumItems": "_elicitation",
-    "TitledMultiSelectEnumSchema": "_elicitation",
-    "TitledSingleSelectEnumSchema": "_elicitation",
-    "Tool": "_tools",
-    "ToolAnnotations": "_tools",
-    "ToolChoice": "_sampling",
-    "ToolExecution": "_tools",
-    "ToolResultContent": "_content",
-    "ToolTaskRequests": "_capabilities",
-    "ToolUseContent": "_content",
-    "ToolsCapability": "_capabilities",
-    "URLElicitationRequiredData": "_error_data",
-    "UnknownContent": "_content",
-    "UnsubscribeRequestParams": "_resources",
-    "UnsupportedProtocolVersionData": "_error_data",
-    "UntitledMultiSelectEnumSchema": "_elicitation",
-    "UntitledSingleSelectEnumSchema": "_elicitation",
+    "TaskSupport": "_features",
+    "TextContent": "_features",
+    "TextResourceContents": "_features",
+    "TitledEnumItems": "_questions",
+    "TitledMultiSelectEnumSchema": "_questions",
+    "TitledSingleSelectEnumSchema": "_questions",
+    "Tool": "_features",
+    "ToolAnnotations": "_features",
+    "ToolChoice": "_questions",
+    "ToolExecution": "_features",
+    "ToolResultContent": "_features",
+    "ToolTaskRequests": "_protocol",
+    "ToolUseContent": "_features",
+    "ToolsCapability": "_protocol",
+    "URLElicitationRequiredData": "_questions",
+    "UnknownContent": "_features",
+    "UnsubscribeRequestParams": "_features",
+    "UnsupportedProtocolVersionData": "_questions",
+    "UntitledMultiSelectEnumSchema": "_questions",
+    "UntitledSingleSelectEnumSchema": "_questions",
     "evolve": "_fields",
 }
 """Where each name lives that is imported when it is first asked for."""

@@ -18,25 +18,12 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import (
-    Any,
-    Final,
-    Literal,
-    TypeVar,
-    Union,
-    dataclass_transform,
-    final,
-    get_args,
-    get_origin,
-    overload,
-)
+from typing import Any, Final, Literal, TypeVar, Union, dataclass_transform, final, get_args, get_origin, overload
 
 import attrs
 
 from .._absent import ABSENT
 from .._revisions import LATEST, Revision
-
-__all__ = ["Member", "Span", "evolve", "member", "members", "options_of", "span_of", "wire"]
 
 T = TypeVar("T")
 

@@ -6,33 +6,47 @@ from typing import Any, Final, final
 
 import attrs
 
-from ._completion import CompleteRequestParams, CompleteResult
-from ._elicitation import ElicitationCompleteNotificationParams, ElicitRequestParams, ElicitResult
-from ._lifecycle import (
-    CancelledNotificationParams,
-    DiscoverResult,
-    InitializeRequestParams,
-    InitializeResult,
-)
-from ._logging import LoggingMessageNotificationParams, SetLevelRequestParams
-from ._messages import EmptyResult, NotificationParams, PaginatedRequestParams, RequestParams
-from ._progress import ProgressNotificationParams
-from ._prompt_gets import GetPromptRequestParams, GetPromptResult
-from ._prompts import ListPromptsResult
-from ._resource_reads import ReadResourceRequestParams, ReadResourceResult
-from ._resources import (
+from ._features import (
+    CallToolResult,
+    CompleteRequestParams,
+    CompleteResult,
+    ListPromptsResult,
     ListResourcesResult,
     ListResourceTemplatesResult,
+    ListToolsResult,
     ResourceUpdatedNotificationParams,
     SubscribeRequestParams,
-    UnsubscribeRequestParams,
-)
-from ._roots import ListRootsRequestParams, ListRootsResult
-from ._sampling import CreateMessageRequestParams, CreateMessageResult
-from ._subscriptions import (
     SubscriptionsAcknowledgedNotificationParams,
     SubscriptionsListenRequestParams,
     SubscriptionsListenResult,
+    UnsubscribeRequestParams,
+)
+from ._protocol import (
+    CancelledNotificationParams,
+    DiscoverResult,
+    EmptyResult,
+    InitializeRequestParams,
+    InitializeResult,
+    LoggingMessageNotificationParams,
+    NotificationParams,
+    PaginatedRequestParams,
+    ProgressNotificationParams,
+    RequestParams,
+    SetLevelRequestParams,
+)
+from ._questions import (
+    CallToolRequestParams,
+    CreateMessageRequestParams,
+    CreateMessageResult,
+    ElicitationCompleteNotificationParams,
+    ElicitRequestParams,
+    ElicitResult,
+    GetPromptRequestParams,
+    GetPromptResult,
+    ListRootsRequestParams,
+    ListRootsResult,
+    ReadResourceRequestParams,
+    ReadResourceResult,
 )
 from ._tasks import (
     CancelTaskResult,
@@ -41,11 +55,6 @@ from ._tasks import (
     TaskRequestParams,
     TaskStatusNotificationParams,
 )
-from ._tool_calls import CallToolRequestParams
-from ._tool_results import CallToolResult
-from ._tools import ListToolsResult
-
-__all__ = ["METHOD_TYPES", "MethodTypes"]
 
 
 @final

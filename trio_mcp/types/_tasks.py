@@ -5,21 +5,7 @@ from typing import Final, Literal, TypeAlias, final
 
 from .._revisions import Revision
 from ._fields import member, wire
-from ._messages import Cursor, RequestParams, Result
-from ._metadata import MetaObject
-
-__all__ = [
-    "CancelTaskResult",
-    "CreateTaskResult",
-    "GetTaskResult",
-    "ListTasksResult",
-    "RelatedTaskMetadata",
-    "Task",
-    "TaskMetadata",
-    "TaskRequestParams",
-    "TaskStatus",
-    "TaskStatusNotificationParams",
-]
+from ._protocol import Cursor, MetaObject, RequestParams, Result
 
 _ONLY: Final = Revision.V2025_11_25
 

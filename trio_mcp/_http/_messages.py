@@ -1,0 +1,435 @@
+"""A request of ours, before it is sent, and as it is sent. No I/O.
+
+A response while it arrives.
+
+The responses of one connection, one after the other: bytes in, heads and bodies out. No I/O.
+
+What can be read in two ways is refused, since what one reads as a body another may take for the next response.
+
+Spec: RFC 9112, sections 2.2 to 7.1.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from types import TracebackType
+from typing import Final, Literal, Protocol, final
+
+import attrs
+
+from .._core._http1 import ChunkedReader, ReadFields, check_lines, closes, framing_of
+from .._core._http_headers import HeaderField, Headers
+from .._errors import ConnectionLost, LocalProtocolError, RemoteProtocolError
+from .._version import __version__
+from ._target import HttpTarget
+
+_OURS: Final = (
+    (b"user-agent", b"User-Agent: trio-mcp/%b\r\n" % __version__.encode("ascii")),
+    (b"accept-encoding", b"Accept-Encoding: identity\r\n"),
+)
+"""What a request says where nobody has said anything else."""
+
+_FRAMING: Final = frozenset((b"host", b"content-length", b"transfer-encoding", b"connection", b"upgrade"))
+"""What follows from the request and the connection."""
+
+_FIRST_LINE: Final = re.compile(rb"[A-Z]{1,32} [\x21-\x7e]+ HTTP/1\.1\r\n")
+_VISIBLE: Final = rb"[\x21-\x7e\x80-\xff]"
+_FIELD: Final = rb"[!#$%%&'*+\-.^_`|~0-9A-Za-z]+: (?:%b(?:[\x20-\x7e\t\x80-\xff]*%b)?)?\r\n" % (
+    _VISIBLE,
+    _VISIBLE,
+)
+_FIELDS: Final = re.compile(rb"(?:%b)*" % _FIELD)
+_ONE_FIELD: Final = re.compile(_FIELD)
+
+
+@final
+@attrs.frozen(kw_only=True)
+class HttpRequest:
+    """One request.
+
+    Attributes:
+        method: In capitals.
+        target: Where it goes.
+        headers: What it says of itself, beside `Host`, `Content-Length` and what the connection needs.
+        body: What it carries.
+        on_sent: Called before its last bytes go, since from then on the server may have all of it.
+    """
+
+    method: str
+    target: HttpTarget
+    headers: Sequence[HeaderField] = attrs.field(default=(), repr=False)  # credentials, for one
+    body: bytes = attrs.field(default=b"", repr=False)
+    on_sent: Callable[[], object] | None = attrs.field(default=None, eq=False, repr=False)
+
+
+def encode_request(request: HttpRequest, through_proxy: Sequence[HeaderField] | None = None) -> bytes:
+    """Return a request as it goes over a connection.
+
+    Args:
+        request: What is asked.
+        through_proxy: Fields for a proxy that forwards single requests. Then the first line has the whole URL.
+
+    Raises:
+        LocalProtocolError: It would not be one request of HTTP/1.1, but none, or more than one.
+    """
+    target, headers, body = request.target, request.headers, request.body
+    chosen = {name.lower() for name, _ in headers}
+    if not _FRAMING.isdisjoint(chosen):
+        names = b", ".join(sorted(_FRAMING & chosen)).decode("ascii")
+        raise LocalProtocolError(f"the request to {target.origin} cannot choose what it says in {names}")
+    where = target.path if through_proxy is None else target.url
+    first_line = b"%b %b HTTP/1.1\r\n" % (request.method.encode(), where.encode())
+    host = (b"Host", target.authority.encode())
+    fields = [b"%b: %b\r\n" % field for field in (host, *(through_proxy or ()), *headers)]
+    lines = b"".join(fields)
+    # All fields in one go, which is many times as fast. A line break in a field would make two good ones of it.
+    if not _FIRST_LINE.fullmatch(first_line) or not _FIELDS.fullmatch(lines) or lines.count(b"\n") != len(fields):
+        raise LocalProtocolError(f"the request to {target.origin} is not HTTP: {_fault_in(first_line, fields)}")
+    ours = b"".join([line for name, line in _OURS if name not in chosen])
+    length = b""
+    if body or request.method not in ("GET", "HEAD", "DELETE"):
+        length = b"Content-Length: %d\r\n" % len(body)
+    return b"".join((first_line, lines, ours, length, b"\r\n", body))
+
+
+def _fault_in(first_line: bytes, fields: Sequence[bytes]) -> str:
+    """Say what is wrong, without values, which may be credentials."""
+    for field in fields:
+        if not _ONE_FIELD.fullmatch(field):
+            return f"the header field {field.partition(b': ')[0]!r} contains what no field can"
+    return f"it would begin with {first_line!r}"
+
+
+SMALL: Final = 4096
+"""Up to how many bytes a piece of a body is gathered with others."""
+
+
+class BodySource(Protocol):
+    """Where the body of a response comes from."""
+
+    async def receive_some(self) -> bytes:
+        """Wait for some of it; nothing once it is complete."""
+        ...
+
+    async def aclose(self) -> None:
+        """Let go of it, whether or not it is complete."""
+        ...
+
+
+@final
+class HttpResponse:
+    """The answer to one request: its head is here, its body is received by whoever asked, who also closes it.
+
+    As a context manager it closes itself. Closing it before the body is complete ends the connection, which is
+    how the server learns that nobody reads on.
+
+    Attributes:
+        request: What it answers, after redirects.
+        status: The HTTP status.
+        reason: The words after it; may be empty.
+        headers: Its header fields.
+    """
+
+    def __init__(
+        self, request: HttpRequest, status: int, headers: Headers, source: BodySource, *, reason: str = ""
+    ) -> None:
+        self.request: Final = request
+        self.status: Final = status
+        self.headers: Final = headers
+        self.reason: Final = reason
+        self._source = source
+
+    async def __aenter__(self) -> HttpResponse:
+        return self  # noqa: ASYNC910 - there is nothing to wait for
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+        /,
+    ) -> None:
+        await self._source.aclose()
+
+    async def aclose(self) -> None:
+        """Let go of it. A checkpoint only if that ends the connection."""
+        await self._source.aclose()
+
+    async def receive_some(self) -> bytes:
+        """Wait for the next bytes of the body; nothing once it is complete. Cancelled, nothing is lost.
+
+        Raises:
+            ConnectionLost: The connection ended in the middle of it.
+            RemoteProtocolError: What came is not HTTP.
+        """
+        return await self._source.receive_some()
+
+    async def read(
+        self,
+        max_bytes: int,
+        limit: str = "max_bytes",
+        *,
+        hold: Callable[[int], Awaitable[object]] | None = None,
+    ) -> bytes:
+        """Wait for the whole body.
+
+        Args:
+            max_bytes: The largest body that is wanted.
+            limit: What sets that, for the error.
+            hold: Called with how much is kept of it, before more is read.
+
+        Raises:
+            RemoteProtocolError: It is larger than `max_bytes`.
+            Others: As `receive_some`.
+        """
+        length = self.headers.get("content-length")
+        parts: list[bytes] = []
+        small = bytearray()  # a piece of one byte would weigh forty
+        size = 0
+        if length is None or not length.isdigit() or int(length[:20]) <= max_bytes:
+            while data := await self.receive_some():
+                size += len(data)
+                if size > max_bytes:
+                    break
+                if hold is not None:
+                    await hold(size)
+                if len(data) >= SMALL and not small:
+                    parts.append(data)
+                    continue
+                small += data
+                if len(small) >= SMALL:
+                    parts.append(bytes(small))
+                    small.clear()
+            else:
+                return parts[0] if len(parts) == 1 and not small else b"".join((*parts, small))
+        raise RemoteProtocolError(
+            f"{self.request.target.origin} answered with more than {max_bytes} bytes ({limit})"
+        )
+
+    async def read_excerpt(self, max_bytes: int) -> bytes:
+        """Wait for the beginning of the body, or all of it. The rest is not wanted.
+
+        Raises:
+            Like `receive_some`.
+        """
+        body = bytearray()
+        while len(body) < max_bytes and (data := await self.receive_some()):
+            body += data
+        return bytes(body[:max_bytes])
+
+
+class HttpTransport(Protocol):
+    """Whatever takes requests and brings responses."""
+
+    async def send(self, request: HttpRequest, *, urgent: bool = False) -> HttpResponse:
+        """Send a request and wait for the head of its response, which has to be closed.
+
+        Args:
+            request: What to send.
+            urgent: Whether it must not wait for others to finish, because they may wait for it.
+
+        Raises:
+            ConnectionLost: The server cannot be reached, or hung up.
+            LocalProtocolError: The request is none.
+            RemoteProtocolError: What came is not HTTP.
+        """
+        ...
+
+
+MAX_INFORMATIONAL: Final = 32
+"""Interim responses (1xx) before the real one. A server has no use for more than one or two."""
+
+_STATUS_LINE: Final = re.compile(rb"HTTP/1\.([0-9]) ([1-9][0-9]{2})(?: ([^\r\n]*))?\r\n")
+_BEGINNING: Final = b"HTTP/1."
+_END_OF_HEAD: Final = b"\r\n\r\n"
+_BARE_LF: Final = re.compile(rb"(?<!\r)\n")
+
+
+@final
+@attrs.define
+class ResponseHead:
+    """What the head of a response says.
+
+    Attributes:
+        status: The HTTP status.
+        reason: The words after it; may be empty.
+        headers: Its fields.
+        framing: How long its body is, if that is said.
+        keeps_alive: Whether another response may follow it.
+    """
+
+    status: int
+    reason: str
+    headers: Headers
+    framing: int | Literal["chunked"] | None
+    keeps_alive: bool
+
+
+@final
+class ResponseReader:
+    """Reads the responses of one connection. Memory is bounded, as long as what is there is taken.
+
+    Args:
+        description: Who answers, for errors.
+        max_head_bytes: The largest head.
+        read_fields: Reads the fields of heads.
+
+    Attributes:
+        head: What the response says, once that is here.
+        is_complete: Whether all of the response has come.
+        has_surplus: Whether something came behind a response.
+    """
+
+    def __init__(self, description: str, max_head_bytes: int, read_fields: ReadFields) -> None:
+        self._description = description
+        self._max_head_bytes = max_head_bytes
+        self._read_fields = read_fields
+        self._buffer = bytearray()
+        self._may_have_body = True
+        self._searched = 0  # bytes of the buffer in which no head ends
+        self._informational = 0
+        self._chunks: ChunkedReader | None = None
+        self._left: int | None = 0  # of a body with a length
+        self._body = b""
+        self.has_surplus = False
+        self._is_tunnel = False
+        self.head: ResponseHead | None = None
+        self.is_complete = False
+
+    @property
+    def is_reusable(self) -> bool:
+        """Whether the next response will begin where this one has ended."""
+        return (
+            self.is_complete
+            and self.head is not None
+            and self.head.keeps_alive
+            and self._left is not None
+            and not self.has_surplus
+        )
+
+    def begin(self, method: str) -> None:
+        """Expect the response to a request."""
+        self._may_have_body = method != "HEAD"
+        self._is_tunnel = method == "CONNECT"
+        self._informational = 0
+        self._chunks = None
+        self._left = 0
+        self._body = b""
+        self.head = None
+        self.is_complete = False
+
+    def feed(self, data: bytes) -> None:
+        """Take what comes next; nothing if nothing more will come.
+
+        Raises:
+            ConnectionLost: Something should have come.
+            RemoteProtocolError: It is not HTTP/1.1, or a head that is too large.
+        """
+        try:
+            if not data:
+                self._end()
+            elif self.head is None:
+                self._feed_head(data)
+            else:
+                self._feed_body(data)
+        except ValueError as error:
+            raise RemoteProtocolError(f"{self._description} does not speak HTTP/1.1: {error}") from error
+
+    def take(self) -> bytes:
+        """Return what is here of the body and was not taken yet."""
+        data, self._body = self._body, b""
+        return data
+
+    def hung_up(self) -> ConnectionLost:
+        """Return the error for a connection that has ended too early."""
+        where = "place of" if self.head is None else "the middle of"
+        return ConnectionLost(f"{self._description} closed the connection in {where} a response")
+
+    def _end(self) -> None:
+        if self.head is None or self._left is not None:
+            raise self.hung_up()
+        self.is_complete = True
+
+    def _feed_head(self, data: bytes) -> None:
+        buffer = self._buffer
+        buffer += data
+        while self.head is None:
+            end = buffer.find(_END_OF_HEAD, max(0, self._searched - len(_END_OF_HEAD)))
+            size = len(buffer) if end < 0 else end + len(_END_OF_HEAD)
+            if size > self._max_head_bytes:
+                raise RemoteProtocolError(
+                    f"{self._description} sent a head of {size} bytes; max_head_bytes is {self._max_head_bytes}"
+                )
+            if end < 0:
+                self._check_incomplete()
+                return
+            self._searched = 0
+            head = _read_head(bytes(buffer[:size]), self._read_fields)
+            del buffer[:size]
+            if head.status >= 200:
+                self._begin_body(head)
+            elif head.status == 101:
+                raise ValueError("it changes the protocol, which nobody has asked for")
+            else:
+                self._informational += 1
+                if self._informational > MAX_INFORMATIONAL:
+                    raise RemoteProtocolError(f"{self._description} sends interim responses without end")
+        if buffer:
+            rest = bytes(buffer)
+            buffer.clear()
+            self._feed_body(rest)
+
+    def _check_incomplete(self) -> None:
+        """Refuse at once what will never be a head, for whoever sends it may wait as well."""
+        buffer = self._buffer
+        beginning = buffer[: len(_BEGINNING)]
+        if not _BEGINNING.startswith(beginning):
+            raise ValueError(f"it begins with {bytes(beginning)!r}")
+        if _BARE_LF.search(buffer, max(0, self._searched - 1)):
+            raise ValueError("a line does not end with CRLF")
+        self._searched = len(buffer)
+
+    def _begin_body(self, head: ResponseHead) -> None:
+        self.head = head
+        if head.status in (204, 304) or not self._may_have_body or (self._is_tunnel and head.status < 300):
+            self.is_complete = True
+        elif head.framing == "chunked":
+            self._chunks = ChunkedReader(of_response=True)
+        else:
+            self._left = head.framing
+            self.is_complete = self._left == 0
+
+    def _feed_body(self, data: bytes) -> None:
+        if self.is_complete:
+            self.has_surplus = True
+            return
+        if self._chunks is not None:
+            piece = self._chunks.feed(data)
+            self.is_complete = self._chunks.is_complete
+            self.has_surplus = bool(self._chunks.rest)
+        elif self._left is None:
+            piece = data
+        else:
+            piece = data[: self._left]
+            self._left -= len(piece)
+            self.is_complete = not self._left
+            self.has_surplus = len(piece) < len(data)
+        self._body = self._body + piece if self._body else piece
+
+
+def _read_head(data: bytes, read_fields: ReadFields) -> ResponseHead:
+    """Read a head, down to the empty line. Raises `ValueError`."""
+    line = _STATUS_LINE.match(data)
+    if line is None:
+        raise ValueError(f"it begins with {data[:20]!r}")
+    check_lines(data)
+    headers = Headers(read_fields(data[line.end() :]))
+    is_one_one = line[1] != b"0"
+    return ResponseHead(
+        int(line[2]),
+        (line[3] or b"").decode("latin-1"),
+        headers,
+        framing_of(headers, is_one_one=is_one_one),
+        is_one_one and not closes(headers),
+    )

@@ -1,0 +1,543 @@
+"""Users' functions, called with everything they ask for: arguments, context, dependencies.
+
+Tools, prompts, completions and resources are called through here. What becomes of arguments that do not fit, of
+results and of errors is their business.
+
+Dependencies: what a handler's parameters are filled with besides its arguments, and the plan for filling them.
+
+Graphs are read and checked here, when a function is registered. Who calls the function is in `_calling`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import math
+import types
+import typing
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Mapping
+from contextlib import AsyncExitStack
+from typing import Any, Final, Literal, TypeAlias, TypeGuard, TypeVar, cast, final
+
+import attrs
+import trio
+import typing_extensions
+
+from .._errors import RequestError, ToolError
+from .._limits import check_seconds, check_whole
+from .._schema import CallSpec, inspect_callable, is_unstructured
+from .._trio import sole_error
+from ._asking import is_answered_wrongly
+from ._context import Context
+from ._input_required import is_interim
+from ._threads import Threads
+
+_Kind: TypeAlias = Literal["plain", "thread", "async", "manager", "async manager"]
+
+_MANAGERS: Final[Mapping[Any, _Kind]] = {
+    contextlib.AbstractContextManager: "manager",
+    contextlib.AbstractAsyncContextManager: "async manager",
+}
+
+
+@final
+@attrs.frozen
+class Depends:
+    """How a parameter is filled, inside `Annotated`: ``db: Annotated[Database, Depends(open_database)]``.
+
+    The parameter of a tool, a prompt or a resource gets what the function gives, and clients do not see it. The
+    function may be
+
+    * a plain or an async function: its result;
+    * a generator or an async generator that yields once, with or without `contextlib`'s decorator, or a plain
+      function annotated to return an `AbstractContextManager` or an `AbstractAsyncContextManager`: what entering
+      gives. It is left after the handler, the last one entered first, whatever happens, cancellation included:
+      cleanup that has to wait needs a shielded scope of its own then.
+
+    It may have parameters like these itself, and a `Context`; all others need a default. Within one call of a
+    handler, each function is called once, however many parameters it fills. It runs in Trio's thread and must
+    not block.
+
+    Attributes:
+        function: The function.
+        thread: Call it in a thread, because it blocks. Only for plain functions.
+    """
+
+    function: Callable[..., Any]
+    thread: bool = attrs.field(default=False, kw_only=True)
+
+
+def anything(_hint: Any) -> bool:
+    """Say of every hint that it is so."""
+    return True
+
+
+def is_context(hint: Any) -> bool:
+    """Whether a parameter with this hint gets the context."""
+    return hint is Context or typing.get_origin(hint) is Context
+
+
+def is_provided(hint: Any) -> bool:
+    """Whether a parameter with this hint is filled by us, not by the client."""
+    return is_context(hint) or _marker(hint) is not None
+
+
+def _marker(hint: Any) -> Depends | None:
+    """Return the dependency that a hint, or a branch of it, asks for."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Annotated:
+        found = next((remark for remark in arguments[1:] if isinstance(remark, Depends)), None)
+        return _marker(arguments[0]) if found is None else found
+    if origin in {typing.Union, types.UnionType}:
+        return next(filter(None, map(_marker, arguments)), None)
+    return None
+
+
+def refuse_misplaced(function: Callable[..., Any]) -> None:
+    """Refuse dependencies where nobody would see them.
+
+    Raises:
+        TypeError: A parameter has one for its default.
+    """
+    for name, parameter in inspect.signature(function).parameters.items():
+        if isinstance(parameter.default, Depends):
+            raise TypeError(
+                f"{name_of(function)}(): parameter {name!r}: Depends(...) belongs inside Annotated, "
+                "not where the default is"
+            )
+
+
+def own_parameters(function: Callable[..., Any], provided: Mapping[str, Any]) -> list[inspect.Parameter]:
+    """Return the parameters of a function that are not provided."""
+    return [found for name, found in inspect.signature(function).parameters.items() if name not in provided]
+
+
+@final
+@attrs.frozen(kw_only=True, eq=False)
+class _Step:
+    """One function of a graph.
+
+    Attributes:
+        marker: What asks for it.
+        enter: Calls it.
+        spec: How it is called.
+        kind: What is done with what it gives.
+        contexts: Its parameters that get the context.
+        needs: Its other parameters, each with the number of the step before this one that fills it.
+    """
+
+    marker: Depends
+    enter: Callable[..., Any]
+    spec: CallSpec
+    kind: _Kind
+    contexts: tuple[str, ...]
+    needs: tuple[tuple[str, int], ...]
+
+
+@final
+@attrs.frozen(kw_only=True, eq=False)
+class Injection:
+    """How the provided parameters of one function are filled.
+
+    Attributes:
+        contexts: The parameters that get the context.
+        needs: The others, each with the number of its step.
+        steps: What is called, in order: each after all that it needs.
+    """
+
+    contexts: tuple[str, ...]
+    needs: tuple[tuple[str, int], ...]
+    steps: tuple[_Step, ...]
+
+    @classmethod
+    def read(cls, function: Callable[..., Any], provided: Mapping[str, Any]) -> Injection:
+        """Read the graph of dependencies below a function.
+
+        Args:
+            function: The function.
+            provided: Its parameters that are provided, with their hints.
+
+        Raises:
+            TypeError: The graph has a circle, a parameter that nobody fills, or something that is no function.
+        """
+        graph = _Graph(name_of(function))
+        contexts, needs = graph.read(provided)
+        return cls(contexts=contexts, needs=needs, steps=tuple(graph.steps))
+
+    async def enter(
+        self, context: Context[Any], threads: Threads, stack: contextlib.AsyncExitStack
+    ) -> dict[str, Any]:
+        """Call what has to be called, in order, and return the values of the parameters."""
+        values: list[Any] = []
+        for step in self.steps:
+            values.append(await _enter(step, _filled(step.contexts, step.needs, context, values), threads, stack))
+        return _filled(self.contexts, self.needs, context, values)
+
+
+def _filled(
+    contexts: tuple[str, ...], needs: tuple[tuple[str, int], ...], context: Context[Any], values: list[Any]
+) -> dict[str, Any]:
+    filled: dict[str, Any] = dict.fromkeys(contexts, context)
+    for name, number in needs:
+        filled[name] = values[number]
+    return filled
+
+
+async def _enter(step: _Step, filled: dict[str, Any], threads: Threads, stack: contextlib.AsyncExitStack) -> Any:
+    args, kwargs = step.spec.arrange(filled)
+    match step.kind:
+        case "plain":
+            return step.enter(*args, **kwargs)
+        case "async":
+            return await step.enter(*args, **kwargs)
+        case "manager":
+            return stack.enter_context(step.enter(*args, **kwargs))
+        case "async manager":
+            return await stack.enter_async_context(step.enter(*args, **kwargs))
+        case "thread":
+            # It has nothing to clean up, so it can be left to end by itself.
+            return await threads.run(step.enter, *args, **kwargs)
+
+
+@final
+class _Graph:
+    """The steps found so far below one function."""
+
+    def __init__(self, root: str) -> None:
+        self.steps: list[_Step] = []
+        self._root = root
+        self._path: list[Depends] = []  # what is being read, outermost first
+
+    def read(self, provided: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[tuple[str, int], ...]]:
+        """Read the provided parameters of a function: which get the context, and which a step's value."""
+        contexts: list[str] = []
+        needs: list[tuple[str, int]] = []
+        for name, hint in provided.items():
+            marker = _marker(hint)
+            if marker is None:
+                contexts.append(name)
+            else:
+                needs.append((name, self._number(marker, name)))
+        return tuple(contexts), tuple(needs)
+
+    def _number(self, marker: Depends, parameter: str) -> int:
+        """Return the number of a dependency's step, after reading it if it is new."""
+        for number, step in enumerate(self.steps):
+            if step.marker == marker:
+                return number
+        if marker in self._path:
+            circle = [*self._path[self._path.index(marker) :], marker]
+            told = " -> ".join(f"{name_of(step.function)}()" for step in circle)
+            raise TypeError(f"{self._root}(): its dependencies go round in a circle: {told}")
+        given: object = marker.function
+        if not callable(given) or isinstance(given, type):
+            asking = name_of(self._path[-1].function) if self._path else self._root
+            raise TypeError(
+                f"{asking}(): parameter {parameter!r}: Depends takes a function, not {marker.function!r}"
+            )
+        self._path.append(marker)
+        self._read_step(marker, name_of(marker.function))
+        self._path.pop()
+        return len(self.steps) - 1
+
+    def _read_step(self, marker: Depends, name: str) -> None:
+        refuse_misplaced(marker.function)
+        spec = inspect_callable(marker.function, injected=anything, unstructured=anything)
+        provided = {parameter: hint for parameter, hint in spec.injected.items() if is_provided(hint)}
+        for found in own_parameters(marker.function, provided):
+            if found.default is found.empty and found.kind is not found.VAR_KEYWORD:
+                raise TypeError(
+                    f"{self._root}(): nobody fills the parameter {found.name!r} of its dependency {name}(); "
+                    "give it a default, or annotate it with Context or Annotated[..., Depends(...)]"
+                )
+        contexts, needs = self.read(provided)
+        kind, enter = _kind_of(marker, is_async=spec.is_async)
+        if marker.thread and kind != "thread":
+            raise TypeError(f"{self._root}(): Depends({name}, thread=True) is only for plain functions")
+        self.steps.append(_Step(marker=marker, enter=enter, spec=spec, kind=kind, contexts=contexts, needs=needs))
+
+
+def _kind_of(marker: Depends, *, is_async: bool) -> tuple[_Kind, Callable[..., Any]]:
+    """Return what is done with what a dependency gives, and what is called for it."""
+    function = marker.function
+    plain: Any = function
+    while isinstance(plain, functools.partial):
+        plain = cast("Any", plain.func)
+    annotated = plain if inspect.isroutine(plain) else type(plain).__call__
+    if inspect.isasyncgenfunction(annotated):
+        return "async manager", contextlib.asynccontextmanager(
+            cast("Callable[..., AsyncGenerator[Any]]", function)
+        )
+    if inspect.isgeneratorfunction(annotated):
+        return "manager", contextlib.contextmanager(cast("Callable[..., Generator[Any]]", function))
+    # What contextlib's decorators have made of a generator.
+    inner = inspect.unwrap(annotated)
+    if inspect.isasyncgenfunction(inner):
+        return "async manager", function
+    if inspect.isgeneratorfunction(inner):
+        return "manager", function
+    if is_async:
+        return "async", function
+    returned = typing_extensions.get_type_hints(annotated).get("return")
+    kind = _MANAGERS.get(typing.get_origin(returned) or returned)
+    return kind or ("thread" if marker.thread else "plain"), function
+
+
+def name_of(function: Any) -> str:
+    """Return what to call a function in a message."""
+    while isinstance(function, functools.partial):
+        function = cast("Any", function.func)
+    name: str = getattr(function, "__name__", type(function).__name__)
+    return name
+
+
+_T = TypeVar("_T")
+
+_NOTHING: Final = object()
+
+
+@final
+class Overdue(Exception):
+    """A handler took longer than its registration allows. It was cancelled, and its cleanup has run."""
+
+
+@final
+@attrs.frozen(kw_only=True, eq=False)
+class HandlerFunction:
+    """A function that serves requests.
+
+    Attributes:
+        function: The function.
+        spec: How it is called with JSON.
+        injection: How the parameters that clients do not see are filled.
+        in_thread: Whether it is called in a thread, because it may block.
+        timeout: After how many seconds it is cancelled.
+        limiter: How many calls of it run at once; further ones wait.
+    """
+
+    function: Callable[..., Any]
+    spec: CallSpec
+    injection: Injection
+    in_thread: bool
+    timeout: float = math.inf
+    limiter: trio.CapacityLimiter | None = None
+
+    @property
+    def may_ask(self) -> bool:
+        """Whether it, or something it depends on, is given a context, by which the client can be asked."""
+        return bool(self.injection.contexts) or any(step.contexts for step in self.injection.steps)
+
+    @property
+    def is_simple(self) -> bool:
+        """Whether there is nothing around the function: `call_simply` does what `call` does."""
+        return (
+            self.spec.is_async and self.limiter is None and self.timeout == math.inf and not self.injection.steps
+        )
+
+    def call_simply(self, values: dict[str, Any], context: Context[Any]) -> Awaitable[Any]:
+        """Call a function that is simple. What awaiting it raises may have to be looked at with `said`.
+
+        Args:
+            values: Its arguments, as `spec` decoded them. Taken over.
+            context: The request.
+        """
+        for name in self.injection.contexts:
+            values[name] = context
+        args, kwargs = self.spec.arrange(values)
+        awaitable: Awaitable[Any] = self.function(*args, **kwargs)
+        return awaitable
+
+    async def call(
+        self,
+        values: dict[str, Any],
+        context: Context[Any],
+        threads: Threads,
+        finish: Callable[[Any], Awaitable[_T]],
+    ) -> _T:
+        """Call the function.
+
+        Its dependencies are entered before and left after it, also when it is cancelled. Time runs from when it
+        has a place among the calls that run at once; dependencies count.
+
+        Args:
+            values: Its arguments, as `spec` decoded them. Taken over.
+            context: The request.
+            threads: How many threads there may be.
+            finish: Makes the result of what the function returned, while its dependencies are still there.
+
+        Raises:
+            Overdue: It took too long.
+            Others: What the function, a dependency or `finish` raises. A `RequestError` or `ToolError` that is
+                alone in the group of a nursery comes out of it.
+        """
+        error: Exception
+        try:
+            if self.limiter is None:
+                return await self._call_in_time(values, context, threads, finish)
+            async with self.limiter:
+                return await self._call_in_time(values, context, threads, finish)
+        except BaseExceptionGroup as group:
+            alone = said(group)
+            if alone is None:
+                raise
+            error = alone
+        raise error
+
+    async def _call_in_time(
+        self,
+        values: dict[str, Any],
+        context: Context[Any],
+        threads: Threads,
+        finish: Callable[[Any], Awaitable[_T]],
+    ) -> _T:
+        if self.timeout == math.inf:
+            return await self._call(values, context, threads, finish)
+        with trio.move_on_after(self.timeout) as scope:
+            return await self._call(values, context, threads, finish)
+        # Only the deadline leads here: nobody else has the scope.
+        assert scope.cancelled_caught
+        raise Overdue(f"took longer than {self.timeout:g} s")
+
+    async def _call(
+        self,
+        values: dict[str, Any],
+        context: Context[Any],
+        threads: Threads,
+        finish: Callable[[Any], Awaitable[_T]],
+    ) -> _T:
+        injection = self.injection
+        if not injection.steps:
+            args, kwargs = self.spec.arrange(values, dict.fromkeys(injection.contexts, context))
+            return await finish(await self._run(args, kwargs, threads))
+        result: Any = _NOTHING
+        failure: Exception | None = None
+        async with AsyncExitStack() as stack:
+            try:
+                filled = await injection.enter(context, threads, stack)
+                args, kwargs = self.spec.arrange(values, filled)
+                result = await finish(await self._run(args, kwargs, threads))
+            except Exception as error:
+                failure = error
+                raise
+        if result is _NOTHING:
+            # A generator that catches what is thrown into it, or whose own scope was cancelled, leads here.
+            raise RuntimeError(f"a dependency of {self.spec.name}() has swallowed what ended it") from failure
+        made: _T = result
+        return made
+
+    async def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any], threads: Threads) -> Any:
+        if self.spec.is_async:
+            return await self.function(*args, **kwargs)
+        if not self.in_thread:
+            await trio.lowlevel.checkpoint()
+            return self.function(*args, **kwargs)
+        return await threads.run(self.function, *args, **kwargs)
+
+
+def said(group: BaseExceptionGroup[BaseException]) -> Exception | None:
+    """Return what a handler has to say to its caller, if the nurseries around it hold nothing else."""
+    error = sole_error(group)
+    if isinstance(error, BaseExceptionGroup):
+        return said(cast("BaseExceptionGroup[BaseException]", error))
+    return error if isinstance(error, (RequestError, ToolError)) or is_answered_wrongly(error) else None
+
+
+def is_several(returned: object) -> TypeGuard[Iterable[Any]]:
+    """Whether a function has returned several things, and not text, bytes or an object."""
+    return isinstance(returned, Iterable) and not isinstance(returned, (str, bytes, Mapping))
+
+
+def read_handler(
+    function: Callable[..., Any],
+    *,
+    thread: bool,
+    timeout: float | None = None,
+    limit: int | None = None,
+    unstructured: Callable[[Any], bool] = is_unstructured,
+) -> HandlerFunction:
+    """Read a function whose parameters are its arguments, but for those that are provided.
+
+    Args:
+        function: The function.
+        thread: Whether a plain ``def`` is called in a thread.
+        timeout: After how many seconds a call is cancelled; `None` for never.
+        limit: How many calls run at once; `None` for any number.
+        unstructured: Whether results with this annotation have no schema.
+
+    Raises:
+        TypeError: A parameter or the result has no form in JSON, or a dependency is not sound.
+        ValueError: The timeout or the limit is out of bounds.
+    """
+    refuse_misplaced(function)
+    spec = inspect_callable(function, injected=is_provided, unstructured=unstructured, aside=is_interim)
+    return _handler(function, spec, thread=thread, timeout=timeout, limit=limit)
+
+
+def read_given(
+    function: Callable[..., Any],
+    decode: Callable[[Mapping[str, Any]], list[Any]],
+    *,
+    what: str,
+    optional: tuple[str, ...] = (),
+    unstructured: Callable[[Any], bool] | None = None,
+    thread: bool,
+    timeout: float | None = None,
+    limit: int | None = None,
+) -> HandlerFunction:
+    """Read a function that is given its arguments as they are, and not converted by its hints.
+
+    Its first parameter that is not provided takes the first thing given, whatever it is called; the rest are
+    taken by the names in `optional`, if it has them.
+
+    Args:
+        function: The function.
+        decode: Makes the things given, of the arguments of a call: for the first parameter, then for each name in
+            `optional`.
+        what: What the first parameter is given, for errors.
+        optional: The names of the parameters that it may have besides.
+        unstructured: As for `read_handler`; by default no result has a schema.
+        thread: As for `read_handler`.
+        timeout: As for `read_handler`.
+        limit: As for `read_handler`.
+
+    Raises:
+        TypeError: It has no such parameter, or one that nobody fills, or a dependency is not sound.
+        ValueError: As for `read_handler`.
+    """
+    refuse_misplaced(function)
+    every = inspect_callable(function, injected=anything, unstructured=unstructured or anything, aside=is_interim)
+    provided = {name: hint for name, hint in every.injected.items() if is_provided(hint)}
+    own = [found for found in own_parameters(function, provided) if found.name not in optional]
+    name = name_of(function)
+    if not own or own[0].kind is inspect.Parameter.VAR_KEYWORD:
+        raise TypeError(f"{name}() needs a parameter for {what}")
+    for extra in own[1:]:
+        if extra.default is extra.empty:
+            raise TypeError(f"{name}(): nobody fills the parameter {extra.name!r}; the first one gets {what}")
+    names = inspect.signature(function).parameters
+    given = {parameter: n for n, parameter in enumerate((own[0].name, *optional)) if parameter in names}
+
+    def decode_by_name(arguments: Mapping[str, Any]) -> dict[str, Any]:
+        things = decode(arguments)
+        return {parameter: things[n] for parameter, n in given.items()}
+
+    spec = attrs.evolve(every, injected=provided, decode=decode_by_name)
+    return _handler(function, spec, thread=thread, timeout=timeout, limit=limit)
+
+
+def _handler(
+    function: Callable[..., Any], spec: CallSpec, *, thread: bool, timeout: float | None, limit: int | None
+) -> HandlerFunction:
+    if timeout is not None:
+        check_seconds("timeout", timeout, may_be_zero=False)
+    if limit is not None:
+        check_whole("limit", limit)
+    return HandlerFunction(
+        function=function,
+        spec=spec,
+        injection=Injection.read(function, spec.injected),
+        in_thread=thread,
+        timeout=math.inf if timeout is None else timeout,
+        limiter=None if limit is None else trio.CapacityLimiter(limit),
+    )

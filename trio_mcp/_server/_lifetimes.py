@@ -1,0 +1,168 @@
+"""How a running server is told to end.
+
+Work that goes on beside the requests, owned by a nursery that ends it.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Final, TypeVarTuple, final
+
+import trio
+
+from .._logs import Log
+from .._trio import Contained, open_hidden_nursery
+from ._threads import detached
+
+
+@final
+class Shutdown:
+    """Tells what serves to end: politely, and then not. Hand one to a ``serve_…`` function and keep it.
+
+    One object may end any number of servers. Nothing here waits; what was told cannot be taken back.
+    """
+
+    def __init__(self) -> None:
+        self._draining = trio.Event()
+        self._aborting = trio.Event()
+        self._wakers: set[Callable[[], object]] = set()
+        self._owns_process = False
+
+    def own_process(self) -> None:
+        """Serving is all that this process is for; see `serving`."""
+        self._owns_process = True
+
+    def serving(self) -> None:
+        """Clients can come from now on: what there is by now stays until the process ends.
+
+        Where nothing but serving goes on, the garbage collector need not look at it any more, which would take a
+        tenth of a second each time that some thousands of connections or sessions have come.
+        """
+        if self._owns_process:
+            gc.freeze()
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether serving is to end."""
+        return self._draining.is_set()
+
+    @property
+    def is_aborting(self) -> bool:
+        """Whether serving is to end at once."""
+        return self._aborting.is_set()
+
+    def drain(self) -> None:
+        """Take no new requests, let handlers finish within `Limits.drain_timeout`, cancel the rest, end.
+
+        A lifespan that is still being entered is cancelled. One that is being left may take its time.
+        """
+        self._draining.set()
+        self._wake()
+
+    def abort(self) -> None:
+        """Cancel every handler now, run its cleanup, end. No answer is sent any more.
+
+        A lifespan that is being left already is cancelled, too. One that is left after this has
+        `Limits.goodbye_timeout`.
+        """
+        self._draining.set()
+        self._aborting.set()
+        self._wake()
+
+    def _wake(self) -> None:
+        for wake in tuple(self._wakers):
+            wake()
+
+    async def wait_drain(self) -> None:
+        """Wait until serving is to end."""
+        await self._draining.wait()
+
+    async def wait_abort(self) -> None:
+        """Wait until serving is to end at once."""
+        await self._aborting.wait()
+
+    def call_on_drain(self, wake: Callable[[], object]) -> None:
+        """Have something called when serving is to end from now on, and when at once. It must not wait.
+
+        A server with many clients keeps one of these for each of them, and no second task that waits.
+        """
+        self._wakers.add(wake)
+
+    def do_not_call(self, wake: Callable[[], object]) -> None:
+        """Take back what was said with `call_on_drain`."""
+        self._wakers.discard(wake)
+
+
+_log: Final = Log("trio_mcp.server")
+
+_Args = TypeVarTuple("_Args")
+
+
+@final
+class Background:
+    """Starts tasks that last no longer than their owner.
+
+    Args:
+        nursery: Where they run; its end cancels them.
+        owner: Whose they are, for errors.
+    """
+
+    def __init__(self, nursery: trio.Nursery, owner: str) -> None:
+        self._nursery = nursery
+        self._owner = owner
+
+    def start_soon(
+        self, async_fn: Callable[[*_Args], Awaitable[object]], *args: *_Args, name: object = None
+    ) -> None:
+        """Start a task. What it raises is logged and ends nothing else, nor does what it leaves open.
+
+        Raises:
+            trio.ClosedResourceError: The owner is gone.
+        """
+        self._start(self._run, async_fn, args, async_fn if name is None else name)
+
+    def start_own(self, async_fn: Callable[[*_Args], Awaitable[object]], *args: *_Args, name: object) -> None:
+        """Start a task of the package itself, which leaves nothing open. Else as `start_soon`."""
+        self._start(self._run_own, async_fn, args, name)
+
+    def _start(
+        self,
+        run: Callable[[Callable[[*_Args], Awaitable[object]], tuple[*_Args]], Awaitable[object]],
+        async_fn: Callable[[*_Args], Awaitable[object]],
+        args: tuple[*_Args],
+        name: object,
+    ) -> None:
+        try:
+            self._nursery.start_soon(run, async_fn, args, name=name)
+        except RuntimeError as error:
+            raise trio.ClosedResourceError(f"{self._owner} has ended") from error
+
+    async def _run_own(self, async_fn: Callable[[*_Args], Awaitable[object]], args: tuple[*_Args]) -> None:
+        try:
+            await async_fn(*args)
+        except Exception as error:
+            self._log_failure(error)
+
+    async def _run(self, async_fn: Callable[[*_Args], Awaitable[object]], args: tuple[*_Args]) -> None:
+        detached()
+        # The boundary of one task: it belongs to nobody who could be told.
+        with Contained(self._log_failure):
+            await async_fn(*args)
+
+    def _log_failure(self, error: BaseException) -> None:
+        _log.error("a background task of %s failed", self._owner, exc_info=error)
+
+
+@asynccontextmanager
+async def open_background(owner: str) -> AsyncGenerator[Background]:
+    """Own background tasks for as long as the body runs; then they are cancelled, and their cleanup runs.
+
+    An exception of the body comes out as itself.
+    """
+    async with open_hidden_nursery() as nursery:
+        try:
+            yield Background(nursery, owner)
+        finally:
+            nursery.cancel_scope.cancel(reason=f"{owner} has ended")
