@@ -8,7 +8,9 @@ import json
 import subprocess
 import sys
 import textwrap
+import zipfile
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -37,29 +39,47 @@ def run_python(script: str) -> Any:
 # The names.
 
 
-def bound_names(package: ModuleType) -> dict[str, str]:
-    """Return the names that a package's file hands on, ``from ._x import Y as Y``, and where it has them from."""
-    tree = ast.parse(Path(str(package.__file__)).read_text(encoding="utf-8"))
-    return {
-        alias.asname: node.module or alias.name
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and node.level
-        for alias in node.names
-        if alias.asname is not None and not alias.asname.startswith("_")
-    }
+def written_names(package: ModuleType) -> list[tuple[str, str]]:
+    """Return the names in a package's `_public`, in their order, and where they live.
+
+    Anything there but lines ``from ._x import Y as Y`` is an error.
+    """
+    names: list[tuple[str, str]] = []
+    _, *statements = ast.parse(
+        Path(str(package.__file__)).with_name("_public.py").read_text(encoding="utf-8")
+    ).body
+    for statement in statements:
+        assert isinstance(statement, ast.ImportFrom)
+        assert statement.level == 1
+        (alias,) = statement.names
+        assert alias.asname == alias.name
+        names.append((alias.name, statement.module or alias.name))
+    return names
 
 
-def in_order(names: list[str]) -> list[str]:
-    """Sort as the linter does: constants, classes, all else."""
-    return sorted(names, key=lambda name: (not name.isupper(), not name[0].isupper(), name))
+PUBLIC: list[str] = vars(trio_mcp)["__all__"]
 
 
-PUBLIC: list[str] = list(trio_mcp.__all__)
+@pytest.mark.parametrize("package", [trio_mcp, types])
+def test_what_is_written_for_type_checkers_is_what_there_is(package: ModuleType) -> None:
+    """The names are written once. Adding one is a decision about the API."""
+    written = dict(written_names(package))
+    assert len(written) == len(written_names(package))
+    assert set(package.__all__) - {"__version__"} == set(written)
+    assert len(package.__all__) == len(set(package.__all__))
+    for name, home in written.items():
+        value = getattr(package, name)
+        assert value is vars(package)[name]
+        module = sys.modules[f"{package.__name__}.{home}"]
+        assert value is module or value is vars(module)[name]
+    assert (
+        vars(import_module(f"{package.__name__}._public")).items()
+        >= {name: getattr(package, name) for name in written}.items()
+    )
 
 
-def test_what_is_listed_is_what_can_be_imported() -> None:
-    """Adding a name is a decision about the API, and forgetting to list one is a mistake."""
-    assert in_order([*bound_names(trio_mcp), "__version__"]) == PUBLIC
+def test_nothing_else_is_there() -> None:
+    """What an import leaves behind does not look public."""
     for name in PUBLIC:
         getattr(trio_mcp, name)
     visible = {
@@ -67,20 +87,33 @@ def test_what_is_listed_is_what_can_be_imported() -> None:
         for name, value in vars(trio_mcp).items()
         if not name.startswith("_") and (value is types or not isinstance(value, ModuleType))
     }
-    visible -= {"annotations", "Any", "Final", "TYPE_CHECKING"}
-    assert visible == set(PUBLIC) - {"__version__"}
+    assert visible - {"TYPE_CHECKING"} == set(PUBLIC) - {"__version__"}
 
 
-@pytest.mark.parametrize("package", [trio_mcp, types])
-def test_what_is_imported_late_is_what_type_checkers_see(package: ModuleType) -> None:
-    """The table and the imports beside it say the same; what is in neither is there from the start."""
-    seen = bound_names(package)
-    homes: dict[str, str] = package._HOMES
-    assert homes == {name: home for name, home in seen.items() if name in homes}
-    assert list(homes) == in_order(list(homes))
-    for name, home in seen.items():
-        assert name in homes or f"{package.__name__}.{home}" in sys.modules
-        assert getattr(package, name) is vars(package)[name]
+def test_errors_are_public_from_the_start() -> None:
+    """A traceback names the class that a program can catch, even if nothing has asked for it before."""
+    assert run_python("""
+        import json
+        import trio_mcp
+        from trio_mcp._errors import McpError, RequestError
+        print(json.dumps([McpError.__module__, RequestError.__module__, "ABSENT" in vars(trio_mcp)]))
+    """) == ["trio_mcp", "trio_mcp", True]
+
+
+def test_names_are_found_without_files_of_source(tmp_path: Path) -> None:
+    """As programs are often delivered: an archive of compiled modules."""
+    archive = tmp_path / "package.zip"
+    with zipfile.PyZipFile(str(archive), "w", optimize=0) as file:
+        file.writepy(str(Path(trio_mcp.__file__).parent))
+    assert not [name for name in file.namelist() if not name.endswith(".pyc")]
+    assert run_python(f"""
+        import json, sys
+        sys.path.insert(0, {str(archive)!r})
+        import trio_mcp
+        from trio_mcp import *
+        from trio_mcp.types import *
+        print(json.dumps([trio_mcp.__file__, Server.__module__, Tool.__module__]))
+    """) == [str(archive / "trio_mcp" / "__init__.pyc"), "trio_mcp", "trio_mcp.types"]
 
 
 @pytest.mark.parametrize("package", [trio_mcp, types])
@@ -94,16 +127,13 @@ def test_names_can_be_looked_up_and_missing_ones_are_missing(package: ModuleType
         exec(f"from {package.__name__} import Nothing")
 
 
-def test_the_wire_types_are_listed_in_order() -> None:
-    """`from trio_mcp.types import *` gives what is listed, and every class that is there is."""
-    names = list(types.__all__)
-    assert names == in_order(names)
-    assert len(set(names)) == len(names)
-    assert set(names) == set(bound_names(types))
+def test_every_wire_type_is_public() -> None:
+    """`from trio_mcp.types import *` gives every class there is."""
+    names = set(vars(types)["__all__"])
     for name in names:
         getattr(types, name)
     classes = {name for name, value in vars(types).items() if inspect.isclass(value) and not name.startswith("_")}
-    assert classes <= set(names) <= set(vars(types))
+    assert classes <= names <= set(vars(types))
 
 
 def is_ours(value: object) -> bool:
@@ -112,7 +142,7 @@ def is_ours(value: object) -> bool:
 
 def public_objects() -> Iterator[tuple[str, object]]:
     """Yield the classes and functions of the API, and their public methods and properties."""
-    for module, names in ((trio_mcp, PUBLIC), (types, list(types.__all__))):
+    for module, names in ((trio_mcp, PUBLIC), (types, vars(types)["__all__"])):
         for name in names:
             value = getattr(module, name)
             if not (inspect.isclass(value) or inspect.isroutine(value)) or not is_ours(value):

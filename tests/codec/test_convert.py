@@ -249,7 +249,7 @@ def test_what_fits_no_part_of_a_union_is_refused(kind: Any, data: object, expect
 
 HINTS = [
     pytest.param(cls, member, id=f"{cls.__name__}.{member.attribute}")
-    for name in sorted(types.__all__)
+    for name in sorted(vars(types)["__all__"])
     if attrs.has(cls := getattr(types, name))
     for member in members(cls)
     if member.hint

@@ -12,7 +12,7 @@ from official import ERROR_DATA, definitions, wire_class
 
 from trio_mcp import Revision, types
 
-CLASSES: Final = tuple(cls for name in types.__all__ if (cls := wire_class(name)) is not None)
+CLASSES: Final = tuple(cls for name in vars(types)["__all__"] if (cls := wire_class(name)) is not None)
 
 
 @attrs.frozen

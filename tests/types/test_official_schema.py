@@ -65,7 +65,7 @@ def test_every_class_serves_a_definition() -> None:
         if cls not in used:
             used.add(cls)
             waiting += [option for member in members(cls) for option in _classes_in(member.type)]
-    exported = map(wire_class, types.__all__)
+    exported = map(wire_class, vars(types)["__all__"])
     assert used == {cls for cls in exported if cls is not None}
 
 

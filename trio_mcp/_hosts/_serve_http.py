@@ -32,7 +32,6 @@ from .._limits import check_whole
 from .._logs import Log
 from .._server._lifetimes import Shutdown
 from .._server._parking import EndedBeforeStart
-from .._server._serve import run_until_signal
 from .._server._server import Server
 from .._trio import open_hidden_nursery, take_over
 from ._connections import PATIENCE_SECONDS, Connections, OpenConnection
@@ -423,14 +422,3 @@ def _url_of(listener: trio.SocketListener, ssl_context: ssl.SSLContext | None, p
         return f"{scheme}+unix://{quote(address, safe='')}{path}"
     host = f"[{address[0]}]" if ":" in address[0] else address[0]
     return f"{scheme}://{host}:{address[1]}{path}"
-
-
-def run_http(
-    server: Server[Any], *, host: str, port: int, http: HttpHost, settings: HttpServerSettings | None
-) -> None:
-    """Run a program that serves HTTP and obeys signals; see `Server.run`."""
-
-    async def serve(*, shutdown: Shutdown) -> None:
-        await serve_http(server, host, port, http=http, settings=settings, shutdown=shutdown)
-
-    run_until_signal(serve)

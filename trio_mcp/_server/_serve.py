@@ -10,6 +10,7 @@ import sys
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager, suppress
 from functools import partial
+from importlib import import_module
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, Protocol, final
 
@@ -34,28 +35,11 @@ MAX_SIGNALS: Final = 3
 """After how many signals a program has been asked often enough."""
 
 
-class RunsHttp(Protocol):
-    """Runs a program that serves HTTP."""
-
-    def __call__(
-        self, server: Any, *, host: str, port: int, http: HttpHost, settings: HttpServerSettings | None
-    ) -> None:
-        """Run until a signal ends it."""
-        ...
-
-
-_http_runners: Final[list[RunsHttp]] = []
-
-
-def register_http(runner: RunsHttp) -> None:
-    """Tell who serves HTTP. Servers do not know the floors above them."""
-    _http_runners[:] = [runner]
-
-
 def run_http(server: Any, *, host: str, port: int, http: HttpHost, settings: HttpServerSettings | None) -> None:
     """Run a program that serves HTTP and obeys signals; see `Server.run`."""
-    (runner,) = _http_runners
-    runner(server, host=host, port=port, http=http, settings=settings)
+    # The one call upwards: servers do not know the floors above them, so they take the public function, as users do.
+    serve_http = import_module("..", __package__).serve_http
+    run_until_signal(partial(serve_http, server, host, port, http=http, settings=settings))
 
 
 class Servable(Protocol):
