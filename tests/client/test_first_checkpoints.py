@@ -513,7 +513,7 @@ async def test_it_checkpoints(tried: Case) -> None:
 def public_async_functions() -> set[str]:
     """Return what this library offers to be awaited."""
     found: set[str] = set()
-    for name in trio_mcp.__all__:
+    for name in vars(trio_mcp)["__all__"]:
         value = getattr(trio_mcp, name)
         if inspect.iscoroutinefunction(value):
             found.add(name)

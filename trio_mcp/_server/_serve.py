@@ -37,7 +37,7 @@ MAX_SIGNALS: Final = 3
 
 def run_http(server: Any, *, host: str, port: int, http: HttpHost, settings: HttpServerSettings | None) -> None:
     """Run a program that serves HTTP and obeys signals; see `Server.run`."""
-    # The one call upwards: servers do not know the floors above them, so they take the public function, as users do.
+    # The one call upwards. Servers know no floor above them, so they take the public function, as users do.
     serve_http = import_module("..", __package__).serve_http
     run_until_signal(partial(serve_http, server, host, port, http=http, settings=settings))
 
