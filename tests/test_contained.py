@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 import trio
 import trio.testing
-from inside_base import Contained, going_on
+from inside_base import Contained, propagating
 from inside_base import contained_module as _contained
 
 from trio_mcp import Server, open_client
@@ -161,5 +161,5 @@ async def test_only_interrupts_and_cancellations_go_on(
 ) -> None:
     """All else is somebody's failure, whatever it is derived from."""
     error = make()
-    assert going_on(error) is (error if goes_on else None)
+    assert propagating(error) is (error if goes_on else None)
     await trio.lowlevel.checkpoint()

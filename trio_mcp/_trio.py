@@ -1,24 +1,9 @@
-"""The edges that own a hidden nursery: how its errors come out, and how what outlives the body is started.
+"""What this library needs of Trio and Trio does not give, in the order of the sections below.
 
-Where tasks wait for each other, for objects of which there are thousands.
-
-Where code that is not ours runs: what it raises and what it leaves behind reaches nobody else.
-
-Code of a user's can end in more ways than by an exception that somebody expects. It can exit (``SystemExit``),
-raise what only another framework understands (``asyncio.CancelledError``), or leave a cancel scope or a nursery
-open in the task that it was lent: an async generator that is not run to its end does so, or an ``AsyncExitStack``
-that nobody closes. Trio keeps the scopes of a task in a stack; what is left on it would cancel whatever the task
-does next.
-
-So each piece of such code runs in a scope of its own (`Contained`). Leaving that takes off the stack what lies on
-it, and tells. A cancellation that comes out although nobody has cancelled anything is a failure like others.
-
-A coroutine that runs in the task of another one, and tells when it has to wait for the first time.
-
-Most requests are served without waiting for anything. Whoever has read one can serve it on the spot, and only
-if it turns out to wait has somebody else to go on with the reading. Nothing here knows of requests.
-
-Plain sockets without the stream that Trio puts around them: what the system takes at once costs no turn.
+Nurseries whose errors come out as themselves, blocks for code that is not ours, a small parking lot, coroutines
+that begin in the task of another one, and sockets without Trio's stream around them. Nothing here knows of
+messages, requests or connections. What uses a private attribute of Trio is marked; `tests/test_contained.py`
+keeps it in step.
 """
 
 from __future__ import annotations
@@ -36,12 +21,23 @@ from typing import Any, Final, Generic, Self, TypeVar, cast, final
 import attrs
 import trio
 
+_MISSING: Final = object()
+_T = TypeVar("_T")
+
+
+# Hidden nurseries
+#
+# An object with background tasks is opened by a context manager that owns a nursery. Its users did not open that
+# nursery, so they must not have to write ``except*`` for it: if one thing has failed, they see that error.
+#
+# Kept true: the one error comes out with its own traceback and context, as if there were no nursery. Several
+# errors come out as their group, because leaving one out would be a lie. No frame here keeps an error alive: an
+# exception refers to its traceback, that to this frame, and the frame's variables to the exception, a cycle that
+# would hold everything the error refers to until the garbage collector comes.
+
 
 def open_hidden_nursery() -> AbstractAsyncContextManager[trio.Nursery]:
-    """Open a nursery that those outside know nothing of: the one error in it comes out as itself.
-
-    Several come out as the group that they are; see `sole_error`. Otherwise it is like Trio's own.
-    """
+    """Open a nursery of which the one error comes out as itself, and several as their group; see `sole_error`."""
     return _HiddenNursery()
 
 
@@ -71,27 +67,16 @@ class _HiddenNursery:
         try:
             raise sole
         finally:
-            sole.__context__ = context  # the group that it was taken from is none
-            del sole, error, traceback, context  # all of them may hold it, and its own traceback holds this frame
-
-
-def shield_started(scope: trio.CancelScope) -> None:
-    """Shield a scope of the current task, which has just called ``task_status.started()``.
-
-    Not before, and not if it is cancelled by then: such a task stays where it was started, in the nursery of the
-    ``start`` call, where nobody can end it once it is shielded. It is to be cancelled like that call. Does not
-    checkpoint.
-    """
-    if trio.current_effective_deadline() != -math.inf:
-        scope.shield = True
+            sole.__context__ = context  # raising it has set this to the group
+            del sole, error, traceback, context  # see above: no cycle
 
 
 def sole_error(group: BaseExceptionGroup[BaseException]) -> BaseException | None:
     """Return the one exception that a nursery wrapped, or `None` if there are several.
 
-    Looks one level deep only: a group that the caller's own nursery made is the caller's. Cancellations count
-    only if there is nothing else. An exit that was asked for (`KeyboardInterrupt`, `SystemExit`) wins over
-    everything and comes out as itself, with the group as its cause.
+    It looks one level deep only: a group that the body has raised belongs to the body. Cancellations count only
+    if there is nothing else. An exit (`KeyboardInterrupt`, `SystemExit`) wins over everything: among others, an
+    equal one is returned with the group as its cause.
     """
     for error in group.exceptions:
         if isinstance(error, (KeyboardInterrupt, SystemExit)):
@@ -104,29 +89,177 @@ def sole_error(group: BaseExceptionGroup[BaseException]) -> BaseException | None
     return errors[0] if len(errors) == 1 else None
 
 
+def shield_started(scope: trio.CancelScope) -> None:
+    """Shield a scope of the current task, which has just called ``task_status.started()``.
+
+    Not before that, and not if the task is cancelled already: such a task stays in the nursery of its ``start``
+    call, and is to be cancelled with that call. Shielded, it could not be ended there. Does not checkpoint.
+    """
+    if trio.current_effective_deadline() != -math.inf:
+        scope.shield = True
+
+
+# Blocks for code that is not ours
+#
+# A handler can end in more ways than by an `Exception`. It can exit (``SystemExit``), raise what only another
+# framework understands (``asyncio.CancelledError``), or leave a cancel scope or a nursery open in the task that
+# runs it: an async generator that is not run to its end does so, or an ``AsyncExitStack`` that is never closed.
+# Trio keeps the scopes of a task in a stack; a scope left on it would cancel whatever the task does next.
+#
+# Kept true: after a `Contained` block the task is as it was before it. The block is a cancel scope; leaving it
+# takes off the stack what lies above it, at which Trio raises, and that is reported as a failure of the code. So
+# is a cancellation that comes out although no scope around the block is cancelled: it belongs to a scope that was
+# left open. What goes on outwards are real cancellations and ``KeyboardInterrupt``, and nothing else.
+#
+# It breaks if Trio renames `_closed` or `_child_nurseries`, which have no public equivalent. Without
+# `_cancel_status` it is only slower.
+
+
+def propagating(error: BaseException) -> BaseException | None:
+    """Return the part of an exception that must go on where foreign code ends: `None` for a mere failure.
+
+    A cancellation belongs to the scope that was cancelled, and ``KeyboardInterrupt`` ends the program. Everything
+    else is a failure of the code that has raised it, also what is no `Exception`. Of a group with failures and
+    cancellations the cancellations propagate.
+    """
+    if isinstance(error, Exception):
+        return None
+    if isinstance(error, BaseExceptionGroup):
+        group = cast("BaseExceptionGroup[BaseException]", error)
+        if group.subgroup(KeyboardInterrupt) is not None:
+            return group
+        return group.subgroup(trio.Cancelled)
+    if isinstance(error, GeneratorExit):
+        # Thrown in by the interpreter when the event loop itself has broken down, unless the code has raised it.
+        return None if trio.lowlevel.in_trio_task() else error
+    return error if isinstance(error, (trio.Cancelled, KeyboardInterrupt)) else None
+
+
+@final
+@attrs.define(eq=False)
+class Contained:
+    """A block for code that is not ours. After it the task is as it was before, whatever the code has done.
+
+    It is entered once, and left in the task that has entered it. Leaving it does not checkpoint.
+
+    Attributes:
+        on_failure: Called with the failure that comes out of the block; with an error of Trio's if the block has
+            left scopes or nurseries open. Their tasks are cancelled.
+        scope: The scope of the block.
+    """
+
+    on_failure: Callable[[BaseException], object]
+    scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
+    _task: trio.lowlevel.Task = attrs.field(init=False)
+    _nurseries: int = attrs.field(init=False)
+    _inside: object = attrs.field(init=False)
+
+    def __enter__(self) -> Self:
+        """Enter the block."""
+        self._task = task = trio.lowlevel.current_task()
+        self._nurseries = len(task.child_nurseries)
+        self.scope.__enter__()
+        self._inside = _innermost_scope(task)
+        return self
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing was left open so far. If false, something may have been; leaving the block shows it."""
+        return _innermost_scope(self._task) is self._inside
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool:
+        """Leave the block."""
+        outcome = error
+        try:
+            if self.scope.__exit__(kind, error, traceback):
+                outcome = None
+        except BaseException as other:  # it is reported or raised below  # noqa: ASYNC103
+            outcome = other
+        _abandon_nurseries(self._task, self._nurseries)
+        if outcome is None:
+            return True
+        passing = propagating(outcome)
+        if passing is not None and not (_holds_interrupt(passing) or _is_cancelled()):
+            passing = None
+            stray = RuntimeError("it has raised the cancellation of a scope that was left before")
+            stray.__cause__ = outcome
+            outcome = stray
+        if passing is not outcome:
+            self.on_failure(outcome)
+        if passing is None:
+            return True
+        if passing is error:
+            return False
+        raise passing
+
+
+def _is_cancelled() -> bool:
+    return trio.current_effective_deadline() == -math.inf
+
+
+def _holds_interrupt(error: BaseException) -> bool:
+    if isinstance(error, BaseExceptionGroup):
+        group = cast("BaseExceptionGroup[BaseException]", error)
+        return group.subgroup(KeyboardInterrupt) is not None
+    return not isinstance(error, trio.Cancelled)
+
+
+def _innermost_scope(task: trio.lowlevel.Task) -> object:
+    """Return an object that is the same as long as a task is in the same cancel scopes. Private to Trio.
+
+    Entering and leaving a scope for each request would show that as well, but costs a tenth of a call in memory.
+    It is the fallback: without the attribute this returns another object each time.
+    """
+    status = getattr(task, "_cancel_status", _MISSING)
+    return object() if status is _MISSING else status
+
+
+def _abandon_nurseries(task: trio.lowlevel.Task, count: int) -> None:
+    """Make a task forget its nurseries except the first `count`, as if it ended here. Private to Trio.
+
+    Their tasks are cancelled, and nothing new starts there. Trio does the same when a task ends, but then also
+    takes down the nursery that the task is in, which it shares with other requests.
+    """
+    for nursery in task.child_nurseries[count:]:
+        nursery.cancel_scope.cancel(reason="it was left open by code that has ended")
+        nursery._closed = True  # noqa: SLF001
+        task._child_nurseries.remove(nursery)  # noqa: SLF001
+
+
+# A small parking lot
+#
+# There are some of these in every request, call and stream, and hardly ever does a task wait in one. Trio's
+# `ParkingLot` has an OrderedDict from the start. This one is a single field: `None` while no task waits, the task
+# while one does, and an OrderedDict, first come first served, only from the second one on.
+#
+# Kept true: a task is in the field exactly while it is parked. It is taken out before it is woken, and when it is
+# cancelled. Nothing here is protected against ``KeyboardInterrupt``, as Trio's lot is: one that comes between the
+# two ends the program, so that no task waits in vain.
+
+
 @final
 class LightParkingLot:
-    """Trio's parking lot in a fraction of the memory and the time, as long as hardly anybody waits there.
+    """Trio's parking lot in a fraction of the memory and time, for places where seldom more than one task waits.
 
-    It has no `repark` and nothing to count with, and `KeyboardInterrupt` may come while tasks are woken: it ends
-    them all then.
+    It has neither `repark` nor statistics.
     """
 
     __slots__ = ("_parked",)
 
     def __init__(self) -> None:
-        # Mostly nobody, else mostly one task, and seldom several in the order in which they came.
         self._parked: trio.lowlevel.Task | OrderedDict[trio.lowlevel.Task, None] | None = None
 
     def __bool__(self) -> bool:
-        """Whether anybody waits."""
+        """Whether a task waits."""
         return self._parked is not None
 
     async def park(self, *, is_first: bool = False) -> None:
-        """Wait to be woken; cancelled, as if this had not been called.
+        """Wait to be woken. Cancelled, it has not been woken, and no wake-up is lost.
 
         Args:
-            is_first: Whether to be woken before all others who wait: for a task that was woken for nothing.
+            is_first: Whether to be woken before all others: for a task that was woken for nothing.
         """
         task, parked = trio.lowlevel.current_task(), self._parked
         if parked is None:
@@ -155,7 +288,7 @@ class LightParkingLot:
         self._parked = None
 
     def unpark(self) -> bool:
-        """Wake who has waited longest. Returns whether anybody has. Never waits."""
+        """Wake the task that has waited longest. Returns whether there was one. Never waits."""
         parked = self._parked
         if parked is None:
             return False
@@ -165,7 +298,7 @@ class LightParkingLot:
         return True
 
     def unpark_all(self) -> None:
-        """Wake everybody who waits. Never waits."""
+        """Wake all tasks. Never waits."""
         parked, self._parked = self._parked, None
         if isinstance(parked, OrderedDict):
             for task in parked:
@@ -174,141 +307,31 @@ class LightParkingLot:
             trio.lowlevel.reschedule(parked)
 
 
-_MISSING: Final = object()
-
-
-def going_on(error: BaseException) -> BaseException | None:
-    """Return what of an exception must not be stopped where one piece of code ends: `None` for a mere failure.
-
-    A cancellation belongs to whoever has cancelled, ``KeyboardInterrupt`` ends the program. Everything else is
-    the failure of the code that has raised it, also what is no `Exception`. Of a group with failures and
-    cancellations the cancellations go on.
-    """
-    if isinstance(error, Exception):
-        return None
-    if isinstance(error, BaseExceptionGroup):
-        group = cast("BaseExceptionGroup[BaseException]", error)
-        if group.subgroup(KeyboardInterrupt) is not None:
-            return group
-        return group.subgroup(trio.Cancelled)
-    if isinstance(error, GeneratorExit):
-        # Thrown in by the interpreter when the event loop itself has broken down, unless the code has raised it.
-        return None if trio.lowlevel.in_trio_task() else error
-    return error if isinstance(error, (trio.Cancelled, KeyboardInterrupt)) else None
-
-
-@final
-@attrs.define(eq=False)
-class Contained:
-    """A block for code that is not ours. After it the task is as it was before, whatever the code has done.
-
-    The block may be left in the task that has entered it only, once. Leaving it does not checkpoint.
-
-    Attributes:
-        scope: The scope of the block.
-        on_failure: Called with what has failed in the block and comes out of it; with an error of Trio's if the
-            block has left scopes or nurseries open. Their tasks are cancelled.
-    """
-
-    on_failure: Callable[[BaseException], object]
-    scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
-    _task: trio.lowlevel.Task = attrs.field(init=False)
-    _nurseries: int = attrs.field(init=False)
-    _inside: object = attrs.field(init=False)
-
-    def __enter__(self) -> Self:
-        """Enter the block."""
-        self._task = task = trio.lowlevel.current_task()
-        self._nurseries = len(task.child_nurseries)
-        self.scope.__enter__()
-        self._inside = _innermost_scope(task)
-        return self
-
-    @property
-    def is_clean(self) -> bool:
-        """Whether it is certain that nothing was left open so far; else leaving the block tells."""
-        return _innermost_scope(self._task) is self._inside
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> bool:
-        """Leave the block."""
-        outcome = error
-        try:
-            if self.scope.__exit__(kind, error, traceback):
-                outcome = None
-        except BaseException as other:  # it is looked at below  # noqa: ASYNC103
-            outcome = other
-        _abandon_nurseries(self._task, self._nurseries)
-        if outcome is None:
-            return True
-        passing = going_on(outcome)
-        if passing is not None and not (_holds_interrupt(passing) or _is_cancelled()):
-            passing = None
-            stray = RuntimeError("it has raised the cancellation of a scope that was left before")
-            stray.__cause__ = outcome
-            outcome = stray
-        if passing is not outcome:
-            self.on_failure(outcome)
-        if passing is None:
-            return True
-        if passing is error:
-            return False
-        raise passing
-
-
-def _is_cancelled() -> bool:
-    return trio.current_effective_deadline() == -math.inf
-
-
-def _holds_interrupt(error: BaseException) -> bool:
-    if isinstance(error, BaseExceptionGroup):
-        group = cast("BaseExceptionGroup[BaseException]", error)
-        return group.subgroup(KeyboardInterrupt) is not None
-    return not isinstance(error, trio.Cancelled)
-
-
-# What Trio has no public word for. `tests/test_contained.py` keeps both in step with it.
-
-
-def _innermost_scope(task: trio.lowlevel.Task) -> object:
-    """Return what is the same as long as a task is in the same cancel scopes.
-
-    Entering and leaving a scope for each request would tell as well, and costs a tenth of what a call in memory
-    costs. If Trio should lose the attribute that is what happens: what is returned is never the same then.
-    """
-    status = getattr(task, "_cancel_status", _MISSING)
-    return object() if status is _MISSING else status
-
-
-def _abandon_nurseries(task: trio.lowlevel.Task, count: int) -> None:
-    """Make a task forget the nurseries that were left open in it, but for so many, as if it ended here.
-
-    Their tasks are cancelled, and nothing new starts there. Trio does the same when a task ends, but then takes
-    down the nursery of that task, which is everybody's.
-    """
-    for nursery in task.child_nurseries[count:]:
-        nursery.cancel_scope.cancel(reason="it was left open by code that has ended")
-        nursery._closed = True  # noqa: SLF001
-        task._child_nurseries.remove(nursery)  # noqa: SLF001
-
-
-_T = TypeVar("_T")
+# Coroutines that begin in the task of another one
+#
+# Most requests are served without waiting for anything. A task of its own for each costs more than such a request
+# does. So the task that has read the request runs the handler's coroutine itself, by hand, up to where it first
+# waits; only then does another task have to take over the reading.
+#
+# Kept true: the coroutine has context variables of its own, as a task would. What it yields is for Trio's event
+# loop, so the first thing it yields is kept (`_trap`), and `go_on` yields that before anything else. Between
+# `begin` and `go_on` the task must not wait for anything: the trap has to reach the event loop as the task's next
+# one.
+#
+# Trio runs each step of a task with `task.context`, and what runs on behalf of the task, such as a function that
+# a thread calls through `trio.from_thread.run`, looks there too. So that is set while the coroutine runs.
 
 
 @final
 class Steps(Generic[_T]):
-    """A coroutine, run with context variables of its own, like a task of its own.
-
-    While it runs, they are those of the task, too: what Trio runs on behalf of the task, such as what a thread
-    asks for by `trio.from_thread.run`, finds them there and gives them back.
+    """A coroutine that runs inside the current task, with its own context variables.
 
     Args:
         coroutine: The coroutine, not yet begun.
-        context: The variables. Taken over.
+        context: Its variables. Not copied.
 
     Attributes:
-        result: What it has returned, once it is done.
+        result: What it has returned, if `begin` has run it to its end.
     """
 
     __slots__ = ("_context", "_coroutine", "_trap", "result")
@@ -318,10 +341,10 @@ class Steps(Generic[_T]):
     def __init__(self, coroutine: Coroutine[Any, Any, _T], context: Context) -> None:
         self._coroutine = coroutine
         self._context = context
-        self._trap: object = None  # what it has told the event loop last
+        self._trap: object = None  # what it has yielded to the event loop last
 
     def begin(self, task: trio.lowlevel.Task) -> bool:
-        """Run it until it is done, or has to wait. Returns whether it is done; if not, `go_on` follows.
+        """Run it until it is done or has to wait. Returns whether it is done; if not, call `go_on` next.
 
         Args:
             task: The current task.
@@ -338,16 +361,15 @@ class Steps(Generic[_T]):
 
     @types.coroutine
     def go_on(self, task: trio.lowlevel.Task) -> Generator[Any, Any, _T]:
-        """Run it to its end, in the task that has begun it.
+        """Run it to its end, in the task that has begun it, and return its result.
 
-        When it is done the task has its own variables again, but only from when it has waited next: what runs
-        before that, runs with those of the coroutine.
+        Then the task has its own variables again, but the code that runs up to its next wait still has the
+        coroutine's.
 
         Args:
             task: The current task.
         """
         coroutine, trap = self._coroutine, self._trap
-        # The event loop runs each step of a task with the task's variables. It has to be told once.
         variables, task.context = task.context, self._context
         try:
             while True:
@@ -365,10 +387,16 @@ class Steps(Generic[_T]):
             task.context = variables
 
 
+# Sockets
+#
+# A `trio.SocketStream` checkpoints in each `send_all`, which costs a turn of the event loop. What the system
+# takes at once need not wait for one. So the socket is taken out of its stream, and written to directly first.
+
+
 def take_over(stream: trio.SocketStream) -> socket.socket:
-    """Return the socket of a stream, which is of no more use then."""
+    """Return the socket of a stream, and leave the stream without one: it cannot be used any more."""
     old = stream.socket
-    # What it is must not be asked of the system: some do not say it any more when the other side has gone.
+    # Family and type are given: some systems do not know them any more once the other side has gone.
     taken = socket.socket(old.family, old.type, old.proto, fileno=old.detach())
     taken.setblocking(False)
     return taken
@@ -378,7 +406,7 @@ def send_some(connection: socket.socket, data: bytes | memoryview) -> int:
     """Send as much as the system takes now. Never waits.
 
     Returns:
-        How many bytes that were.
+        The number of bytes sent.
 
     Raises:
         trio.BrokenResourceError: The other side is gone.
@@ -392,7 +420,7 @@ def send_some(connection: socket.socket, data: bytes | memoryview) -> int:
 
 
 def close(connection: socket.socket) -> None:
-    """Close it at once; again does nothing. Whoever waits for it finds it closed."""
+    """Close it at once; closing again does nothing. Tasks that wait for it get `trio.ClosedResourceError`."""
     if connection.fileno() >= 0:
         trio.lowlevel.notify_closing(connection)
         connection.close()

@@ -38,7 +38,7 @@ from .._revisions import Revision
 from .._server._lifetimes import Shutdown
 from .._server._parking import Lifetime
 from .._server._server import Server
-from .._trio import Contained, LightParkingLot, going_on, open_hidden_nursery, sole_error
+from .._trio import Contained, LightParkingLot, open_hidden_nursery, propagating, sole_error
 from ._call import Authenticate, HttpCall, Load, Place, RequestLoans, nothing
 from ._event_store import EventStore, MemoryEventStore
 from ._legacy import LegacySessions
@@ -150,7 +150,7 @@ class Endpoint:
             except HttpRefused as refused:
                 await self._refuse(call, refused)
         except BaseException as error:  # noqa: ASYNC103
-            if going_on(error) is not None:
+            if propagating(error) is not None:
                 raise
             # The boundary of one request: it is told to our log in full, and to the other side not at all.
             _log.exception("%s %s failed", call.method, call.path)

@@ -36,7 +36,7 @@ from .._core._inbound import Admission, InboundTable
 from .._errors import CANCELLED_BY_DEADLINE, INTERNAL_ERROR, SERVER_BUSY, RequestError
 from .._limits import Limits
 from .._logs import Log
-from .._trio import Contained, LightParkingLot, going_on
+from .._trio import Contained, LightParkingLot, propagating
 from ._exchange import Answer, Dispatcher, Exchange, ExchangeSink, Handler, Standing, not_begun
 from ._outbox import Outbox, OutboxEntry
 from ._sending import Calls
@@ -200,7 +200,7 @@ async def make_reply(
     except BaseException as error:  # noqa: ASYNC103
         # The boundary of one request: whatever fails in a handler is the answer to it, told to our log in
         # full and to the other side not at all.
-        passing = going_on(error)
+        passing = propagating(error)
         if passing is error:
             raise
         reply = note_failure(exchange, error)

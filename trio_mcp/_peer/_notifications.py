@@ -27,7 +27,7 @@ from .._codec._json import weight_of
 from .._codec._jsonrpc import Notification, encode_notification
 from .._limits import Limits
 from .._logs import Log
-from .._trio import Contained, LightParkingLot, Steps, going_on
+from .._trio import Contained, LightParkingLot, Steps, propagating
 from ._call import Call, ProgressRoom
 from ._exchange import Dispatcher, Progress
 from ._sending import Calls
@@ -397,7 +397,7 @@ class Notices:
             await self._dispatcher.notified(notice.notification, notice.origin)
         except BaseException as error:  # noqa: ASYNC103
             # The boundary of one notification: its handler's failure costs nobody else anything.
-            passing = going_on(error)
+            passing = propagating(error)
             if passing is error:
                 raise
             _log.exception("a handler of %s failed", notice.notification.method)

@@ -47,7 +47,7 @@ from .._errors import INTERNAL_ERROR, INVALID_PARAMS, SERVER_BUSY, LocalProtocol
 from .._limits import Limits
 from .._logs import Log
 from .._peer._exchange import Exchange, OnProgress
-from .._trio import Contained, LightParkingLot, going_on
+from .._trio import Contained, LightParkingLot, propagating
 from ._context import Context
 from ._input_required import InputRequired, UsedStates, input_request, input_requests, input_responses
 from ._lifetimes import Background, Shutdown, open_background
@@ -177,7 +177,7 @@ class Run:
         try:
             return _Outcome(await self._work(self._context))
         except BaseException as error:  # noqa: ASYNC103
-            if going_on(error) is not None:
+            if propagating(error) is not None:
                 raise
             return _Outcome(error=error)  # noqa: ASYNC104  # raised again in the task of the request that attends
 

@@ -26,7 +26,7 @@ from .._limits import Limits, check_seconds
 from .._logs import Log
 from .._revisions import Revision
 from .._schema import CallSpec, InvalidValue
-from .._trio import going_on
+from .._trio import propagating
 from ..types._fields import evolve
 from ._application import MethodHandler
 from ._asking import is_answered_wrongly
@@ -224,7 +224,7 @@ class ResourceRegistry:
         except RequestError:
             raise
         except BaseException as error:
-            if going_on(error) is not None or is_answered_wrongly(error):
+            if propagating(error) is not None or is_answered_wrongly(error):
                 raise
             # The boundary of one read. What the exception says was not written for strangers.
             _log.exception("reading the resource %s failed", uri)

@@ -29,7 +29,7 @@ from .._revisions import Revision
 from .._schema import CallSpec, InvalidValue, is_unstructured, to_json
 from .._schema._schema_cost import UnusableSchema
 from .._schema._validator import compile_schema
-from .._trio import going_on
+from .._trio import propagating
 from ..types import (
     AudioContent,
     CallToolResult,
@@ -259,7 +259,7 @@ class RegisteredTool:
                 raise
             return _failure(f"The client refused {error.question}: {error.message}")
         except BaseException as error:  # noqa: ASYNC103
-            if going_on(error) is not None:
+            if propagating(error) is not None:
                 raise
             if is_answered_wrongly(error):
                 return _failure(str(error))  # noqa: ASYNC104
