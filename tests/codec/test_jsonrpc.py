@@ -18,7 +18,7 @@ from inside_wire import (
     Request,
     Response,
     answered_id,
-    answered_in_fragment,
+    answered_id_of_fragment,
     encode_batch,
     encode_error,
     encode_notification,
@@ -26,7 +26,7 @@ from inside_wire import (
     encode_response,
     id_of_fragment,
     invalid_request,
-    is_asked_in_fragment,
+    is_request_fragment,
     parse_message,
 )
 from inside_wire import json_module as _json
@@ -476,5 +476,5 @@ def test_what_is_answered_is_seen_whether_or_not_the_answer_can_be_used(value: A
 )
 def test_the_answer_is_seen_in_what_cannot_be_decoded(data: bytes, id: RequestId | None, is_asked: bool) -> None:
     """Torn, too deep, no UTF-8: the ends of a message still say what it is."""
-    assert answered_in_fragment(data) == id
-    assert is_asked_in_fragment(data) is is_asked
+    assert answered_id_of_fragment(data) == id
+    assert is_request_fragment(data) is is_asked

@@ -49,7 +49,7 @@ from inside_core import forms_module as _forms
 from inside_endpoint import RequestBuffer, read_head
 from inside_endpoint import _path_of as asgi_path_of
 from inside_http import ResponseReader, open_tunnel, parse_target, read_proxy
-from inside_wire import answered_in_fragment, from_wire
+from inside_wire import answered_id_of_fragment, from_wire
 from inside_wire import json_module as _json
 
 from trio_mcp import ConnectionLost, HttpRefused, RemoteProtocolError, RequestError, UriTemplate
@@ -148,7 +148,7 @@ TEXTS: Final[dict[str, Read]] = {
     "the error in a body": lambda text: error_in(text.encode()),
     "JSON": lambda text: _json.decode(text.encode()),
     "JSON, by the standard library": lambda text: _json.stdlib_decode(text.encode()),
-    "what may be JSON": lambda text: answered_in_fragment(text.encode()),
+    "what may be JSON": lambda text: answered_id_of_fragment(text.encode()),
     "a cursor": lambda text: SEAL.open("tools/list", text),
     "an address in a form": _forms._is_email,
     "a URI in a form": _forms._is_uri,

@@ -26,7 +26,7 @@ from trio_mcp._codec._jsonrpc import Message as Message
 from trio_mcp._codec._jsonrpc import Request as Request
 from trio_mcp._codec._jsonrpc import Response as Response
 from trio_mcp._codec._jsonrpc import answered_id as answered_id
-from trio_mcp._codec._jsonrpc import answered_in_fragment as answered_in_fragment
+from trio_mcp._codec._jsonrpc import answered_id_of_fragment as answered_id_of_fragment
 from trio_mcp._codec._jsonrpc import encode_batch as encode_batch
 from trio_mcp._codec._jsonrpc import encode_error as encode_error
 from trio_mcp._codec._jsonrpc import encode_notification as encode_notification
@@ -34,7 +34,7 @@ from trio_mcp._codec._jsonrpc import encode_request as encode_request
 from trio_mcp._codec._jsonrpc import encode_response as encode_response
 from trio_mcp._codec._jsonrpc import id_of_fragment as id_of_fragment
 from trio_mcp._codec._jsonrpc import invalid_request as invalid_request
-from trio_mcp._codec._jsonrpc import is_asked_in_fragment as is_asked_in_fragment
+from trio_mcp._codec._jsonrpc import is_request_fragment as is_request_fragment
 from trio_mcp._codec._jsonrpc import located as located
 from trio_mcp._codec._jsonrpc import parse_message as parse_message
 from trio_mcp._codec._jsonrpc import show as show

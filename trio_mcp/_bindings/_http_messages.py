@@ -28,11 +28,11 @@ from .._codec._jsonrpc import (
     InvalidMessage,
     RequestId,
     answered_id,
-    answered_in_fragment,
+    answered_id_of_fragment,
     encode_error,
     id_of_fragment,
-    is_answer_fragment,
-    is_asked_in_fragment,
+    is_request_fragment,
+    is_response_fragment,
     kind_of,
     parse_message,
     read_id,
@@ -399,7 +399,7 @@ class HttpInbox:
             await trio.lowlevel.checkpoint()
         elif isinstance(event, OversizedSseEvent):
             id = id_of_fragment(event.head, event.tail)
-            answered = id if is_answer_fragment(event.head, event.tail) else None
+            answered = id if is_response_fragment(event.head, event.tail) else None
             if answered is not None and not answers_all and answered not in _asked(exchange):
                 self._log_strangers([answered])
                 if exchange is not None:
@@ -455,10 +455,10 @@ class HttpInbox:
     ) -> None:
         """Hand over what cannot be decoded, as the failure of the request that it visibly answers."""
         problem = f"{self._description} sent {what}"
-        id = answered_in_fragment(data)
+        id = answered_id_of_fragment(data)
         may_be_meant = id is not None and (answers_all or id in _asked(exchange))
         asked = self.exchanges.get(id) if id is not None and may_be_meant else None
-        if asked is None and exchange is not None and not is_asked_in_fragment(data):
+        if asked is None and exchange is not None and not is_request_fragment(data):
             asked = exchange  # whatever it is, there will be no other
         if asked is not None and asked.unanswered:
             await self.fail(asked, RemoteProtocolError(problem))

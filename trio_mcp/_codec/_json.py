@@ -1,22 +1,8 @@
-"""Bytes to plain JSON values and back: the one place that names a JSON library.
+"""Bytes to plain JSON values and back, and what those cost in memory. The one module that names a JSON library.
 
-Plain values are `dict`, `list`, `str`, `int`, `float`, `bool` and `None`. msgspec does the work; where it has
-no wheel the standard library does, held to the same rules, and every test of this module runs over both.
-
-The rules where JSON libraries differ: NaN and infinities are not JSON (read: refused, written: `null`);
-numbers too large for a float are refused, integers of any size are kept; half a surrogate pair, which
-JavaScript programs do send, becomes U+FFFD in either direction rather than costing the message.
-
-What a JSON text costs in memory once it is decoded, estimated from its bytes. No decoding happens here.
-
-A byte of JSON can become fifty bytes of Python objects: ``[[],[],…`` is three bytes a list, and a list takes
-eighty. What is bounded in memory is therefore bounded by this, and not by the length of what came.
-
-The estimate is never less than what the objects take, whichever library decodes them, and for what people send
-seldom more than four times as much. It follows from a few facts. A value that is no container comes after a comma
-of its own, but for one. A member of an object comes after a comma or the object's brace, and has a string for its
-name. A quote with a single backslash before it neither begins a string nor ends one. And a string takes as much
-for each character as for its widest one, so that one emoji makes four bytes of each letter.
+Plain values are `dict`, `list`, `str`, `int`, `float`, `bool` and `None`. msgspec does the work; where it has no
+wheel the standard library does, by the same rules, and every test of this module runs over both. No I/O, and no
+knowledge of messages.
 """
 
 from __future__ import annotations
@@ -27,6 +13,12 @@ import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NoReturn, TypeGuard, cast
+
+# Decoding and encoding
+#
+# The rules where JSON libraries differ: NaN and infinities are not JSON (read: refused, written: `null`). Numbers
+# too large for a float are refused, integers of any size are kept. Half a surrogate pair, which programs in
+# JavaScript do send, becomes U+FFFD in either direction: refusing it would cost the whole message.
 
 
 def is_object(value: object) -> TypeGuard[dict[str, Any]]:
@@ -54,21 +46,21 @@ _STDLIB: Final = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_
 
 
 LARGE: Final = 1 << 16
-"""From how many bytes on a text is decoded with the garbage collector held off."""
+"""The size of a text, in bytes, from which it is decoded with the garbage collector held off."""
 
 
 _FEW: Final = 512
-"""Up to how many bytes of a text it does not matter how it is read: a millisecond at most."""
+"""The size of a text, in bytes, up to which even slow numbers take a millisecond at most."""
 
 _SPELLED: Final = bytes.maketrans(b"123456789E", b"000000000e")
 
 
 def _is_slow_to_read(data: bytes) -> bool:
-    """Return whether there are many numbers in a text whose exponents are of three digits or more.
+    """Return whether there are many numbers in a text whose exponents have three digits or more.
 
-    msgspec takes ten microseconds for one near the ends of what a float can hold, which is five hundred times as
-    long as for another. A few do no harm. Other numbers can be slow as well, but not for how long they are. What
-    looks like such a number in a string counts, too: that does no harm either.
+    msgspec takes ten microseconds for a number near the ends of what a float can hold, five hundred times as long
+    as for others, so that many of them would hold up the event loop. Other slow numbers are long, and so take no
+    more time for each byte. What looks like such a number in a string is counted as well, which does no harm.
     """
     return data.translate(_SPELLED, b"+-").count(b"0e000") > len(data) >> 8
 
@@ -96,7 +88,7 @@ def _without_lone_surrogates(data: bytes) -> bytes:
 def _undisturbed(decode: Callable[[bytes], Any], data: bytes) -> Any:
     """Decode a text while the garbage collector is held off.
 
-    All that is made is kept until the end, so there is nothing to be found; and looking for it after every few
+    All objects made are kept until the end, so it would find none to free; and looking for them after every few
     hundred objects takes six times as long as making them.
     """
     if not gc.isenabled():
@@ -150,7 +142,7 @@ def _fastest_codec() -> tuple[Callable[[bytes], Any], Callable[[object], bytes]]
     except ModuleNotFoundError:
         return stdlib_decode, stdlib_encode
     fast_decode = msgspec.json.Decoder().decode
-    # It takes as long for any float as for another.
+    # With a hook of ours every float takes the same time.
     even_decode = msgspec.json.Decoder(float_hook=_parse_float).decode
     fast_encode = msgspec.json.Encoder().encode
 
@@ -182,12 +174,26 @@ thousand levels deep, and `ValueError` for integers of thousands of digits.
 """
 
 
-# Bytes of CPython on a 64-bit machine, its largest of all supported versions, as its allocator rounds them up.
-_OBJECT: Final = 176  # a dict with its table and its place in what holds it, less what `_MEMBER` counts
-_ARRAY: Final = 128  # a list, room for its first items, and its place in what holds it
+# The cost of the values of a text, estimated from its bytes
+#
+# A byte of JSON can become fifty bytes of Python objects: ``[[],[],…`` is three bytes a list, and a list takes
+# eighty. So what is bounded in memory is bounded by this, not by the length of the text.
+#
+# Kept true: the estimate is never less than what the objects take, whichever library decodes them, and for
+# ordinary messages seldom more than four times as much. It follows from a few facts. Each value that is no
+# container follows a comma, except the first. A member of an object follows a comma or the brace that opens the
+# object, and has a string as its name. A quote after a single backslash neither begins a string nor ends one. A
+# string takes for each character as much as its widest one does, so that one emoji makes four bytes of each
+# letter.
+#
+# It would be too low if a library made more than one object for a value, or Python's objects became larger.
+
+# Bytes of CPython on a 64-bit machine, the most of all supported versions, as its allocator rounds them up.
+_OBJECT: Final = 176  # a dict with its table and its place in its container, less what `_MEMBER` counts
+_ARRAY: Final = 128  # a list, room for its first items, and its place in its container
 _MEMBER: Final = 48  # a place in the table, which is half empty when it has just grown
 _ITEM: Final = 44  # a number, and a place in a list
-_STRING: Final = 64  # what a string takes beside its characters
+_STRING: Final = 64  # a string without its characters
 _WIDE_STRING: Final = 96  # the same, if it is not ASCII
 
 _BASE: Final = 128
@@ -196,81 +202,79 @@ _MOST_PER_BYTE: Final = 64
 """What a byte of JSON costs at most: half a list within a list."""
 
 SHORT: Final = 400
-"""Up to how many bytes a text is short: what counting would tell is not worth the counting."""
+"""The size of a text, in bytes, up to which counting its values costs more than it gains."""
 
 _SHORT_BYTE: Final = 24
 """What a byte of a short text costs at most that opens no container: strings of a letter, and their names."""
 
 _CHUNK: Final = 1 << 16
-"""How many bytes of what is counted are taken apart at once, which costs fifty times as much for a moment."""
+"""How many bytes of marks are split at once. Splitting takes fifty times as much memory for a moment."""
 
 _CONTINUATIONS: Final = bytes(range(0x80, 0xC0))
 """The bytes of UTF-8 that begin no character."""
 
 _OTHERS: Final = bytes(set(range(256)) - set(b'"[{,'))
-"""What does not say how many values there are."""
+"""All bytes but the marks, by which values are counted."""
 
 
 def most_cost_of_json(size: int) -> int:
-    """Return how many bytes a JSON text of a size takes in memory at most, whatever it says, once it is decoded.
+    """Return how many bytes the values of any JSON text of a size take in memory at most.
 
-    It takes no time, and is ten times what ordinary texts cost: where that is bearable, nothing need be counted.
+    That is ten times what ordinary texts cost. Where it can be afforded, the text need not be looked at.
 
     Args:
-        size: How many bytes the text is long.
+        size: The size of the text, in bytes.
     """
     return _BASE + _MOST_PER_BYTE * size
 
 
 def harmless_size(most: int) -> int:
-    """Return how long a JSON text may be that takes no more memory than it may, whatever it says.
+    """Return the size up to which no JSON text can cost more than it may: the inverse of `most_cost_of_json`.
 
     Args:
-        most: How many bytes it may take once it is decoded.
+        most: How many bytes the values may take.
     """
     return (most - _BASE) // _MOST_PER_BYTE
 
 
 def is_costlier(data: bytes, most: int) -> bool:
-    """Return whether a JSON text would take more memory than it may, once it is decoded.
+    """Return whether the values of a JSON text would take more memory than they may.
 
     Args:
-        data: The text, in UTF-8.
-        most: How many bytes it may take. Texts that cannot take more whatever they say are not looked at.
+        data: The text, in UTF-8. It is not looked at if no text of its size can take more.
+        most: How many bytes they may take.
     """
     return len(data) > harmless_size(most) and cost_of_json(data) > most
 
 
 def explain_cost(size: int, most: int) -> str:
-    """Return what to call a message of a size that `is_costlier`."""
-    told = f"a message of {size} bytes that takes too much memory once it is decoded"
-    return f"{told}; max_decoded_bytes is {most}"
+    """Describe a message that `is_costlier`, for an error."""
+    return f"a message of {size} bytes that takes too much memory once it is decoded; max_decoded_bytes is {most}"
 
 
 def most_weight(size: int) -> int:
-    """Return what a JSON text of a size takes in memory at most, together with its values once it is decoded."""
+    """Return what any JSON text of a size takes in memory at most, together with its values."""
     return _BASE + (_MOST_PER_BYTE + 1) * size
 
 
 def weight_of(data: bytes) -> int:
-    """Return what a JSON text takes in memory at most, together with its values once it is decoded."""
+    """Return what a JSON text takes in memory at most, together with its values."""
     return len(data) + cost_of_json(data)
 
 
 def cost_of(value: object) -> int:
-    """Return what `cost_of_json` does of a value that is decoded already.
+    """Return what `cost_of_json` returns for the text of a plain value.
 
     Raises:
-        Like `encode`.
+        Others: Whatever `encode` raises.
     """
     return cost_of_json(encode(value))
 
 
 def cost_of_json(data: bytes) -> int:
-    """Return how many bytes the values of a JSON text take in memory at most, once it is decoded.
+    """Return how many bytes the values of a JSON text take in memory at most, without the text itself.
 
-    The text itself is not part of it. This takes time linear in the length of the text. What is no JSON costs
-    something, too.
+    Takes time linear in the size of the text, which need not be valid JSON.
 
     Args:
         data: The text, in UTF-8.
@@ -281,7 +285,7 @@ def cost_of_json(data: bytes) -> int:
 
 
 def close_weight_of(data: bytes) -> int:
-    """Return what `weight_of` does, counted closely even where it is short: for what seldom comes and stays."""
+    """Return what `weight_of` returns, counted even for short texts: for those that are few and are kept long."""
     return len(data) + _counted_cost(data)
 
 
@@ -294,26 +298,27 @@ def _counted_cost(data: bytes) -> int:
     marks = data.translate(None, _OTHERS)
     strings = (marks.count(b'"') + 1) >> 1
     if has_escapes and strings * string > text:
-        # After two backslashes a quote is escaped or is not: it counts as what costs more. So below.
+        # A quote after two backslashes may be escaped or not. It is counted as whichever costs more, here and
+        # below.
         strings -= max(0, data.count(b'\\"') - data.count(b'\\\\"')) >> 1
     values = _cost_of_values(marks, strings)
     if strings and values > 8 * strings * string + len(data) // 4:
-        # There are few strings, and perhaps long ones. What looks like a value in them is none.
+        # There are few strings, and they may be long. Marks inside them do not count as values.
         values = sum(_cost_of_values(part, strings) for part in _outside_strings(data, has_escapes=has_escapes))
     return _BASE + values + strings * string + text
 
 
 def _cost_of_values(marks: bytes, strings: int) -> int:
-    """Return what all takes but strings."""
+    """Return what everything takes except strings."""
     objects, commas = marks.count(b"{"), marks.count(b",")
     members = min(strings, commas + objects)
     return objects * _OBJECT + marks.count(b"[") * _ARRAY + members * _MEMBER + (commas + 1) * _ITEM
 
 
 def _wide_text(data: bytes) -> int:
-    """Return what the characters of a text take, some of which are not ASCII.
+    """Return what the characters of the strings take in a text that is not all ASCII.
 
-    With each such string its UTF-8 may be kept, once it was encoded.
+    Once such a string was encoded, Python may keep its UTF-8 with it.
     """
     size = len(data) - 5 * max(0, data.count(b"\\u") - data.count(b"\\\\u"))
     is_astral = b"\\ud" in data or b"\\uD" in data
@@ -324,7 +329,7 @@ def _wide_text(data: bytes) -> int:
 
 
 def _outside_strings(data: bytes, *, has_escapes: bool) -> Iterator[bytes]:
-    """Yield, in parts, what of the marks is not within strings."""
+    """Yield, in parts, the marks that are not inside strings."""
     if has_escapes:
         data = data.replace(b"\\\\", b"").replace(b'\\"', b"")
     marks = data.translate(None, _OTHERS)

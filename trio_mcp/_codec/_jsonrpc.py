@@ -1,14 +1,7 @@
-"""The message shapes of JSON-RPC 2.0 as MCP uses them, from plain objects and to bytes.
+"""The envelopes of JSON-RPC 2.0 as MCP uses them, read from plain values and written to bytes.
 
-Looks at the envelope only; what `params` and `result` hold is read elsewhere. No I/O, no Trio, no methods.
-
-A message is told apart by its members: `method` with `id` is a request, `method` alone a notification,
-`result` or `error` without `method` a response. Everything else is invalid, and an `InvalidMessage` says
-whether an error may be sent for it: never for something that looks like a response, or two peers could answer
-each other's errors for ever. Which request a message answers is told apart from that: `answered_id` also finds
-those whose answer cannot be used.
-
-What is wrong with data that came over the wire, said in the wire's own terms. No conversion happens here.
+What `params` and `result` hold is read by `_convert`. Here are also the errors for data that is not as it must
+be, in the names of the wire. No I/O, no Trio, no methods.
 """
 
 from __future__ import annotations
@@ -26,26 +19,27 @@ from .._printable import printable
 from . import _json
 from ._json import is_object
 
-MAX_PROBLEMS: Final = 10
-"""How many problems are looked for. A hostile list of a million wrong items must not cost as many exceptions."""
+# Invalid data
 
-MAX_TOLD: Final = 20_000
-"""How many characters of all problems together are told."""
+MAX_PROBLEMS: Final = 10
+"""How many problems are collected. A hostile list of a million wrong items must not cost as many exceptions."""
+
+MAX_TEXT: Final = 20_000
+"""How many characters all problems together take as text."""
 
 MAX_SHOWN: Final = 60
 """How many characters of a value or a name from the wire are shown."""
 
 Problem: TypeAlias = tuple[str, str]
-"""Where something is wrong, as ``tools[3].inputSchema``, and what is."""
+"""A path, such as ``tools[3].inputSchema``, and what is wrong there."""
 
 
 @final
 class InvalidData(ValueError):
-    """Data is not what the specification says it must be.
+    """Data does not have the form that the specification requires.
 
     Attributes:
-        problems: Where something is wrong and what is, the first ten of them. The path is in the names of the
-            wire, and empty if it is the whole that is wrong.
+        problems: The first ten problems. Paths are in the names of the wire, and empty for the data as a whole.
     """
 
     def __init__(self, problems: Iterable[Problem]) -> None:
@@ -53,9 +47,10 @@ class InvalidData(ValueError):
         super().__init__(self.problems)
 
     def __str__(self) -> str:
-        # What is not shown by `show` may repeat what was sent as it is.
-        told = "; ".join(f"{path}: {reason}" if path else reason for path, reason in self.problems)
-        return printable(told, MAX_TOLD)
+        # A reason may repeat text of the peer that `show` has not made printable.
+        return printable(
+            "; ".join(f"{path}: {reason}" if path else reason for path, reason in self.problems), MAX_TEXT
+        )
 
 
 _KINDS: Final[Mapping[type, str]] = {
@@ -70,12 +65,12 @@ _KINDS: Final[Mapping[type, str]] = {
 
 
 def kind_of(value: object) -> str:
-    """Say what a value is: ``a string``, ``an object``, ``null``."""
+    """Return the kind of a value, with its article: ``a string``, ``an object``, ``null``."""
     return _KINDS.get(type(value), type(value).__name__)
 
 
 def show(value: object) -> str:
-    """Show a value as JSON, cut to 60 characters."""
+    """Return a value as JSON, cut to 60 characters; of an object or a list only its kind."""
     if type(value) in (list, dict):
         return kind_of(value)
     text = printable(json.dumps(value, ensure_ascii=False, default=repr))
@@ -83,7 +78,7 @@ def show(value: object) -> str:
 
 
 def located(where: str | int, problems: Sequence[Problem]) -> list[Problem]:
-    """Say of problems in a part where they are in the whole, given the part's name or index."""
+    """Return problems of a part with their paths in the whole, given the part's name or index."""
     if isinstance(where, int):
         prefix = f"[{where}]"
     elif where.isprintable() and where and not set(where) & set('.[]" '):
@@ -95,13 +90,20 @@ def located(where: str | int, problems: Sequence[Problem]) -> list[Problem]:
     ]
 
 
+# Messages
+#
+# Members decide what a message is: `method` with `id` is a request, `method` alone a notification, `result` or
+# `error` without `method` a response. Everything else is invalid. An error may be sent for an invalid message
+# unless it looks like a response: otherwise two peers could answer each other's errors for ever. Which request a
+# message answers is a separate question: `answered_id` also finds it for responses that cannot be used.
+
 RequestId: TypeAlias = str | int
 """A string or an integer; `1` and `"1"` are two ids. Never a `bool`."""
 
 
 @final
 class Encoded(bytes):
-    """A JSON object that is already encoded, to be sent as `params` or `result` without another look."""
+    """A JSON object that is already encoded, to be sent unchanged as `params` or `result`. It is not checked."""
 
     __slots__ = ()
 
@@ -109,7 +111,7 @@ class Encoded(bytes):
 @final
 @attrs.define
 class Request:
-    """A request: it has an id and wants an answer."""
+    """A request: it has an id, and the receiver must answer it."""
 
     id: RequestId
     method: str
@@ -119,7 +121,7 @@ class Request:
 @final
 @attrs.define
 class Notification:
-    """A notification: nobody answers it."""
+    """A notification: it has no answer."""
 
     method: str
     params: dict[str, Any] | None = None
@@ -137,7 +139,7 @@ class Response:
 @final
 @attrs.define
 class ErrorResponse:
-    """An answer that is an error; `id` is `None` where the sender could not read the request's."""
+    """An answer that is an error; `id` is `None` if the sender could not read that of the request."""
 
     id: RequestId | None
     error: RequestError
@@ -152,7 +154,7 @@ class InvalidMessage(ValueError):
 
     Attributes:
         reason: What is wrong, naming the member.
-        id: The message's id where it can be read, else `None`.
+        id: The message's id, or `None` if it cannot be read.
         answerable: Whether an error may be sent for it.
     """
 
@@ -167,7 +169,7 @@ def parse_message(value: Any) -> Message:
     """Read the envelope of one message.
 
     Args:
-        value: A decoded JSON value. A batch is the caller's to take apart.
+        value: A decoded JSON value. Callers split batches first.
 
     Raises:
         InvalidMessage: It is none of the four shapes.
@@ -225,9 +227,9 @@ def _parse_response(message: dict[str, Any], identifier: RequestId | None) -> Re
 
 
 def read_id(value: Any) -> RequestId | None:
-    """Return an id as it is to be compared and echoed, or `None` for what cannot be one.
+    """Return an id as it is compared and echoed, or `None` if the value cannot be one.
 
-    JSON has one number type: 1.0 is the integer 1. `true` is not.
+    JSON has one number type: 1.0 is the integer 1, `true` is no number.
     """
     if type(value) is int or type(value) is str:
         return value
@@ -237,7 +239,7 @@ def read_id(value: Any) -> RequestId | None:
 def answered_id(value: Any) -> RequestId | None:
     """Return the id of the request that a decoded message answers, whether or not the answer can be used.
 
-    What has an id and neither `method`, `result` nor `error` can only be meant as an answer.
+    A message with an id but without `method`, `result` and `error` can only be meant as an answer.
     """
     if not is_object(value):
         return None
@@ -247,14 +249,16 @@ def answered_id(value: Any) -> RequestId | None:
     return read_id(value.get("id"))
 
 
+# Messages that cannot be decoded, because they are too large or broken: guesses from their ends.
+
 _FRAGMENT_ID: Final = re.compile(rb'"id"\s*:\s*(-?\d{1,18}(?:\.0{1,9})?(?=\s*[,}])|"(?:[^"\\]|\\.){0,256}")')
 
 
 def id_of_fragment(head: bytes, tail: bytes) -> RequestId | None:
-    """Guess the id of a message of which only both ends are known, because the whole was too large.
+    """Guess the id of a message of which only both ends are known.
 
-    Writers put the id first or last. A guess that is wrong names a request that is not pending, or one more
-    request fails that was sent to a peer which breaks the limit anyway.
+    Writers put the id first or last. A wrong guess names no pending request, or fails one more request to a peer
+    that breaks the limit anyway.
 
     Args:
         head: How the message begins.
@@ -275,8 +279,8 @@ def id_of_fragment(head: bytes, tail: bytes) -> RequestId | None:
 _FRAGMENT_KIND: Final = re.compile(rb'"(method|params|result|error)"\s*:')
 
 
-def is_answer_fragment(head: bytes, tail: bytes) -> bool:
-    """Guess whether a message of which only both ends are known is an answer, by the members seen at its top.
+def is_response_fragment(head: bytes, tail: bytes) -> bool:
+    """Guess whether a message of which only both ends are known is a response, by its first member of those four.
 
     Args:
         head: How the message begins.
@@ -291,30 +295,33 @@ def _fragment_kind(head: bytes, tail: bytes) -> bytes | None:
 
 
 FRAGMENT_BYTES: Final = 1024
-"""How much of either end of a message is looked at that cannot be decoded."""
+"""How many bytes of each end of a message are searched."""
 
 
-def answered_in_fragment(data: bytes) -> RequestId | None:
-    """Guess the id of the request that a message answers which cannot be decoded.
+def answered_id_of_fragment(data: bytes) -> RequestId | None:
+    """Guess the id of the request that a message answers; `None` if it does not seem to be a response.
 
     Args:
-        data: All of it.
+        data: The whole message.
     """
     head, tail = data[:FRAGMENT_BYTES], data[-FRAGMENT_BYTES:]
-    return id_of_fragment(head, tail) if is_answer_fragment(head, tail) else None
+    return id_of_fragment(head, tail) if is_response_fragment(head, tail) else None
 
 
-def is_asked_in_fragment(data: bytes) -> bool:
-    """Guess whether a message that cannot be decoded is a request or a notification.
+def is_request_fragment(data: bytes) -> bool:
+    """Guess whether a message is a request or a notification.
 
     Args:
-        data: All of it.
+        data: The whole message.
     """
     return _fragment_kind(data[:FRAGMENT_BYTES], data[-FRAGMENT_BYTES:]) in {b"method", b"params"}
 
 
+# Encoding
+
+
 def _as_dict(members: Mapping[str, Any]) -> dict[str, Any]:
-    """Return any mapping as the one that JSON libraries know."""
+    """Return any mapping as a `dict`, the only mapping that JSON libraries encode."""
     return members if is_object(members) else dict(members)
 
 
@@ -357,7 +364,7 @@ def encode_response(id: RequestId, result: Mapping[str, Any] | Encoded) -> bytes
 
 
 def encode_error(id: RequestId | None, error: RequestError) -> bytes:
-    """Return the bytes of an error response; without an `id` member where there is none to name.
+    """Return the bytes of an error response; without an `id` member if the request's is not known.
 
     Raises:
         TypeError: `error.data` is not plain JSON.

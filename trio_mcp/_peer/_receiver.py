@@ -30,11 +30,11 @@ from .._codec._jsonrpc import (
     RequestId,
     Response,
     answered_id,
-    answered_in_fragment,
+    answered_id_of_fragment,
     encode_error,
     id_of_fragment,
     invalid_request,
-    is_answer_fragment,
+    is_response_fragment,
     parse_message,
     read_id,
 )
@@ -245,14 +245,14 @@ class Intake:
     def _take_excess(self, head: bytes, tail: bytes, problem: str, origin: Origin | None) -> None:
         """Take what is more than it may be: only its ends are looked at."""
         id = id_of_fragment(head, tail)
-        if not is_answer_fragment(head, tail):
+        if not is_response_fragment(head, tail):
             self._complain(id, invalid_request(problem), origin)
         elif not self._calls.refuse(id, f"the answer was {problem}", whole=_is_batch(head)):
             _log.warning("%s sent %s, and it is lost", self._channel.description, problem)
 
     def _take_unreadable(self, message: Incoming, error: Exception) -> None:
         """Take what cannot be decoded: if an answer can be seen in it, there will be no other."""
-        id = answered_in_fragment(message.data)
+        id = answered_id_of_fragment(message.data)
         if not self._calls.refuse(id, f"the answer cannot be read: {error}", whole=_is_batch(message.data)):
             self._complain(None, RequestError(PARSE_ERROR, f"parse error: {error}"), message.origin)
 

@@ -6,55 +6,7 @@ from typing import Any, Final, final
 
 import attrs
 
-from ._features import (
-    CallToolResult,
-    CompleteRequestParams,
-    CompleteResult,
-    ListPromptsResult,
-    ListResourcesResult,
-    ListResourceTemplatesResult,
-    ListToolsResult,
-    ResourceUpdatedNotificationParams,
-    SubscribeRequestParams,
-    SubscriptionsAcknowledgedNotificationParams,
-    SubscriptionsListenRequestParams,
-    SubscriptionsListenResult,
-    UnsubscribeRequestParams,
-)
-from ._protocol import (
-    CancelledNotificationParams,
-    DiscoverResult,
-    EmptyResult,
-    InitializeRequestParams,
-    InitializeResult,
-    LoggingMessageNotificationParams,
-    NotificationParams,
-    PaginatedRequestParams,
-    ProgressNotificationParams,
-    RequestParams,
-    SetLevelRequestParams,
-)
-from ._questions import (
-    CallToolRequestParams,
-    CreateMessageRequestParams,
-    CreateMessageResult,
-    ElicitationCompleteNotificationParams,
-    ElicitRequestParams,
-    ElicitResult,
-    GetPromptRequestParams,
-    GetPromptResult,
-    ListRootsRequestParams,
-    ListRootsResult,
-    ReadResourceRequestParams,
-    ReadResourceResult,
-)
-from ._tasks import (
-    CancelTaskResult,
-    GetTaskResult,
-    ListTasksResult,
-    TaskRequestParams,
-    TaskStatusNotificationParams,
-)
+from .. import types
 
 
 @final
@@ -64,7 +16,7 @@ class MethodTypes:
 
     Attributes:
         params: A wire class, or a union of them.
-        result: A wire class, for the result that ends the matter. It can also be an `InputRequiredResult` (from
+        result: A wire class, for the final result. The answer can also be an `InputRequiredResult` (from
             2026-07-28 on) or a `CreateTaskResult` (2025-11-25, if a task was asked for). `None` for a
             notification, and for ``tasks/result``, whose result is that of the request which became the task.
     """
@@ -76,43 +28,47 @@ class MethodTypes:
 METHOD_TYPES: Final[Mapping[str, MethodTypes]] = MappingProxyType(
     {
         # Lifecycle
-        "initialize": MethodTypes(InitializeRequestParams, InitializeResult),
-        "notifications/initialized": MethodTypes(NotificationParams),
-        "server/discover": MethodTypes(RequestParams, DiscoverResult),
-        "ping": MethodTypes(RequestParams, EmptyResult),
-        "notifications/cancelled": MethodTypes(CancelledNotificationParams),
-        "notifications/progress": MethodTypes(ProgressNotificationParams),
+        "initialize": MethodTypes(types.InitializeRequestParams, types.InitializeResult),
+        "notifications/initialized": MethodTypes(types.NotificationParams),
+        "server/discover": MethodTypes(types.RequestParams, types.DiscoverResult),
+        "ping": MethodTypes(types.RequestParams, types.EmptyResult),
+        "notifications/cancelled": MethodTypes(types.CancelledNotificationParams),
+        "notifications/progress": MethodTypes(types.ProgressNotificationParams),
         # Server features
-        "tools/list": MethodTypes(PaginatedRequestParams, ListToolsResult),
-        "tools/call": MethodTypes(CallToolRequestParams, CallToolResult),
-        "notifications/tools/list_changed": MethodTypes(NotificationParams),
-        "resources/list": MethodTypes(PaginatedRequestParams, ListResourcesResult),
-        "resources/templates/list": MethodTypes(PaginatedRequestParams, ListResourceTemplatesResult),
-        "resources/read": MethodTypes(ReadResourceRequestParams, ReadResourceResult),
-        "resources/subscribe": MethodTypes(SubscribeRequestParams, EmptyResult),
-        "resources/unsubscribe": MethodTypes(UnsubscribeRequestParams, EmptyResult),
-        "notifications/resources/list_changed": MethodTypes(NotificationParams),
-        "notifications/resources/updated": MethodTypes(ResourceUpdatedNotificationParams),
-        "prompts/list": MethodTypes(PaginatedRequestParams, ListPromptsResult),
-        "prompts/get": MethodTypes(GetPromptRequestParams, GetPromptResult),
-        "notifications/prompts/list_changed": MethodTypes(NotificationParams),
-        "completion/complete": MethodTypes(CompleteRequestParams, CompleteResult),
-        "logging/setLevel": MethodTypes(SetLevelRequestParams, EmptyResult),
-        "notifications/message": MethodTypes(LoggingMessageNotificationParams),
-        "subscriptions/listen": MethodTypes(SubscriptionsListenRequestParams, SubscriptionsListenResult),
-        "notifications/subscriptions/acknowledged": MethodTypes(SubscriptionsAcknowledgedNotificationParams),
+        "tools/list": MethodTypes(types.PaginatedRequestParams, types.ListToolsResult),
+        "tools/call": MethodTypes(types.CallToolRequestParams, types.CallToolResult),
+        "notifications/tools/list_changed": MethodTypes(types.NotificationParams),
+        "resources/list": MethodTypes(types.PaginatedRequestParams, types.ListResourcesResult),
+        "resources/templates/list": MethodTypes(types.PaginatedRequestParams, types.ListResourceTemplatesResult),
+        "resources/read": MethodTypes(types.ReadResourceRequestParams, types.ReadResourceResult),
+        "resources/subscribe": MethodTypes(types.SubscribeRequestParams, types.EmptyResult),
+        "resources/unsubscribe": MethodTypes(types.UnsubscribeRequestParams, types.EmptyResult),
+        "notifications/resources/list_changed": MethodTypes(types.NotificationParams),
+        "notifications/resources/updated": MethodTypes(types.ResourceUpdatedNotificationParams),
+        "prompts/list": MethodTypes(types.PaginatedRequestParams, types.ListPromptsResult),
+        "prompts/get": MethodTypes(types.GetPromptRequestParams, types.GetPromptResult),
+        "notifications/prompts/list_changed": MethodTypes(types.NotificationParams),
+        "completion/complete": MethodTypes(types.CompleteRequestParams, types.CompleteResult),
+        "logging/setLevel": MethodTypes(types.SetLevelRequestParams, types.EmptyResult),
+        "notifications/message": MethodTypes(types.LoggingMessageNotificationParams),
+        "subscriptions/listen": MethodTypes(
+            types.SubscriptionsListenRequestParams, types.SubscriptionsListenResult
+        ),
+        "notifications/subscriptions/acknowledged": MethodTypes(
+            types.SubscriptionsAcknowledgedNotificationParams
+        ),
         # Client features
-        "roots/list": MethodTypes(ListRootsRequestParams, ListRootsResult),
-        "notifications/roots/list_changed": MethodTypes(NotificationParams),
-        "sampling/createMessage": MethodTypes(CreateMessageRequestParams, CreateMessageResult),
-        "elicitation/create": MethodTypes(ElicitRequestParams, ElicitResult),
-        "notifications/elicitation/complete": MethodTypes(ElicitationCompleteNotificationParams),
+        "roots/list": MethodTypes(types.ListRootsRequestParams, types.ListRootsResult),
+        "notifications/roots/list_changed": MethodTypes(types.NotificationParams),
+        "sampling/createMessage": MethodTypes(types.CreateMessageRequestParams, types.CreateMessageResult),
+        "elicitation/create": MethodTypes(types.ElicitRequestParams, types.ElicitResult),
+        "notifications/elicitation/complete": MethodTypes(types.ElicitationCompleteNotificationParams),
         # Tasks
-        "tasks/get": MethodTypes(TaskRequestParams, GetTaskResult),
-        "tasks/result": MethodTypes(TaskRequestParams),
-        "tasks/list": MethodTypes(PaginatedRequestParams, ListTasksResult),
-        "tasks/cancel": MethodTypes(TaskRequestParams, CancelTaskResult),
-        "notifications/tasks/status": MethodTypes(TaskStatusNotificationParams),
+        "tasks/get": MethodTypes(types.TaskRequestParams, types.GetTaskResult),
+        "tasks/result": MethodTypes(types.TaskRequestParams),
+        "tasks/list": MethodTypes(types.PaginatedRequestParams, types.ListTasksResult),
+        "tasks/cancel": MethodTypes(types.TaskRequestParams, types.CancelTaskResult),
+        "notifications/tasks/status": MethodTypes(types.TaskStatusNotificationParams),
     }
 )
 """The types of every method in `trio_mcp._revisions.METHODS`."""
