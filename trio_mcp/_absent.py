@@ -1,7 +1,7 @@
 """The difference between a member that is missing and one that is `null`.
 
-Only where both are legal JSON and mean different things (a tool's `structuredContent`, an error's `data`).
-Everywhere else an optional member is `None` in Python and simply not sent. Knows nothing of the wire.
+It is used only where both are legal JSON and differ in meaning (a tool's `structuredContent`, an error's `data`).
+Everywhere else an optional member is `None` in Python and not sent. Nothing here knows the wire.
 """
 
 from __future__ import annotations

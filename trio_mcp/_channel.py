@@ -1,8 +1,8 @@
-"""What a transport must give, and nothing about who uses it.
+"""The interface of transports: `Channel`, and the messages that go through it.
 
-A `Channel` is one end of a connection that carries JSON-RPC messages. It frames and delivers them, says how a
-request is given up on its wire, and what it knows about where a message came from. It looks at no method and no
-parameter, and it never starts a handler.
+A `Channel` is one end of a connection that carries JSON-RPC messages. It frames and delivers them, knows how its
+wire cancels a request, and from where a message came. It looks at no method and no parameter, and starts no
+handler. Nothing here knows what uses a channel.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from ._errors import McpError
 class Origin(Protocol):
     """Where a message came from, as far as the transport knows.
 
-    On a pipe there is one origin. Over HTTP each POST is one, and what belongs to its request goes back there.
+    A pipe has one origin. Over HTTP each POST is one, and the messages that belong to its request go back to it.
 
-    One may also have a `holder`, a string: in whose name a server keeps what outlives the message. Without it,
-    that is the principal, or the connection where there is none.
+    An origin may also have a `holder`, a string: the name under which a server keeps what outlives the message.
+    Without it, that is the principal, or the connection if there is no principal.
     """
 
     @property
@@ -36,11 +36,11 @@ class Origin(Protocol):
 
 
 def holder_of(origin: Origin | None, connection: str) -> str:
-    """Return in whose name something is kept.
+    """Return the name under which something is kept for the sender of a message.
 
     Args:
-        origin: Where the message came from that it is kept for.
-        connection: What to call the connection, if nothing else is known.
+        origin: Where the message came from.
+        connection: The name of the connection, which is used if the origin names neither holder nor principal.
     """
     if origin is None:
         return connection
@@ -52,26 +52,26 @@ def holder_of(origin: Origin | None, connection: str) -> str:
 
 @runtime_checkable
 class ReleasableOrigin(Origin, Protocol):
-    """An origin whose connection can be let go before its answer, because the client can fetch that later."""
+    """An origin whose connection can be closed before its answer, because the client can fetch that later."""
 
     def release(self, retry_after: float | None) -> None:
-        """Let it go; the client should come back after so many seconds."""
+        """Close the connection, and ask the client to come back after so many seconds."""
         ...
 
 
 @final
 @attrs.define
 class Incoming:
-    """A message as it came, or a batch of them.
+    """A received message, or a batch of them.
 
     Attributes:
         data: Its bytes.
         origin: Where it came from, if the transport has more than one origin.
-        failure: Why a request has no result, where a transport can fail one and go on. Then `data` is an error
-            answer for that request: what the other side has said (a `RequestError`), or what the transport says
-            in its place (any other error, and `TRANSPORT_FAILED`). If it is for no request, its id is null, and
-            the failure concerns whoever uses the connection.
-        value: The message, decoded, if the transport had to look into it.
+        failure: Why a request has no result, if the transport can fail one request and go on. Then `data` is an
+            error response for it: the peer's own (a `RequestError`), or one that the transport has made instead
+            (any other error, with the code `TRANSPORT_FAILED`). If its id is null, the failure is that of the
+            connection as a whole.
+        value: The decoded message, if the transport had to decode it.
     """
 
     data: bytes
@@ -83,7 +83,7 @@ class Incoming:
 @final
 @attrs.define
 class TooLarge:
-    """A message that was larger than allowed and is gone, except for its ends."""
+    """A message that was larger than allowed. Only its ends were kept."""
 
     size: int
     head: bytes
@@ -94,9 +94,9 @@ class TooLarge:
 @final
 @attrs.define
 class OriginGone:
-    """Nothing more will come from an origin, and what it has asked nobody waits for.
+    """Nothing more will come from an origin, and it does not wait for answers any more.
 
-    For transports where a request and what cancels it can overtake each other, because each goes its own way.
+    For transports on which a request and its cancellation can overtake each other.
     """
 
     origin: Origin
@@ -108,12 +108,12 @@ Received: TypeAlias = Incoming | TooLarge | OriginGone
 @final
 @attrs.define(eq=False)
 class Outgoing:
-    """A message on its way out, encoded, or a batch of them.
+    """An encoded message to send, or a batch of them.
 
     Attributes:
         data: Its bytes, without framing.
-        request_ids: The ids of the requests in it; none for anything else.
-        answers: The ids of the requests it answers.
+        request_ids: The ids of the requests in it, if any.
+        answers: The ids of the requests it answers, if any.
         origin: The origin of the request it belongs to, if it belongs to one.
     """
 
@@ -126,20 +126,20 @@ class Outgoing:
 class Channel(abc.ABC):
     """One end of a connection that carries JSON-RPC messages.
 
-    One task calls `receive` and one calls `send`. `give_up` never waits. Subclass it to carry MCP over something
-    new, and hand the object to `open_client` or `serve_channel`.
+    One task calls `receive` and one calls `send`. `give_up` never waits. To carry MCP over another transport,
+    subclass it and pass the object to `open_client` or `serve_channel`.
     """
 
     @property
     def description(self) -> str:
-        """What this is, for errors and logs, such as ``stdio server 'python weather.py' (pid 4711)``."""
+        """A name for errors and logs, such as ``stdio server 'python weather.py' (pid 4711)``."""
         return type(self).__name__
 
     @abc.abstractmethod
     async def receive(self) -> Sequence[Received]:
         """Wait for the next message or messages, in wire order.
 
-        Cancellation loses nothing: what was not returned comes with the next call.
+        Cancellation loses nothing: messages that were not returned are returned by the next call.
 
         Raises:
             trio.EndOfChannel: The other side has ended its half in an orderly way.
@@ -149,9 +149,10 @@ class Channel(abc.ABC):
 
     @abc.abstractmethod
     async def send(self, messages: Sequence[Outgoing]) -> None:
-        """Hand messages to the wire, in order, and wait until it has taken them.
+        """Give messages to the wire, in order, and wait until it has taken them.
 
-        Cancelling this may tear a message in two, so only a task that ends the connection may be cancelled here.
+        Cancelled, it may have sent a part of a message. So only a task that ends the connection may be cancelled
+        here.
 
         Raises:
             ConnectionLost: The connection failed, and why.
@@ -159,13 +160,13 @@ class Channel(abc.ABC):
         """
 
     def send_nowait(self, messages: Sequence[Outgoing]) -> bool:
-        """Hand messages to the wire, in order, if it takes them now. Never called while `send` is running.
+        """Give messages to the wire, in order, if it takes them now. Never called while `send` is running.
 
-        It saves the way through the task that calls `send`. The default takes nothing.
+        It saves waking the task that calls `send`. The default takes nothing.
 
         Returns:
-            Whether the wire has all of them. If not, it has begun to take them, and the channel keeps the rest:
-            the next `send`, which may have nothing more to say, begins with that.
+            Whether the wire has taken all of them. If not, it has taken a part, and the channel keeps the rest:
+            the next `send`, whose own messages may be none, begins with that.
 
         Raises:
             trio.WouldBlock: Nothing was taken.
@@ -176,61 +177,61 @@ class Channel(abc.ABC):
         raise trio.WouldBlock
 
     def has_room(self, origin: Origin | None) -> bool:
-        """Whether more may be said of what came from an origin; for `None`, of nothing in particular.
+        """Whether more messages for an origin may be sent; for `None`, messages that belong to no request.
 
-        A transport that carries several streams lets senders wait for a reader that is slow, without letting
-        them wait for each other. On a single wire `send` alone does that, and the default is yes.
+        On a transport with several streams, senders wait for the slow reader of their own stream and not for
+        others. On a single wire `send` alone makes them wait, and the default is true.
         """
         del origin
         return True
 
     async def wait_room(self, origin: Origin | None) -> None:  # noqa: B027 - right for a single wire
-        """Wait until `has_room` says yes. Does not checkpoint if it does."""
+        """Wait until `has_room` is true. Does not checkpoint if it is."""
 
-    async def wait_turn(self, origin: Origin | None) -> None:  # noqa: B027 - right where nobody shares
-        """Wait until a notification of what came from an origin may be sent. Awaited before each of them.
+    async def wait_turn(self, origin: Origin | None) -> None:  # noqa: B027 - right for one client
+        """Wait until a notification for an origin may be sent. Awaited before each of them.
 
         A transport that serves many clients in one process gives each of them a share of every pass of the event
-        loop. Does not checkpoint if it may be sent at once. Cancelled, it was not sent. By default nobody waits.
+        loop. Does not checkpoint if it may be sent at once. Cancelled, it was not sent. The default never waits.
         """
 
     def reading_ahead(self, on_end: Callable[[], object], max_bytes: int) -> AbstractAsyncContextManager[None]:
-        """Notice the end of the other side's half while nobody calls `receive` yet. Entered once, first.
+        """Read before `receive` is called for the first time, to notice the end of input. Entered once, first.
 
-        A server whose lifespan is still being entered learns in this way that its client has gone. What is read
-        is kept for `receive`. The default notices nothing.
+        So a server whose lifespan is still being entered learns that its client has gone. `receive` returns later
+        what was read. The default reads nothing.
 
         Args:
-            on_end: Called when nothing more comes. Never waits.
-            max_bytes: How much may be kept before reading stops until `receive` is called.
+            on_end: Called at the end of the input. Never waits.
+            max_bytes: How many bytes may be kept before reading stops until `receive` is called.
         """
         del on_end, max_bytes
         return nullcontext()
 
     def rests(self, wake: Callable[[], object]) -> bool:
-        """Say whether this calls something whenever `may_rest` says no after it has said yes.
+        """Return whether the channel calls `wake` when a message comes after `may_rest` was true.
 
-        Then nobody waits in `receive` while nothing comes, and no task is there while nothing happens: for
-        servers with many connections that are idle for long. The default is no. Called once, and first.
+        If so, no task needs to wait in `receive` while the connection is idle: for servers with many connections
+        that are idle for long. The default is false. Called once, and first.
 
         Args:
-            wake: What to call. Never waits.
+            wake: Called when `may_rest` is no longer true. Never waits.
         """
         del wake
         return False
 
     def may_rest(self) -> bool:
-        """Return whether `receive` would wait, and who reads may go instead; see `rests`.
+        """Return whether `receive` would wait, so that the reading task may end instead; see `rests`.
 
-        Called when everything that came before was taken.
+        Called when all messages that came before were received.
         """
         return False
 
     def give_up(self, request_id: RequestId, reason: str | None) -> Notification | None:
-        """Signal that nobody waits for the answer to a request that was sent.
+        """Cancel a request that was sent, because its caller does not wait for the answer any more.
 
-        Does what the binding does to cancel a request, without waiting for anything, or returns the notification
-        that does it, which then follows the request on the wire. The default is ``notifications/cancelled``.
+        Does what the transport requires, without waiting for anything, or returns the notification that does it,
+        which is then sent after the request. The default returns ``notifications/cancelled``.
 
         Spec: 2026-07-28, basic/patterns/cancellation, "Transport-Specific Cancellation".
         """

@@ -1,21 +1,21 @@
-"""The exceptions of trio_mcp and the error codes of the wire. Nothing else lives here.
+"""The exceptions of this package and the error codes of the wire. Nothing else lives here.
 
     McpError
     ├── ProtocolError
-    │   ├── LocalProtocolError     our caller asked for what the protocol forbids now; nothing was sent
+    │   ├── LocalProtocolError     the caller asked for what the protocol forbids; nothing was sent
     │   └── RemoteProtocolError    the peer broke the specification
     ├── RequestError               the answer to a request was an error: code, message, data
     │   └── HttpStatusError        it was an HTTP error: status, body, retry_after
-    │       └── SessionLost        the server does not know the session any more
+    │       └── SessionLost        the server no longer knows the session
     ├── ToolError                  a tool failed in a way its caller should read
     ├── ResourceNotFound           a resource that was asked for does not exist
-    ├── Lagged                     a listener was too slow for what it listens to
+    ├── Lagged                     a listener was too slow for its subscription
     └── ConnectionLost             the connection is gone, and why
 
 Timeouts are Trio's own: `trio.TooSlowError`. Use after closing is Trio's own: `trio.ClosedResourceError`.
 
-What an error says as text may come from the other side and end up in a log or on a terminal. So `str` makes it
-printable (`_printable`); attributes keep what was sent as it was sent, where they are said to.
+The text of an error may come from the peer and end up in a log or on a terminal. So `str` makes it printable
+(`_printable`). Attributes that are documented as sent keep the original.
 """
 
 from __future__ import annotations
@@ -50,28 +50,26 @@ URL_ELICITATION_REQUIRED: Final = -32042
 """Only 2025-11-25 has it (client/elicitation, "Error Handling")."""
 
 CANCELLED_BY_DEADLINE: Final = -31001
-"""Ours: the handler was cancelled because the time its caller had granted was over.
+"""Ours: the handler was cancelled because its caller's deadline had passed.
 
-Outside the range that JSON-RPC and MCP reserve, as 2026-07-28 asks of new codes.
+Outside the range that JSON-RPC and MCP reserve, as 2026-07-28 requires of new codes.
 """
 
-
 SERVER_BUSY: Final = -31002
-"""Ours: the request was not even started, because too much waits already or serving is about to end."""
+"""Ours: the request was not started, because too much waits already or the server is about to stop."""
 
 TRANSPORT_FAILED: Final = -31003
-"""Ours: there is no answer of the other side, because the transport could not get one. Never on the wire."""
-
+"""Ours: there is no answer of the peer, because the transport could not get one. Never on the wire."""
 
 MAX_SHOWN_BODY: Final = 200
-"""How much of the body of an HTTP error is part of its text, in characters."""
+"""How many characters of the body of an HTTP error are part of its text."""
 
 
 class McpError(Exception):
-    r"""Anything that goes wrong in MCP. Catch this to catch all of it.
+    r"""The base of all errors of this package.
 
-    As text it is fit for a log and a terminal, whoever has written it: characters that are not printable are
-    shown as Python spells them (``\n``, ``\x1b``), and what is very long is cut.
+    Its text is safe for a log and a terminal, even if the peer has written it: characters that are not printable
+    are escaped as in Python (``\n``, ``\x1b``), and very long texts are cut.
     """
 
     def __str__(self) -> str:
@@ -84,16 +82,17 @@ class ProtocolError(McpError):
 
 @final
 class LocalProtocolError(ProtocolError):
-    """This side asked for something the protocol forbids now. Nothing was sent."""
+    """The caller asked for something that the protocol forbids now. Nothing was sent."""
 
 
 @final
 class RemoteProtocolError(ProtocolError):
-    """The other side broke the specification. What it sent could not be used.
+    """The peer broke the specification. What it sent could not be used.
 
     Attributes:
-        question: In a handler, the method of its question, if the client's answer to that cannot be used; else
-            `None`. A handler that lets it go answers its request with an error that says so.
+        question: In a handler that has asked the client, the method of that request, if the answer cannot be
+            used; else `None`. If the handler does not catch this error, its own request is answered with one that
+            names it.
     """
 
     question: str | None = None
@@ -105,10 +104,11 @@ class RequestError(McpError):
     Attributes:
         code: A JSON-RPC or MCP error code.
         message: One sentence for people, as it was sent.
-        data: Whatever the sender added, or `ABSENT`.
-        question: In a handler, the method of its question that the client answered with this error; else `None`.
+        data: Further information of the sender, or `ABSENT`.
+        question: In a handler that has asked the client, the method that the client answered with this error;
+            else `None`.
         status: In a client, the HTTP status that the error came with; `None` if it did not come as an HTTP error.
-        retry_after: How many seconds the server asks to wait before the next request, if HTTP says so.
+        retry_after: How many seconds the server asks to wait before the next request, if HTTP has `Retry-After`.
     """
 
     def __init__(self, code: int, message: str, data: object | Absent = ABSENT) -> None:
@@ -126,10 +126,10 @@ class RequestError(McpError):
 
 
 class HttpStatusError(RequestError):
-    """The answer to a request was an HTTP error, and no error of the protocol was in it.
+    """The answer to a request was an HTTP error without an error of the protocol in it.
 
     Attributes:
-        body: The beginning of what came with it.
+        body: The beginning of its body.
     """
 
     def __init__(self, status: int, message: str, *, body: str = "", retry_after: float | None = None) -> None:
@@ -142,7 +142,7 @@ class HttpStatusError(RequestError):
         self.retry_after: float | None = retry_after
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Exceptions are copied by their `args`, and those are what `RequestError` has made of ours.
+        # Exceptions are copied by calling the class with `args`, which here are those of `RequestError`.
         return partial(type(self), body=self.body, retry_after=self.retry_after), (self.status, self.message)
 
     def __str__(self) -> str:
@@ -152,20 +152,20 @@ class HttpStatusError(RequestError):
 
 @final
 class SessionLost(HttpStatusError):
-    """The server does not know the session any more, so it has not looked at the request.
+    """The server no longer knows the session, so it has not handled the request.
 
     A new session begins with `initialize` (2025-11-25, basic/transports, "Session Management").
     """
 
 
 class ToolError(McpError):
-    """Raise it in a tool to tell the model what went wrong, in words it can act on.
+    """Raise it in a tool to report a failure to the model, in words it can act on.
 
-    The message is sent as a result with `isError`. Every other exception is logged in full on the server and
-    reaches the client as one masked sentence, because what it says was not written for strangers.
+    The message is sent as a result with `isError`. Every other exception is logged in full on the server, and the
+    client gets one fixed sentence instead, because its text was not written for untrusted readers.
 
-    On the client it says what the tool has said. As text its lines after the first are indented, and none of it
-    moves a terminal; as the tool has written it, it is ``error.args[0]``.
+    On the client it has the message of the tool: as sent in ``error.args[0]``; printable, and with its lines
+    after the first indented, as text.
     """
 
     def __str__(self) -> str:
@@ -173,13 +173,13 @@ class ToolError(McpError):
 
 
 class ResourceNotFound(McpError):
-    """Raise it in a function that serves resources when what the URI means does not exist.
+    """Raise it in a function that serves resources if there is none for the URI.
 
-    The client is answered with the error that its revision has for this, and with the URI.
+    The client gets the error that its revision has for this, with the URI.
 
     Attributes:
         message: One sentence for people. It is sent.
-        uri: What was not found; the URI that was asked for if `None`.
+        uri: The URI that was not found; with `None`, the URI of the request.
 
     Spec: 2026-07-28, server/resources, "Error Handling".
     """
@@ -191,7 +191,7 @@ class ResourceNotFound(McpError):
 
 
 class Lagged(McpError):
-    """A listener did not keep up, and the changes that wait for it are too many. What it knows may be outdated.
+    """A listener was too slow, and too many changes wait for it. What it knows may be outdated.
 
     Attributes:
         max_events: How many different changes may wait.
@@ -215,8 +215,8 @@ class ConnectionLost(McpError):
         reason: Why, in one sentence, made printable.
         exit_status: The server process's exit status, negative for a signal; `None` if there is no process or
             it is still running.
-        stderr: The last lines the server process wrote to its standard error, oldest first, made printable:
-            what it has written as it is goes to `StdioServerParameters.stderr`.
+        stderr: The last lines the server process wrote to its standard error, oldest first, made printable. The
+            original goes to `StdioServerParameters.stderr`.
     """
 
     def __init__(self, reason: str, *, exit_status: int | None = None, stderr: Sequence[str] = ()) -> None:
@@ -235,7 +235,7 @@ class ConnectionLost(McpError):
     def renewed(self) -> ConnectionLost:
         """Return an equal error without traceback.
 
-        One loss fails many waiting tasks. Each raises an error of its own, so that tracebacks stay apart.
+        One loss fails many waiting tasks. Each raises its own error, so that tracebacks stay separate.
         """
         again = ConnectionLost(self.reason, exit_status=self.exit_status, stderr=self.stderr)
         again.__cause__ = self.__cause__

@@ -1,4 +1,4 @@
-"""Every bound in the library, with its name, unit and default, and how the numbers of users are checked."""
+"""Every limit of the library, with its name, unit and default, and the checks of numbers that users give."""
 
 from __future__ import annotations
 
@@ -10,20 +10,19 @@ import attrs
 KIB: Final = 1024
 MIB: Final = 1024 * KIB
 
-
 MAX_WHOLE: Final = 2**63 - 1
-"""The largest whole number that is taken: more than there is of anything, and what databases can hold."""
+"""The largest whole number that is accepted: more than there is of anything, and what databases can hold."""
 
 MAX_SECONDS: Final = 2**53 // 1000
-"""The longest duration that is told a peer, in seconds: as milliseconds, every reader of JSON can hold it."""
+"""The longest duration that is sent to a peer, in seconds. In milliseconds, every JSON library can read it."""
 
 
 def check_whole(name: str, value: object, *, at_least: int = 1) -> int:
-    """Return a number of things.
+    """Return a whole number, such as a count or a size.
 
     Raises:
         TypeError: It is no whole number.
-        ValueError: It is too small, or larger than anything could be.
+        ValueError: It is too small, or larger than `MAX_WHOLE`.
     """
     if not isinstance(value, int) or isinstance(value, bool):
         raise TypeError(f"{name} must be a whole number, not {value!r}")
@@ -38,9 +37,9 @@ def check_number(name: str, value: object, *, what: str = "number", is_finite: b
     """Return a number, which may be negative.
 
     Args:
-        name: What it is called.
+        name: Its name, for errors.
         value: The number.
-        what: What it is a number of.
+        what: Its kind, for errors, such as ``number of seconds``.
         is_finite: Whether infinities are refused.
 
     Raises:
@@ -64,10 +63,10 @@ def check_seconds(name: str, value: object, *, may_be_zero: bool = True, is_told
     """Return a duration.
 
     Args:
-        name: What it is called.
+        name: Its name, for errors.
         value: The duration, in seconds.
         may_be_zero: Whether it may be 0.
-        is_told: Whether a peer is told it, who knows no infinity. Otherwise ``math.inf`` means never.
+        is_told: Whether it is sent to a peer, in JSON, which has no infinity. Otherwise ``math.inf`` means never.
 
     Raises:
         TypeError: It is no number.
@@ -155,28 +154,27 @@ class Limits:
         max_notifications: Notifications received and not yet handled: of the progress of each call that wants it,
             and of all others together.
         max_notification_bytes: What they may take in memory: the progress of all calls together, and all others.
-        max_client_info_bytes: What a client may say of itself when it begins a connection of the legacy era, its
-            capabilities and ``clientInfo`` together, as JSON. It is kept as long as the connection.
+        max_client_info_bytes: The size of the capabilities and ``clientInfo`` of a client that begins a
+            connection of the legacy era, together, as JSON. They are kept as long as the connection.
         max_announcements: Notifications of `Server.notify` that wait for one session to read them; the oldest
             goes for a new one.
         max_announcement_bytes: What they may weigh together, as they are sent.
         max_kept_bytes: What a server keeps for all its clients together may weigh in memory: bodies being read,
             requests being served, answers not yet read, sessions, parked handlers, subscriptions, stored events.
-            Beyond it, whoever holds most gives way, or whoever asks is refused with ``SERVER_BUSY``.
-        max_kept_bytes_per_principal: The same, for one client: a principal, or an address where nobody
-            authenticates.
+            Beyond it, the client that holds most gives way, or the new request is refused with ``SERVER_BUSY``.
+        max_kept_bytes_per_principal: The same, for one client: a principal, or an address without authentication.
         slow_consumer_timeout: How long a full line of notifications holds up reading before the oldest of what
             can be merged or dropped goes; how long waiting requests hold it up before further ones are refused
             (`max_waiting_bytes`); how long a lost connection's calls may go on handling progress that has come;
             and how long a stuck sink holds up reading a server's standard error before lines are dropped.
         connect_timeout: From opening the transport until both sides have agreed on a revision.
-        discover_timeout: How long a server may be silent about ``server/discover`` before it counts as one of
-            the legacy era. It is part of `connect_timeout`, and means nothing where the server must be modern.
-        goodbye_timeout: How long leaving a connection may wait for the peer to take what is still to be said.
+        discover_timeout: How long a server may leave ``server/discover`` unanswered before it counts as one of
+            the legacy era. It is part of `connect_timeout`, and has no effect if the server must be modern.
+        goodbye_timeout: How long leaving a connection may wait for the peer to take the last messages.
         drain_timeout: How long handlers may finish after the server was asked to stop; and how long the lifespan
             may still take to begin when the only client has ended its input meanwhile.
-        lifespan_timeout: How long the lifespan may take to end when the only client has gone, and nobody has
-            asked the server to stop and could ask again.
+        lifespan_timeout: How long the lifespan may take to end when the only client has gone. It does not apply
+            if the server was asked to stop, because then it can be asked again.
         terminate_timeout: How long a server process may take to exit after its input was closed, and again
             after it was asked to terminate, before it is killed.
         max_threads: Tools and resources written as plain functions, and files, that threads run and read at once,
@@ -190,8 +188,8 @@ class Limits:
             with calls that were given up, before it is refused.
         max_parked: Handlers that wait for their client between two of its requests, per running server. For a
             further one the oldest of the client that has most is cancelled, and its state is refused as expired.
-        max_parked_per_principal: The same, for one client: a principal, an address where nobody authenticates, or
-            a connection. Further ones are refused with ``SERVER_BUSY``.
+        max_parked_per_principal: The same, for one client: a principal, an address without authentication, or a
+            connection. Further ones are refused with ``SERVER_BUSY``.
         max_parked_notification_bytes: What the notifications may weigh in memory that are kept for one such
             handler, up to `max_notifications` of them; the oldest go for new ones.
         parked_timeout: How long such a handler waits before it is cancelled, and how long its state is good for;
@@ -200,24 +198,24 @@ class Limits:
             good for one request only (`Server`, ``single_use_states``). One client may have half of what is left
             to others. A request with a further one is refused with ``SERVER_BUSY``; none is forgotten before.
         max_request_state_bytes: What a state may weigh that the client carries from one request to the next.
-        max_input_rounds: How often one request may ask for input before whoever answers gives up.
+        max_input_rounds: How often one request may ask for input before it fails.
         max_uri_length: Characters of a URI that a client asks for.
         max_file_bytes: The largest file that is read for a resource or a tool's result.
         max_listed_files: Files of one directory that are listed as resources; the others can still be read.
         max_scanned_files: Files and folders of one directory that are looked at to find those.
         max_pages: Pages of one list that a client reads before it takes the server to be broken.
-        max_open_elicitations: Elicitations by URL that a client remembers until their end is told.
+        max_open_elicitations: Elicitations by URL that a client remembers until their end is reported.
         listen_timeout: How long a server may take to grant a subscription that the client renews by itself.
         max_events: Different changes that may wait for one listener of a client. They may take as much memory as
             `max_notification_bytes` says.
         max_cache_entries: Results that a client keeps.
         max_cache_bytes: What the results that a client keeps may take in memory together.
-        cache_timeout: For how long a client keeps a result at most, whatever the server says.
+        cache_timeout: How long a client keeps a result at most, even if the server allows longer.
         max_remembered_bytes: What a client may remember of its server, in memory: up to a half for what tools
-            promise of their outputs (`max_known_tools`), a quarter for what the server says of itself when they
-            agree on a revision, and an eighth each for arguments that go into header fields over HTTP, and for
-            `max_open_elicitations`. What was listed or asked first is forgotten first; a server that says more
-            of itself is refused.
+            promise of their outputs (`max_known_tools`), a quarter for the server's description of itself when
+            they agree on a revision, and an eighth each for arguments that go into header fields over HTTP, and
+            for `max_open_elicitations`. What was listed or asked first is forgotten first; a server with a larger
+            description is refused.
         max_known_tools: Tools whose output schema a client remembers from listing them.
         max_schema_bytes: The largest output schema that a client checks results against, as JSON. It may nest 100
             levels deep, and going through it must not take more than 100,000 steps.

@@ -1,7 +1,7 @@
-"""How every module of the package writes to the log: through a `Log`, which makes what others wrote fit for it.
+"""`Log`, through which every module of the package logs. It makes untrusted text printable.
 
-Nothing is configured: the loggers are the program's, with no handler, filter or level of ours. What is logged
-again and again, as somebody can make it who sends one useless message after another, is counted and summed up.
+Nothing is configured here: the loggers are the program's, without a handler, filter or level of ours. Records
+that repeat, as a peer can cause by sending one invalid message after another, are counted and summed up.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ import attrs
 from ._printable import printable_lines, shown
 
 FIRST: Final = 20
-"""How many records of a kind are written within `PERIOD` before they are summed up."""
+"""The number of records of a kind that are written within `PERIOD` before they are summed up."""
 
 PERIOD: Final = 60.0
-"""After how many seconds the first records of a kind are written again."""
+"""The seconds after which the first records of a kind are written again."""
 
 MAX_KINDS: Final = 1_000
-"""How many kinds are counted. There are fewer in the package; exceptions of handlers add some."""
+"""The number of kinds that are counted. There are fewer in the package; exceptions of handlers add some."""
 
 CALLER: Final = 3
-"""How many frames above the one that looks for it the caller of one of the methods of `Log` is."""
+"""The number of frames from `Log._write` up to the caller of a method of `Log`."""
 
 
 @final
@@ -37,18 +37,18 @@ class _Count:
     since: float
     seen: int = 0
     left_out: int = 0
-    next_told: int = 2 * FIRST
+    next_written: int = 2 * FIRST
 
 
 @final
 class Repetitions:
     """Decides which records are written: the first of each kind in a minute, then the 40th, the 80th and so on.
 
-    So what somebody repeats costs the log a few lines, and how often it happened can be read there to a factor of
-    two. Can be used by several threads.
+    So repetitions cost the log a few lines, which show how often they happened to a factor of two. Several
+    threads can use it.
 
     Args:
-        clock: Tells the time, in seconds.
+        clock: Returns the time, in seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -60,7 +60,7 @@ class Repetitions:
         """Count a record.
 
         Returns:
-            How many of its kind were left out since the last that was written; `None` if it is left out, too.
+            How many of its kind were left out since the last that was written; `None` if it is left out itself.
         """
         now = self._clock()
         with self._lock:
@@ -70,13 +70,13 @@ class Repetitions:
                     del self._counts[next(iter(self._counts))]
                 count = self._counts[kind] = _Count(now)
             elif now - count.since >= PERIOD:
-                count.since, count.seen, count.next_told = now, 0, 2 * FIRST
+                count.since, count.seen, count.next_written = now, 0, 2 * FIRST
             count.seen += 1
-            if FIRST < count.seen < count.next_told:
+            if FIRST < count.seen < count.next_written:
                 count.left_out += 1
                 return None
-            if count.seen == count.next_told:
-                count.next_told *= 2
+            if count.seen == count.next_written:
+                count.next_written *= 2
             left_out, count.left_out = count.left_out, 0
             return left_out
 
@@ -87,12 +87,12 @@ class Repetitions:
 
 
 repetitions: Final = Repetitions()
-"""Those of this process: a limit for each connection would be one for everybody who connects again."""
+"""Those of this process. A peer could get around counts for each connection by connecting again."""
 
 
 @final
 class _Shown:
-    """An argument of a record, printable however it is formatted: ``%s``, ``%r``, ``%.200r``."""
+    """An argument of a record that is printable in every format: ``%s``, ``%r``, ``%.200r``."""
 
     __slots__ = ("_value",)
 
@@ -108,10 +108,10 @@ class _Shown:
 
 @final
 class Log:
-    """Writes to a logger: the message one printable line, and each line of a traceback indented.
+    """Writes to a logger: the message as one printable line, and each line of a traceback indented.
 
-    What others wrote forges no record and moves no terminal, if the template is a constant and they are in the
-    arguments. Repetitions are summed up, unless the logger's level is `logging.DEBUG`: then all is wanted.
+    Untrusted text can forge no record and control no terminal if it is in the arguments, and the template is a
+    constant. Repetitions are summed up, unless the logger's level is `logging.DEBUG`.
 
     Args:
         name: The logger's name, such as ``trio_mcp.http``.
@@ -121,17 +121,17 @@ class Log:
         self._logger = logging.getLogger(name)
 
     def debug(self, template: str, *args: object, exc_info: BaseException | bool = False) -> None:
-        """Log what helps to find out what happened."""
+        """Log details that help to find a problem."""
         if self._logger.isEnabledFor(logging.DEBUG):
             self._write(logging.DEBUG, template, args, exc_info)
 
     def info(self, template: str, *args: object) -> None:
-        """Log what is worth knowing."""
+        """Log an event of normal operation."""
         if self._logger.isEnabledFor(logging.INFO):
             self._write(logging.INFO, template, args)
 
     def warning(self, template: str, *args: object) -> None:
-        """Log what should not have happened, and costs little."""
+        """Log a problem that costs little."""
         if self._logger.isEnabledFor(logging.WARNING):
             self._write(logging.WARNING, template, args)
 
@@ -146,7 +146,7 @@ class Log:
             self._write(logging.ERROR, template, args, exc_info=True)
 
     def log(self, level: int, template: str, *args: object) -> None:
-        """Log at a level that depends."""
+        """Log at a level that the caller chooses."""
         if self._logger.isEnabledFor(level):
             self._write(level, template, args)
 
@@ -160,25 +160,25 @@ class Log:
         logger = self._logger
         path, line, function, _ = logger.findCaller(stacklevel=CALLER)
         error = (sys.exception() if exc_info else None) if isinstance(exc_info, bool) else exc_info
-        told = tuple(one if _is_plain_number(one) else _Shown(one) for one in args)
+        shown_args = tuple(arg if _is_plain_number(arg) else _Shown(arg) for arg in args)
         if not logger.isEnabledFor(logging.DEBUG):
             left_out = repetitions.count((path, line, type(error), _place(error)))
             if left_out is None:
                 return
             if left_out:
                 template += " (%d more like this were left out)"
-                told = *told, left_out
+                shown_args = *shown_args, left_out
         info = None if error is None else (type(error), error, error.__traceback__)
-        record = logger.makeRecord(logger.name, level, path, line, template, told, info, function)
+        record = logger.makeRecord(logger.name, level, path, line, template, shown_args, info, function)
         if error is not None:
-            # Formatters take this for the traceback, and do not make their own.
+            # Formatters use this text instead of formatting the traceback.
             text = "".join(traceback.format_exception(error))
             record.exc_text = "    " + printable_lines(text.rstrip("\n"))
         logger.handle(record)
 
 
 def _place(error: BaseException | None) -> tuple[str, int] | None:
-    """Return where an exception was raised: different mistakes are different kinds."""
+    """Return where an exception was raised: errors of different places are different kinds."""
     trace = None if error is None else error.__traceback__
     if trace is None:
         return None
@@ -188,5 +188,5 @@ def _place(error: BaseException | None) -> tuple[str, int] | None:
 
 
 def _is_plain_number(value: object) -> bool:
-    # Those of more than thousands of digits have no text in Python.
+    # Python refuses to format integers of thousands of digits.
     return isinstance(value, float) or (isinstance(value, int) and -(2**64) < value < 2**64)

@@ -1,8 +1,8 @@
-r"""Text that somebody else wrote, made fit for a log, an error message and a terminal. No I/O.
+r"""Untrusted text, made safe for a log, an error message and a terminal. No I/O.
 
-A path, a message, the name of a tool or what a child process writes can hold line breaks that forge a line of the
-log, escape sequences that a terminal obeys, and marks that turn the direction of what is read. Whatever is no
-printable character is shown as Python would spell it in a string: ``\n``, ``\x1b``, ``\u202e``.
+A path, a message, the name of a tool or the output of a child process can contain line breaks that forge a line
+of the log, escape sequences that a terminal obeys, and marks that reverse the direction of text. Characters that
+are not printable are escaped as in a string of Python: ``\n``, ``\x1b``, ``\u202e``.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from collections.abc import Callable
 from typing import Final
 
 MAX_PRINTED: Final = 2_000
-"""The longest text that is shown whole, in characters: some lines of a terminal."""
+"""The longest text that is shown as a whole, in characters: some lines of a terminal."""
 
 MAX_LINES: Final = 200
-"""How many lines of a text are shown."""
+"""The number of lines of a text that are shown."""
 
 
 def printable(text: str, limit: int = MAX_PRINTED) -> str:
     """Return a text as one line of printable characters, cut with an ellipsis if it is too long.
 
     Args:
-        text: What somebody else wrote.
-        limit: How many characters are shown at most, in characters of the result.
+        text: The untrusted text.
+        limit: The most characters of the result, without the ellipsis.
     """
     shown = text[:limit]
     if not shown.isprintable():
@@ -31,29 +31,30 @@ def printable(text: str, limit: int = MAX_PRINTED) -> str:
 
 
 def shown(value: object, spelled: Callable[[object], str] = repr) -> str:
-    """Return a value of others as one printable line, whatever Python makes of it.
+    """Return an untrusted value as one printable line. Does not raise.
 
-    What is nested too deeply, and a number of thousands of digits, cannot be spelled.
+    Of a value that Python cannot format, such as a deeply nested list or a number of thousands of digits, it is
+    the type.
 
     Args:
-        value: What somebody else sent.
-        spelled: How a text is made of it: `repr` or `str`.
+        value: The value.
+        spelled: What makes it a text: `repr` or `str`.
     """
     try:
         return printable(spelled(value))
-    except Exception:  # its own mistake, which must not become one of whoever reports it
+    except Exception:  # an error in the value's own code must not become one of the code that reports it
         return f"<{type(value).__name__}, which cannot be shown>"
 
 
 def printable_lines(text: str, indent: str = "    ") -> str:
     """Return a text of several lines, each of them printable; those after the first are indented.
 
-    So none of them can be taken for the beginning of something else. Of very many, those in the middle are left
-    out.
+    So none of them looks like the beginning of another record. Of more than `MAX_LINES`, those in the middle are
+    left out.
 
     Args:
-        text: What somebody else wrote.
-        indent: What the lines after the first begin with.
+        text: The untrusted text.
+        indent: The beginning of the lines after the first.
     """
     lines = text.split("\n")
     if len(lines) > MAX_LINES:

@@ -1,7 +1,7 @@
-"""The five revisions of the protocol as data: which methods each has, who may send them, what they need.
+"""The five revisions of the protocol as data: their methods, who may send each, and which capability it needs.
 
-No code here decides anything; the protocol core reads these tables. Which *fields* a revision has is written
-beside each field, in `trio_mcp.types`.
+The rules that use these tables are in `_core`. Which *fields* a revision has is written beside each field, in
+`trio_mcp.types`.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ BATCH_REVISION: Final = Revision.V2025_03_26
 """The only revision with JSON-RPC batches (2025-03-26, basic, "Batching"; gone in 2025-06-18)."""
 
 INPUT_METHODS: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
-"""What a server may answer by asking back (2026-07-28, basic/patterns/mrtr, "Supported Requests")."""
+"""Requests that a server may answer by asking for input (2026-07-28, basic/patterns/mrtr, "Supported Requests")."""
 
 QUESTIONS: Final = frozenset({"sampling/createMessage", "elicitation/create", "roots/list"})
-"""What a server asks its client; from 2026-07-28 on not as requests (2026-07-28, basic/patterns/mrtr)."""
+"""The requests of a server to its client; from 2026-07-28 on they are parts of results (basic/patterns/mrtr)."""
 
 # Reserved keys of `_meta` (2026-07-28, basic, "_meta").
 PROGRESS_TOKEN_KEY: Final = "progressToken"
@@ -56,7 +56,7 @@ LOG_LEVEL_KEY: Final = "io.modelcontextprotocol/logLevel"
 SUBSCRIPTION_ID_KEY: Final = "io.modelcontextprotocol/subscriptionId"
 SERVER_INFO_KEY: Final = "io.modelcontextprotocol/serverInfo"
 TIMEOUT_KEY: Final = "trio-mcp/timeoutMs"
-"""Ours: how many milliseconds the caller will still wait. Peers that do not know it ignore it."""
+"""Ours: for how many milliseconds the caller will still wait. Peers that do not know it ignore it."""
 
 
 @final
@@ -71,13 +71,14 @@ class Side(enum.Flag):
 @final
 @attrs.frozen
 class MethodRule:
-    """What a revision must be, and who must send, for a method to exist.
+    """When a method exists: in which revisions, and sent by which side.
 
     Attributes:
         senders: The side or sides that may send it, in the legacy era.
         since: The first revision that has it.
         until: The last revision that has it, or `None`.
-        capability: What its receiver (for a request) or its sender (for a notification) must have declared.
+        capability: The capability that its receiver (of a request) or its sender (of a notification) must have
+            declared.
         modern_senders: The side that may send it in the modern era, where that differs.
     """
 
@@ -147,7 +148,7 @@ METHODS: Final[Mapping[str, MethodRule]] = MappingProxyType(
         "notifications/tasks/status": MethodRule(_E, since=_V11, until=_V11, capability="tasks"),
     }
 )
-"""Every method of the core protocol. A method that is not here is the user's or an extension's own."""
+"""Every method of the core protocol. All others belong to an extension or to the user."""
 
 
 def _refused(side: Side) -> dict[Revision, frozenset[str]]:
@@ -162,6 +163,6 @@ _REFUSED_FROM_SERVERS: Final = _refused(Side.SERVER)
 
 
 def may_send(side: Side, method: str, revision: Revision) -> bool:
-    """Whether a side may send a method to a peer of a revision, as far as the core protocol says."""
+    """Whether a side may send a method to a peer of a revision. True for methods outside the core protocol."""
     refused = _REFUSED_FROM_CLIENTS if side is Side.CLIENT else _REFUSED_FROM_SERVERS
     return method not in refused[revision]

@@ -280,7 +280,9 @@ _FRAGMENT_KIND: Final = re.compile(rb'"(method|params|result|error)"\s*:')
 
 
 def is_response_fragment(head: bytes, tail: bytes) -> bool:
-    """Guess whether a message of which only both ends are known is a response, by its first member of those four.
+    """Guess whether a message of which only both ends are known is a response.
+
+    The first member of a known name decides, if the beginning has one, else the last one of the end.
 
     Args:
         head: How the message begins.

@@ -1,13 +1,13 @@
 """From decoded JSON to wire objects. One set of hooks serves all revisions: what is received may be newer.
 
-Every hook is exact: ``"5"`` is not 5, ``true`` is not a number, 5 is not ``"5"``, a string is not a list. Only
-two things are forgiven: a whole number written as a fraction (``5.0``; JSON has one type of number), and ``null``
-for a member that may be missing (which peers in Python send). Members nobody knows are ignored, and so are odd
-*hints* (see `member`): a title that is no string must not cost anybody the tool. Odd capabilities must not cost
-the connection: see `_declared`.
+Every hook is exact: ``"5"`` is not 5, ``true`` is not a number, 5 is not ``"5"``, a string is not a list. There
+are two exceptions: a whole number written as a fraction (``5.0``; JSON has one type of number), and ``null`` for
+a member that may be missing, as peers in Python send it. Unknown members are ignored. So are invalid *hints* (see
+`member`): a title that is no string must not make the tool unusable. Nor must invalid capabilities prevent the
+connection; see `_declared`.
 
-Inside, what is wrong is a `ValueError` or, out of the functions cattrs writes, a group of them; `reader` makes
-one `InvalidData` of either.
+Hooks raise `ValueError`, and the functions that cattrs writes raise groups of them; `reader` turns either into
+one `InvalidData`.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from . import _json
 from ._jsonrpc import MAX_PROBLEMS, InvalidData, Problem, kind_of, located, show
 
 Hook: TypeAlias = Callable[[Any, Any], Any]
-"""Takes a value from the wire, and its type as cattrs passes it along."""
+"""Takes a value from the wire, and its type, which cattrs passes."""
 
 Handler: TypeAlias = Callable[[Any], Any]
-"""Takes a value of which it is known whether it is an object, a list, a string, and so on."""
+"""Takes a value whose kind of JSON (object, list, string and so on) was checked before."""
 
 _converter: Final = Converter(detailed_validation=True, forbid_extra_keys=False)
 
@@ -50,22 +50,22 @@ def reader(kind: Any) -> Handler:
             return hook(data, kind)
         except (ValueError, ClassValidationError) as error:
             problems = _problems_in(error)
-            _let_go(error)
+            _break_cycles(error)
         raise InvalidData(problems)
 
     return read
 
 
-def _let_go(error: BaseException) -> None:
-    """Take from errors what holds them.
+def _break_cycles(error: BaseException) -> None:
+    """Break the reference cycles of errors.
 
-    The functions that cattrs writes keep what they have caught in a variable, and its traceback keeps that: a
-    cycle, with all that was read in it, until the garbage collector comes.
+    The functions that cattrs writes keep the error they have caught in a variable, and its traceback keeps their
+    frame: a cycle that would keep all data read until the garbage collector comes.
     """
     if isinstance(error, ClassValidationError):
         for part in error.exceptions:
             part.__traceback__ = None
-            _let_go(part)
+            _break_cycles(part)
 
 
 def _problems_in(error: BaseException) -> Sequence[Problem]:
@@ -76,13 +76,13 @@ def _problems_in(error: BaseException) -> Sequence[Problem]:
         return error.problems
     if isinstance(error, ValueError):
         return [("", str(error))]
-    raise error  # cattrs has caught a mistake of ours; the data is not to blame
+    raise error  # a bug in this package that cattrs has caught: the data is not at fault
 
 
 def _problems_of_member(error: BaseException, names: Mapping[str, str]) -> Sequence[Problem]:
     for note in getattr(error, "__notes__", ()):
         if isinstance(note, AttributeValidationNote):
-            # The only KeyError is that of the function cattrs has written, which found no such member.
+            # A KeyError can only come from the function that cattrs has written: the member is missing.
             missing = isinstance(error, KeyError)
             return located(names[note.name], [("", _MISSING)] if missing else _problems_in(error))
     return _problems_in(error)
@@ -90,10 +90,10 @@ def _problems_of_member(error: BaseException, names: Mapping[str, str]) -> Seque
 
 @functools.cache
 def _hook(kind: Any) -> Hook:
-    """Make the function that reads a type from the wire, or raises `ValueError` in one shape or another."""
+    """Make the function that reads a type from the wire, or raises `ValueError` or a group of them."""
     options = options_of(kind)
     if object in options:
-        return _as_it_came
+        return _unchecked
     handlers = _handlers(options)
     expected = _or(_expectations(options))
     if set(handlers.values()) == {_same}:
@@ -115,7 +115,7 @@ def _hook(kind: Any) -> Hook:
     return structure
 
 
-def _as_it_came(value: Any, _: Any) -> Any:
+def _unchecked(value: Any, _: Any) -> Any:
     return value
 
 
@@ -124,7 +124,7 @@ def _same(value: Any) -> Any:
 
 
 def _handlers(options: Iterable[Any]) -> dict[type, Handler]:
-    """Return what becomes of each kind of JSON, by the Python type it was decoded to."""
+    """Return the handler for each kind of JSON, by the Python type it is decoded to."""
     handlers: dict[type, Handler] = {}
     classes: list[type] = []
     for option in options:
@@ -145,7 +145,7 @@ def _handlers(options: Iterable[Any]) -> dict[type, Handler]:
         elif attrs.has(option):
             classes.append(option)
         else:
-            raise TypeError(f"{option!r} has no place in a wire class")
+            raise TypeError(f"a member of a wire class cannot have the type {option!r}")
     if classes:
         handlers[dict] = _object(classes)
     return handlers
@@ -200,7 +200,7 @@ def _items(kind: Any) -> Handler:
         try:
             return tuple([hook(value, kind) for value in values])
         except (ValueError, ClassValidationError) as error:
-            _let_go(error)
+            _break_cycles(error)
             raise InvalidData(_problems_among(enumerate(values), hook, kind)) from None
 
     return structure
@@ -215,7 +215,7 @@ def _values(kind: Any) -> Handler:
         try:
             return {key: hook(value, kind) for key, value in values.items()}
         except (ValueError, ClassValidationError) as error:
-            _let_go(error)
+            _break_cycles(error)
             raise InvalidData(_problems_among(values.items(), hook, kind)) from None
 
     return structure
@@ -228,7 +228,7 @@ def _problems_among(parts: Iterable[tuple[str | int, Any]], hook: Hook, kind: An
             hook(value, kind)
         except (ValueError, ClassValidationError) as error:
             problems += located(where, _problems_in(error))
-            _let_go(error)
+            _break_cycles(error)
         if len(problems) >= MAX_PROBLEMS:
             break
     return problems
@@ -243,7 +243,7 @@ def _object(classes: Sequence[type]) -> Handler:
 
 @functools.cache
 def _class_handler(cls: Any, tag: str | None = None) -> Handler:
-    """Make the function that reads the objects of a class, but for the member that has already told the class."""
+    """Make the function that reads the objects of a class, except the tag that has decided the class."""
     overrides: dict[str, Any] = {
         member.attribute: override(
             rename=member.name, struct_hook=_member_hook(cls, member), omit=member.name == tag
@@ -271,7 +271,7 @@ def _member_hook(cls: type, member: Member) -> Hook:
 
 
 def _forgiving(hook: Hook, member: Member) -> Hook:
-    """Make a hook that takes an odd hint for a missing one, and leaves out the odd items of a list."""
+    """Make a hook that treats an invalid hint as missing, and leaves out the invalid items of a list."""
     default = member.default
     item = next(
         (get_args(option)[0] for option in options_of(member.type) if get_origin(option) is Sequence), None
@@ -283,7 +283,7 @@ def _forgiving(hook: Hook, member: Member) -> Hook:
         try:
             return hook(value, kind)
         except (ValueError, ClassValidationError) as error:
-            _let_go(error)
+            _break_cycles(error)
             if item is None or not _json.is_array(value):
                 return default
         return _readable(value, item) or default
@@ -292,10 +292,11 @@ def _forgiving(hook: Hook, member: Member) -> Hook:
 
 
 def _declared(hook: Hook, default: object) -> Hook:
-    """Make a hook for a capability, which is an object if it is there and not there otherwise.
+    """Make a hook for a capability, which is declared by an object and else missing.
 
-    Peers that have only a yes to say write ``true`` (and ``false``), or ``[]``, as PHP writes an object without
-    members. So what is no object is a capability without settings, save ``false`` and ``null``.
+    Peers without settings to send write ``true`` and ``false``, or ``[]``, which is how PHP writes an object
+    without members. So any value that is no object is a capability without settings, except ``false`` and
+    ``null``.
     """
     undeclared: object = {} if default is attrs.NOTHING else None
 
@@ -310,7 +311,7 @@ def _declared(hook: Hook, default: object) -> Hook:
 
 
 def _all_declared(value: Any, _: Any) -> Any:
-    """Read capabilities by name that the protocol does not know, each as above."""
+    """Read capabilities that the protocol does not define, each as `_declared` does."""
     if not _json.is_object(value):
         return None
     if all(settings.__class__ is dict for settings in value.values()):
@@ -331,7 +332,7 @@ def _readable(values: Iterable[Any], kind: Any) -> tuple[Any, ...]:
     return tuple(readable)
 
 
-# Unions of objects, told apart by a tag.
+# Unions of objects that differ in a tag.
 
 _TAG_WHEN_MISSING: Final = {"mode": "form"}
 """Clients must take a missing `mode` for ``"form"`` (2025-11-25, client/elicitation, "Elicitation Requests")."""
@@ -340,7 +341,7 @@ _TAG_WHEN_MISSING: Final = {"mode": "form"}
 def _by_tag(classes: Sequence[type]) -> Handler:
     tagged = [(m, cls) for cls in classes for m in members(cls) if m.tag is not None]
     class_of = {m.tag: cls for m, cls in tagged}
-    handlers: dict[str, Handler] = {}  # of the classes that have come by
+    handlers: dict[str, Handler] = {}  # of the classes read so far
     (name,) = {m.name for m, _ in tagged}
     expected = "a string" if types.UnknownContent in classes else _or([show(tag) for tag in class_of])
 
@@ -360,7 +361,7 @@ def _by_tag(classes: Sequence[type]) -> Handler:
     return structure
 
 
-# Unions of objects without a tag, or with one that several share: told apart by their members.
+# Unions of objects without a tag, or with one that several share: their members decide.
 
 Shape: TypeAlias = Callable[[Mapping[str, Any]], type]
 
@@ -400,7 +401,7 @@ def _field_shape(value: Mapping[str, Any]) -> type:
             raise InvalidData([("type", _MISSING)])
 
 
-# By name, because most programs never need most of the classes.
+# By name, because most programs never import most of the classes.
 _SHAPES: Final[Mapping[frozenset[str], Shape]] = {
     frozenset({"TextResourceContents", "BlobResourceContents"}): _contents_shape,
     frozenset({"ElicitResult", "CreateMessageResult", "ListRootsResult"}): _response_shape,

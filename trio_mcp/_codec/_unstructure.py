@@ -1,13 +1,8 @@
-"""From wire objects to what is encoded as JSON, for one revision: nothing is sent that it does not know.
+"""From wire objects to plain values, for one revision: nothing is written that the revision does not have.
 
-What is written beside the members decides what is left out; `_downgrade` says what else changes. Open JSON is
-passed on as it is, not copied.
-
-What becomes of an object that is sent to a revision which cannot have it as it is. The table is at the end.
-
-A member that a revision lacks is left out without asking; that is written beside the member. Here is what needs
-more thought: what was there is said in words, a newer form is given in an older one, or the object is refused. A
-class that a revision lacks and that is not in the table is refused as well.
+A member that a revision lacks is left out; the revisions of a member are written beside it. The table
+`_DOWNGRADES` has the cases that need more: content is replaced by text, a newer form by an older one, or the
+object is refused. A class that a revision lacks and that is not in the table is refused. Open JSON is not copied.
 """
 
 from __future__ import annotations
@@ -31,7 +26,7 @@ from ..types._fields import Member, evolve, members, options_of, span_of
 _Block: TypeAlias = types.ContentBlock | types.SamplingMessageContentBlock
 
 
-# Blocks of content, in words.
+# Blocks of content as text.
 
 
 def _label(what: str, name: str | None, *details: str | None) -> str:
@@ -44,7 +39,7 @@ def _bytes_in(base64: str) -> str:
     return f"{len(base64.rstrip('=')) * 3 // 4} bytes"
 
 
-def _words_for(block: _Block) -> str:
+def _text_of(block: _Block) -> str:
     match block:
         case types.TextContent():
             return block.text
@@ -62,17 +57,17 @@ def _words_for(block: _Block) -> str:
             return _label("tool use", block.name, json.dumps(block.input, ensure_ascii=False, default=str))
         case types.ToolResultContent():
             head = "tool error" if block.is_error else "tool result"
-            return "\n".join((f"[{head}]", *map(_words_for, block.content)))
+            return "\n".join((f"[{head}]", *map(_text_of, block.content)))
         case types.UnknownContent():
-            said = {key: str(value) for key, value in block.members.items() if isinstance(value, (str, int))}
-            size = None if "size" not in said else f"{said['size']} bytes"
-            name = said.get("title") or said.get("name")
-            return _label(block.type, name, said.get("uri"), said.get("mimeType"), size)
+            known = {key: str(value) for key, value in block.members.items() if isinstance(value, (str, int))}
+            size = None if "size" not in known else f"{known['size']} bytes"
+            name = known.get("title") or known.get("name")
+            return _label(block.type, name, known.get("uri"), known.get("mimeType"), size)
 
 
 def _as_text(block: _Block, _: Revision) -> types.TextContent:
     annotations = getattr(block, "annotations", None)
-    return types.TextContent(text=_words_for(block), annotations=annotations)
+    return types.TextContent(text=_text_of(block), annotations=annotations)
 
 
 # Conversations in which every message is one block.
@@ -91,7 +86,7 @@ def _as_one_block(
         return message
     if len(message.content) == 1:
         return evolve(message, content=message.content[0])
-    return evolve(message, content=types.TextContent(text="\n".join(map(_words_for, message.content))))
+    return evolve(message, content=types.TextContent(text="\n".join(map(_text_of, message.content))))
 
 
 def _as_messages_of_one_block(
@@ -136,7 +131,7 @@ def _with_an_object_or_nothing(
     return evolve(result, structured_content=ABSENT)
 
 
-# Elicitation, when it was forms without choices of several.
+# Elicitation, when a field of a form had one value, and there was no elicitation by URL.
 
 
 def _as_legacy_enum(schema: types.TitledSingleSelectEnumSchema, _: Revision) -> types.LegacyTitledEnumSchema:
@@ -162,21 +157,21 @@ def _without_elicitation_by_url_alone(
     elicitation = capabilities.elicitation
     if elicitation is None or elicitation.form is not None or elicitation.url is None:
         return capabilities
-    # Without its members it would say that the client can show forms.
+    # An empty capability would declare that the client can show forms.
     return evolve(capabilities, elicitation=None)
 
 
 @final
 @attrs.frozen
 class Downgrade:
-    """What becomes of one class.
+    """How the objects of one class are changed for older revisions.
 
     Attributes:
-        name: The name of the class. Most programs never need most of the classes.
-        before: The first revision that can have it as it is; `None` if none can, or if it is looked at for all.
-        change: Takes the object and the revision, and returns what is sent in its place.
-
-    `change` raises `LocalProtocolError` if nothing can be.
+        name: The name of the class, because most programs never import most of the classes.
+        before: The first revision that can have the object unchanged. With `None`, it is changed or checked for
+            all.
+        change: Takes the object and the revision, and returns the object to send instead. It raises
+            `LocalProtocolError` if there is none.
     """
 
     name: str
@@ -204,9 +199,9 @@ _DOWNGRADES: Final = (
 
 
 def downgrades_for(cls: type, revision: Revision) -> tuple[Callable[[Any, Revision], object], ...]:
-    """Return what must be done, in order, to an object of a class before a revision is sent it.
+    """Return the changes for the objects of a class in a revision, in order.
 
-    A function may return an object of another class; then the rest are not for it.
+    If one of them returns an object of another class, the rest do not apply to it.
     """
     return tuple(
         d.change for d in _DOWNGRADES if d.name == cls.__name__ and (d.before is None or revision < d.before)
@@ -225,7 +220,7 @@ def writer(cls: Any, revision: Revision, without: str | None = None) -> Hook:
     Args:
         cls: The class.
         revision: What the peer speaks.
-        without: A member that is not written, because the caller does that.
+        without: A member that is left out, because the caller adds it.
 
     Raises:
         TypeError: `cls` is not a wire class.
@@ -301,7 +296,7 @@ def _bounded(hook: Hook, member: Member, where: str) -> Hook:
 
 
 def _value_hook(kind: Any, revision: Revision, where: str) -> Hook:
-    """Make the function for a member's value, if it is one that is sent."""
+    """Make the function that writes a member's value."""
     options = options_of(kind)
     classes = tuple(option for option in options if attrs.has(option))
     one = _object_hook(classes, revision, where) if classes else identity
@@ -329,7 +324,7 @@ def _values_hook(hook: Hook) -> Hook:
 
 
 def _object_hook(classes: Sequence[type], revision: Revision, where: str) -> Hook:
-    hooks: dict[type, Hook] = {}  # of the classes that have come by
+    hooks: dict[type, Hook] = {}  # of the classes written so far
 
     def unstructure(obj: Any) -> Any:
         hook = hooks.get(obj.__class__)
