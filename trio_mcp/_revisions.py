@@ -42,7 +42,7 @@ BATCH_REVISION: Final = Revision.V2025_03_26
 """The only revision with JSON-RPC batches (2025-03-26, basic, "Batching"; gone in 2025-06-18)."""
 
 INPUT_METHODS: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
-"""Requests that a server may answer by asking for input (2026-07-28, basic/patterns/mrtr, "Supported Requests")."""
+"""Requests that may be answered by asking for input (2026-07-28, basic/patterns/mrtr, "Supported Requests")."""
 
 QUESTIONS: Final = frozenset({"sampling/createMessage", "elicitation/create", "roots/list"})
 """The requests of a server to its client; from 2026-07-28 on they are parts of results (basic/patterns/mrtr)."""

@@ -1,8 +1,8 @@
-"""The objects of the Model Context Protocol: one class for each, whatever the revision.
+"""The objects of the Model Context Protocol: one class for each, for all revisions.
 
-Attributes are called what the specification calls the members, in Python's spelling; `meta` is `_meta`. What a
-revision does not know is not sent to it, so an object can be made once and sent to any peer. Objects are
-immutable; `evolve` makes a changed copy.
+Attributes have the names of the specification in Python's spelling; `meta` is `_meta`. Members that a revision
+does not have are not sent to it, so one object can be sent to any peer. Objects are immutable; `evolve` makes a
+changed copy.
 
 Nothing here does I/O or knows JSON. Requests, responses and errors as such are not objects of this package.
 """

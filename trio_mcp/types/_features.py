@@ -1,24 +1,7 @@
-"""Content: the blocks that tool results, prompts and conversations are made of.
+"""What servers offer: tools, completion, resources, content, prompts and subscriptions.
 
-Spec: server/tools, "Tool Result"; server/prompts, "PromptMessage"; client/sampling, "Data Types".
-
-Tools: what they are and their lists. Spec: server/tools.
-
-Calling one lives in `_tool_calls`, because it may need more input first.
-
-Completing what a user has begun to type. Spec: server/utilities/completion.
-
-Resources: what they are, their contents, their lists, and being told of changes. Spec: server/resources.
-
-Reading one lives in `_resource_reads`, because it may need more input first.
-
-What a tool gives. Spec: server/tools, "Tool Result".
-
-Prompts: what they are, what they say, and their lists. Spec: server/prompts.
-
-Getting one lives in `_prompt_gets`, because it may need more input first.
-
-Asking for notifications outside any other request. Spec: 2026-07-28, basic/patterns/subscriptions.
+The requests that a server may answer by asking for input (``tools/call``, ``prompts/get``, ``resources/read``)
+are in `_questions`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,6 +22,9 @@ from ._protocol import (
     Role,
 )
 
+# Tools. Spec: server/tools.
+
+
 TaskSupport: TypeAlias = Literal["forbidden", "optional", "required"]
 """Whether a call of a tool must not, may or must become a task."""
 
@@ -46,7 +32,7 @@ TaskSupport: TypeAlias = Literal["forbidden", "optional", "required"]
 @final
 @wire(since=Revision.V2025_03_26)
 class ToolAnnotations:
-    """Hints about a tool. From a server that is not trusted they prove nothing.
+    """Hints about a tool. Do not rely on them if the server is not trusted.
 
     Attributes:
         title: The tool's name, for people.
@@ -86,11 +72,11 @@ class Tool:
         name: Its name, for programs.
         title: Its name, for people.
         description: What it does, for a model.
-        input_schema: The JSON Schema of its arguments, whose `type` is ``"object"``. Kept to the letter.
-        output_schema: The JSON Schema of what it gives to programs. Kept to the letter.
+        input_schema: The JSON Schema of its arguments, whose `type` is ``"object"``. Kept unchanged.
+        output_schema: The JSON Schema of its structured content. Kept unchanged.
         annotations: Hints about it.
         execution: How it may be run.
-        icons: What to show for it.
+        icons: Pictures for user interfaces.
     """
 
     name: str
@@ -112,6 +98,9 @@ class ListToolsResult(PaginatedResult):
     """One page of a server's tools."""
 
     tools: Sequence[Tool]
+
+
+# Completion of what a user types. Spec: server/utilities/completion.
 
 
 @final
@@ -145,10 +134,10 @@ class ResourceTemplateReference:
 @final
 @wire
 class CompletionArgument:
-    """What is to be completed.
+    """The argument to complete.
 
     Attributes:
-        name: Which argument or variable.
+        name: The name of the argument or variable.
         value: What has been typed so far.
     """
 
@@ -159,7 +148,7 @@ class CompletionArgument:
 @final
 @wire(since=Revision.V2025_06_18)
 class CompletionContext:
-    """What a completion may depend on.
+    """The context of a completion.
 
     Attributes:
         arguments: The arguments or variables already filled in, by name.
@@ -171,12 +160,12 @@ class CompletionContext:
 @final
 @wire
 class CompleteRequestParams(RequestParams):
-    """Ask how an argument might go on.
+    """Ask for completions of an argument.
 
     Attributes:
-        ref: What the argument belongs to.
+        ref: The prompt or resource template of the argument.
         argument: The argument.
-        context: What has been filled in before.
+        context: The arguments that are already filled in.
     """
 
     ref: PromptReference | ResourceTemplateReference
@@ -187,7 +176,7 @@ class CompleteRequestParams(RequestParams):
 @final
 @wire
 class Completion:
-    """How an argument might go on.
+    """Possible values of an argument.
 
     Attributes:
         values: At most 100 values, best first.
@@ -208,19 +197,22 @@ class CompleteResult(Result):
     completion: Completion
 
 
+# Resources. Spec: server/resources.
+
+
 @wire
 class Resource:
-    """Something a server can give to read.
+    """Something that can be read from a server.
 
     Attributes:
-        uri: What it is known by.
+        uri: Its URI.
         name: Its name, for programs.
         title: Its name, for people.
         description: What it is, for a model.
         mime_type: Its type, if known.
         size: Its size in bytes, before any encoding, if known.
         annotations: Hints for the client.
-        icons: What to show for it.
+        icons: Pictures for user interfaces.
     """
 
     uri: str
@@ -237,16 +229,16 @@ class Resource:
 @final
 @wire
 class ResourceTemplate:
-    """A pattern of resources a server can give to read.
+    """A pattern of resources that can be read from a server.
 
     Attributes:
         uri_template: Their URIs, as an RFC 6570 template.
         name: Its name, for programs.
         title: Its name, for people.
         description: What they are, for a model.
-        mime_type: Their type, if all have the same.
+        mime_type: Their type, if it is the same for all.
         annotations: Hints for the client.
-        icons: What to show for it.
+        icons: Pictures for user interfaces.
     """
 
     uri_template: str
@@ -262,7 +254,7 @@ class ResourceTemplate:
 @final
 @wire
 class TextResourceContents:
-    """What a resource, or a part of it, says.
+    """The text of a resource, or of a part of it.
 
     Attributes:
         uri: Its URI.
@@ -312,7 +304,7 @@ class ListResourceTemplatesResult(PaginatedResult):
 @final
 @wire(until=Revision.V2025_11_25)
 class SubscribeRequestParams(RequestParams):
-    """Ask to be told when a resource changes."""
+    """Subscribe to the changes of a resource."""
 
     uri: str
 
@@ -320,7 +312,7 @@ class SubscribeRequestParams(RequestParams):
 @final
 @wire(until=Revision.V2025_11_25)
 class UnsubscribeRequestParams(RequestParams):
-    """Ask to be told no longer when a resource changes."""
+    """End the subscription to the changes of a resource."""
 
     uri: str
 
@@ -328,13 +320,17 @@ class UnsubscribeRequestParams(RequestParams):
 @final
 @wire
 class ResourceUpdatedNotificationParams(NotificationParams):
-    """Tell that a resource has changed.
+    """A resource has changed.
 
     Attributes:
         uri: The resource, or a part of the one that was subscribed to.
     """
 
     uri: str
+
+
+# Content, of which tool results, prompts and conversations are made. Spec: server/tools, "Tool Result";
+# server/prompts, "PromptMessage"; client/sampling, "Data Types".
 
 
 @final
@@ -392,7 +388,7 @@ class AudioContent:
 @final
 @wire(since=Revision.V2025_06_18)
 class ResourceLink(Resource):
-    """A resource that can be read if it is wanted. It need not be in the server's list."""
+    """A reference to a resource that can be read. It need not be in the server's list."""
 
     type: Literal["resource_link"] = "resource_link"
 
@@ -416,11 +412,11 @@ class EmbeddedResource:
 @final
 @wire
 class UnknownContent:
-    """A block of a type that no revision here knows. A newer peer may send one; it is never sent as it is.
+    """A block of a type that is unknown here. A newer peer may send one; it is sent as text.
 
     Attributes:
-        type: What it calls itself.
-        members: All it says but its type, as it came.
+        type: Its type.
+        members: Its other members, unchanged.
     """
 
     type: str
@@ -430,19 +426,19 @@ class UnknownContent:
 ContentBlock: TypeAlias = (
     TextContent | ImageContent | AudioContent | ResourceLink | EmbeddedResource | UnknownContent
 )
-"""A part of a tool's result or of a prompt."""
+"""A part of a tool's result or of a prompt's message."""
 
 
 @final
 @wire(since=Revision.V2025_11_25)
 class ToolUseContent:
-    """A model's wish to have a tool called.
+    """A model's request to call a tool.
 
     Attributes:
-        id: What the wish is known by.
+        id: Identifies this tool use.
         name: The tool.
-        input: The arguments for it.
-        meta: Hand it back unchanged when the conversation goes on.
+        input: Its arguments.
+        meta: Send it back unchanged when the conversation continues.
     """
 
     type: Literal["tool_use"] = "tool_use"
@@ -455,14 +451,14 @@ class ToolUseContent:
 @final
 @wire(since=Revision.V2025_11_25)
 class ToolResultContent:
-    """What came of a model's wish to have a tool called.
+    """The result of a tool that a model has requested to call.
 
     Attributes:
-        tool_use_id: The wish.
-        content: What the tool gave, for the model.
-        structured_content: What the tool gave, for programs: any JSON value; an object before 2026-07-28.
+        tool_use_id: The `id` of the `ToolUseContent`.
+        content: The result for the model.
+        structured_content: The result for programs: any JSON value; an object before 2026-07-28.
         is_error: Whether the tool failed.
-        meta: Hand it back unchanged when the conversation goes on.
+        meta: Send it back unchanged when the conversation continues.
     """
 
     type: Literal["tool_result"] = "tool_result"
@@ -476,19 +472,22 @@ class ToolResultContent:
 SamplingMessageContentBlock: TypeAlias = (
     TextContent | ImageContent | AudioContent | ToolUseContent | ToolResultContent | UnknownContent
 )
-"""A part of what is said in a conversation with a model."""
+"""A part of a message in a conversation with a model."""
+
+
+# The result of a tool, which consists of content. Spec: server/tools, "Tool Result".
 
 
 @final
 @wire
 class CallToolResult(Result):
-    """What a tool gave.
+    """The result of a tool.
 
     Attributes:
-        content: For the model.
-        structured_content: For programs: any JSON value that fits the tool's `output_schema`; an object before
-            2026-07-28.
-        is_error: Whether the tool failed. The model reads in `content` why.
+        content: The result for the model.
+        structured_content: The result for programs: any JSON value that is valid for the tool's `output_schema`;
+            an object before 2026-07-28.
+        is_error: Whether the tool failed. Then `content` has the reason.
     """
 
     content: Sequence[ContentBlock]
@@ -497,20 +496,23 @@ class CallToolResult(Result):
 
     @property
     def text(self) -> str:
-        """What it gave in text, without anything else; several blocks are on lines of their own."""
+        """The text of all text blocks, joined by newlines; other blocks are left out."""
         return "\n".join(block.text for block in self.content if isinstance(block, TextContent))
+
+
+# Prompts. Spec: server/prompts.
 
 
 @final
 @wire
 class PromptArgument:
-    """Something a prompt can be told.
+    """An argument of a prompt.
 
     Attributes:
         name: Its name, for programs.
         title: Its name, for people.
         description: What it is, for people.
-        required: Whether the prompt cannot do without. Where it is missing: no.
+        required: Whether it must be given. Where it is missing: no.
     """
 
     name: str
@@ -522,14 +524,14 @@ class PromptArgument:
 @final
 @wire
 class Prompt:
-    """A beginning of a conversation that a server has ready.
+    """A template of messages that a server offers.
 
     Attributes:
         name: Its name, for programs.
         title: Its name, for people.
         description: What it is for.
-        arguments: What it can be told.
-        icons: What to show for it.
+        arguments: Its arguments.
+        icons: Pictures for user interfaces.
     """
 
     name: str
@@ -543,11 +545,11 @@ class Prompt:
 @final
 @wire
 class PromptMessage:
-    """What one side says in a prompt.
+    """A message of a prompt.
 
     Attributes:
-        role: Who says it.
-        content: What is said.
+        role: The speaker.
+        content: The content.
     """
 
     role: Role
@@ -555,7 +557,7 @@ class PromptMessage:
 
     @property
     def text(self) -> str:
-        """What is said, if it is text; else nothing."""
+        """The text of the content, or ``""`` if it is not text."""
         return self.content.text if isinstance(self.content, TextContent) else ""
 
 
@@ -567,16 +569,19 @@ class ListPromptsResult(PaginatedResult):
     prompts: Sequence[Prompt]
 
 
+# Subscriptions. Spec: 2026-07-28, basic/patterns/subscriptions.
+
+
 @final
 @wire(since=Revision.V2026_07_28)
 class SubscriptionFilter:
-    """Which notifications are wanted, or will come.
+    """The notifications that a client requests, or a server grants.
 
     Attributes:
-        tools_list_changed: Whether those of changes to the list of tools are.
-        prompts_list_changed: Whether those of changes to the list of prompts are.
-        resources_list_changed: Whether those of changes to the list of resources are.
-        resource_subscriptions: The URIs of the resources whose changes are.
+        tools_list_changed: Whether changes of the list of tools are among them.
+        prompts_list_changed: Whether changes of the list of prompts are among them.
+        resources_list_changed: Whether changes of the list of resources are among them.
+        resource_subscriptions: The URIs of the resources whose changes are among them.
     """
 
     tools_list_changed: bool | None = None
@@ -596,10 +601,10 @@ class SubscriptionsListenRequestParams(RequestParams):
 @final
 @wire(since=Revision.V2026_07_28)
 class SubscriptionsListenResult(Result):
-    """The end of a subscription, at the server's wish.
+    """The end of a subscription, by the server.
 
     Attributes:
-        meta: It names the subscription and is required.
+        meta: Required; it has the id of the subscription.
     """
 
     meta: MetaObject | None = member(default=None, required_in=(Revision.V2026_07_28,))
@@ -611,7 +616,7 @@ class SubscriptionsAcknowledgedNotificationParams(NotificationParams):
     """The beginning of a subscription.
 
     Attributes:
-        notifications: What will come of what was wanted.
+        notifications: The requested notifications that the server grants.
     """
 
     notifications: SubscriptionFilter

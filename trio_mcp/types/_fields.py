@@ -1,17 +1,17 @@
-"""How a wire class is made, and how its members say which revisions have them.
+"""How a wire class is made, and how its members declare which revisions have them.
 
-`@wire` makes the class, `member()` describes one member where its annotation does not say everything, `members()`
-and `span_of()` read the description back; the codec derives its converters from them. Nothing here knows JSON.
+`@wire` makes the class, and `member()` describes a member whose annotation is not enough. `members()` and
+`span_of()` return the descriptions, from which the codec makes its converters. Nothing here knows JSON.
 
-The rules a reader of the classes needs:
+The rules for readers of the classes:
 
-* A member is called on the wire what its attribute is called here, in camel case; `meta` is `_meta`.
+* The name of a member on the wire is its attribute's name in camel case; `meta` is `_meta`.
 * A member whose default is `None` or `ABSENT` is not sent while it has that value. Every other member is always
-  sent: those without a default, and those with one that means something (`type`, `resultType`, `ttlMs`).
-* `Sequence` in an annotation means: give any iterable but a string, get a tuple.
+  sent: those without a default, and those whose default has a meaning (`type`, `resultType`, `ttlMs`).
+* `Sequence` in an annotation means: any iterable but a string is accepted, and a tuple is kept.
 
 The modules of the classes do without ``from __future__ import annotations``: attrs, cattrs and
-`typing.get_type_hints` find real types in the annotations, wherever the class says it lives.
+`typing.get_type_hints` need real types in the annotations, because the classes name another module as theirs.
 """
 
 from __future__ import annotations
@@ -55,20 +55,20 @@ class Span:
 @final
 @attrs.frozen(kw_only=True)
 class Member:
-    """What is known about one member of a wire class.
+    """The description of one member of a wire class.
 
     Attributes:
         attribute: Its name in Python.
         name: Its name on the wire.
         type: Its type in Python.
-        default: Its value when it is not on the wire; `attrs.NOTHING` if it must be.
+        default: Its value when it is not on the wire; `attrs.NOTHING` if it is required.
         span: The revisions that have it. In the others it is not sent.
-        required_in: The revisions that demand it although it has a default here.
+        required_in: The revisions that require it although it has a default here.
         always_sent: Whether it is sent even when it has its default.
         minimum: The smallest number that may be sent.
         maximum: The largest number that may be sent.
         max_items: How many items may be sent.
-        hint: Whether the object is as good without it, so that what is received and odd counts as missing.
+        hint: Whether the object can be used without it, so that an invalid value from a peer counts as missing.
     """
 
     attribute: str
@@ -85,7 +85,7 @@ class Member:
 
     @property
     def tag(self) -> str | None:
-        """The only value it can have, by which its class is told from others; `None` if it can have several."""
+        """The only value it can have, which identifies its class; `None` if it can have several."""
         values = get_args(self.type)
         is_tag = get_origin(self.type) is Literal and len(values) == 1 and isinstance(values[0], str)
         return values[0] if is_tag else None
@@ -104,20 +104,20 @@ def member(
     max_items: int | None = None,
     hint: bool = False,
 ) -> Any:
-    """Describe a member that differs between revisions, is bounded, or has a name of its own.
+    """Describe a member that differs between revisions, is bounded, or has another name on the wire.
 
     Args:
         default: Its value when it is not on the wire. Without one the member is required.
         name: Its name on the wire, where that is not the attribute's name in camel case.
         since: The first revision that has it.
         until: The last revision that has it.
-        required_in: The revisions that demand it although it has a default.
+        required_in: The revisions that require it although it has a default.
         always_sent: Whether it is sent as ``null`` when it is `None`.
-        minimum: The smallest number that may be sent. What is received is not held to it.
+        minimum: The smallest number that may be sent. Received values are not checked.
         maximum: The largest number that may be sent.
         max_items: How many items may be sent.
-        hint: Whether the object is as good without it. What is received and odd then has its default; of a list,
-            the odd items are left out.
+        hint: Whether the object can be used without it. An invalid value from a peer then becomes the default; of
+            a list, invalid items are left out.
     """
     described: dict[str, object] = {
         "span": Span(since, until),
@@ -175,7 +175,7 @@ def wire(cls: type[T], /) -> type[T]: ...
 def wire(*, since: Revision = FIRST, until: Revision = LATEST) -> Callable[[type[T]], type[T]]: ...
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(member,))
 def wire(cls: Any = None, /, *, since: Revision = FIRST, until: Revision = LATEST) -> Any:
-    """Make a class of the wire: immutable, keyword-only, compared by value, shown without what was left out.
+    """Make a wire class: immutable, keyword-only, compared by value, shown without defaults.
 
     Args:
         cls: The class, its members annotated.
@@ -184,14 +184,14 @@ def wire(cls: Any = None, /, *, since: Revision = FIRST, until: Revision = LATES
     """
 
     def make(cls: type[T]) -> type[T]:
-        # attrs' own would list every member that is None. These are also made once, not compiled per class.
+        # The methods of attrs would show every member that is None, and be compiled for each class.
         cls.__repr__ = _repr  # type: ignore[method-assign, assignment]  # mypy sees object's
         cls.__eq__ = _eq  # type: ignore[method-assign, assignment]
         cls.__hash__ = _hash  # type: ignore[method-assign, assignment]
         made = attrs.frozen(cls, kw_only=True, repr=False, eq=False, field_transformer=_give_tuples)
         package, _, module = made.__module__.rpartition(".")
         if package and module.startswith("_"):
-            made.__module__ = package  # where users find it, and what tracebacks and documentation show
+            made.__module__ = package  # the public module: shown in tracebacks and documentation
         _spans[made] = Span(since, until)
         return made
 
@@ -199,17 +199,17 @@ def wire(cls: Any = None, /, *, since: Revision = FIRST, until: Revision = LATES
 
 
 def evolve(obj: T, /, **changes: Any) -> T:
-    """Return a copy of an object of the wire with some attributes changed.
+    """Return a copy of a wire object with some attributes changed.
 
-    It is `attrs.evolve`, whose types mypy checks only for classes it sees attrs make.
+    This is `attrs.evolve`, which mypy accepts only for classes that it sees attrs make.
     """
     return attrs.evolve(obj, **changes)  # type: ignore[misc]  # "expected an attrs class", and it is one
 
 
 def _repr(self: attrs.AttrsInstance) -> str:
     values = ((a, getattr(self, a.name)) for a in attrs.fields(type(self)))
-    said = ", ".join(f"{a.alias}={value!r}" for a, value in values if value != a.default)
-    return f"{type(self).__name__}({said})"
+    shown = ", ".join(f"{a.alias}={value!r}" for a, value in values if value != a.default)
+    return f"{type(self).__name__}({shown})"
 
 
 def _eq(self: attrs.AttrsInstance, other: object) -> bool:
@@ -240,7 +240,7 @@ def options_of(kind: Any) -> tuple[Any, ...]:
 
 
 def _tuple_maker(name: str, kind: Any) -> Callable[[Any], Any]:
-    # What may stand in place of the sequence: None, or one block in place of several.
+    # None, or one block instead of several.
     instead = tuple(option for option in options_of(kind) if get_origin(option) is not Sequence)
 
     def make_tuple(value: Any) -> Any:

@@ -1,23 +1,7 @@
-"""What many objects of the protocol carry: `_meta`, annotations, icons, and the open objects of JSON.
+"""What features share: basic types, params and results, capabilities, the lifecycle, progress and logging.
 
-No object with a purpose of its own lives here.
-
-What the params and results of all methods have in common. No params or result of one method lives here.
-
-The envelopes around them (`jsonrpc`, `id`, `method`, `error`) are JSON-RPC's and belong to the codec.
-
-What a client or a server says it can do. Spec: basic/lifecycle (basic/versioning from 2026-07-28 on).
-
-A capability is there or not; the members of one that is there say more about it. `None` means "not declared".
-
-Getting to know each other, and giving up a request.
-
-Spec: basic/lifecycle until 2025-11-25, server/discover from 2026-07-28 on; basic/patterns/cancellation
-(basic/utilities/cancellation until 2025-11-25).
-
-How far a request has come. Spec: basic/patterns/progress (basic/utilities/progress until 2025-11-25).
-
-Log messages from server to client. Spec: server/utilities/logging. Deprecated since 2026-07-28 (SEP-2577).
+The envelopes (`jsonrpc`, `id`, `method`, `error`) belong to the codec, and the features of servers and clients to
+`_features` and `_questions`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,16 +12,16 @@ from .._revisions import MODERN, Revision
 from ._fields import member, wire
 
 JSONObject: TypeAlias = Mapping[str, object]
-"""A JSON object whose members the protocol does not say. It is passed on as it is, neither checked nor copied."""
+"""A JSON object whose members the protocol does not define. It is neither checked nor copied."""
 
 MetaObject: TypeAlias = Mapping[str, object]
-"""The content of `_meta`: reserved keys of the protocol, and keys with a prefix of whoever put them there.
+"""The content of `_meta`: reserved keys of the protocol, and others with the prefix of their author.
 
 Spec: 2026-07-28, basic, "`_meta`".
 """
 
 Role: TypeAlias = Literal["user", "assistant"]
-"""Who speaks, or is spoken to, in a conversation."""
+"""A side of a conversation with a model."""
 
 
 @final
@@ -46,7 +30,7 @@ class Annotations:
     """Hints for a client about what to do with an object.
 
     Attributes:
-        audience: Whom it is for.
+        audience: The roles it is meant for.
         priority: How much it matters, from 0 (optional) to 1 (required).
         last_modified: When it last changed, as an ISO 8601 date and time.
     """
@@ -59,16 +43,15 @@ class Annotations:
 @final
 @wire(since=Revision.V2025_11_25)
 class Icon:
-    """A picture that stands for something in a user interface.
+    """A picture that represents something in a user interface.
 
-    Where it comes from decides whether it can be trusted: fetch it without credentials, and be wary of scripts
-    in SVG.
+    It is as untrusted as its sender: fetch it without credentials, and beware of scripts in SVG.
 
     Attributes:
         src: Its HTTPS or ``data:`` URI.
-        mime_type: Its type, where that of the source is missing or too general.
+        mime_type: Its type, if that of the source is missing or too general.
         sizes: The sizes it is made for, each as ``"48x48"`` or ``"any"``.
-        theme: The background it is made for; `None` if it suits every one.
+        theme: The background it is made for; `None` if it fits both.
     """
 
     src: str
@@ -78,24 +61,24 @@ class Icon:
 
 
 RequestId: TypeAlias = str | int
-"""What a request is known by until it is answered."""
+"""Identifies a request until it is answered."""
 
 ProgressToken: TypeAlias = str | int
-"""What ties a progress notification to the request it tells of."""
+"""Identifies the request that a progress notification is about."""
 
 Cursor: TypeAlias = str
-"""Where a page of a list begins. Only the server that made it can read it."""
+"""The position of a page in a list. Only the server that made it can read it."""
 
 CacheScope: TypeAlias = Literal["public", "private"]
-"""Who may be served a kept result: everybody, or only who asked for it."""
+"""To which users a cached result may be given: to all, or only to the one who requested it."""
 
 
 @wire
 class RequestParams:
-    """What every request can say, and some say nothing else.
+    """The params that every request may have; some have no others.
 
     Attributes:
-        meta: From 2026-07-28 on it names the revision and the client's capabilities and is required.
+        meta: From 2026-07-28 on it is required and has the revision and the client's capabilities.
     """
 
     meta: MetaObject | None = member(default=None, required_in=MODERN)
@@ -104,7 +87,7 @@ class RequestParams:
 @final
 @wire
 class PaginatedRequestParams(RequestParams):
-    """Ask for a list, or for more of it.
+    """Ask for a page of a list.
 
     Attributes:
         cursor: The `next_cursor` of the page before; `None` for the first page.
@@ -115,17 +98,17 @@ class PaginatedRequestParams(RequestParams):
 
 @wire
 class NotificationParams:
-    """What every notification can say, and some say nothing else."""
+    """The params that every notification may have; some have no others."""
 
     meta: MetaObject | None = None
 
 
 @wire
 class Result:
-    """What every result can say, and some say nothing else.
+    """The members that every result may have; some have no others.
 
     Attributes:
-        result_type: ``"complete"``, ``"input_required"``, or a type an extension has added. Where it is missing,
+        result_type: ``"complete"``, ``"input_required"``, or a type that an extension defines. If it is missing,
             the peer's revision is older and the result is complete.
     """
 
@@ -134,16 +117,17 @@ class Result:
 
 
 EmptyResult: TypeAlias = Result
-"""A result that says no more than that all went well."""
+"""A result without content: the request has succeeded."""
 
 
 @wire
 class CacheableResult(Result):
-    """A result that a client may keep for a while.
+    """A result that a client may cache.
 
     Attributes:
-        ttl_ms: For how many milliseconds it is fresh, at least 0. What is received may be less; take it for 0.
-        cache_scope: Who may be served it.
+        ttl_ms: For how many milliseconds it is fresh, at least 0. A received value may be negative; treat it as
+            0.
+        cache_scope: To which users it may be given.
 
     Spec: 2026-07-28, server/utilities/caching.
     """
@@ -154,13 +138,16 @@ class CacheableResult(Result):
 
 @wire
 class PaginatedResult(CacheableResult):
-    """One page of a list. In 2026-07-28 all that is paginated is cacheable as well.
+    """One page of a list. In 2026-07-28 every paginated result is cacheable as well.
 
     Attributes:
-        next_cursor: Where the next page begins; `None` if this is the last.
+        next_cursor: The position of the next page; `None` if this is the last.
     """
 
     next_cursor: Cursor | None = None
+
+
+# Capabilities. Spec: basic/lifecycle (basic/versioning from 2026-07-28 on).
 
 
 _TASKS: Final = Revision.V2025_11_25
@@ -172,7 +159,7 @@ class RootsCapability:
     """The client has roots.
 
     Attributes:
-        list_changed: Whether it tells when they change.
+        list_changed: Whether it sends a notification when the list changes.
     """
 
     list_changed: bool | None = member(default=None, until=Revision.V2025_11_25)
@@ -181,10 +168,10 @@ class RootsCapability:
 @final
 @wire
 class SamplingCapability:
-    """The client lets a server ask its model.
+    """A server may send sampling requests to the client's model.
 
     Attributes:
-        context: Declared if `CreateMessageRequestParams.include_context` is heeded.
+        context: Declared if `CreateMessageRequestParams.include_context` has an effect.
         tools: Declared if the model may be given tools.
     """
 
@@ -195,10 +182,10 @@ class SamplingCapability:
 @final
 @wire(since=Revision.V2025_06_18)
 class ElicitationCapability:
-    """The client lets a server ask its user.
+    """A server may ask the client's user.
 
     Attributes:
-        form: Declared if it can show forms; so it can as well if it declares neither.
+        form: Declared if it can show forms. A client that declares neither member can show forms, too.
         url: Declared if it can send the user to a URL.
     """
 
@@ -250,7 +237,7 @@ class ServerTaskRequests:
 @final
 @wire(since=_TASKS, until=_TASKS)
 class ClientTasksCapability:
-    """The client makes tasks of requests.
+    """The client can run requests as tasks.
 
     Attributes:
         list: Declared if it lists them.
@@ -266,7 +253,7 @@ class ClientTasksCapability:
 @final
 @wire(since=_TASKS, until=_TASKS)
 class ServerTasksCapability:
-    """The server makes tasks of requests.
+    """The server can run requests as tasks.
 
     Attributes:
         list: Declared if it lists them.
@@ -289,7 +276,7 @@ class ClientCapabilities:
         roots: Deprecated since 2026-07-28 (SEP-2577).
         sampling: Deprecated since 2026-07-28 (SEP-2577).
         elicitation: Whether and how it asks its user.
-        tasks: Whether it makes tasks of requests.
+        tasks: Whether it can run requests as tasks.
         extensions: Settings of the extensions it knows, by identifier. 2026-07-28 is the first schema that names
             it; capabilities are an open set before, and SEP-2133 declares extensions in `initialize`.
     """
@@ -308,7 +295,7 @@ class PromptsCapability:
     """The server has prompts.
 
     Attributes:
-        list_changed: Whether it tells when they change.
+        list_changed: Whether it sends a notification when the list changes.
     """
 
     list_changed: bool | None = None
@@ -320,8 +307,8 @@ class ResourcesCapability:
     """The server has resources.
 
     Attributes:
-        subscribe: Whether it tells when one of them changes.
-        list_changed: Whether it tells when others come or go.
+        subscribe: Whether clients can subscribe to changes of a resource.
+        list_changed: Whether it sends a notification when the list changes.
     """
 
     subscribe: bool | None = None
@@ -334,7 +321,7 @@ class ToolsCapability:
     """The server has tools.
 
     Attributes:
-        list_changed: Whether it tells when they change.
+        list_changed: Whether it sends a notification when the list changes.
     """
 
     list_changed: bool | None = None
@@ -352,7 +339,7 @@ class ServerCapabilities:
         prompts: Whether it has prompts.
         resources: Whether it has resources.
         tools: Whether it has tools.
-        tasks: Whether it makes tasks of requests.
+        tasks: Whether it can run requests as tasks.
         extensions: Settings of the extensions it knows, by identifier. 2026-07-28 is the first schema that names
             it; capabilities are an open set before, and SEP-2133 declares extensions in `initialize`.
     """
@@ -386,21 +373,25 @@ CAPABILITIES: Final = frozenset(
         ToolsCapability,
     }
 )
-"""The classes that declare what a peer can do."""
+"""The classes of capabilities. `None` for a member means that it is not declared."""
+
+
+# The lifecycle, and cancellation. Spec: basic/lifecycle until 2025-11-25, server/discover from 2026-07-28 on;
+# basic/patterns/cancellation (basic/utilities/cancellation until 2025-11-25).
 
 
 @final
 @wire
 class Implementation:
-    """The software at one end of a connection, as it describes itself. Nobody has checked it.
+    """The software at one end of a connection, as it describes itself. It is not verified.
 
     Attributes:
         name: Its name, for programs.
         title: Its name, for people.
         version: Its version.
         description: What it does.
-        website_url: Where to read about it.
-        icons: What to show for it.
+        website_url: The URL of its documentation.
+        icons: Pictures for user interfaces.
     """
 
     name: str
@@ -414,12 +405,12 @@ class Implementation:
 @final
 @wire(until=Revision.V2025_11_25)
 class InitializeRequestParams(RequestParams):
-    """Open a connection of the legacy era.
+    """Begin a connection of the legacy era.
 
     Attributes:
         protocol_version: The newest revision the client speaks.
         capabilities: What the client can do.
-        client_info: What the client is.
+        client_info: The client's software.
     """
 
     protocol_version: str
@@ -430,12 +421,12 @@ class InitializeRequestParams(RequestParams):
 @final
 @wire(until=Revision.V2025_11_25)
 class InitializeResult(Result):
-    """Agree to a connection of the legacy era.
+    """Accept a connection of the legacy era.
 
     Attributes:
         protocol_version: The revision the server will speak.
         capabilities: What the server can do.
-        server_info: What the server is.
+        server_info: The server's software.
         instructions: How a model should use the server.
     """
 
@@ -448,7 +439,7 @@ class InitializeResult(Result):
 @final
 @wire(since=Revision.V2026_07_28)
 class DiscoverResult(CacheableResult):
-    """What a client needs to know of a server before its first request.
+    """The description of a server that a client needs before its first request.
 
     Attributes:
         supported_versions: The revisions the server speaks.
@@ -464,11 +455,11 @@ class DiscoverResult(CacheableResult):
 @final
 @wire
 class CancelledNotificationParams(NotificationParams):
-    """Give up a request.
+    """Cancel a request.
 
     Attributes:
-        request_id: The request. Every revision but 2025-11-25 requires it, and there too it is left out only for
-            tasks, which have a method of their own to be cancelled by.
+        request_id: The request. Every revision but 2025-11-25 requires it. There it may be missing only for
+            tasks, which are cancelled by ``tasks/cancel``.
         reason: Why, for people.
     """
 
@@ -478,15 +469,18 @@ class CancelledNotificationParams(NotificationParams):
     reason: str | None = member(default=None, hint=True)
 
 
+# Progress. Spec: basic/patterns/progress (basic/utilities/progress until 2025-11-25).
+
+
 @final
 @wire
 class ProgressNotificationParams(NotificationParams):
-    """Tell whoever sent a request how far it has come.
+    """Report the progress of a request to its sender.
 
     Attributes:
         progress_token: The token that came with the request.
-        progress: How much is done. It grows from one notification to the next.
-        total: How much there is to do, if that is known.
+        progress: How much is done. It increases with each notification.
+        total: How much there is to do, if known.
         message: What is being done, for people.
     """
 
@@ -494,6 +488,9 @@ class ProgressNotificationParams(NotificationParams):
     progress: int | float
     total: int | float | None = member(default=None, hint=True)
     message: str | None = member(default=None, hint=True, since=Revision.V2025_03_26)
+
+
+# Logging. Spec: server/utilities/logging. Deprecated since 2026-07-28 (SEP-2577).
 
 
 LoggingLevel: TypeAlias = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
@@ -515,9 +512,9 @@ class LoggingMessageNotificationParams(NotificationParams):
 
     Attributes:
         level: How severe it is.
-        logger: What it comes from.
-        data: Any JSON value, often a string or an object. All revisions require it, but peers that drop every
-            ``null`` drop this one as well; then it is `ABSENT`.
+        logger: The name of its source.
+        data: Any JSON value, often a string or an object. All revisions require it, but some peers leave out
+            every ``null``, and this one with them; then it is `ABSENT`.
     """
 
     level: LoggingLevel

@@ -1,22 +1,7 @@
-"""A server asking the client's user. Spec: client/elicitation.
+"""What servers ask of clients (elicitation, sampling, roots), and the requests that may be answered like that.
 
-The schema of a form is a small part of JSON Schema: an object whose properties are the classes here.
-
-A server asking the client's model. Spec: client/sampling. Deprecated since 2026-07-28 (SEP-2577).
-
-The directories a client lets a server work in. Spec: client/roots. Deprecated since 2026-07-28 (SEP-2577).
-
-A server asking the client before it can answer. Spec: 2026-07-28, basic/patterns/mrtr.
-
-In the legacy era the same questions are requests of their own.
-
-What the protocol's own errors say in `data`. Their codes and the error itself live with the exceptions.
-
-Calling a tool. Spec: server/tools, "Calling Tools".
-
-Getting a prompt. Spec: server/prompts, "Getting a Prompt".
-
-Reading a resource. Spec: server/resources, "Reading Resources".
+In the legacy era a server asks by requests of its own, from 2026-07-28 on by an `InputRequiredResult`. The `data`
+of the protocol's own errors is here as well; their codes and the error itself are in `trio_mcp._errors`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -47,6 +32,10 @@ from ._protocol import (
 )
 from ._tasks import TaskMetadata
 
+# Elicitation. Spec: client/elicitation. The schema of a form is a small part of JSON Schema: an object whose
+# properties are instances of the classes here.
+
+
 _FIRST: Final = Revision.V2025_06_18
 
 
@@ -56,12 +45,12 @@ class StringSchema:
     """A line of text.
 
     Attributes:
-        title: What to call it.
-        description: What it is.
-        min_length: How many characters it needs.
-        max_length: How many characters it may have.
-        format: What it must look like.
-        default: What it is if the user changes nothing.
+        title: Its label.
+        description: Its description.
+        min_length: The fewest characters.
+        max_length: The most characters.
+        format: The format of the text.
+        default: Its initial value.
     """
 
     type: Literal["string"] = "string"
@@ -80,11 +69,11 @@ class NumberSchema:
 
     Attributes:
         type: Which of the two.
-        title: What to call it.
-        description: What it is.
-        minimum: The smallest it may be.
-        maximum: The largest it may be.
-        default: What it is if the user changes nothing.
+        title: Its label.
+        description: Its description.
+        minimum: The smallest number.
+        maximum: The largest number.
+        default: Its initial value.
     """
 
     type: Literal["number", "integer"]
@@ -101,9 +90,9 @@ class BooleanSchema:
     """Yes or no.
 
     Attributes:
-        title: What to call it.
-        description: What it is.
-        default: What it is if the user changes nothing.
+        title: Its label.
+        description: Its description.
+        default: Its initial value.
     """
 
     type: Literal["boolean"] = "boolean"
@@ -118,10 +107,10 @@ class UntitledSingleSelectEnumSchema:
     """One of several values that are shown as they are.
 
     Attributes:
-        title: What to call it.
-        description: What it is.
+        title: Its label.
+        description: Its description.
         enum: The values.
-        default: What it is if the user changes nothing.
+        default: Its initial value.
     """
 
     type: Literal["string"] = "string"
@@ -137,11 +126,11 @@ class LegacyTitledEnumSchema:
     """One of several values, shown by names in a list beside them: how 2025-06-18 does it.
 
     Attributes:
-        title: What to call it.
-        description: What it is.
+        title: Its label.
+        description: Its description.
         enum: The values.
         enum_names: Their names, in the same order.
-        default: What it is if the user changes nothing.
+        default: Its initial value.
     """
 
     type: Literal["string"] = "string"
@@ -172,10 +161,10 @@ class TitledSingleSelectEnumSchema:
     """One of several values, shown by their names. 2025-06-18 is sent the legacy form.
 
     Attributes:
-        title: What to call it.
-        description: What it is.
+        title: Its label.
+        description: Its description.
         one_of: The values.
-        default: What it is if the user changes nothing.
+        default: Its initial value.
     """
 
     type: Literal["string"] = "string"
@@ -208,12 +197,12 @@ class UntitledMultiSelectEnumSchema:
     """Any of several values that are shown as they are.
 
     Attributes:
-        title: What to call it.
-        description: What it is.
-        min_items: How many must be chosen.
-        max_items: How many may be chosen.
+        title: Its label.
+        description: Its description.
+        min_items: The fewest values to choose.
+        max_items: The most values to choose.
         items: The values.
-        default: What it is if the user changes nothing.
+        default: Its initial value.
     """
 
     type: Literal["array"] = "array"
@@ -231,12 +220,12 @@ class TitledMultiSelectEnumSchema:
     """Any of several values, shown by their names.
 
     Attributes:
-        title: What to call it.
-        description: What it is.
-        min_items: How many must be chosen.
-        max_items: How many may be chosen.
+        title: Its label.
+        description: Its description.
+        min_items: The fewest values to choose.
+        max_items: The most values to choose.
         items: The values.
-        default: What it is if the user changes nothing.
+        default: Its initial value.
     """
 
     type: Literal["array"] = "array"
@@ -281,12 +270,12 @@ class RequestedSchema:
 @final
 @wire(since=_FIRST)
 class ElicitRequestFormParams:
-    """Ask the user to fill in a form. Nothing secret may be asked for like this.
+    """Ask the user to fill in a form. It must not ask for secrets.
 
     Attributes:
-        message: What is asked for, and why.
+        message: What is requested, and why.
         requested_schema: The fields of the form.
-        task: Ask that the request become a task.
+        task: Requests that the request become a task.
     """
 
     meta: MetaObject | None = member(default=None, hint=True, until=Revision.V2025_11_25)
@@ -299,14 +288,14 @@ class ElicitRequestFormParams:
 @final
 @wire(since=Revision.V2025_11_25)
 class ElicitRequestURLParams:
-    """Ask the user to go to a URL, where the server gets what it needs without the client seeing it.
+    """Ask the user to open a URL, where the server gets the input without the client seeing it.
 
     Attributes:
-        message: What for.
-        url: Where to.
-        elicitation_id: What the server will know it by when it tells that the user is done. Only 2025-11-25 has
-            it, and there it is required.
-        task: Ask that the request become a task.
+        message: What is requested, and why.
+        url: The URL.
+        elicitation_id: Identifies this elicitation in the notification that it is complete. Only 2025-11-25 has
+            it, and requires it.
+        task: Requests that the request become a task.
     """
 
     meta: MetaObject | None = member(default=None, hint=True, until=Revision.V2025_11_25)
@@ -320,23 +309,23 @@ class ElicitRequestURLParams:
 
 
 ElicitRequestParams: TypeAlias = ElicitRequestFormParams | ElicitRequestURLParams
-"""A question to the user."""
+"""An elicitation, by a form or a URL."""
 
 ElicitAction: TypeAlias = Literal["accept", "decline", "cancel"]
-"""What the user did: agreed, refused, or neither."""
+"""The user accepted, declined, or dismissed the request without a choice."""
 
 ElicitValue: TypeAlias = str | int | float | bool | Sequence[str]
-"""What the user filled in. A choice of several values there is from 2025-11-25 on."""
+"""The value of a field. From 2025-11-25 on it may be several values."""
 
 
 @final
 @wire(since=_FIRST)
 class ElicitResult:
-    """What the user said.
+    """The user's answer.
 
     Attributes:
-        action: Whether they agreed.
-        content: What they filled in, by field, if they agreed to a form.
+        action: What the user did.
+        content: The values of the fields by name, if the user accepted a form.
     """
 
     meta: MetaObject | None = member(default=None, hint=True, until=Revision.V2025_11_25)
@@ -347,22 +336,25 @@ class ElicitResult:
 @final
 @wire(since=Revision.V2025_11_25, until=Revision.V2025_11_25)
 class ElicitationCompleteNotificationParams(NotificationParams):
-    """Tell that the user is done at the URL they were sent to."""
+    """An elicitation by URL is complete."""
 
     elicitation_id: str
 
 
+# Sampling. Spec: client/sampling. Deprecated since 2026-07-28 (SEP-2577).
+
+
 IncludeContext: TypeAlias = Literal["none", "thisServer", "allServers"]
-"""Whose context a model is given besides the messages. All but ``"none"`` is deprecated (SEP-2596)."""
+"""The servers whose context the model gets besides the messages. All but ``"none"`` is deprecated (SEP-2596)."""
 
 
 @final
 @wire
 class ModelHint:
-    """A wish for a model.
+    """A suggestion of a model.
 
     Attributes:
-        name: A part of a model's name, or of the name of one much like it.
+        name: A part of the name of the model, or of a similar one.
     """
 
     name: str | None = member(default=None, hint=True)
@@ -371,10 +363,10 @@ class ModelHint:
 @final
 @wire
 class ModelPreferences:
-    """Which model a server would like. The client decides.
+    """The model that a server prefers. The client decides.
 
     Attributes:
-        hints: Models it would like, best first; they go before the priorities.
+        hints: Suggested models, best first. They have precedence over the priorities.
         cost_priority: How much a low price matters, from 0 to 1.
         speed_priority: How much speed matters, from 0 to 1.
         intelligence_priority: How much ability matters, from 0 to 1.
@@ -389,11 +381,11 @@ class ModelPreferences:
 @final
 @wire
 class SamplingMessage:
-    """What one side says in a conversation with a model.
+    """A message in a conversation with a model.
 
     Attributes:
-        role: Who says it.
-        content: What is said, as one block or several. A revision before 2025-11-25 is sent as many messages.
+        role: The speaker.
+        content: One block or several. To a revision before 2025-11-25 each block is sent as its own message.
     """
 
     role: Role
@@ -416,20 +408,20 @@ class ToolChoice:
 @final
 @wire
 class CreateMessageRequestParams:
-    """Ask the client's model to go on with a conversation.
+    """Ask the client's model to continue a conversation.
 
     Attributes:
         messages: The conversation so far.
-        model_preferences: Which model to use.
-        system_prompt: What to tell the model beforehand.
-        include_context: Whose context to give the model.
-        temperature: How freely it speaks.
-        max_tokens: How many tokens it may produce.
-        stop_sequences: What ends its answer.
-        metadata: What to pass on to whoever runs the model.
-        tools: The tools it may wish to use.
+        model_preferences: The preferred model.
+        system_prompt: The system prompt.
+        include_context: The servers whose context the model gets.
+        temperature: The temperature of sampling.
+        max_tokens: The most tokens to produce.
+        stop_sequences: Texts that end the answer.
+        metadata: Passed on to the provider of the model.
+        tools: The tools that the model may use.
         tool_choice: Whether it may, must or must not use them.
-        task: Ask that the request become a task.
+        task: Requests that the request become a task.
     """
 
     meta: MetaObject | None = member(default=None, hint=True, until=Revision.V2025_11_25)
@@ -449,14 +441,14 @@ class CreateMessageRequestParams:
 @final
 @wire
 class CreateMessageResult:
-    """What the client's model said.
+    """The answer of the client's model.
 
     Attributes:
-        role: Who says it: as a rule the assistant.
-        content: What is said, as one block or several. A revision before 2025-11-25 is sent one.
-        model: The model that said it.
-        stop_reason: Why it stopped: ``"endTurn"``, ``"stopSequence"``, ``"maxTokens"``, ``"toolUse"``, or what
-            its provider calls it.
+        role: The speaker, as a rule the assistant.
+        content: One block or several. To a revision before 2025-11-25 one is sent.
+        model: The model that was used.
+        stop_reason: Why it stopped: ``"endTurn"``, ``"stopSequence"``, ``"maxTokens"``, ``"toolUse"``, or another
+            reason of its provider.
     """
 
     meta: MetaObject | None = member(default=None, hint=True)
@@ -467,18 +459,21 @@ class CreateMessageResult:
 
     @property
     def blocks(self) -> Sequence[SamplingMessageContentBlock]:
-        """What is said, as blocks, however many there are."""
+        """The content as a sequence, even if it is one block."""
         return self.content if isinstance(self.content, Sequence) else (self.content,)
 
     @property
     def text(self) -> str:
-        """What is said in text, without anything else; several blocks are on lines of their own."""
+        """The text of all text blocks, joined by newlines; other blocks are left out."""
         return "\n".join(block.text for block in self.blocks if isinstance(block, TextContent))
 
     @property
     def tool_uses(self) -> Sequence[ToolUseContent]:
-        """The tools that the model wishes to have called."""
+        """The tools that the model requests to call."""
         return tuple(block for block in self.blocks if isinstance(block, ToolUseContent))
+
+
+# Roots. Spec: client/roots. Deprecated since 2026-07-28 (SEP-2577).
 
 
 @final
@@ -488,7 +483,7 @@ class Root:
 
     Attributes:
         uri: Its URI, which begins with ``file://``.
-        name: What to call it.
+        name: Its name, for people.
     """
 
     uri: str
@@ -497,7 +492,7 @@ class Root:
 
     @property
     def path(self) -> Path:
-        """Where it is on this machine. Resolve it before you compare it with other paths.
+        """Its path on this machine. Resolve it before you compare it with other paths.
 
         Raises:
             ValueError: It is no URI of a file on this machine. `Context.list_roots` returns no such root.
@@ -538,10 +533,13 @@ class ListRootsResult:
     roots: Sequence[Root]
 
 
+# Requests for input as parts of results. Spec: 2026-07-28, basic/patterns/mrtr.
+
+
 @final
 @wire(since=Revision.V2026_07_28)
 class CreateMessageRequest:
-    """A question to the client's model, as part of a result."""
+    """A sampling request, as part of a result."""
 
     method: Literal["sampling/createMessage"] = "sampling/createMessage"
     params: CreateMessageRequestParams
@@ -550,7 +548,7 @@ class CreateMessageRequest:
 @final
 @wire(since=Revision.V2026_07_28)
 class ElicitRequest:
-    """A question to the client's user, as part of a result."""
+    """An elicitation request, as part of a result."""
 
     method: Literal["elicitation/create"] = "elicitation/create"
     params: ElicitRequestParams
@@ -559,36 +557,36 @@ class ElicitRequest:
 @final
 @wire(since=Revision.V2026_07_28)
 class ListRootsRequest:
-    """A question for the client's roots, as part of a result."""
+    """A request for the client's roots, as part of a result."""
 
     method: Literal["roots/list"] = "roots/list"
     params: ListRootsRequestParams | None = None
 
 
 InputRequest: TypeAlias = CreateMessageRequest | ElicitRequest | ListRootsRequest
-"""A question to the client. It has neither an id nor an answer of its own: it is part of a result."""
+"""A request to the client that is part of a result. It has no id; `InputResponses` answer it."""
 
 InputRequests: TypeAlias = Mapping[str, InputRequest]
-"""Questions to the client, by keys the server chose."""
+"""Requests to the client, by keys that the server has chosen."""
 
 InputResponse: TypeAlias = CreateMessageResult | ElicitResult | ListRootsResult
-"""The client's answer to a question."""
+"""The client's answer to an `InputRequest`."""
 
 InputResponses: TypeAlias = Mapping[str, InputResponse]
-"""The client's answers, by the keys of the questions."""
+"""The client's answers, by the keys of the requests."""
 
 
 @final
 @wire(since=Revision.V2026_07_28)
 class InputRequiredResult(Result):
-    """The server's answer when it must know more: ask again, and bring what is wanted.
+    """The server needs input: send the request again, with the responses and the state.
 
     Attributes:
         input_requests: What the server asks.
-        request_state: What to bring back unread.
+        request_state: An opaque value to send back unchanged.
 
     Raises:
-        ValueError: It has neither. There would be nothing to bring.
+        ValueError: Both are missing.
     """
 
     result_type: Literal["input_required"] = "input_required"
@@ -602,15 +600,18 @@ class InputRequiredResult(Result):
 
 @wire
 class InputResponseRequestParams(RequestParams):
-    """What a request brings along when it is asked again.
+    """What a request has in addition when it is sent again with input.
 
     Attributes:
-        input_responses: The answers to what the server asked.
-        request_state: What the server gave to be brought back.
+        input_responses: The answers to the server's `input_requests`.
+        request_state: The server's `request_state`, unchanged.
     """
 
     input_responses: InputResponses | None = member(default=None, since=Revision.V2026_07_28)
     request_state: str | None = member(default=None, since=Revision.V2026_07_28)
+
+
+# The `data` of the protocol's own errors.
 
 
 @final
@@ -651,6 +652,10 @@ class URLElicitationRequiredData:
     elicitations: Sequence[ElicitRequestURLParams]
 
 
+# The requests that may be answered by asking for input. Spec: server/tools, "Calling Tools"; server/prompts,
+# "Getting a Prompt"; server/resources, "Reading Resources".
+
+
 @final
 @wire
 class CallToolRequestParams(InputResponseRequestParams):
@@ -659,7 +664,7 @@ class CallToolRequestParams(InputResponseRequestParams):
     Attributes:
         name: The tool.
         arguments: Its arguments, by name.
-        task: Ask that the call become a task.
+        task: Requests that the call become a task.
     """
 
     name: str
@@ -674,7 +679,7 @@ class GetPromptRequestParams(InputResponseRequestParams):
 
     Attributes:
         name: The prompt.
-        arguments: What it is told, by name.
+        arguments: Its arguments, by name.
     """
 
     name: str
@@ -688,7 +693,7 @@ class GetPromptResult(Result):
 
     Attributes:
         description: What it is for.
-        messages: What is said, in order.
+        messages: Its messages, in order.
     """
 
     description: str | None = member(default=None, hint=True)
@@ -712,5 +717,5 @@ class ReadResourceResult(CacheableResult):
 
     @property
     def text(self) -> str:
-        """What it says in text, without anything else; several parts are on lines of their own."""
+        """The text of all text parts, joined by newlines; other parts are left out."""
         return "\n".join(part.text for part in self.contents if isinstance(part, TextResourceContents))

@@ -10,13 +10,13 @@ from ._protocol import Cursor, MetaObject, RequestParams, Result
 _ONLY: Final = Revision.V2025_11_25
 
 TaskStatus: TypeAlias = Literal["working", "input_required", "completed", "failed", "cancelled"]
-"""How a task stands. The last three are final."""
+"""The status of a task. The last three are final."""
 
 
 @final
 @wire(since=_ONLY, until=_ONLY)
 class TaskMetadata:
-    """Ask that a request become a task.
+    """Requests that a request become a task.
 
     Attributes:
         ttl: For how many milliseconds from its creation the task should be kept.
@@ -28,7 +28,7 @@ class TaskMetadata:
 @final
 @wire(since=_ONLY, until=_ONLY)
 class RelatedTaskMetadata:
-    """Say in `_meta`, under ``io.modelcontextprotocol/related-task``, which task a message belongs to."""
+    """Names in `_meta`, under ``io.modelcontextprotocol/related-task``, the task that a message belongs to."""
 
     task_id: str
 
@@ -38,13 +38,13 @@ class Task:
     """A request that goes on after it was answered.
 
     Attributes:
-        task_id: What it is known by.
-        status: How it stands.
-        status_message: How it stands, for people.
+        task_id: Identifies the task.
+        status: Its status.
+        status_message: Its status, for people.
         created_at: When it was created, as an ISO 8601 date and time.
         last_updated_at: When it last changed, as an ISO 8601 date and time.
         ttl: For how many milliseconds from its creation it is kept; `None` for ever. It is sent even then, but
-            peers that drop every ``null`` drop this one as well.
+            some peers leave out every ``null``, and this one with them.
         poll_interval: How many milliseconds to wait before asking again.
     """
 
@@ -76,7 +76,7 @@ class CreateTaskResult(Result):
 @final
 @wire(since=_ONLY, until=_ONLY)
 class GetTaskResult(Task):
-    """A task as it stands."""
+    """A task in its current state."""
 
     meta: MetaObject | None = None
 
@@ -92,10 +92,10 @@ class CancelTaskResult(Task):
 @final
 @wire(since=_ONLY, until=_ONLY)
 class ListTasksResult(Result):
-    """One page of the tasks of whoever asks.
+    """One page of the tasks of the requester.
 
     Attributes:
-        next_cursor: Where the next page begins; `None` if this is the last.
+        next_cursor: The position of the next page; `None` if this is the last.
     """
 
     tasks: Sequence[Task]
