@@ -50,7 +50,7 @@ class StreamableHttpChannel(Channel):
 
     def __init__(self, parameters: HttpServerParameters, limits: Limits, transport: HttpTransport) -> None:
         target = parameters.target
-        self._description = f"the server at {target.origin}{target.path.partition('?')[0]}"
+        self._description = f"the server at {target.address}{target.path.partition('?')[0]}"
         self._parameters = parameters
         self._limits = limits
         self._transport = transport

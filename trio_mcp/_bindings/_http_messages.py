@@ -645,7 +645,7 @@ async def error_of(response: HttpResponse) -> RequestError:
         said.status, said.retry_after = response.status, retry_after
         return said
     reason = f" {response.reason}" if response.reason else ""
-    message = f"{response.request.target.origin} answered with HTTP status {response.status}{reason}"
+    message = f"{response.request.target.address} answered with HTTP status {response.status}{reason}"
     if (location := response.headers.get("location")) is not None and 300 <= response.status < 400:
         message += f", a redirect to {shown_url(location)!r} that is not followed"
     return HttpStatusError(
@@ -681,7 +681,7 @@ class HttpEndpoint:
         self.inbox: Final = inbox
         self._transport = transport
         self._max_message_bytes = max_message_bytes
-        self._description = f"the server at {target.origin}"
+        self._description = f"the server at {target.address}"
 
     def new_reader(self) -> SseReader:
         """Return what reads one stream of events."""

@@ -297,8 +297,8 @@ class HttpSseStream:
             target = base.join(name)
         except ValueError as error:
             raise RemoteProtocolError(f"the server names an endpoint that is no URL: {error}") from error
-        if target.origin != base.origin:
-            raise RemoteProtocolError(f"the server names an endpoint on another origin: {target.origin}")
+        if target.address != base.address:
+            raise RemoteProtocolError(f"the server names an endpoint on another origin: {target.address}")
         return HttpEndpoint(
             target,
             self._stream.parameters,

@@ -8,17 +8,20 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import final
+from typing import Final, final
 
 import trio
 
+from .._bytes import ByteWriter, Read, reader_of
 from .._channel import Channel, Incoming, Outgoing, Received, TooLarge
 from .._codec import _json
 from .._core._framing import LineReader, OversizedLine
 from .._errors import ConnectionLost
 from .._limits import Limits
 from .._trio import LightParkingLot, open_hidden_nursery
-from ._bytes import ByteReader, ByteWriter, reader_of, writer_of
+
+READS_AT_ONCE: Final = 16
+"""How often more is read without giving other tasks a turn, while each read finds a full pipe."""
 
 
 class StreamChannel(Channel):
@@ -43,8 +46,8 @@ class StreamChannel(Channel):
     ) -> None:
         self._receive_stream = receive_stream
         self._send_stream = send_stream
-        self._reader: ByteReader = reader_of(receive_stream)
-        self._writer: ByteWriter = writer_of(send_stream)
+        self._read: Read = reader_of(receive_stream, reads_at_once=READS_AT_ONCE)
+        self._writer = ByteWriter(send_stream)
         self._description = description
         self._lines = LineReader(max_message_bytes)
         self._at_end = False
@@ -60,7 +63,7 @@ class StreamChannel(Channel):
         """Wait for messages; see `Channel.receive`."""
         while not self._at_end:
             try:
-                data = await (self._reader.read() if self._ahead is None else self._take_ahead(self._ahead))
+                data = await (self._read() if self._ahead is None else self._take_ahead(self._ahead))
             except trio.BrokenResourceError as error:
                 raise ConnectionLost(f"reading from {self._description} failed: {_cause(error)}") from error
             # No checkpoint from here to the return: what was read is returned.
@@ -82,7 +85,7 @@ class StreamChannel(Channel):
         """Read before anybody receives; see `Channel.reading_ahead`."""
         self._ahead = ahead = _Ahead()
         async with open_hidden_nursery() as nursery:
-            nursery.start_soon(ahead.read, self._reader, on_end, max_bytes, name="reading ahead")
+            nursery.start_soon(ahead.read, self._read, on_end, max_bytes, name="reading ahead")
             try:
                 yield
             finally:
@@ -94,17 +97,19 @@ class StreamChannel(Channel):
         if data is not None:
             return data
         self._ahead = None
-        return await self._reader.read()
+        return await self._read()
 
     async def send(self, messages: Sequence[Outgoing]) -> None:
         """Write messages; see `Channel.send`. Cancelled, it may have written half of one."""
         rest, self._rest = self._rest, None
         try:
             if rest is not None:
-                await self._writer.write(rest)
+                await self._send_stream.send_all(rest)
                 if not messages:
                     return
-            await self._writer.write(_framed(messages))
+            data = _framed(messages)
+            self._writer.widen_for(data)
+            await self._send_stream.send_all(data)
         except trio.BrokenResourceError as error:
             raise ConnectionLost(f"writing to {self._description} failed: {_cause(error)}") from error
 
@@ -113,12 +118,15 @@ class StreamChannel(Channel):
         if self._rest is not None or not self._writer.can_write_now:
             raise trio.WouldBlock
         data = _framed(messages)
+        self._writer.widen_for(data)
         try:
             written = self._writer.write_nowait(data)
         except trio.BrokenResourceError as error:
             raise ConnectionLost(f"writing to {self._description} failed: {_cause(error)}") from error
         if written == len(data):
             return True
+        if not written:
+            raise trio.WouldBlock
         self._rest = memoryview(data)[written:]
         return False
 
@@ -141,13 +149,13 @@ class _Ahead:
         self._has_ended = False
         self._changed = LightParkingLot()
 
-    async def read(self, reader: ByteReader, on_end: Callable[[], object], max_bytes: int) -> None:
+    async def read(self, read: Read, on_end: Callable[[], object], max_bytes: int) -> None:
         """Read until there is enough, nothing more comes, or somebody receives."""
         size = 0
         await trio.lowlevel.checkpoint()
         try:
             while size < max_bytes and not self._is_wanted:
-                data = await reader.read()
+                data = await read()
                 self._pieces.append(data)
                 self._changed.unpark_all()
                 size += len(data)

@@ -132,7 +132,7 @@ class AsgiClient:
         Closing the response tells the application that the client is gone, and does not wait for it.
         """
         del urgent  # there are no connections to wait for
-        exchange = _Exchange(request, request.target.origin)
+        exchange = _Exchange(request, request.target.address)
         name = f"{request.method} {request.target.path.partition('?')[0]}"
         self._nursery.start_soon(self._run, request, exchange, name=name)  # noqa: ASYNC113 - waited for below
         if request.on_sent is not None:
@@ -140,7 +140,7 @@ class AsgiClient:
         try:
             await exchange.started.wait()
             if exchange.status is None:
-                raise ConnectionLost(f"{request.target.origin} closed the connection in place of a response")
+                raise ConnectionLost(f"{request.target.address} closed the connection in place of a response")
         except BaseException:
             exchange.leave()
             raise

@@ -180,16 +180,16 @@ class HttpClient:
         which a byte may have been processed is never sent again.
         """
         target = request.target
-        pool = self._pools.get(target.origin) or self._open_pool(target)
+        pool = self._pools.get(target.address) or self._open_pool(target)
         response = await pool.send(request, urgent=urgent)
         encoding = response.headers.get("content-encoding")
         if encoding is not None and encoding.lower() != "identity":
             await response.aclose()
-            raise RemoteProtocolError(f"{target.origin} answered with {encoding!r}, which was not asked for")
+            raise RemoteProtocolError(f"{target.address} answered with {encoding!r}, which was not asked for")
         return response
 
     def _open_pool(self, target: HttpTarget) -> OriginPool:
-        origin = target.origin
+        origin = target.address
 
         async def open_connection() -> HttpConnection:
             return await connect(target, self._settings, self._context(target), self._read_fields)
@@ -261,4 +261,4 @@ def _redirect_of(request: HttpRequest, response: HttpResponse) -> HttpTarget | N
         target = request.target.join(location)
     except ValueError:
         return None
-    return target if target.origin == request.target.origin else None
+    return target if target.address == request.target.address else None

@@ -77,7 +77,7 @@ def encode_request(request: HttpRequest, through_proxy: Sequence[HeaderField] | 
     chosen = {name.lower() for name, _ in headers}
     if not _FRAMING.isdisjoint(chosen):
         names = b", ".join(sorted(_FRAMING & chosen)).decode("ascii")
-        raise LocalProtocolError(f"the request to {target.origin} cannot choose what it says in {names}")
+        raise LocalProtocolError(f"the request to {target.address} cannot choose what it says in {names}")
     where = target.path if through_proxy is None else target.url
     first_line = b"%b %b HTTP/1.1\r\n" % (request.method.encode(), where.encode())
     host = (b"Host", target.authority.encode())
@@ -85,7 +85,7 @@ def encode_request(request: HttpRequest, through_proxy: Sequence[HeaderField] | 
     lines = b"".join(fields)
     # All fields in one go, which is many times as fast. A line break in a field would make two good ones of it.
     if not _FIRST_LINE.fullmatch(first_line) or not _FIELDS.fullmatch(lines) or lines.count(b"\n") != len(fields):
-        raise LocalProtocolError(f"the request to {target.origin} is not HTTP: {_fault_in(first_line, fields)}")
+        raise LocalProtocolError(f"the request to {target.address} is not HTTP: {_fault_in(first_line, fields)}")
     ours = b"".join([line for name, line in _OURS if name not in chosen])
     length = b""
     if body or request.method not in ("GET", "HEAD", "DELETE"):
@@ -204,7 +204,7 @@ class HttpResponse:
             else:
                 return parts[0] if len(parts) == 1 and not small else b"".join((*parts, small))
         raise RemoteProtocolError(
-            f"{self.request.target.origin} answered with more than {max_bytes} bytes ({limit})"
+            f"{self.request.target.address} answered with more than {max_bytes} bytes ({limit})"
         )
 
     async def read_excerpt(self, max_bytes: int) -> bytes:

@@ -62,7 +62,7 @@ class HttpTarget:
         return host if self.port == _SCHEMES[self.scheme] else f"{host}:{self.port}"
 
     @cached_property
-    def origin(self) -> str:
+    def address(self) -> str:
         """Scheme, host and port: equal texts are equal origins."""
         if self.socket_path is not None:
             return f"{UNIX_SCHEME}://{quote(self.socket_path, safe='')}"
@@ -72,7 +72,7 @@ class HttpTarget:
     @property
     def url(self) -> str:
         """The URL again, as a proxy is asked for it. Not for messages: a query may be a secret."""
-        return self.origin + self.path
+        return self.address + self.path
 
     def join(self, reference: str) -> HttpTarget:
         """Return what a reference in an answer from here points at (RFC 3986, section 5).
