@@ -189,15 +189,17 @@ def readiness_of(stream: trio.abc.Stream) -> Callable[[], bool]:
     if not isinstance(plain, trio.SocketStream):
         return lambda: False
     descriptor = plain.socket.fileno()
-    if sys.platform == "win32":
-        return partial(_select, descriptor)
-    poll = select.poll()  # `select` refuses descriptors above 1023
-    poll.register(descriptor, select.POLLIN)
-    return lambda: bool(poll.poll(0))
+    if sys.platform != "win32":  # where `select` refuses descriptors above 1023
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        look: Callable[[], object] = partial(poll.poll, 0)
+    else:
+        look = partial(_select, descriptor)
+    return lambda: bool(look())
 
 
-def _select(descriptor: int) -> bool:
-    return bool(select.select([descriptor], [], [], 0)[0])
+def _select(descriptor: int) -> list[int]:
+    return select.select([descriptor], [], [], 0)[0]
 
 
 # Sockets without a stream around them, for servers with thousands of connections.

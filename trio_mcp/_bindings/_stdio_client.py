@@ -447,8 +447,8 @@ class StderrReader:
 
 
 # How a server ends (2026-07-28, basic/transports/stdio, "Shutdown"): its input is closed, which asks it to exit.
-# If it still runs after `terminate_timeout`, or has left descendants, they get SIGTERM and as much time again. Last,
-# the whole group is killed in every case. No step waits for ever, not even for a process that cannot be killed.
+# If it still runs after `terminate_timeout`, or has left descendants, they get SIGTERM and as much time again.
+# Last, the whole group is killed in every case. No step waits for ever, even if a process cannot be killed.
 
 LAST_WORDS_SECONDS: Final = 0.25
 """How long the standard error of a process that has exited is read if a descendant keeps it open."""

@@ -1,5 +1,7 @@
 """Newline-delimited JSON-RPC over a pair of byte streams: the framing of stdio, TCP and Unix sockets.
 
+Knows lines, and bytes that are read ahead. Processes and standard streams are above.
+
 Spec: 2026-07-28, basic/transports, "Custom Transports"; basic/transports/stdio.
 """
 
@@ -33,7 +35,7 @@ class StreamChannel(Channel):
         receive_stream: Where lines come from.
         send_stream: Where lines go.
         max_message_bytes: The longest line that is read; a longer one is received as `TooLarge`.
-        description: What is at the other end, for errors and logs.
+        description: The other end, for errors and logs.
     """
 
     def __init__(
@@ -52,11 +54,11 @@ class StreamChannel(Channel):
         self._lines = LineReader(max_message_bytes)
         self._at_end = False
         self._rest: memoryview | None = None  # of what `send_nowait` has begun to write
-        self._ahead: _Ahead | None = None  # what was read before somebody received
+        self._ahead: _Ahead | None = None  # what was read before `receive` was called
 
     @property
     def description(self) -> str:
-        """What is at the other end."""
+        """The other end, for errors and logs."""
         return self._description
 
     async def receive(self) -> Sequence[Received]:
@@ -74,15 +76,15 @@ class StreamChannel(Channel):
                     Incoming(line) if isinstance(line, bytes) else TooLarge(line.size, line.head, line.tail)
                     for line in lines
                 ]
-            # What was read is kept here, or was blank. Reading need not wait: who sends nothing but that, and
-            # without end, would keep everybody else from running.
+            # No line is complete, or they were blank. Reading need not wait, so without a checkpoint a peer that
+            # sends only that, without end, would keep every other task from running.
             await trio.lowlevel.checkpoint()
         await trio.lowlevel.checkpoint()
         raise trio.EndOfChannel
 
     @asynccontextmanager
     async def reading_ahead(self, on_end: Callable[[], object], max_bytes: int) -> AsyncGenerator[None]:
-        """Read before anybody receives; see `Channel.reading_ahead`."""
+        """Read before `receive` is called; see `Channel.reading_ahead`."""
         self._ahead = ahead = _Ahead()
         async with open_hidden_nursery() as nursery:
             nursery.start_soon(ahead.read, self._read, on_end, max_bytes, name="reading ahead")
@@ -92,7 +94,7 @@ class StreamChannel(Channel):
                 nursery.cancel_scope.cancel(reason="serving ended")
 
     async def _take_ahead(self, ahead: _Ahead) -> bytes:
-        """Return what was read, or is being read, before anybody received; then read as ever."""
+        """Return what was read, or is being read, ahead; then read as usual."""
         data = await ahead.take()
         if data is not None:
             return data
@@ -140,7 +142,7 @@ class StreamChannel(Channel):
 
 @final
 class _Ahead:
-    """What is read while nobody receives. Once somebody does, it ends with the next piece: no read is torn."""
+    """What is read before `receive` is called. From then on it ends with the next piece, so that none is lost."""
 
     def __init__(self) -> None:
         self._pieces: deque[bytes] = deque()
@@ -150,7 +152,7 @@ class _Ahead:
         self._changed = LightParkingLot()
 
     async def read(self, read: Read, on_end: Callable[[], object], max_bytes: int) -> None:
-        """Read until there is enough, nothing more comes, or somebody receives."""
+        """Read until there is enough, nothing more comes, or `take` is called."""
         size = 0
         await trio.lowlevel.checkpoint()
         try:
@@ -170,7 +172,7 @@ class _Ahead:
             self._changed.unpark_all()
 
     async def take(self) -> bytes | None:
-        """Return the next piece; `None` when there will be none.
+        """Return the next piece; `None` if there will be none.
 
         Raises:
             trio.BrokenResourceError: The stream failed.
@@ -200,7 +202,7 @@ def _cause(error: BaseException) -> str:
 
 
 def _whole(rest: Sequence[bytes | OversizedLine]) -> list[bytes | OversizedLine]:
-    """Return what a stream has ended with, unless it is a message that was cut off: that was never sent."""
+    """Return what a stream has ended with, unless it is a part of a message: that was never sent."""
     return [line for line in rest if not isinstance(line, bytes) or _is_json(line)]
 
 
