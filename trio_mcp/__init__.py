@@ -3,7 +3,7 @@
 Imports point down only. The floors, lowest first:
 
     _absent, _version, _printable
-    _errors, _logs, _lazily, _limits, _revisions, _trio
+    _errors, _logs, _lazily, _limits, _revisions, _trio, _bytes
     types                    what is on the wire, one class per concept
     _codec                   bytes, JSON-RPC messages, wire types
     _core                    the rules of the protocol, without I/O

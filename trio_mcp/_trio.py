@@ -1,15 +1,13 @@
 """What this library needs of Trio and Trio does not give, in the order of the sections below.
 
-Nurseries whose errors come out as themselves, blocks for code that is not ours, a small parking lot, coroutines
-that begin in the task of another one, and sockets without Trio's stream around them. Nothing here knows of
-messages, requests or connections. What uses a private attribute of Trio is marked; `tests/test_contained.py`
-keeps it in step.
+Nurseries whose errors come out as themselves, blocks for code that is not ours, a small parking lot, and
+coroutines that begin in the task of another one. Nothing here knows of messages, requests or connections. What uses
+a private attribute of Trio is marked; `tests/test_contained.py` keeps it in step.
 """
 
 from __future__ import annotations
 
 import math
-import socket
 import types
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Generator
@@ -385,42 +383,3 @@ class Steps(Generic[_T]):
             return result
         finally:
             task.context = variables
-
-
-# Sockets
-#
-# A `trio.SocketStream` checkpoints in each `send_all`, which costs a turn of the event loop. What the system
-# takes at once need not wait for one. So the socket is taken out of its stream, and written to directly first.
-
-
-def take_over(stream: trio.SocketStream) -> socket.socket:
-    """Return the socket of a stream, and leave the stream without one: it cannot be used any more."""
-    old = stream.socket
-    # Family and type are given: some systems do not know them any more once the other side has gone.
-    taken = socket.socket(old.family, old.type, old.proto, fileno=old.detach())
-    taken.setblocking(False)
-    return taken
-
-
-def send_some(connection: socket.socket, data: bytes | memoryview) -> int:
-    """Send as much as the system takes now. Never waits.
-
-    Returns:
-        The number of bytes sent.
-
-    Raises:
-        trio.BrokenResourceError: The other side is gone.
-    """
-    try:
-        return connection.send(data)
-    except BlockingIOError:
-        return 0
-    except OSError as error:
-        raise trio.BrokenResourceError("the other side is gone") from error
-
-
-def close(connection: socket.socket) -> None:
-    """Close it at once; closing again does nothing. Tasks that wait for it get `trio.ClosedResourceError`."""
-    if connection.fileno() >= 0:
-        trio.lowlevel.notify_closing(connection)
-        connection.close()

@@ -15,11 +15,11 @@ import trio.testing
 from http_script import ReceivedRequest, ServerConnection, serve_http_script
 from inside_core import ReadFields
 from inside_http import (
+    ConnectionPool,
     HttpClient,
     HttpConnection,
     HttpRequest,
     HttpTarget,
-    OriginPool,
     open_http_client,
     parse_target,
     send_following,
@@ -584,7 +584,7 @@ async def test_a_place_in_the_pool_comes_back_when_there_is_no_connection(
         await trio.lowlevel.checkpoint()
         raise ConnectionLost("nobody there")
 
-    pool = OriginPool(connect, HttpSettings(max_connections=2), lambda: None)
+    pool = ConnectionPool(connect, HttpSettings(max_connections=2), lambda: None)
     failed = 0
 
     async def ask() -> None:

@@ -88,7 +88,7 @@ async def test_many_cancelled_calls_leave_nothing_behind() -> None:
                 for n in range(300):
                     nursery.start_soon(ask, n)
             assert "connection" in await client.request("x/json")
-            assert not channel._inbox.exchanges
+            assert not channel._inbox.unanswered
             while server.open > 16:
                 await trio.sleep(0.001)
         await server.wait_all_gone()

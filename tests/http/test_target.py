@@ -36,7 +36,7 @@ from trio_mcp import ConnectionLost, HttpServerParameters, HttpSettings
 def test_a_url_is_taken_apart(url: str, authority: str, path: str, origin: str) -> None:
     """RFC 3986, and what `Host` wants of it (RFC 9110, section 7.2)."""
     target = parse_target(url)
-    assert (target.authority, target.path, target.origin) == (authority, path, origin)
+    assert (target.authority, target.path, target.address) == (authority, path, origin)
     assert target.is_secure == url.lower().startswith("https")
     assert parse_target(target.url.replace("%eth0", "%25eth0")) == target
 
@@ -137,7 +137,7 @@ def test_references_are_resolved_on_a_unix_socket() -> None:
     target = parse_target("http+unix://%2Fa.sock/v1/x")
     assert target.join("/y?z").url == "http+unix://%2Fa.sock/y?z"
     assert target.join("y").path == "/v1/y"
-    assert target.join("http://example.com/y").origin == "http://example.com"
+    assert target.join("http://example.com/y").address == "http://example.com"
 
 
 def test_a_reference_that_is_no_url_is_refused() -> None:

@@ -290,7 +290,7 @@ def test_the_environment_says_when_a_proxy_is_asked(
     proxy = proxy_for(parse_target(url))
     assert (proxy is not None) is proxied
     if proxy is not None:
-        assert proxy.target.origin == "http://proxy:3128"
+        assert proxy.target.address == "http://proxy:3128"
 
 
 async def test_a_kind_of_proxy_that_we_cannot_use_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,13 +1,13 @@
-"""The client's end of Streamable HTTP, of both eras, with HTTP+SSE behind it: a server at a URL as a channel.
+"""The client's end of Streamable HTTP, of both eras, with HTTP+SSE as a fallback: a server at a URL as a channel.
 
     send ──> a request        ──> a POST in a task of its own; its response is JSON or a stream
-         ──> an answer        ──> a POST that nobody waits for
-         ──> a notification   ──> the same, one after the other
-         ──> `cancelled`      ──> the same at once; then the stream of that request is closed
+         ──> an answer        ──> a POST in a task of its own
+         ──> a notification   ──> a POST; one after the other
+         ──> a cancellation   ──> a POST at once; then the stream of the cancelled request is closed
     receive <── the inbox <── all responses and streams
 
-Which era a message is of is written in it: a modern request names its revision. What `initialize` begins is a
-session, and everything after it that is not modern belongs to that.
+Each message shows its era: a modern request names its revision. `initialize` begins a session, to which every
+later message that is not modern belongs.
 
 Spec: 2026-07-28, basic/transports/streamable-http; 2025-11-25, 2025-06-18 and 2025-03-26, basic/transports.
 """
@@ -31,13 +31,13 @@ from .._http._messages import HttpTransport
 from .._limits import Limits
 from .._logs import Log
 from .._trio import LightParkingLot, open_hidden_nursery, shield_started
-from ._http_messages import HttpEndpoint, HttpExchange, HttpInbox, HttpServerParameters, error_of
+from ._http_messages import HttpInbox, HttpServerParameters, OutboundMessage, RemoteEndpoint, error_of
 from ._http_session import HttpSession, HttpSseStream
 
 _log: Final = Log("trio_mcp.http")
 
 NO_FALLBACK: Final = frozenset({401, 403, 407, 429})
-"""What is no refusal of `initialize`, but of whoever asks. Every other 4xx may be how an old server refuses it
+"""Statuses that refuse the client, not `initialize`. Every other 4xx may be how an old server refuses that
 (2025-03-26, basic/transports, "Backwards Compatibility"; later revisions name 400, 404 and 405)."""
 
 
@@ -45,32 +45,31 @@ NO_FALLBACK: Final = frozenset({401, 403, 407, 429})
 class StreamableHttpChannel(Channel):
     """The channel to a server at a URL. Made by `open_streamable_http`.
 
-    A request that fails on the way fails alone: its answer is an error, and `Incoming.failure` says why.
+    A failed request fails alone: its answer is an error, and `Incoming.failure` is the cause.
     """
 
     def __init__(self, parameters: HttpServerParameters, limits: Limits, transport: HttpTransport) -> None:
         target = parameters.target
-        self._description = f"the server at {target.origin}{target.path.partition('?')[0]}"
+        self._description = f"the server at {target.address}{target.path.partition('?')[0]}"
         self._parameters = parameters
         self._limits = limits
-        self._transport = transport
         self._inbox = HttpInbox(self._description, limits)
-        self._endpoint = HttpEndpoint(target, parameters, transport, self._inbox, limits.max_message_bytes)
+        self._endpoint = RemoteEndpoint(target, parameters, self._inbox, limits, transport)
         self._tools = MarkedTools(limits.max_remembered_bytes // 8)
         self._modern_version: str | None = None
         self._session: HttpSession | None = None
         self._sse: HttpSseStream | None = None
-        self._service = trio.CancelScope()
+        self._scope = trio.CancelScope()
         self._nursery: trio.Nursery | None = None
-        self._notifications: deque[HttpExchange] = deque()
-        self._something_to_notify = LightParkingLot()
+        self._notifications: deque[OutboundMessage] = deque()
+        self._notification_queued = LightParkingLot()
         self._answering = trio.Semaphore(limits.max_inbound_requests)
-        self._untold = 0  # notifications and answers that are still on their way
-        self._all_told = LightParkingLot()
+        self._undelivered = 0  # notifications and answers that are not yet sent
+        self._all_delivered = LightParkingLot()
 
     @property
     def description(self) -> str:
-        """Where the server is, without what a query may hold."""
+        """The URL of the server without its query."""
         return self._description
 
     async def receive(self) -> Sequence[Received]:
@@ -80,41 +79,40 @@ class StreamableHttpChannel(Channel):
     async def send(self, messages: Sequence[Outgoing]) -> None:
         """Start a POST for each message; see `Channel.send`.
 
-        Waits for none of them but the one that ends the handshake of a session, and for room if too many answers
-        have not been accepted.
+        Waits only for the POST that ends the handshake of a session, and while too many answers are on their way.
         """
         await trio.lowlevel.checkpoint_if_cancelled()
         nursery = self._open_nursery()
-        exchanges = [HttpExchange(message) for message in messages]
-        for exchange in exchanges:
-            self._inbox.expect(exchange)  # before anything waits: any of them may be given up from now on
-        for exchange in exchanges:
-            if not exchange.takes_turns:
-                self._begin(exchange, nursery)
-            elif exchange.method is not None:
-                self._untold += 1
+        outbounds = [OutboundMessage(message) for message in messages]
+        for outbound in outbounds:
+            self._inbox.expect(outbound)  # before anything waits: each of them may be cancelled from now on
+        for outbound in outbounds:
+            if not outbound.takes_turns:
+                self._begin(outbound, nursery)
+            elif outbound.method is not None:
+                self._undelivered += 1
                 ready = trio.Event() if self._session is None else self._session.listening
                 nursery.start_soon(
-                    self._begin_session, exchange, self._session, ready, name=f"listening to {self._description}"
+                    self._begin_session, outbound, self._session, ready, name=f"listening to {self._description}"
                 )
                 with trio.move_on_after(self._parameters.stream_timeout):
                     await ready.wait()
             else:
-                self._untold += 1
+                self._undelivered += 1
                 await self._answering.acquire()
-                nursery.start_soon(self._answer, exchange, name="answering the server")
+                nursery.start_soon(self._answer, outbound, name="answering the server")
         await trio.lowlevel.cancel_shielded_checkpoint()
 
     def send_nowait(self, messages: Sequence[Outgoing]) -> bool:
         """Start a POST for each message, unless one of them may have to wait; see `Channel.send_nowait`."""
         nursery = self._open_nursery()
-        exchanges = [HttpExchange(message) for message in messages]
-        if any(exchange.takes_turns for exchange in exchanges):
+        outbounds = [OutboundMessage(message) for message in messages]
+        if any(outbound.takes_turns for outbound in outbounds):
             raise trio.WouldBlock
-        for exchange in exchanges:
-            self._inbox.expect(exchange)
-        for exchange in exchanges:
-            self._begin(exchange, nursery)
+        for outbound in outbounds:
+            self._inbox.expect(outbound)
+        for outbound in outbounds:
+            self._begin(outbound, nursery)
         return True
 
     def _open_nursery(self) -> trio.Nursery:
@@ -122,16 +120,16 @@ class StreamableHttpChannel(Channel):
             raise trio.ClosedResourceError(f"the channel to {self._description} is closed")
         return self._nursery
 
-    def _begin(self, exchange: HttpExchange, nursery: trio.Nursery) -> None:
-        """Start the POST of what waits for nothing."""
-        if exchange.is_request:
-            nursery.start_soon(self._ask, exchange, name=f"asking {exchange.method}")
+    def _begin(self, outbound: OutboundMessage, nursery: trio.Nursery) -> None:
+        """Start the POST of a message that does not wait for others."""
+        if outbound.is_request:
+            nursery.start_soon(self._request, outbound, name=f"requesting {outbound.method}")
             return
-        self._untold += 1
-        if exchange.gives_up is not None:
-            nursery.start_soon(self._tell_given_up, exchange, name="cancelling a request")
+        self._undelivered += 1
+        if outbound.cancelled_id is not None:
+            nursery.start_soon(self._cancel, outbound, name="cancelling a request")
         else:
-            self._put_notification(exchange)
+            self._queue_notification(outbound)
 
     def give_up(self, request_id: RequestId, reason: str | None) -> Notification | None:
         """Close the response of a request, or return the notification that cancels it; see `Channel.give_up`.
@@ -139,63 +137,63 @@ class StreamableHttpChannel(Channel):
         Spec: 2026-07-28, basic/patterns/cancellation, "Transport-Specific Cancellation"; in the legacy era
         closing a stream does not cancel (2025-11-25, basic/transports, "Sending Messages to the Server").
         """
-        exchange = self._inbox.exchanges.get(request_id)
-        if exchange is None:
-            return None  # its answer, or its failure, is on the way to the reader
-        if exchange.is_modern or (not exchange.is_sent and len(exchange.unanswered) == 1):
-            # What the server does not have in full it will never serve.
-            self._inbox.forget(exchange)
-            exchange.scope.cancel(reason=reason)
+        outbound = self._inbox.unanswered.get(request_id)
+        if outbound is None:
+            return None  # its answer, or its failure, is about to be received
+        if outbound.is_modern or (not outbound.is_sent and len(outbound.unanswered) == 1):
+            # A request that the server does not have in full will never be served.
+            self._inbox.forget(outbound)
+            outbound.scope.cancel(reason=reason)
             return None
-        exchange.is_given_up = True
+        outbound.is_cancelled = True
         return super().give_up(request_id, reason)
 
     async def aclose(self) -> None:
-        """Drop every connection; leaving `open_streamable_http` does the same after saying goodbye."""
+        """Drop every connection at once; leaving `open_streamable_http` first sends what is queued."""
         self._close()
         await trio.lowlevel.checkpoint()
 
     def _close(self) -> None:
         self._nursery = None
-        self._service.cancel(reason="the channel was closed")
+        self._scope.cancel(reason="the channel was closed")
         self._inbox.close()
 
     # Lifetime.
 
     async def _run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Hold the tasks until the channel is closed."""
-        with self._service:
+        with self._scope:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
-                nursery.start_soon(self._notify, name=f"notifying {self._description}")
+                nursery.start_soon(self._send_notifications, name=f"notifying {self._description}")
                 task_status.started()
-                shield_started(self._service)
+                shield_started(self._scope)
 
     async def _open_sse(self) -> None:
         """Open the stream of a server of HTTP+SSE.
 
         Raises:
-            McpError: It is none.
+            McpError: The server does not speak HTTP+SSE.
         """
         assert self._nursery is not None
-        stream = HttpSseStream(self._endpoint, self._transport, self._limits)
+        stream = HttpSseStream(self._endpoint)
         self._nursery.start_soon(stream.run, name=f"reading from {self._description}")
         await stream.wait_open()
         self._sse = stream
 
     async def _leave(self) -> None:
-        """Say what is still to be said, and close. Takes no longer than `Limits.goodbye_timeout`.
+        """Send what is queued, end the session, and close. Takes no longer than `Limits.goodbye_timeout`.
 
-        Where there is a session, half of that is for ending it: what a busy server does not take from us must not
-        keep it from being told that everything it does for us is in vain.
+        If there is a session, half of that is for ending it, so that a busy server that takes nothing else still
+        learns that its work for this client can stop.
         """
         patience = self._limits.goodbye_timeout
         ending = self._session if self._session is not None and self._session.can_be_ended else None
         try:
             with trio.move_on_after(patience):
                 with trio.move_on_after(patience if ending is None else patience / 2):
-                    while self._untold:
-                        await self._all_told.park()
+                    while self._undelivered:
+                        await self._all_delivered.park()
                 if ending is not None:
                     await ending.end()
         finally:
@@ -203,50 +201,52 @@ class StreamableHttpChannel(Channel):
 
     # Requests.
 
-    async def _ask(self, exchange: HttpExchange) -> None:
-        """Send one request and bring what comes back; whatever goes wrong is its own affair."""
-        awaits_stream = False
+    async def _request(self, outbound: OutboundMessage) -> None:
+        """Send one request and deliver what comes back. A failure is delivered as its answer."""
+        is_answered_elsewhere = False
         try:
-            with exchange.scope:
+            with outbound.scope:
                 try:
-                    awaits_stream = await self._exchange(exchange)
+                    is_answered_elsewhere = await self._send_request(outbound)
                 except McpError as error:
-                    await self._inbox.fail(exchange, error)
-            if exchange.is_given_up:
-                # What the server has asked on its way goes with it: the goodbye comes on another stream, if it
-                # does, and may have come before the question.
-                await self._inbox.end(exchange)
+                    await self._inbox.fail(outbound, error)
+            if outbound.is_cancelled:
+                # Requests of the server that came with its response are cancelled as well. The server's own
+                # cancellation comes on another stream, if at all, and may have come before the request.
+                await self._inbox.end(outbound)
         finally:
-            if not awaits_stream:
-                self._inbox.forget(exchange)
+            if not is_answered_elsewhere:
+                self._inbox.forget(outbound)
 
-    async def _exchange(self, exchange: HttpExchange) -> bool:
-        """Do it in the way of its era. Returns whether the answer comes elsewhere."""
-        if exchange.is_modern:
-            await self._ask_modern(exchange)
+    async def _send_request(self, outbound: OutboundMessage) -> bool:
+        """Send a request in the way of its era. Returns whether the answer comes on the stream of HTTP+SSE."""
+        if outbound.is_modern:
+            await self._request_modern(outbound)
         elif self._sse is not None:
-            await self._sse.ask(exchange)
+            await self._sse.request(outbound)
             return True
-        elif exchange.method == "initialize":
-            return await self._initialize(exchange)
+        elif outbound.method == "initialize":
+            return await self._initialize(outbound)
         else:
-            await (self._session or HttpSession(self._endpoint)).ask(exchange)
+            await (self._session or HttpSession(self._endpoint)).request(outbound)
         return False
 
-    async def _ask_modern(self, exchange: HttpExchange) -> None:
+    async def _request_modern(self, outbound: OutboundMessage) -> None:
         if self._parameters.transport == "sse":
-            raise RemoteProtocolError("HTTP+SSE has no revision in which requests name it")
-        assert exchange.method is not None
+            raise RemoteProtocolError(
+                'revisions from 2026-07-28 on are not spoken over HTTP+SSE (transport="sse")'
+            )
+        assert outbound.method is not None
         headers = request_headers(
-            exchange.method, exchange.params, self._tools.marks_of(exchange.method, exchange.params)
+            outbound.method, outbound.params, self._tools.marks_of(outbound.method, outbound.params)
         )
-        self._modern_version = version_of(exchange.params)
-        if exchange.method == "tools/list":
-            exchange.on_result = self._learn_tools
-        async with await self._endpoint.post(exchange, headers) as response:
-            await self._endpoint.take(response, exchange, self._endpoint.new_reader())
-        if exchange.unanswered:
-            raise exchange.missing_answer()
+        self._modern_version = version_of(outbound.params)
+        if outbound.method == "tools/list":
+            outbound.on_result = self._learn_tools
+        async with await self._endpoint.post(outbound, headers) as response:
+            await self._endpoint.take(response, outbound, self._endpoint.new_reader())
+        if outbound.unanswered:
+            raise outbound.missing_answer()
 
     def _learn_tools(self, result: dict[str, Any]) -> bool:
         problems = self._tools.learn(result)
@@ -254,11 +254,11 @@ class StreamableHttpChannel(Channel):
             _log.warning("%s: %s", self._description, problem)
         return bool(problems)
 
-    async def _initialize(self, exchange: HttpExchange) -> bool:
-        """Begin a session, or find out that the server is one of HTTP+SSE."""
+    async def _initialize(self, outbound: OutboundMessage) -> bool:
+        """Begin a session, or find out that the server speaks HTTP+SSE."""
         session = HttpSession(self._endpoint)
-        exchange.on_result = session.take_result
-        async with await self._endpoint.post(exchange, ()) as response:
+        outbound.on_result = session.take_result
+        async with await self._endpoint.post(outbound, ()) as response:
             if self._may_be_old(response.status):
                 refusal = await error_of(response)
             else:
@@ -266,21 +266,21 @@ class StreamableHttpChannel(Channel):
                     session.take_id(response)
                     if self._session is not None:
                         self._session.replace()
-                    self._session = session  # before its answer is handed over, and with it the next message
-                await self._endpoint.take(response, exchange, self._endpoint.new_reader())
-                if exchange.unanswered:
-                    raise exchange.missing_answer()
+                    self._session = session  # before the answer is delivered, upon which the next message follows
+                await self._endpoint.take(response, outbound, self._endpoint.new_reader())
+                if outbound.unanswered:
+                    raise outbound.missing_answer()
                 return False
         await self._fall_back(refusal)
         assert self._sse is not None
-        await self._sse.ask(exchange)
+        await self._sse.request(outbound)
         return True
 
     def _may_be_old(self, status: int) -> bool:
         return self._parameters.transport == "auto" and 400 <= status < 500 and status not in NO_FALLBACK
 
     async def _fall_back(self, refusal: RequestError) -> None:
-        """Try HTTP+SSE; if that is not it either, what the server said first is what counts."""
+        """Try HTTP+SSE. If the server does not speak it either, raise its refusal of `initialize`."""
         if refusal.code in MODERN_ERRORS or refusal.code == METHOD_NOT_FOUND:
             raise refusal
         try:
@@ -289,79 +289,80 @@ class StreamableHttpChannel(Channel):
             _log.debug("%s does not speak HTTP+SSE either: %s", self._description, error)
             raise refusal from error
 
-    # What nobody answers.
+    # Notifications and answers.
 
     async def _begin_session(
-        self, exchange: HttpExchange, session: HttpSession | None, ready: trio.Event
+        self, outbound: OutboundMessage, session: HttpSession | None, ready: trio.Event
     ) -> None:
-        """End the handshake, and listen on the stream on which the server speaks unasked.
+        """End the handshake, and listen on the stream for the server's own messages.
 
-        The first call waits for both: servers refuse what comes before the end of the handshake, and may ask
-        something during that call, on that stream.
+        The first call waits for both: servers refuse what comes before the end of the handshake, and may send a
+        request during that call, on that stream.
         """
-        await self._tell(exchange)
+        await self._deliver(outbound)
         if session is None:
             ready.set()
         else:
             await session.listen()
 
-    def _put_notification(self, exchange: HttpExchange) -> None:
-        """Put a notification in line. If the server takes none, the oldest goes: nothing waits for it."""
+    def _queue_notification(self, outbound: OutboundMessage) -> None:
+        """Queue a notification. If the queue is full, the oldest is dropped: nothing waits for it."""
         if len(self._notifications) >= self._limits.max_notifications:
             dropped = self._notifications.popleft()
-            self._told()
+            self._count_delivered()
             _log.warning("%s takes no notifications; dropped %s", self._description, dropped.method)
-        self._notifications.append(exchange)
-        self._something_to_notify.unpark()
+        self._notifications.append(outbound)
+        self._notification_queued.unpark()
 
-    async def _notify(self) -> None:
-        """Send notifications, one after the other so that they arrive in order."""
+    async def _send_notifications(self) -> None:
+        """Send the queued notifications, one after the other so that they arrive in order."""
         while True:
             while self._notifications:
-                await self._tell(self._notifications.popleft())
-            await self._something_to_notify.park()
+                await self._deliver(self._notifications.popleft())
+            await self._notification_queued.park()
 
-    async def _tell_given_up(self, exchange: HttpExchange) -> None:
-        """Cancel a request, and then let go of its response, which may never come."""
-        await self._tell(exchange)
-        given_up = self._inbox.give_up(exchange.gives_up)
-        if given_up is not None and not given_up.unanswered:
-            given_up.scope.cancel(reason="the request was cancelled")
+    async def _cancel(self, outbound: OutboundMessage) -> None:
+        """Send a cancellation, and then close the response of the request, which may never end."""
+        await self._deliver(outbound)
+        cancelled = self._inbox.withdraw(outbound.cancelled_id)
+        if cancelled is not None and not cancelled.unanswered:
+            cancelled.scope.cancel(reason="the request was cancelled")
 
-    async def _answer(self, exchange: HttpExchange) -> None:
+    async def _answer(self, outbound: OutboundMessage) -> None:
         try:
-            await self._tell(exchange)
+            await self._deliver(outbound)
         finally:
             self._answering.release()
 
-    async def _tell(self, exchange: HttpExchange) -> None:
+    async def _deliver(self, outbound: OutboundMessage) -> None:
+        """Send a notification or an answer in the way of the era. A failure is logged."""
         try:
             if self._sse is not None:
-                await self._sse.tell(exchange)
+                await self._sse.notify(outbound)
             elif self._session is not None:
-                await self._endpoint.tell(exchange, self._session.headers)
-            elif exchange.method is not None:
-                await self._endpoint.tell(exchange, self._modern_headers(exchange))
+                await self._endpoint.notify(outbound, self._session.headers)
+            elif outbound.method is not None:
+                await self._endpoint.notify(outbound, self._modern_headers(outbound))
             else:
-                # A modern server must not ask, so nothing of it may be answered ("Sending Messages").
-                _log.debug("%s asked in an era in which servers do not", self._description)
+                # A modern server must not send requests, so nothing is answered ("Sending Messages").
+                _log.debug("%s sent a request, which modern servers must not", self._description)
                 await trio.lowlevel.checkpoint()
         finally:
-            self._told()
+            self._count_delivered()
 
-    def _modern_headers(self, exchange: HttpExchange) -> list[HeaderField]:
-        """Return what a notification says of itself: no revision defines it, and servers may expect it."""
+    def _modern_headers(self, outbound: OutboundMessage) -> list[HeaderField]:
+        """Return the headers of a notification: the revisions define none, and servers may expect them."""
         fields: list[HeaderField] = []
         if self._modern_version is not None:
             fields.append((PROTOCOL_VERSION.encode(), self._modern_version.encode("ascii", "replace")))
-        if exchange.method is not None and exchange.method.isascii() and exchange.method.isprintable():
-            fields.append((METHOD.encode(), exchange.method.encode("ascii")))
+        if outbound.method is not None and outbound.method.isascii() and outbound.method.isprintable():
+            fields.append((METHOD.encode(), outbound.method.encode("ascii")))
         return fields
 
-    def _told(self) -> None:
-        self._untold -= 1
-        if not self._untold:
-            self._all_told.unpark_all()
+    def _count_delivered(self) -> None:
+        self._undelivered -= 1
+        if not self._undelivered:
+            self._all_delivered.unpark_all()
 
 
 @asynccontextmanager
@@ -383,17 +384,17 @@ async def open_streamable_http(
 ) -> AsyncGenerator[StreamableHttpChannel]:
     """Open a channel to a server at a URL, for as long as the block runs.
 
-    Nothing is sent before the first message, except that HTTP+SSE opens its stream. Leaving says what is still to
-    be said and ends the session, both within `Limits.goodbye_timeout`, half of which is the session's, also when
+    Nothing is sent before the first message, except that HTTP+SSE opens its stream. Leaving sends what is queued
+    and ends the session, both within `Limits.goodbye_timeout`, half of which is for ending the session, also when
     cancelled; then it drops every connection. Leaving is a checkpoint.
 
     Args:
-        parameters: Where the server is, and what it is told.
+        parameters: Where the server is, and what is sent with every request.
         limits: `Limits.max_message_bytes` bounds a message in either direction.
-        transport: What carries requests, instead of HTTP over the network.
+        transport: Carries the requests instead of HTTP over the network.
 
     Raises:
-        McpError: HTTP+SSE was asked for and the server does not speak it.
+        McpError: ``transport="sse"`` was asked for and the server does not speak HTTP+SSE.
     """
     async with AsyncExitStack() as stack:
         if transport is None:

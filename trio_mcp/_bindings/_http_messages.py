@@ -1,21 +1,19 @@
-"""One outgoing message over HTTP, and what becomes of it: its answers, its end, its place in the books.
+"""What a client of Streamable HTTP and of HTTP+SSE is made of: parameters, outbound messages, inbox, endpoint.
 
-How much of unfinished responses one client keeps: who waits when it is too much, and who goes on.
+    RemoteEndpoint   sends a POST, GET or DELETE to one URL of the server, and reads what comes back
+    HttpInbox        takes messages from all responses and streams, for the one task that receives
+    ResponseRoom     limits what unfinished responses keep together
 
-Where everything meets that comes back over HTTP: many responses and streams, and one reader.
-
-What a client is told about a server that it reaches over HTTP.
-
-One URL of a server: requests to it, and what its responses hold, read as messages or as errors.
+What a session is, and in which order things are sent, is decided in `_http_session` and `_http_client`.
 """
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from typing import Any, Final, Literal, TypeAlias, cast, final
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final, Literal, Self, TypeAlias, cast, final
 
 import attrs
 import trio
@@ -66,436 +64,7 @@ from .._limits import Limits, valid_count, valid_positive, valid_seconds
 from .._logs import Log
 from .._trio import LightParkingLot
 
-
-@final
-class HttpExchange:
-    """One outgoing message and what becomes of it. It is the origin of what its response brings.
-
-    Attributes:
-        message: What is sent.
-        method: Its method; `None` for an answer or a batch.
-        params: Its parameters, decoded from the very bytes that are sent.
-        asked: The ids of the requests in it: the only ones that its response may answer.
-        unanswered: Those of them whose answers have not come.
-        scope: Around everything that is done for it.
-        is_sent: Whether the server may have all of it.
-        is_given_up: Whether the server was told that nobody waits for an answer.
-        problem: What came in place of an answer, in words; `None` if nothing did.
-        on_result: Called with the result of a single request before anybody else sees it; it may change it, and
-            then says so.
-    """
-
-    principal = None
-    """Who the server is says its URL."""
-
-    def __init__(self, message: Outgoing) -> None:
-        value: Any = _json.decode(message.data)
-        single: dict[str, Any] = value if is_object(value) else {}
-        self.message: Final = message
-        self.method: Final[str | None] = single.get("method")
-        self.params: Final[dict[str, Any] | None] = single.get("params")
-        self.asked: Final = frozenset(message.request_ids)
-        self.unanswered: Final = set(self.asked)
-        self.scope: Final = trio.CancelScope()
-        self.is_sent = False
-        self.is_given_up = False
-        self.problem: str | None = None
-        self.on_result: Callable[[dict[str, Any]], bool] | None = None
-
-    @property
-    def is_modern(self) -> bool:
-        """Whether it says its revision itself, as requests of the modern era do."""
-        return version_of(self.params) is not None
-
-    @property
-    def is_request(self) -> bool:
-        """Whether somebody waits for an answer."""
-        return bool(self.message.request_ids)
-
-    @property
-    def takes_turns(self) -> bool:
-        """Whether what comes after it may have to wait: an answer, or the end of a handshake."""
-        return not self.is_request and self.method in (None, "notifications/initialized")
-
-    @property
-    def gives_up(self) -> RequestId | None:
-        """The request that it cancels, if it does that."""
-        if self.method != "notifications/cancelled" or self.params is None:
-            return None
-        return read_id(self.params.get("requestId"))
-
-    def mark_sent(self) -> None:
-        """Its last bytes are about to go."""
-        self.is_sent = True
-
-    def missing_answer(self) -> RemoteProtocolError:
-        """Return the failure of what is unanswered now that the response has ended."""
-        problem = "" if self.problem is None else f": {self.problem}"
-        return RemoteProtocolError(f"the server ended the response without an answer{problem}")
-
-
-def answered_ids(value: Any) -> list[RequestId]:
-    """Return the ids of the requests that a message, or the messages of a batch, answer.
-
-    Whether the answers can be used or not: those that receive them end the requests either way.
-    """
-    messages: list[Any] = value if is_array(value) else [value]
-    return [id for id in map(answered_id, messages) if id is not None]
-
-
-@final
-class RoomTaken:
-    """What one response takes of the room.
-
-    Attributes:
-        size: How many bytes.
-    """
-
-    def __init__(self, room: ResponseRoom) -> None:
-        self._room = room
-        self.size = 0
-
-    async def hold(self, size: int) -> None:  # noqa: ASYNC910, ASYNC911 - as its docstring says
-        """So much is kept of it now. Waits, before more of it is read, while that is too much with all others.
-
-        Whoever has begun first goes on, or nobody would. Does not checkpoint if there is room.
-        """
-        self._room.change(self, size)
-        while self._room.must_wait(self):
-            await self._room.changed.park()
-
-
-@final
-class ResponseRoom:
-    """What the responses that are being read keep together, as bytes.
-
-    Args:
-        max_bytes: How much that may be before all but the oldest of them wait.
-
-    Attributes:
-        changed: Woken when less is kept.
-    """
-
-    def __init__(self, max_bytes: int) -> None:
-        self._max_bytes = max_bytes
-        self._taken = 0
-        self._holding: dict[RoomTaken, None] = {}  # those that keep anything, oldest first
-        self.changed = LightParkingLot()
-
-    @contextmanager
-    def place(self) -> Generator[RoomTaken]:
-        """Read a response in a block: when that is left nothing is kept of it."""
-        taken = RoomTaken(self)
-        try:
-            yield taken
-        finally:
-            self.change(taken, 0)
-
-    def change(self, one: RoomTaken, size: int) -> None:
-        """Keep so much of a response instead of what was kept before."""
-        less = size < one.size
-        self._taken += size - one.size
-        one.size = size
-        if size:
-            self._holding[one] = None
-        else:
-            self._holding.pop(one, None)
-        if less:
-            self.changed.unpark_all()
-
-    def must_wait(self, one: RoomTaken) -> bool:
-        """Whether a response should not be read on."""
-        return self._taken > self._max_bytes and one.size > 0 and next(iter(self._holding)) is not one
-
-
 _log: Final = Log("trio_mcp.http")
-
-LARGE: Final = 4096
-"""From how many bytes on a message is large."""
-
-MAX_TAKEN: Final = 100
-"""Messages that are handed over at once."""
-
-
-def _asked(exchange: HttpExchange | None) -> frozenset[RequestId]:
-    """Return what may be answered where a message comes from."""
-    return frozenset() if exchange is None else exchange.asked
-
-
-def _is_nameless(message: Any) -> bool:
-    """Whether a message is an answer that does not say to what: an error, if it is valid."""
-    return is_object(message) and "method" not in message and message.get("id") is None
-
-
-def _has_nameless(value: Any) -> bool:
-    return any(map(_is_nameless, value)) if is_array(value) else _is_nameless(value)
-
-
-@final
-class HttpInbox:
-    """What was received, and which requests it has answered.
-
-    Nothing is buffered: whoever delivers waits until the reader has taken it, so a reader that is slow is felt by
-    the servers' sockets.
-
-    What comes with the response to a POST can answer what was asked with that POST, and a stream that belongs to
-    no request can answer nothing; any other answer is dropped. Only HTTP+SSE has one stream for all answers.
-
-    Args:
-        description: Who sends, for errors and logs.
-        limits: What one message may take in memory, and what unfinished responses may.
-
-    Attributes:
-        room: What is kept of responses that are being read.
-        exchanges: The requests without an answer, by id.
-    """
-
-    def __init__(self, description: str, limits: Limits) -> None:
-        self._description = description
-        self._max_decoded_bytes = limits.max_decoded_bytes
-        self._has_large = False  # one is decoded, and not taken yet
-        self._large_gone = LightParkingLot()
-        self._reading_lines = trio.Lock()
-        self.room: Final = ResponseRoom(limits.max_inbound_bytes)
-        self._send, self._receive = trio.open_memory_channel[Received](0)
-        self._lost: ConnectionLost | None = None
-        self.exchanges: Final[dict[RequestId, HttpExchange]] = {}
-
-    async def receive(self) -> Sequence[Received]:
-        """Wait for messages; see `Channel.receive`."""
-        try:
-            received = [await self._receive.receive()]
-        except trio.EndOfChannel:
-            if self._lost is not None:
-                raise self._lost.renewed() from None
-            raise
-        try:
-            while len(received) < MAX_TAKEN:
-                received.append(self._receive.receive_nowait())
-        except (trio.WouldBlock, trio.EndOfChannel):
-            pass
-        return received
-
-    def expect(self, exchange: HttpExchange) -> None:
-        """Somebody waits for the answers to an exchange."""
-        for id in exchange.message.request_ids:
-            self.exchanges[id] = exchange
-
-    def forget(self, exchange: HttpExchange) -> None:
-        """Nobody waits any more."""
-        for id in exchange.message.request_ids:
-            self.exchanges.pop(id, None)
-
-    async def deliver(self, data: bytes, exchange: HttpExchange | None, *, answers_all: bool = False) -> None:
-        """Hand over one message, or a batch.
-
-        Large ones wait as bytes until it is their turn: only one of them is decoded and not yet taken.
-
-        Args:
-            data: Its bytes.
-            exchange: Whose response it came with; `None` for a stream that belongs to no request.
-            answers_all: Whether it may answer whatever was asked, as on the stream of HTTP+SSE.
-        """
-        if len(data) <= LARGE:
-            await self._deliver(data, exchange, answers_all=answers_all)
-            return
-        while self._has_large:
-            await self._large_gone.park()
-        self._has_large = True
-        try:
-            await self._deliver(data, exchange, answers_all=answers_all)
-        finally:
-            self._has_large = False
-            self._large_gone.unpark_all()
-
-    async def _deliver(self, data: bytes, exchange: HttpExchange | None, *, answers_all: bool) -> None:
-        if is_costlier(data, self._max_decoded_bytes):
-            problem = explain_cost(len(data), self._max_decoded_bytes)
-            await self._deliver_nonsense(data, problem, exchange, answers_all=answers_all)
-            return
-        try:
-            value: Any = _json.decode(data)
-        except (ValueError, RecursionError) as error:
-            await self._deliver_nonsense(
-                data, f"a message that is not JSON: {error}", exchange, answers_all=answers_all
-            )
-            return
-        answered = answered_ids(value)
-        if exchange is not None and exchange.unanswered and exchange.unanswered.isdisjoint(answered):
-            failure = self._misfit(value, answered, exchange)
-            if failure is not None:
-                await self.fail(exchange, failure)
-                return
-        waits = exchange is not None and bool(exchange.unanswered)  # for an error without an id, for example
-        if not answers_all and not (
-            _asked(exchange).issuperset(answered) and (waits or not _has_nameless(value))
-        ):
-            value = self._without_strangers(value, exchange, waits=waits)
-            if not value:
-                await trio.lowlevel.checkpoint()
-                return
-            data, answered = _json.encode(value), answered_ids(value)
-        if len(answered) == 1 and is_object(value) and is_object(result := value.get("result")):
-            asked = self.exchanges.get(answered[0])
-            if asked is not None and asked.on_result is not None and asked.on_result(result):
-                data = _json.encode(value)
-        await self._put(Incoming(data, exchange, value=value))
-        for id in answered:
-            self._settle(id)
-
-    def _without_strangers(self, value: Any, exchange: HttpExchange | None, *, waits: bool) -> Any:
-        """Return what is left of a message, or a batch, without the answers to what was not asked there.
-
-        A server, or whoever writes into one of its responses, could answer another request with them.
-        """
-        asked = _asked(exchange)
-        messages: list[Any] = value if is_array(value) else [value]
-        kept: list[Any] = []
-        dropped: list[RequestId | None] = []
-        for message in messages:
-            id = answered_id(message)
-            if (waits or not _is_nameless(message)) if id is None else id in asked:
-                kept.append(message)
-            else:
-                dropped.append(id)
-        self._log_strangers(dropped)
-        return kept if is_array(value) else None
-
-    def _log_strangers(self, dropped: Sequence[RequestId | None]) -> None:
-        more = f" and {len(dropped) - 1} more" if len(dropped) > 1 else ""
-        _log.warning(
-            "%s answered %r%s on a stream or with a response where that was not asked; dropped",
-            self._description,
-            dropped[0],
-            more,
-        )
-
-    async def read_events(self, reader: SseReader, data: bytes, *, is_part: bool) -> list[SseReceived]:
-        """Feed the reader of one stream.
-
-        Args:
-            reader: The reader.
-            data: What came.
-            is_part: Whether it is a part of what has very many lines (`pieces_of`). Of all streams only one is
-                fed such a part before others have their turn.
-        """
-        if not is_part:
-            return reader.feed(data)
-        async with self._reading_lines:
-            return reader.feed(data)
-
-    async def deliver_event(
-        self, event: SseReceived, exchange: HttpExchange | None, *, answers_all: bool = False
-    ) -> None:
-        """Hand over the message in an event, if it is one; what only primes for a reconnection is none.
-
-        Args:
-            event: The event.
-            exchange: Like that of `deliver`.
-            answers_all: Like that of `deliver`.
-        """
-        if event.event != "message":
-            _log.debug("%s sent an event of type %r, which is ignored", self._description, event.event)
-            await trio.lowlevel.checkpoint()
-        elif isinstance(event, OversizedSseEvent):
-            id = id_of_fragment(event.head, event.tail)
-            answered = id if is_response_fragment(event.head, event.tail) else None
-            if answered is not None and not answers_all and answered not in _asked(exchange):
-                self._log_strangers([answered])
-                if exchange is not None:
-                    exchange.problem = f"it answers {answered!r}, which was not asked with it"
-                await trio.lowlevel.checkpoint()
-                return
-            await self._put(TooLarge(event.size, event.head, event.tail, exchange))
-            if answered is not None:
-                self._settle(answered)
-        elif event.data:
-            await self.deliver(event.data, exchange, answers_all=answers_all)
-        else:
-            await trio.lowlevel.checkpoint()
-
-    async def fail(self, exchange: HttpExchange, error: McpError) -> None:
-        """There will be no answer to what is unanswered in an exchange, and why."""
-        for id in exchange.message.request_ids:
-            if id in exchange.unanswered:
-                said = error if isinstance(error, RequestError) else RequestError(TRANSPORT_FAILED, str(error))
-                await self._put(Incoming(encode_error(id, said), exchange, error))
-                self._settle(id)
-
-    async def end(self, exchange: HttpExchange) -> None:
-        """Nothing more comes of an exchange, and nobody waits for what it was asked."""
-        await self._put(OriginGone(exchange))
-
-    async def report(self, failure: McpError) -> None:
-        """Hand over what has failed without being anybody's request."""
-        await self._put(Incoming(encode_error(None, RequestError(TRANSPORT_FAILED, str(failure))), None, failure))
-
-    @staticmethod
-    def _misfit(value: Any, answered: list[RequestId], exchange: HttpExchange) -> McpError | None:
-        """Look at what came with a response and answers nothing that was asked with it.
-
-        Returns:
-            The failure of the exchange, if that is what it says: an answer without an id is to the only thing
-            that the server was asked here. Anything else is kept, for the case that no answer follows.
-        """
-        if is_object(value) and "method" not in value and value.get("id") is None:
-            try:
-                message = parse_message(value)
-            except InvalidMessage as error:
-                return RemoteProtocolError(f"the server answered with an invalid message: {error.reason}")
-            return message.error if isinstance(message, ErrorResponse) else None
-        if answered:
-            exchange.problem = f"it answers {answered[0]!r}, which was not asked with it"
-        elif not is_object(value):
-            exchange.problem = f"what came is {kind_of(value)}"
-        return None
-
-    async def _deliver_nonsense(
-        self, data: bytes, what: str, exchange: HttpExchange | None, *, answers_all: bool
-    ) -> None:
-        """Hand over what cannot be decoded, as the failure of the request that it visibly answers."""
-        problem = f"{self._description} sent {what}"
-        id = answered_id_of_fragment(data)
-        may_be_meant = id is not None and (answers_all or id in _asked(exchange))
-        asked = self.exchanges.get(id) if id is not None and may_be_meant else None
-        if asked is None and exchange is not None and not is_request_fragment(data):
-            asked = exchange  # whatever it is, there will be no other
-        if asked is not None and asked.unanswered:
-            await self.fail(asked, RemoteProtocolError(problem))
-            return
-        if exchange is not None:
-            exchange.problem = problem
-        _log.warning("%s", problem)
-        await trio.lowlevel.checkpoint()
-
-    async def _put(self, received: Received) -> None:
-        # Nobody may read any more; then everybody who waited knows.
-        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
-            try:
-                self._send.send_nowait(received)  # saves a turn of the event loop where the reader waits
-            except trio.WouldBlock:
-                await self._send.send(received)
-
-    def give_up(self, id: RequestId | None) -> HttpExchange | None:
-        """Nobody waits for the answer to a request any more. Returns what it was sent with, if it is known."""
-        return None if id is None else self._settle(id)
-
-    def _settle(self, id: RequestId) -> HttpExchange | None:
-        exchange = self.exchanges.pop(id, None)
-        if exchange is not None:
-            exchange.unanswered.discard(id)
-        return exchange
-
-    def lose(self, why: ConnectionLost) -> None:
-        """Nothing will come any more, and why."""
-        self._lost = self._lost or why
-        self._send.close()
-
-    def close(self) -> None:
-        """Nobody reads any more: reading raises `trio.ClosedResourceError`."""
-        self._send.close()
-        self._receive.close()
-
 
 HeaderSource: TypeAlias = Mapping[str, str] | Callable[[], Mapping[str, str] | Awaitable[Mapping[str, str]]]
 """Header fields by name, or what returns them: a plain or an async function, called for each HTTP request."""
@@ -510,7 +79,7 @@ _OURS: Final = frozenset(
         LAST_EVENT_ID, METHOD, NAME, PROTOCOL_VERSION, SESSION_ID,
     )
 )  # fmt: skip
-"""What follows from the message and the connection, so that saying something else would break them."""
+"""Fields that the message and the connection determine: another value would break them."""
 
 
 def _check_url(_instance: object, _attribute: object, value: str) -> None:
@@ -524,38 +93,38 @@ def _check_headers(_instance: object, _attribute: object, value: HeaderSource) -
 
 def _check_app(_instance: object, _attribute: object, value: Any) -> None:
     if value is not None and not isinstance(value, AsgiClient) and not callable(value):
-        raise TypeError(f"app is an ASGI application, or an open AsgiClient, not {type(value).__name__}")
+        raise TypeError(f"app must be an ASGI application or an open AsgiClient, not {type(value).__name__}")
 
 
 def _encode(headers: object) -> tuple[HeaderField, ...]:
-    """Return header fields as they go on the wire.
+    """Return header fields as they are sent.
 
     Raises:
-        TypeError: They are none.
-        ValueError: One cannot be sent, or is not the user's to choose. The message does not show its value.
+        TypeError: They are not a mapping of strings to strings.
+        ValueError: A field cannot be sent, or is set by the library. The message does not show its value.
     """
     if not isinstance(headers, Mapping):
-        raise TypeError(f"headers are a mapping of names to values, not {type(headers).__name__}")
+        raise TypeError(f"headers must be a mapping of names to values, not {type(headers).__name__}")
     items = cast("Mapping[object, object]", headers)
     fields: list[HeaderField] = []
     for name, value in items.items():
         if not isinstance(name, str) or not isinstance(value, str):
-            raise TypeError(f"headers are strings: {name!r}")
+            raise TypeError(f"headers must map strings to strings, and {name!r} does not")
         if not _NAME.fullmatch(name):
             raise ValueError(f"{name!r} is not the name of a header")
         if name.lower() in _OURS or name.lower().startswith(PARAM_PREFIX.lower()):
-            raise ValueError(f"the header {name} follows from what is sent, and cannot be chosen")
+            raise ValueError(f"the header {name} is set by the library; leave it out")
         if not _VALUE.fullmatch(value):
-            raise ValueError(f"the value of the header {name} contains what no header can")
+            raise ValueError(f"the value of the header {name} has characters that no header may have")
         fields.append((name.encode("ascii"), value.encode("latin-1")))
     return tuple(fields)
 
 
 async def headers_from(source: HeaderSource) -> tuple[HeaderField, ...]:
-    """Return the header fields for one request.
+    """Return the header fields for one HTTP request.
 
     Raises:
-        ConnectionLost: There are none to be had, and so nothing can be sent. The cause is what went wrong.
+        ConnectionLost: The user's function failed, or returned what cannot be sent. Nothing was sent.
     """
     try:
         if not callable(source):
@@ -563,7 +132,7 @@ async def headers_from(source: HeaderSource) -> tuple[HeaderField, ...]:
         outcome = source()
         return _encode(await outcome if isinstance(outcome, Awaitable) else outcome)
     except Exception as error:
-        # The boundary of a callback: it costs the request that it was called for, and whoever waits sees it.
+        # The boundary of a callback: it costs the request that it was called for, whose caller gets the error.
         raise ConnectionLost(f"the headers of a request could not be made: {error!r}") from error
 
 
@@ -577,23 +146,24 @@ class HttpServerParameters:
     Attributes:
         url: Its endpoint: ``http://``, ``https://``, or ``http+unix://`` with the percent-encoded path of a
             Unix socket for the host. Its query is not shown by ``repr``, in messages and in logs.
-        headers: What every request says beside what the protocol wants, such as ``Authorization``: a mapping, or
-            a plain or async function that returns one and is called for each HTTP request, so that a token can be
-            renewed. What it raises is the cause of the `ConnectionLost` of that request, and costs nothing else.
+        headers: Fields sent with every HTTP request beside those of the protocol, such as ``Authorization``: a
+            mapping, or a plain or async function that returns one and is called for each HTTP request, so that a
+            token can be renewed. An exception in it is the cause of the `ConnectionLost` of that request, and
+            costs nothing else.
         http: How connections are made and what they may cost: TLS, proxies, pools.
-        app: An ASGI application in this process that is asked instead of the network. It is started and stopped
-            with the client; to share one among several clients, hand over what `open_asgi_client` has opened.
-            Bodies stream in both directions, and a client that leaves is a disconnect.
+        app: An ASGI application in this process that gets the requests instead of the network. It is started and
+            stopped with the client; to share one among several clients, pass what `open_asgi_client` has opened.
+            Bodies stream in both directions, and closing a response early is a disconnect.
         transport: ``"streamable-http"``, ``"sse"`` for HTTP+SSE of 2024-11-05, or ``"auto"`` for the first and,
             if the server does not know it, the second.
-        stream_timeout: How long the first call of a legacy session waits for the server to open the stream on
-            which it speaks unasked; and how long a server of HTTP+SSE may take to name its endpoint.
+        stream_timeout: How long the first call of a legacy session waits for the server to open the stream for
+            its own messages; and how long a server of HTTP+SSE may take to name its endpoint.
         notification_timeout: How long the server may take to accept a notification or an answer before it counts
             as lost.
-        max_resumptions: How often in a row resuming a broken stream may fail before its request does.
-        max_retry_delay: How long a server may ask to wait before a stream is taken up again (``retry``).
-        restart: Whether and how often to begin again when the stream of HTTP+SSE breaks, which is the only
-            connection that can be lost over HTTP; calls fail then, and those made later wait for the next one.
+        max_resumptions: How often in a row resuming a broken stream may fail before its request fails.
+        max_retry_delay: The longest wait before a stream is resumed that a server may ask for (``retry``).
+        restart: Whether and how often to connect again when the stream of HTTP+SSE breaks, which is the only
+            connection that can be lost over HTTP; calls under way fail then, later ones wait for the new one.
     """
 
     url: str = attrs.field(validator=_check_url, repr=lambda url: repr(shown_url(url)))
@@ -613,14 +183,446 @@ class HttpServerParameters:
 
     @property
     def target(self) -> HttpTarget:
-        """The URL, taken apart."""
+        """The URL, parsed."""
         return parse_target(self.url)
+
+
+@final
+class OutboundMessage:
+    """One outbound message, or a batch, and its state. It is the origin of what its response brings.
+
+    Attributes:
+        message: What is sent.
+        method: Its method; `None` for an answer or a batch.
+        params: Its parameters, decoded from the very bytes that are sent.
+        asked: The ids of the requests in it: the only ones that its response may answer.
+        unanswered: Those of them without an answer so far.
+        scope: Around everything that is done for it.
+        is_sent: Whether the server may have all of it.
+        is_cancelled: Whether ``notifications/cancelled`` was sent for it.
+        problem: What came in place of an answer, in words; `None` if nothing did.
+        on_result: Called with the result of a single request before it is received; it may change it, and
+            returns whether it did.
+    """
+
+    principal = None
+    """Nothing authenticates the server but its URL."""
+
+    def __init__(self, message: Outgoing) -> None:
+        value: Any = _json.decode(message.data)
+        single: dict[str, Any] = value if is_object(value) else {}
+        self.message: Final = message
+        self.method: Final[str | None] = single.get("method")
+        self.params: Final[dict[str, Any] | None] = single.get("params")
+        self.asked: Final = frozenset(message.request_ids)
+        self.unanswered: Final = set(self.asked)
+        self.scope: Final = trio.CancelScope()
+        self.is_sent = False
+        self.is_cancelled = False
+        self.problem: str | None = None
+        self.on_result: Callable[[dict[str, Any]], bool] | None = None
+
+    @property
+    def is_modern(self) -> bool:
+        """Whether it names its revision itself, as requests of the modern era do."""
+        return version_of(self.params) is not None
+
+    @property
+    def is_request(self) -> bool:
+        """Whether it expects an answer."""
+        return bool(self.message.request_ids)
+
+    @property
+    def takes_turns(self) -> bool:
+        """Whether what comes after it may have to wait: an answer, or the end of a handshake."""
+        return not self.is_request and self.method in (None, "notifications/initialized")
+
+    @property
+    def cancelled_id(self) -> RequestId | None:
+        """The request that it cancels, if it is ``notifications/cancelled``."""
+        if self.method != "notifications/cancelled" or self.params is None:
+            return None
+        return read_id(self.params.get("requestId"))
+
+    def mark_sent(self) -> None:
+        """Note that its last bytes are about to be sent."""
+        self.is_sent = True
+
+    def missing_answer(self) -> RemoteProtocolError:
+        """Return the failure of its unanswered requests once the response has ended."""
+        problem = "" if self.problem is None else f": {self.problem}"
+        return RemoteProtocolError(f"the server ended the response without an answer{problem}")
+
+
+@final
+@attrs.define(eq=False)
+class ResponsePlace:
+    """What one response keeps of the room; nothing once its block is left.
+
+    Attributes:
+        size: How many bytes.
+    """
+
+    _room: ResponseRoom
+    size: int = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._room.change(self, 0)
+
+    async def hold(self, size: int) -> None:  # noqa: ASYNC910, ASYNC911 - as its docstring says
+        """Keep so many bytes. Waits, before more of the response is read, while all keep too much together.
+
+        The response that has begun first never waits, or all would. Does not checkpoint if there is room.
+        """
+        self._room.change(self, size)
+        while self._room.must_wait(self):
+            await self._room.changed.park()
+
+
+@final
+class ResponseRoom:
+    """Limits how much the responses that are being read keep together, in bytes.
+
+    Args:
+        max_bytes: From how much on all but the oldest of them wait.
+
+    Attributes:
+        changed: Woken when less is kept.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._taken = 0
+        self._holding: dict[ResponsePlace, None] = {}  # those that keep anything, oldest first
+        self.changed = LightParkingLot()
+
+    def place(self) -> ResponsePlace:
+        """Return a place for one response: a context manager around reading it."""
+        return ResponsePlace(self)
+
+    def change(self, place: ResponsePlace, size: int) -> None:
+        """Count so many bytes for a response instead of what was counted before."""
+        less = size < place.size
+        self._taken += size - place.size
+        place.size = size
+        if size:
+            self._holding[place] = None
+        else:
+            self._holding.pop(place, None)
+        if less:
+            self.changed.unpark_all()
+
+    def must_wait(self, place: ResponsePlace) -> bool:
+        """Whether a response should not be read on."""
+        return self._taken > self._max_bytes and place.size > 0 and next(iter(self._holding)) is not place
+
+
+LARGE: Final = 4096
+"""From how many bytes on a message is large."""
+
+MAX_RECEIVED: Final = 100
+"""How many messages are received at once."""
+
+
+def _answered_ids(value: Any) -> list[RequestId]:
+    """Return the ids of the requests that a message, or the messages of a batch, answer.
+
+    Invalid answers count: the receiver ends their requests, too.
+    """
+    messages: list[Any] = value if is_array(value) else [value]
+    return [id for id in map(answered_id, messages) if id is not None]
+
+
+def _asked(outbound: OutboundMessage | None) -> frozenset[RequestId]:
+    """Return the ids that may be answered where a message comes from."""
+    return frozenset() if outbound is None else outbound.asked
+
+
+def _lacks_id(message: Any) -> bool:
+    """Whether a message is an answer without an id: an error, if it is valid."""
+    return is_object(message) and "method" not in message and message.get("id") is None
+
+
+@final
+class HttpInbox:
+    """Takes the messages of all responses and streams, and knows which requests are unanswered.
+
+    Nothing is buffered: delivering waits until the message is received, so a slow receiver slows the server down.
+
+    A response to a POST may answer the requests of that POST, and a stream that belongs to no request may answer
+    none; every other answer is dropped: a server, or an attacker who can write into one of its responses, could
+    answer another request with it. Only HTTP+SSE has one stream for all answers (`answers_all`).
+
+    Args:
+        description: The server, for errors and logs.
+        limits: `Limits.max_decoded_bytes` bounds a message in memory, `Limits.max_inbound_bytes` what unfinished
+            responses keep together.
+
+    Attributes:
+        room: Limits what is kept of responses that are being read.
+        unanswered: The requests without an answer, by id.
+    """
+
+    def __init__(self, description: str, limits: Limits) -> None:
+        self._description = description
+        self._max_decoded_bytes = limits.max_decoded_bytes
+        self._has_large = False  # one is decoded, and not received yet
+        self._large_gone = LightParkingLot()
+        self._reading_lines = trio.Lock()
+        self.room: Final = ResponseRoom(limits.max_inbound_bytes)
+        self._send, self._receive = trio.open_memory_channel[Received](0)
+        self._lost: ConnectionLost | None = None
+        self.unanswered: Final[dict[RequestId, OutboundMessage]] = {}
+
+    async def receive(self) -> Sequence[Received]:
+        """Wait for messages; see `Channel.receive`."""
+        try:
+            received = [await self._receive.receive()]
+        except trio.EndOfChannel:
+            if self._lost is not None:
+                raise self._lost.renewed() from None
+            raise
+        try:
+            while len(received) < MAX_RECEIVED:
+                received.append(self._receive.receive_nowait())
+        except (trio.WouldBlock, trio.EndOfChannel):
+            pass
+        return received
+
+    def expect(self, outbound: OutboundMessage) -> None:
+        """Note that the requests in a message will be answered."""
+        for id in outbound.message.request_ids:
+            self.unanswered[id] = outbound
+
+    def forget(self, outbound: OutboundMessage) -> None:
+        """Note that no answer to a message is waited for any more."""
+        for id in outbound.message.request_ids:
+            self.unanswered.pop(id, None)
+
+    async def deliver(self, data: bytes, outbound: OutboundMessage | None, *, answers_all: bool = False) -> None:
+        """Deliver one message, or a batch.
+
+        Large ones wait as bytes for their turn: only one of them is decoded and not yet received.
+
+        Args:
+            data: Its bytes.
+            outbound: The message whose response it came with; `None` for a stream that belongs to no request.
+            answers_all: Whether it may answer any request, as on the stream of HTTP+SSE.
+        """
+        if len(data) <= LARGE:
+            await self._deliver(data, outbound, answers_all=answers_all)
+            return
+        while self._has_large:
+            await self._large_gone.park()
+        self._has_large = True
+        try:
+            await self._deliver(data, outbound, answers_all=answers_all)
+        finally:
+            self._has_large = False
+            self._large_gone.unpark_all()
+
+    async def _deliver(self, data: bytes, outbound: OutboundMessage | None, *, answers_all: bool) -> None:
+        if is_costlier(data, self._max_decoded_bytes):
+            problem = explain_cost(len(data), self._max_decoded_bytes)
+            await self._deliver_invalid(data, problem, outbound, answers_all=answers_all)
+            return
+        try:
+            value: Any = _json.decode(data)
+        except (ValueError, RecursionError) as error:
+            problem = f"a message that is not JSON: {error}"
+            await self._deliver_invalid(data, problem, outbound, answers_all=answers_all)
+            return
+        answered = _answered_ids(value)
+        if outbound is not None and outbound.unanswered and outbound.unanswered.isdisjoint(answered):
+            failure = self._failure_in(value, answered, outbound)
+            if failure is not None:
+                await self.fail(outbound, failure)
+                return
+        waits = outbound is not None and bool(outbound.unanswered)  # for an error without an id, for example
+        if not (answers_all or (waits and _asked(outbound).issuperset(answered))):
+            kept = self._without_unasked(value, answered, _asked(outbound), waits=waits)
+            if kept is not value:
+                if not kept:
+                    await trio.lowlevel.checkpoint()
+                    return
+                value, data, answered = kept, _json.encode(kept), _answered_ids(kept)
+        if len(answered) == 1 and is_object(value) and is_object(result := value.get("result")):
+            asked = self.unanswered.get(answered[0])
+            if asked is not None and asked.on_result is not None and asked.on_result(result):
+                data = _json.encode(value)
+        await self._put(Incoming(data, outbound, value=value))
+        for id in answered:
+            self._settle(id)
+
+    def _without_unasked(
+        self, value: Any, answered: list[RequestId], asked: frozenset[RequestId], *, waits: bool
+    ) -> Any:
+        """Return a message, or a batch, without answers to what was not asked there. `None`: nothing is left.
+
+        Args:
+            value: The message or the batch, which is returned as it is if nothing is dropped.
+            answered: The ids that it answers.
+            asked: The ids that it may answer.
+            waits: Whether one of them is unanswered, so that an error without an id may be its answer.
+        """
+        messages: list[Any] = value if is_array(value) else [value]
+        if asked.issuperset(answered) and (waits or not any(map(_lacks_id, messages))):
+            return value
+        kept: list[Any] = []
+        dropped: list[RequestId | None] = []
+        for message in messages:
+            id = answered_id(message)
+            if (waits or not _lacks_id(message)) if id is None else id in asked:
+                kept.append(message)
+            else:
+                dropped.append(id)
+        self._log_dropped(dropped)
+        return kept if is_array(value) else None
+
+    def _log_dropped(self, dropped: Sequence[RequestId | None]) -> None:
+        more = f" and {len(dropped) - 1} more" if len(dropped) > 1 else ""
+        _log.warning(
+            "%s answered %r%s on a stream or with a response where that was not asked; dropped",
+            self._description,
+            dropped[0],
+            more,
+        )
+
+    async def read_events(self, reader: SseReader, data: bytes, *, is_part: bool) -> list[SseReceived]:
+        """Feed the reader of one stream.
+
+        Args:
+            reader: The reader.
+            data: The bytes.
+            is_part: Whether they are a part of what has very many lines (`pieces_of`). Only one of all streams is
+                fed such a part before others have their turn.
+        """
+        if not is_part:
+            return reader.feed(data)
+        async with self._reading_lines:
+            return reader.feed(data)
+
+    async def deliver_event(
+        self, event: SseReceived, outbound: OutboundMessage | None, *, answers_all: bool = False
+    ) -> None:
+        """Deliver the message in an event. An event without data, which only carries an id, has none.
+
+        Args:
+            event: The event.
+            outbound: As for `deliver`.
+            answers_all: As for `deliver`.
+        """
+        if event.event != "message":
+            _log.debug("%s sent an event of type %r, which is ignored", self._description, event.event)
+            await trio.lowlevel.checkpoint()
+        elif isinstance(event, OversizedSseEvent):
+            id = id_of_fragment(event.head, event.tail)
+            answered = id if is_response_fragment(event.head, event.tail) else None
+            if answered is not None and not answers_all and answered not in _asked(outbound):
+                self._log_dropped([answered])
+                if outbound is not None:
+                    outbound.problem = f"it answers {answered!r}, which was not asked with it"
+                await trio.lowlevel.checkpoint()
+                return
+            await self._put(TooLarge(event.size, event.head, event.tail, outbound))
+            if answered is not None:
+                self._settle(answered)
+        elif event.data:
+            await self.deliver(event.data, outbound, answers_all=answers_all)
+        else:
+            await trio.lowlevel.checkpoint()
+
+    async def fail(self, outbound: OutboundMessage, error: McpError) -> None:
+        """Deliver an error in place of each answer that a message has not had."""
+        for id in outbound.message.request_ids:
+            if id in outbound.unanswered:
+                sent = error if isinstance(error, RequestError) else RequestError(TRANSPORT_FAILED, str(error))
+                await self._put(Incoming(encode_error(id, sent), outbound, error))
+                self._settle(id)
+
+    async def end(self, outbound: OutboundMessage) -> None:
+        """Report that nothing more comes with a message's response, so that requests in it are cancelled."""
+        await self._put(OriginGone(outbound))
+
+    async def report(self, failure: McpError) -> None:
+        """Deliver a failure that belongs to no request."""
+        await self._put(Incoming(encode_error(None, RequestError(TRANSPORT_FAILED, str(failure))), None, failure))
+
+    @staticmethod
+    def _failure_in(value: Any, answered: list[RequestId], outbound: OutboundMessage) -> McpError | None:
+        """Return the failure of a message, if its response holds one; note every other problem.
+
+        Args:
+            value: What came with the response and answers nothing that was asked with it.
+            answered: What it answers.
+            outbound: The message. An answer without an id is to the only thing that was asked there.
+        """
+        if _lacks_id(value):
+            try:
+                message = parse_message(value)
+            except InvalidMessage as error:
+                return RemoteProtocolError(f"the server answered with an invalid message: {error.reason}")
+            return message.error if isinstance(message, ErrorResponse) else None
+        if answered:
+            outbound.problem = f"it answers {answered[0]!r}, which was not asked with it"
+        elif not is_object(value):
+            outbound.problem = f"what came is {kind_of(value)}"
+        return None
+
+    async def _deliver_invalid(
+        self, data: bytes, what: str, outbound: OutboundMessage | None, *, answers_all: bool
+    ) -> None:
+        """Deliver what cannot be decoded, as the failure of the request that it visibly answers."""
+        problem = f"{self._description} sent {what}"
+        id = answered_id_of_fragment(data)
+        may_answer = id is not None and (answers_all or id in _asked(outbound))
+        asked = self.unanswered.get(id) if id is not None and may_answer else None
+        if asked is None and outbound is not None and not is_request_fragment(data):
+            asked = outbound  # whatever it is, no other answer will come
+        if asked is not None and asked.unanswered:
+            await self.fail(asked, RemoteProtocolError(problem))
+            return
+        if outbound is not None:
+            outbound.problem = problem
+        _log.warning("%s", problem)
+        await trio.lowlevel.checkpoint()
+
+    async def _put(self, received: Received) -> None:
+        # After `close` nothing is received any more, and all callers have been notified.
+        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+            try:
+                self._send.send_nowait(received)  # saves a turn of the event loop if the receiver waits
+            except trio.WouldBlock:
+                await self._send.send(received)
+
+    def withdraw(self, id: RequestId | None) -> OutboundMessage | None:
+        """Wait for the answer to a request no more. Returns the message it was sent with, if it is unanswered."""
+        return None if id is None else self._settle(id)
+
+    def _settle(self, id: RequestId) -> OutboundMessage | None:
+        outbound = self.unanswered.pop(id, None)
+        if outbound is not None:
+            outbound.unanswered.discard(id)
+        return outbound
+
+    def lose(self, error: ConnectionLost) -> None:
+        """End the channel: after what was delivered, receiving raises this error."""
+        self._lost = self._lost or error
+        self._send.close()
+
+    def close(self) -> None:
+        """Receive nothing more: receiving raises `trio.ClosedResourceError`."""
+        self._send.close()
+        self._receive.close()
 
 
 ERROR_BYTES: Final = 64 * 1024
 """How much of the body of an HTTP error is read: an error of the protocol fits."""
 EXCERPT: Final = 1000
-"""How many characters of it are kept where it is none."""
+"""How many characters of it are kept if it holds no error of the protocol."""
 LINGER_SECONDS: Final = 1.0
 """How long a stream may take to end after its answer, so that its connection can be used again."""
 
@@ -637,15 +639,15 @@ def is_event_stream(response: HttpResponse) -> bool:
 
 
 async def error_of(response: HttpResponse) -> RequestError:
-    """Read an HTTP error: the error of the protocol in its body, or what the status and the body say."""
+    """Read an HTTP error: the error of the protocol in its body, else one made of the status and the body."""
     body = await response.read_excerpt(ERROR_BYTES)
     retry_after = parse_retry_after(response.headers.get("retry-after"), time.time())
-    said = error_in(body)
-    if said is not None:
-        said.status, said.retry_after = response.status, retry_after
-        return said
+    sent = error_in(body)
+    if sent is not None:
+        sent.status, sent.retry_after = response.status, retry_after
+        return sent
     reason = f" {response.reason}" if response.reason else ""
-    message = f"{response.request.target.origin} answered with HTTP status {response.status}{reason}"
+    message = f"{response.request.target.address} answered with HTTP status {response.status}{reason}"
     if (location := response.headers.get("location")) is not None and 300 <= response.status < 400:
         message += f", a redirect to {shown_url(location)!r} that is not followed"
     return HttpStatusError(
@@ -657,52 +659,48 @@ async def error_of(response: HttpResponse) -> RequestError:
 
 
 @final
-class HttpEndpoint:
-    """One URL of a server.
+@attrs.define(eq=False)
+class RemoteEndpoint:
+    """One URL of a server: sends requests to it, and reads messages and errors from the responses.
 
-    Args:
-        target: Where it is.
-        parameters: What every request says.
-        transport: What carries requests.
+    Attributes:
+        target: The URL.
+        parameters: The user's headers, and timeouts.
         inbox: Takes the messages that come back.
-        max_message_bytes: The largest of them.
+        limits: `Limits.max_message_bytes` bounds each of them.
+        transport: Carries the requests.
     """
 
-    def __init__(
-        self,
-        target: HttpTarget,
-        parameters: HttpServerParameters,
-        transport: HttpTransport,
-        inbox: HttpInbox,
-        max_message_bytes: int,
-    ) -> None:
-        self.target: Final = target
-        self.parameters: Final = parameters
-        self.inbox: Final = inbox
-        self._transport = transport
-        self._max_message_bytes = max_message_bytes
-        self._description = f"the server at {target.origin}"
+    target: HttpTarget
+    parameters: HttpServerParameters
+    inbox: HttpInbox
+    limits: Limits
+    transport: HttpTransport
+
+    @property
+    def _description(self) -> str:
+        return f"the server at {self.target.address}"
 
     def new_reader(self) -> SseReader:
-        """Return what reads one stream of events."""
-        return SseReader(self._max_message_bytes)
+        """Return a reader for one stream of events."""
+        return SseReader(self.limits.max_message_bytes)
 
     async def post(
-        self, exchange: HttpExchange, headers: Sequence[HeaderField], *, urgent: bool = False
+        self, outbound: OutboundMessage, headers: Sequence[HeaderField], *, urgent: bool = False
     ) -> HttpResponse:
         """Send a message; see `HttpTransport.send`."""
-        data, on_sent = exchange.message.data, exchange.mark_sent
+        data, on_sent = outbound.message.data, outbound.mark_sent
         return await self._send("POST", (*_POST_HEADERS, *headers), data, on_sent, urgent=urgent)
 
     async def get(self, headers: Sequence[HeaderField] = (), *, last_event_id: str = "") -> HttpResponse:
-        """Ask for a stream of events. It is held open for long, so it does not stand in line."""
+        """Open a stream of events. It stays open for long, so it does not wait for a connection of the pool."""
         fields = [*_GET_HEADERS, *headers]
         if last_event_id:
             fields.append((LAST_EVENT_ID.encode(), last_event_id.encode("utf-8")))
         return await self._send("GET", fields, urgent=True)
 
     async def delete(self, headers: Sequence[HeaderField]) -> HttpResponse:
-        """Ask the server to forget something."""
+        """End the session that the headers name."""
         return await self._send("DELETE", headers, urgent=True)
 
     async def _send(
@@ -719,33 +717,35 @@ class HttpEndpoint:
             method=method, target=self.target, headers=(*own, *headers), body=body, on_sent=on_sent
         )
         redirects = self.parameters.http.max_redirects
-        return await send_following(self._transport, request, urgent=urgent, max_redirects=redirects)
+        return await send_following(self.transport, request, urgent=urgent, max_redirects=redirects)
 
-    async def take(self, response: HttpResponse, exchange: HttpExchange, reader: SseReader) -> None:
-        """Take the answers to an exchange, and what comes before them, from its response.
+    async def take(self, response: HttpResponse, outbound: OutboundMessage, reader: SseReader) -> None:
+        """Deliver the answers to a message, and what comes before them, from its response.
 
         Returns when the response has ended, or a little after everything was answered.
 
         Raises:
             RequestError: The response is an error.
-            RemoteProtocolError: It cannot be used, or is too large.
-            ConnectionLost: It broke off.
+            RemoteProtocolError: The response cannot be used, or is too large.
+            ConnectionLost: The response broke off.
         """
         if not 200 <= response.status < 300:
             raise await error_of(response)
         if is_event_stream(response):
-            await self.take_events(response, exchange, reader)
+            await self.take_events(response, outbound, reader)
             return
         with self.inbox.room.place() as place:
-            body = await response.read(self._max_message_bytes, "max_message_bytes", hold=place.hold)
+            body = await response.read(self.limits.max_message_bytes, "max_message_bytes", hold=place.hold)
             if not body.strip():
                 raise RemoteProtocolError(
                     f"{self._description} answered a request with HTTP status {response.status} and no message"
                 )
-            await self.inbox.deliver(body, exchange)
+            await self.inbox.deliver(body, outbound)
 
-    async def take_events(self, response: HttpResponse, exchange: HttpExchange | None, reader: SseReader) -> None:
-        """Take messages from a stream of events until it ends, or a little after an exchange is answered.
+    async def take_events(
+        self, response: HttpResponse, outbound: OutboundMessage | None, reader: SseReader
+    ) -> None:
+        """Deliver messages from a stream of events until it ends, or a little after a message is answered.
 
         Raises:
             Like `take`.
@@ -754,23 +754,23 @@ class HttpEndpoint:
             while data := await response.receive_some():
                 for piece in pieces_of(data):
                     for event in await self.inbox.read_events(reader, piece, is_part=len(piece) < len(data)):
-                        await self.inbox.deliver_event(event, exchange)
+                        await self.inbox.deliver_event(event, outbound)
                 if place.size or reader.size:
                     await place.hold(reader.size)
-                if exchange is not None and not exchange.unanswered:
+                if outbound is not None and not outbound.unanswered:
                     scope.deadline = min(scope.deadline, trio.current_time() + LINGER_SECONDS)
 
-    async def tell(self, exchange: HttpExchange, headers: Sequence[HeaderField]) -> None:
-        """Send what nobody answers. Whatever comes of it is logged and hurts nobody."""
-        what = exchange.method or "an answer"
+    async def notify(self, outbound: OutboundMessage, headers: Sequence[HeaderField]) -> None:
+        """Send a notification or an answer. A failure is logged and raises nothing."""
+        what = outbound.method or "an answer"
         problem = f"not accepted within {self.parameters.notification_timeout:g} s (notification_timeout)"
         with trio.move_on_after(self.parameters.notification_timeout):
             try:
-                async with await self.post(exchange, headers, urgent=True) as response:
+                async with await self.post(outbound, headers, urgent=True) as response:
                     if 200 <= response.status < 300:
                         await response.read_excerpt(ERROR_BYTES)
                         return
                     problem = str(await error_of(response))
             except McpError as error:
                 problem = str(error)
-        _log.warning("%s did not get through to %s: %s", what, self._description, problem)
+        _log.warning("%s could not be sent to %s: %s", what, self._description, problem)

@@ -1,11 +1,11 @@
-"""A session of the legacy era over Streamable HTTP: its id, its own stream, and streams that are taken up again.
+"""What lasts longer than one request over HTTP: a session of the legacy era, and the stream of HTTP+SSE.
+
+A session is an id, the stream for the server's own messages, and streams that are resumed. HTTP+SSE is one stream
+for everything the server sends, and POSTs to the endpoint that it names.
 
 Spec: 2025-11-25, basic/transports, "Listening for Messages from the Server", "Resumability and Redelivery",
-"Session Management", "Protocol Version Header"; the same in 2025-03-26 and 2025-06-18.
-
-The client's end of HTTP+SSE: a stream for everything that comes, and POSTs to the endpoint that it names.
-
-Spec: 2024-11-05, basic/transports, "HTTP with SSE".
+"Session Management", "Protocol Version Header"; the same in 2025-03-26 and 2025-06-18. 2024-11-05,
+basic/transports, "HTTP with SSE".
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import random
 from typing import Any, Final, final
 
+import attrs
 import trio
 
 from .._codec._jsonrpc import RequestId
@@ -20,24 +21,34 @@ from .._core._framing import SseEvent, SseReader, SseReceived, pieces_of
 from .._core._http_headers import PROTOCOL_VERSION, SESSION_ID, HeaderField, is_session_id
 from .._core._reconnect import MAX_DELAY, Reconnect
 from .._errors import ConnectionLost, HttpStatusError, McpError, RemoteProtocolError, RequestError, SessionLost
-from .._http._messages import HttpResponse, HttpTransport
+from .._http._messages import HttpResponse
 from .._http._target import HttpTarget
-from .._limits import Limits
 from .._logs import Log
-from ._http_messages import HttpEndpoint, HttpExchange, error_of, is_event_stream
+from ._http_messages import OutboundMessage, RemoteEndpoint, error_of, is_event_stream
 
 _log: Final = Log("trio_mcp.http")
 
 
+async def _not_events(response: HttpResponse) -> McpError:
+    """Return the error for a GET that did not open a stream of events."""
+    if response.status >= 300:
+        return await error_of(response)
+    return RemoteProtocolError("the server answered a GET with something that is not a stream of events")
+
+
 @final
 class HttpSession:
-    """What `initialize` has begun. A server may do without an id; the rest is the same.
+    """A session that `initialize` has begun. A server may do without an id; the rest is the same.
 
     Args:
-        endpoint: Where the server is.
+        endpoint: The server's URL.
+
+    Attributes:
+        listening_scope: Around listening to the server's own stream.
+        listening: Set once that stream is open, or the server has none.
     """
 
-    def __init__(self, endpoint: HttpEndpoint) -> None:
+    def __init__(self, endpoint: RemoteEndpoint) -> None:
         self._endpoint = endpoint
         self._id: str | None = None
         self._version: str | None = None
@@ -45,13 +56,12 @@ class HttpSession:
         self._has_streams = False
         self.listening_scope: Final = trio.CancelScope()
         self.listening: Final = trio.Event()
-        """The server's own stream is open, or the server has none."""
 
     def take_id(self, response: HttpResponse) -> None:
-        """Remember the id that came with the answer to `initialize`.
+        """Keep the id that came with the answer to `initialize`.
 
         Raises:
-            RemoteProtocolError: It is none that could be sent back.
+            RemoteProtocolError: It cannot be sent back.
         """
         id = response.headers.get(SESSION_ID)
         if id is not None and not is_session_id(id):
@@ -59,7 +69,7 @@ class HttpSession:
         self._id = id
 
     def take_result(self, result: dict[str, Any]) -> bool:
-        """Remember the revision that the result of `initialize` names. Changes nothing."""
+        """Keep the revision that the result of `initialize` names; see `OutboundMessage.on_result`."""
         version = result.get("protocolVersion")
         if isinstance(version, str) and is_session_id(version):
             self._version = version
@@ -67,7 +77,7 @@ class HttpSession:
 
     @property
     def headers(self) -> list[HeaderField]:
-        """What every request of the session says."""
+        """The headers of every request in the session."""
         fields: list[HeaderField] = []
         if self._id is not None:
             fields.append((SESSION_ID.encode(), self._id.encode()))
@@ -75,61 +85,61 @@ class HttpSession:
             fields.append((PROTOCOL_VERSION.encode(), self._version.encode()))
         return fields
 
-    async def ask(self, exchange: HttpExchange) -> None:
-        """Send a request, and bring its answers however many connections that takes.
+    async def request(self, outbound: OutboundMessage) -> None:
+        """Send a request, and deliver its answers over as many connections as that takes.
 
         Raises:
             SessionLost: The server does not know the session any more; nothing was done.
             RequestError: The response is an error.
             RemoteProtocolError: The response cannot be used.
-            ConnectionLost: It broke off and cannot be taken up again.
+            ConnectionLost: The response broke off and cannot be resumed.
         """
         reader = self._endpoint.new_reader()
         broken: ConnectionLost | None = None
         try:
-            async with await self._endpoint.post(exchange, self.headers) as response:
+            async with await self._endpoint.post(outbound, self.headers) as response:
                 if response.status == 404:
-                    raise await self._gone(response)
-                await self._endpoint.take(response, exchange, reader)
+                    raise await self._lost(response)
+                await self._endpoint.take(response, outbound, reader)
         except ConnectionLost as error:
             if not reader.last_event_id:
                 raise
             broken = error
-        if exchange.unanswered and reader.last_event_id:
-            await self._follow(exchange, reader, broken)
-        if exchange.unanswered:
-            raise broken or exchange.missing_answer()
+        if outbound.unanswered and reader.last_event_id:
+            await self._resume(outbound, reader, broken)
+        if outbound.unanswered:
+            raise broken or outbound.missing_answer()
 
     async def listen(self) -> None:
-        """Keep the server's own stream open until the session ends or the server says that it has none.
+        """Keep the server's own stream open until the session ends or the server refuses the stream.
 
-        That the session is lost is reported: whoever only listens would not learn it otherwise.
+        A lost session is reported: a client that only listens would not learn it otherwise.
         """
         with self.listening_scope:
             try:
-                await self._follow(None, self._endpoint.new_reader(), None)
+                await self._resume(None, self._endpoint.new_reader(), None)
             except SessionLost as lost:
                 self.listening.set()
                 await self._endpoint.inbox.report(lost)
             except McpError as error:
-                # Servers that send nothing unasked refuse in many ways; 405 is the regular one.
-                _log.debug("there is no stream of the server's own: %s", error)
+                # Servers that send nothing of their own refuse in many ways; the regular one is 405.
+                _log.debug("the server has no stream for its own messages: %s", error)
             finally:
                 self.listening.set()
 
     def replace(self) -> None:
-        """There is another session now. What is under way in this one goes on."""
+        """Stop listening: another session has begun. Requests under way in this one go on."""
         self._is_lost = True
         self.listening_scope.cancel(reason="there is another session")
 
-    async def _follow(
-        self, exchange: HttpExchange | None, reader: SseReader, broken: ConnectionLost | None
+    async def _resume(
+        self, outbound: OutboundMessage | None, reader: SseReader, broken: ConnectionLost | None
     ) -> None:
-        """Open a stream by GET, as often as it ends.
+        """Open a stream by GET, again and again as it ends.
 
         Args:
-            exchange: The request whose stream it continues; `None` for the server's own.
-            reader: What has read it so far.
+            outbound: The message whose stream it continues; `None` for the server's own stream.
+            reader: The reader of the stream so far.
             broken: Why it ended, if not in an orderly way.
 
         Raises:
@@ -137,12 +147,12 @@ class HttpSession:
         """
         reconnect = Reconnect(self._endpoint.parameters.max_retry_delay)
         last_event_id, retry = reader.last_event_id, reader.retry
-        pause = exchange is not None
-        while exchange is None or exchange.unanswered:
+        pause = outbound is not None
+        while outbound is None or outbound.unanswered:
             if pause:
                 failed = broken is not None
                 await trio.sleep(reconnect.next_delay(retry, failed=failed, chance=random.random()))  # noqa: S311
-                if exchange is not None and reconnect.failures > self._endpoint.parameters.max_resumptions:
+                if outbound is not None and reconnect.failures > self._endpoint.parameters.max_resumptions:
                     assert broken is not None
                     raise broken
             pause = True
@@ -154,38 +164,36 @@ class HttpSession:
                     if is_event_stream(response):
                         self._has_streams = True
                         self.listening.set()
-                        await self._endpoint.take_events(response, exchange, reader)
+                        await self._endpoint.take_events(response, outbound, reader)
                     else:
-                        broken = await self._refusal(response, exchange)
+                        broken = await self._refusal(response, outbound)
             except ConnectionLost as error:
                 broken = error
             self.listening.set()
-            # A server that lets a request be polled for sends no more than an id each time.
-            is_polled = exchange is not None and bool(reader.last_event_id)
+            # A server that lets a request be polled for sends only an id each time.
+            is_polled = outbound is not None and bool(reader.last_event_id)
             if reader.messages or is_polled or trio.current_time() - opened_at >= MAX_DELAY:
                 reconnect.received()
             last_event_id = reader.last_event_id or last_event_id
             retry = retry if reader.retry is None else reader.retry
 
-    async def _refusal(self, response: HttpResponse, exchange: HttpExchange | None) -> ConnectionLost:
-        """Return what is only so for the moment, and raise what will stay so."""
-        # Some servers that have no stream of their own say so with 404 instead of 405. That says nothing of the
-        # session. Who gives events ids has promised that they can be had by GET.
-        if response.status == 404 and (self._has_streams or exchange is not None):
-            error = await self._gone(response)
-            if exchange is None or not isinstance(error, SessionLost):
+    async def _refusal(self, response: HttpResponse, outbound: OutboundMessage | None) -> ConnectionLost:
+        """Return a refusal that may pass, and raise one that will not."""
+        # Some servers without a stream for their own messages answer 404 instead of 405, which says nothing about
+        # the session. A server that gives events ids has promised that they can be had by GET.
+        if response.status == 404 and (self._has_streams or outbound is not None):
+            error = await self._lost(response)
+            if outbound is None or not isinstance(error, SessionLost):
                 raise error
-            # The request was accepted: unlike `SessionLost`, this does not say that it may be sent again.
+            # The request was accepted: unlike `SessionLost`, this error does not allow to send it again.
             raise RemoteProtocolError("the session ended before the request was answered")
-        error = await error_of(response)
+        refusal = await _not_events(response)
         if response.status == 429 or response.status >= 500:
-            return ConnectionLost(str(error))
-        if response.status < 300:
-            raise RemoteProtocolError("the server answered a GET with something that is no stream of events")
-        raise error
+            return ConnectionLost(str(refusal))
+        raise refusal
 
-    async def _gone(self, response: HttpResponse) -> RequestError:
-        """Return what a 404 means: in a session, that it is over."""
+    async def _lost(self, response: HttpResponse) -> RequestError:
+        """Return the error for a 404: in a session with an id, that it is lost."""
         error = await error_of(response)
         if self._id is None:
             return error
@@ -195,11 +203,11 @@ class HttpSession:
 
     @property
     def can_be_ended(self) -> bool:
-        """Whether there is anything to tell the server when it is over."""
+        """Whether there is a session to end on the server."""
         return self._id is not None and not self._is_lost
 
     async def end(self) -> None:
-        """Tell the server that the session is over. Whatever it says, it is."""
+        """End the session on the server. A failure is logged."""
         try:
             async with await self._endpoint.delete(self.headers) as response:
                 await response.read_excerpt(1024)
@@ -212,16 +220,12 @@ class HttpSseStream:
     """The stream of a server of HTTP+SSE, and the endpoint that it has named.
 
     Args:
-        endpoint: Where the stream is.
-        transport: What carries requests.
-        limits: Bounds messages, and how long a goodbye may take.
+        endpoint: The URL of the stream.
     """
 
-    def __init__(self, endpoint: HttpEndpoint, transport: HttpTransport, limits: Limits) -> None:
+    def __init__(self, endpoint: RemoteEndpoint) -> None:
         self._stream = endpoint
-        self._transport = transport
-        self._limits = limits
-        self._endpoint: HttpEndpoint | None = None
+        self._endpoint: RemoteEndpoint | None = None
         self._failure: McpError | None = None
         self._opened = trio.Event()
         self._posting: dict[RequestId, trio.Event] = {}  # the requests that the server has not accepted yet
@@ -231,9 +235,9 @@ class HttpSseStream:
         """Wait until the server has named its endpoint.
 
         Raises:
-            RequestError: It answers with an error.
-            RemoteProtocolError: It does something else.
-            ConnectionLost: It hangs up.
+            RequestError: The server answers with an error.
+            RemoteProtocolError: The server does not speak HTTP+SSE, or names no endpoint in time.
+            ConnectionLost: The server closed the connection.
         """
         timeout = self._stream.parameters.stream_timeout
         with trio.move_on_after(timeout):
@@ -247,13 +251,12 @@ class HttpSseStream:
             raise self._failure
 
     async def run(self) -> None:
-        """Read the stream until it ends. With it ends the connection."""
-        inbox = self._stream.inbox
+        """Read the stream until it ends. The connection ends with it."""
         with self._scope:
             try:
                 async with await self._stream.get() as response:
                     if not is_event_stream(response):
-                        self._failure = await self._refusal(response)
+                        self._failure = await _not_events(response)
                     else:
                         await self._read(response)
             except McpError as error:
@@ -261,14 +264,10 @@ class HttpSseStream:
             self._failure = self._failure or ConnectionLost("the server ended the stream of events")
         if self._endpoint is not None:
             failure = self._failure
-            lost = failure if isinstance(failure, ConnectionLost) else ConnectionLost(str(failure))
-            inbox.lose(lost)
+            self._stream.inbox.lose(
+                failure if isinstance(failure, ConnectionLost) else ConnectionLost(str(failure))
+            )
         self._opened.set()
-
-    async def _refusal(self, response: HttpResponse) -> McpError:
-        if response.status >= 300:
-            return await error_of(response)
-        return RemoteProtocolError("the server answered a GET with something that is no stream of events")
 
     async def _read(self, response: HttpResponse) -> None:
         reader = self._stream.new_reader()
@@ -282,44 +281,25 @@ class HttpSseStream:
         if self._endpoint is not None:
             await self._stream.inbox.deliver_event(event, None, answers_all=True)
         elif event.event == "endpoint" and isinstance(event, SseEvent):
-            self._endpoint = self._named(event.data, response.request.target)
+            target = _named_target(event.data, response.request.target)
+            self._endpoint = attrs.evolve(self._stream, target=target)
             self._opened.set()
         else:
             raise RemoteProtocolError("the first event of the stream does not name the endpoint")
 
-    def _named(self, data: bytes, base: HttpTarget) -> HttpEndpoint:
-        """Return the endpoint that the server has named.
-
-        It is never on another origin, which has no right to our credentials.
-        """
-        name = data.decode("utf-8", "replace")
-        try:
-            target = base.join(name)
-        except ValueError as error:
-            raise RemoteProtocolError(f"the server names an endpoint that is no URL: {error}") from error
-        if target.origin != base.origin:
-            raise RemoteProtocolError(f"the server names an endpoint on another origin: {target.origin}")
-        return HttpEndpoint(
-            target,
-            self._stream.parameters,
-            self._transport,
-            self._stream.inbox,
-            self._limits.max_message_bytes,
-        )
-
-    async def ask(self, exchange: HttpExchange) -> None:
+    async def request(self, outbound: OutboundMessage) -> None:
         """Send a request. Its answer comes on the stream.
 
         Raises:
             RequestError: The server does not accept it.
-            ConnectionLost: It hangs up.
+            ConnectionLost: The server closed the connection.
         """
         assert self._endpoint is not None
         accepted = trio.Event()
-        ids = exchange.message.request_ids
+        ids = outbound.message.request_ids
         self._posting.update(dict.fromkeys(ids, accepted))
         try:
-            async with await self._endpoint.post(exchange, ()) as response:
+            async with await self._endpoint.post(outbound, ()) as response:
                 if not 200 <= response.status < 300:
                     raise await error_of(response)
                 await response.read_excerpt(1024)
@@ -328,15 +308,33 @@ class HttpSseStream:
                 del self._posting[id]
             accepted.set()
 
-    async def tell(self, exchange: HttpExchange) -> None:
-        """Send what nobody answers; see `HttpEndpoint.tell`.
+    async def notify(self, outbound: OutboundMessage) -> None:
+        """Send a notification or an answer; see `RemoteEndpoint.notify`.
 
-        What cancels a request that the server has not accepted waits for that, half of `Limits.goodbye_timeout`:
-        it goes over another connection, and must not be the first to arrive. The other half is its own.
+        The cancellation of a request that the server has not accepted waits for that, at most half of
+        `Limits.goodbye_timeout`: it goes over another connection, and must not be the first to arrive. The other
+        half is for sending it.
         """
         assert self._endpoint is not None
-        accepted = None if exchange.gives_up is None else self._posting.get(exchange.gives_up)
+        accepted = None if outbound.cancelled_id is None else self._posting.get(outbound.cancelled_id)
         if accepted is not None:
-            with trio.move_on_after(self._limits.goodbye_timeout / 2):
+            with trio.move_on_after(self._stream.limits.goodbye_timeout / 2):
                 await accepted.wait()
-        await self._endpoint.tell(exchange, ())
+        await self._endpoint.notify(outbound, ())
+
+
+def _named_target(data: bytes, base: HttpTarget) -> HttpTarget:
+    """Return the endpoint that a server of HTTP+SSE has named.
+
+    Raises:
+        RemoteProtocolError: It is on another server, which must not get our credentials, or not a URL.
+    """
+    try:
+        target = base.join(data.decode("utf-8", "replace"))
+    except ValueError as error:
+        raise RemoteProtocolError(f"the server names an endpoint that is not a URL: {error}") from error
+    if target.address != base.address:
+        raise RemoteProtocolError(
+            f"the server at {base.address} names an endpoint on another server: {target.address}"
+        )
+    return target

@@ -1,16 +1,15 @@
-"""A server process and its descendants on POSIX: one process group, in a session of its own.
+"""A server process and its descendants on POSIX: one process group, in its own session.
 
-Starts, watches and signals. When, and how patiently, is decided in `_process`.
-
-A number is a process's until it is reaped, and a group's until its last member is; a signal sent to it after that
-may hit a stranger. So the leader is not reaped when it exits. It stays a zombie, which keeps its number and its
-group's taken, until `ProcessTree.release`. Its exit is seen through a pidfd on Linux, by a thread in `waitid`
-elsewhere, and its status is read without reaping it. Where that is impossible (macOS before Python 3.13) or where
-something else in this program reaps it (`SIGCHLD` is ignored, say), the group is killed in the same breath as the
-exit is seen, and never signalled again.
-
-A descendant that has left the group (``setsid``, ``setpgid``) is out of reach.
+Starts, waits, signals. When to do which is decided in `_stdio_client`. A descendant that has left the group
+(``setsid``, ``setpgid``) is out of reach.
 """
+
+# A number is a process's until it is reaped, and a group's until its last member is; a signal sent to it after
+# that may hit another process. So the leader is not reaped when it exits. It stays a zombie, which keeps its
+# number and its group's taken, until `ProcessTree.release`. Its exit is seen through a pidfd on Linux, by a
+# thread in `waitid` elsewhere, and its status is read without reaping it. Where that is impossible (macOS before
+# Python 3.13) or where other code in this program reaps it (`SIGCHLD` is ignored, say), the group is killed at
+# once when the exit is seen, without a checkpoint between, and never signalled again.
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ assert sys.platform != "win32"
 
 @final
 class ProcessTree:
-    """A running server process, the leader, and all it has started.
+    """A running server process, the leader, and its descendants.
 
     Attributes:
         stdin: The write end of the leader's standard input.
@@ -77,20 +76,20 @@ class ProcessTree:
         """Wait until the leader has exited. For one task at a time.
 
         Returns:
-            Its exit status. Negative: the signal that killed it. 0 if something else has taken the status.
+            Its exit status. Negative: the signal that killed it. 0 if other code has reaped it.
         """
         try:
             if self._pidfd is not None:
                 await trio.lowlevel.wait_readable(self._pidfd)
             else:
-                # If this is cancelled the thread is left behind until the leader exits, and does no harm.
+                # If this is cancelled the thread is abandoned until the leader exits, and does no harm.
                 await trio.to_thread.run_sync(
                     _wait_unreaped, self.pid, abandon_on_cancel=True, limiter=trio.CapacityLimiter(1)
                 )
             return _wait_unreaped(self.pid)
         except ChildProcessError:
             status = await self._leader.wait()
-            # No checkpoint since it was reaped, so nobody has had time to take its number.
+            # No checkpoint since it was reaped, so its number cannot be another process's yet.
             self.kill()
             self._number_is_ours = False
             return status
@@ -102,7 +101,7 @@ class ProcessTree:
             Whether there is a way to ask. On POSIX there is.
         """
         self._signal(signal.SIGTERM)
-        # A stopped process hears of it only when it goes on.
+        # A stopped process gets SIGTERM only when it continues.
         self._signal(signal.SIGCONT)
         return True
 
@@ -111,7 +110,7 @@ class ProcessTree:
         self._signal(signal.SIGKILL)
 
     def release(self) -> int | None:
-        """Reap the leader if it has exited, and let go of its number: nothing is signalled after this.
+        """Reap the leader if it has exited, and release its number: nothing is signalled after this.
 
         Returns:
             Its exit status as `wait_exit` has it, or `None` if it is still running.
@@ -125,7 +124,7 @@ class ProcessTree:
 
     def _signal(self, number: signal.Signals) -> None:
         if self._number_is_ours:
-            # Nobody is left, or nobody we may signal, such as another user; macOS says that of zombies too.
+            # No process is left, or only another user's, or, on macOS, only zombies.
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, number)
 

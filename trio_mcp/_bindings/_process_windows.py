@@ -1,11 +1,10 @@
 """A server process and its descendants on Windows: one job object.
 
-Starts, watches and ends. When, and how patiently, is decided in `_process`.
+Starts, waits, kills. When to do which is decided in `_stdio_client`.
 
-A job dies as a whole, by our hand or when its last handle is closed, so nothing survives this program either. A
-process that shares no console with us cannot be asked to exit: closing its input is all the politeness there is
-(2026-07-28, basic/transports/stdio, "Shutdown"). What the leader starts in the moment before it is put into its
-job is out of reach.
+A job is killed as a whole, by us or when its last handle is closed, so nothing survives this program either. A
+process that shares no console with us can only be asked to exit by closing its input (2026-07-28,
+basic/transports/stdio, "Shutdown"). What the leader starts before it is put into its job is out of reach.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ PROCESS_TERMINATE: Final = 0x0001
 PROCESS_SET_QUOTA: Final = 0x0100
 
 KILLED_STATUS: Final = 1
-"""The exit status of what is killed. Windows has no signals to tell of; 1 is what `subprocess` uses too."""
+"""The exit status of what is killed. Windows has no signals; `subprocess` uses 1 as well."""
 
 
 @final
@@ -95,7 +94,7 @@ _kernel32.CloseHandle.restype = wintypes.BOOL
 
 @final
 class ProcessTree:
-    """A running server process, the leader, and all it has started.
+    """A running server process, the leader, and its descendants.
 
     Attributes:
         stdin: The write end of the leader's standard input.
@@ -165,7 +164,7 @@ class ProcessTree:
             self._leader.kill()
 
     def release(self) -> int | None:
-        """Let go of the job, which kills what is still in it: nothing is killed after this.
+        """Close the job, which kills what is still in it: nothing is killed after this.
 
         Returns:
             The leader's exit status, or `None` if it is still running.
@@ -177,7 +176,7 @@ class ProcessTree:
 
 
 def _open_job(pid: int) -> int | None:
-    """Put a process into a job of its own.
+    """Put a process into a new job.
 
     Returns:
         The job's handle, or `None` if Windows refuses: the process has exited, or its job allows no other.

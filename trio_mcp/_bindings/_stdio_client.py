@@ -1,23 +1,8 @@
-"""The client's end of stdio: a server process as a channel. Spec: 2026-07-28, basic/transports/stdio.
+"""The client's end of stdio: what to start, its standard error, its process, and its streams as a channel.
 
-What a server process writes to its standard error: read without end, handed to a sink, its last lines kept.
+What differs between operating systems, and nothing else, is in `_process_posix` and `_process_windows`.
 
-Knows a byte stream and a sink. No process, no message, and no belief that what is written there is an error
-(2026-07-28, basic/transports/stdio: clients should not assume so).
-
-What to start as a server: its command, and the environment, directory and standard error it gets.
-
-A description that checks itself. Starting, watching and ending the process is done elsewhere.
-
-A server process on the client's side: started, watched, and ended with all it has started.
-
-Knows pipes and processes. No message, no protocol, and no belief about why a process exits. What differs between
-operating systems is in `_process_posix` and `_process_windows`.
-
-How a server ends. Its input is closed, which tells it that it is no longer needed. If it is still there after
-`terminate_timeout`, or has left descendants behind, they are asked to exit (SIGTERM) and waited for once more.
-Last, the whole group is killed, whatever came before. No step waits for ever, not even for a process that cannot
-be killed.
+Spec: 2026-07-28, basic/transports/stdio.
 """
 
 from __future__ import annotations
@@ -48,21 +33,17 @@ from .._printable import printable
 from .._trio import open_hidden_nursery
 from ._stream import StreamChannel
 
-_log = Log("trio_mcp.stdio")
+if sys.platform == "win32":
+    from ._process_windows import ProcessTree
+else:
+    from ._process_posix import ProcessTree
 
-MAX_PIECE: Final = 64 * 1024
-"""The longest piece of a line that is held back to wait for its end, in characters."""
-
-KEPT_LINES: Final = 20
-"""How many of the last lines are kept for errors: a short traceback."""
-
-KEPT_LINE_LENGTH: Final = 1_000
-"""How much of each of them is kept, in characters."""
+_log: Final = Log("trio_mcp.stdio")
 
 
 @runtime_checkable
 class SupportsWrite(Protocol):
-    """A text or binary file, or whatever writes like one."""
+    """A text or binary file, or any object with a `write` like theirs."""
 
     def write(self, data: Any, /) -> object:
         """Write text or bytes."""
@@ -73,16 +54,16 @@ StderrSink: TypeAlias = SupportsWrite | str | os.PathLike[str] | Callable[[str],
 """Where a server's standard error goes.
 
 A file or a path (appended to) gets the text as it comes, a callable is called in Trio's thread with each line,
-a logger gets each line at level INFO, made printable, and `None` is our own standard error, looked up when the
-process starts.
+a logger gets each line at level INFO, made printable, and `None` is this program's standard error, looked up when
+the process starts.
 """
 
 
 def check_sink(sink: object) -> None:
-    """Refuse what cannot be a `StderrSink`.
+    """Check that an object can be a `StderrSink`.
 
     Raises:
-        TypeError: It is none of the kinds of sink, or what would be called is asynchronous.
+        TypeError: It is of none of these kinds, or its function is asynchronous.
     """
     if sink is None or isinstance(sink, (str, os.PathLike, logging.Logger)):
         return
@@ -92,238 +73,7 @@ def check_sink(sink: object) -> None:
             f"stderr must be a file, a path, a callable, a logging.Logger or None, not {type(sink).__name__}"
         )
     if inspect.iscoroutinefunction(called):
-        raise TypeError("stderr must be written or called synchronously, and this is an async function")
-
-
-@final
-class TextPieces:
-    r"""Cuts a stream of bytes into lines of text, and lines that do not end into pieces of `MAX_PIECE`.
-
-    A piece that ends its line ends in ``"\n"``, also where ``"\r\n"`` was written; others do not. Bytes that are
-    not UTF-8 become replacement characters.
-    """
-
-    def __init__(self) -> None:
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        # Of the line that has no end yet.
-        self._parts: list[str] = []
-        self._size = 0
-
-    def feed(self, data: bytes | bytearray) -> list[str]:
-        """Take the next bytes and return the pieces that are complete now."""
-        return self._cut(self._decoder.decode(data))
-
-    def finish(self) -> list[str]:
-        """Return the last piece, if the stream ended without a newline after it."""
-        pieces = self._cut(self._decoder.decode(b"", final=True))
-        if self._parts:
-            pieces.append(self._take())
-        return pieces
-
-    def _cut(self, text: str) -> list[str]:
-        pieces: list[str] = []
-        *ended, begun = text.split("\n")
-        for part in ended:
-            self._hold(part, pieces)
-            pieces.append(self._take().removesuffix("\r") + "\n")
-        self._hold(begun, pieces)
-        return pieces
-
-    def _hold(self, part: str, pieces: list[str]) -> None:
-        while self._size + len(part) > MAX_PIECE:
-            room = MAX_PIECE - self._size
-            self._parts.append(part[:room])
-            pieces.append(self._take())
-            part = part[room:]
-        if part:
-            self._parts.append(part)
-            self._size += len(part)
-
-    def _take(self) -> str:
-        piece = "".join(self._parts)
-        self._parts.clear()
-        self._size = 0
-        return piece
-
-
-@final
-@attrs.frozen
-class Sink:
-    """A sink that is ready to take pieces of text.
-
-    Attributes:
-        take: Takes the next pieces.
-        may_block: Whether it must be called in a thread, because a file may be a pipe nobody reads.
-    """
-
-    take: Callable[[Sequence[str]], object]
-    may_block: bool = False
-
-
-@asynccontextmanager
-async def open_sink(sink: StderrSink) -> AsyncGenerator[Sink]:
-    """Get a sink ready; what this opened itself, it closes again.
-
-    Entering is a checkpoint.
-
-    Raises:
-        ConnectionLost: The path could not be opened for appending.
-    """
-    await trio.lowlevel.checkpoint()
-    if sink is None:
-        # A program without a console has no standard error.
-        yield Sink(_writer(sys.stderr), may_block=True) if sys.stderr is not None else Sink(_discard)
-    elif isinstance(sink, logging.Logger):
-        yield Sink(_caller(lambda line: sink.info("%s", printable(line, MAX_PIECE))))
-    elif isinstance(sink, SupportsWrite):
-        yield Sink(_writer(sink), may_block=True)
-    elif callable(sink):
-        yield Sink(_caller(sink))
-    else:
-        try:
-            # Opening a named pipe waits for its reader, and a thread that is left waiting there does no harm.
-            file = await trio.to_thread.run_sync(_open_for_appending, sink, abandon_on_cancel=True)
-        except OSError as error:
-            reason = f"could not open {os.fspath(sink)!r} for a stdio server's standard error: {error.strerror}"
-            raise ConnectionLost(reason) from error
-        with file:
-            yield Sink(_writer(file), may_block=True)
-
-
-def _open_for_appending(path: str | os.PathLike[str]) -> io.FileIO:
-    # Unbuffered: closing it never waits for a write that is stuck in another thread.
-    return Path(path).open("ab", buffering=0)
-
-
-def _writer(file: Any) -> Callable[[Sequence[str]], None]:
-    mode = getattr(file, "mode", None)
-    write: Callable[[Any], int | None] = file.write
-    is_raw = isinstance(file, io.RawIOBase)
-    is_binary = is_raw or isinstance(file, io.BufferedIOBase) or (isinstance(mode, str) and "b" in mode)
-    flush = getattr(file, "flush", None)
-
-    def take(pieces: Sequence[str]) -> None:
-        text = "".join(pieces)
-        rest = text.encode() if is_binary else text
-        written = write(rest)
-        # Only an unbuffered file may take less than it is given, and says how much.
-        while is_raw and written is not None and written < len(rest):
-            rest = rest[written:]
-            written = write(rest)
-        if flush is not None:
-            flush()
-
-    return take
-
-
-def _caller(callback: Callable[[str], object]) -> Callable[[Sequence[str]], None]:
-    def take(pieces: Sequence[str]) -> None:
-        for piece in pieces:
-            callback(piece.removesuffix("\n"))
-
-    return take
-
-
-def _discard(_pieces: Sequence[str]) -> None:
-    pass
-
-
-@final
-class StderrReader:
-    """Reads a process's standard error until its end, whatever becomes of the sink.
-
-    A sink that raises is reported once to the log and then ignored. A sink that is stuck holds up reading once,
-    for `patience` seconds. From then on what it cannot take at once is dropped and counted, until it takes again.
-
-    Args:
-        stream: The read end of the pipe; `run` closes it.
-        sink: Where the text goes.
-        patience: How long a stuck sink may hold up reading, in seconds.
-        source: Whose standard error it is, for the log.
-
-    Attributes:
-        at_end: Set once everything was read: nobody is left who could write to it.
-        delivered: Set once the sink has had everything it will get.
-        received_bytes: How much was read.
-        dropped_pieces: How many lines, or pieces of lines, a stuck sink did not get.
-    """
-
-    def __init__(self, stream: trio.abc.ReceiveStream, sink: Sink, *, patience: float, source: str) -> None:
-        self.at_end = trio.Event()
-        self.delivered = trio.Event()
-        self.received_bytes = 0
-        self.dropped_pieces = 0
-        self._stream = stream
-        self._sink = sink
-        self._patience = patience
-        self._source = source
-        self._pieces = TextPieces()
-        self._tail: deque[str] = deque(maxlen=KEPT_LINES)
-        self._at_line_start = True
-        self._sink_is_stuck = False
-        # One thread at a time, and never one of the program's own.
-        self._threads = trio.CapacityLimiter(1)
-        self._outbox, self._inbox = trio.open_memory_channel[list[str]](0)
-
-    @property
-    def tail(self) -> tuple[str, ...]:
-        """The last lines, oldest first, each cut at `KEPT_LINE_LENGTH`."""
-        return tuple(self._tail)
-
-    async def run(self) -> None:
-        """Read until the end of the pipe, then close it."""
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._feed_sink)
-            await self._read()
-
-    async def _read(self) -> None:
-        async with self._stream, self._outbox:
-            try:
-                async for chunk in self._stream:
-                    self.received_bytes += len(chunk)
-                    await self._take(self._pieces.feed(chunk))
-            except trio.BrokenResourceError:
-                _log.debug("reading the standard error of %s failed", self._source, exc_info=True)
-            await self._take(self._pieces.finish())
-            self.at_end.set()
-
-    async def _take(self, pieces: list[str]) -> None:
-        for piece in pieces:
-            if self._at_line_start:
-                self._tail.append(piece[:KEPT_LINE_LENGTH].removesuffix("\n"))
-            self._at_line_start = piece.endswith("\n")
-        await trio.lowlevel.checkpoint()
-        if not pieces:
-            return
-        try:
-            if self._sink_is_stuck:
-                self._outbox.send_nowait(pieces)
-                self._sink_is_stuck = False
-            else:
-                with trio.fail_after(self._patience):
-                    await self._outbox.send(pieces)
-        except (trio.TooSlowError, trio.WouldBlock):
-            if not self.dropped_pieces:
-                _log.warning("the sink for the standard error of %s is stuck; lines are dropped", self._source)
-            self._sink_is_stuck = True
-            self.dropped_pieces += len(pieces)
-        except trio.BrokenResourceError:
-            pass  # the sink raised, and the log says so
-
-    async def _feed_sink(self) -> None:
-        async with self._inbox:
-            try:
-                async for pieces in self._inbox:
-                    if self._sink.may_block:
-                        # A thread that is stuck in a write is left behind: it holds nothing but the file.
-                        await trio.to_thread.run_sync(
-                            self._sink.take, pieces, abandon_on_cancel=True, limiter=self._threads
-                        )
-                    else:
-                        self._sink.take(pieces)
-            except Exception:  # the boundary to code that is not ours: a bad sink costs its server nothing
-                _log.exception("the sink for the standard error of %s raised and is not used again", self._source)
-        self.delivered.set()
+        raise TypeError("stderr must not be an async function; use a plain function or `write` method")
 
 
 if sys.platform == "win32":
@@ -384,7 +134,7 @@ def _check_restart(_instance: object, _attribute: attrs.Attribute[Any], value: o
 
 
 def _check_text(name: str, value: object) -> None:
-    # The value is not repeated: in arguments and in the environment there are passwords, keys and tokens.
+    # The value is not shown: arguments and environments hold passwords, keys and tokens.
     if not isinstance(value, str):
         raise TypeError(f"{name} must be a string, not {type(value).__name__}")
     if "\0" in value:
@@ -392,7 +142,7 @@ def _check_text(name: str, value: object) -> None:
     try:
         os.fsencode(value)
     except UnicodeEncodeError:
-        raise ValueError(f"{name} has characters that no process can be given") from None
+        raise ValueError(f"{name} has characters that cannot be passed to a process") from None
 
 
 def _check_command(_instance: object, _attribute: attrs.Attribute[Any], value: object) -> None:
@@ -419,17 +169,13 @@ def _check_cwd(_instance: object, _attribute: attrs.Attribute[Any], value: str |
         _check_text("cwd", os.fspath(value) if isinstance(value, os.PathLike) else value)
 
 
-def _check_stderr(_instance: object, _attribute: attrs.Attribute[Any], value: object) -> None:
-    check_sink(value)
-
-
 @final
 @attrs.frozen
 class StdioServerParameters:
-    """A server that is started as a child process and spoken to over its standard streams.
+    """A server that is started as a child process, with its standard streams as the transport.
 
-    The process is started directly, without a shell. It does not see the whole environment of this program,
-    where secrets for others may be, but only `env` and a few settings programs need to work at all: on POSIX
+    The process is started directly, without a shell. It does not get this program's whole environment, which may
+    hold secrets, but only `env` and a few variables that programs need to work at all: on POSIX
     ``HOME``, ``LANG``, ``LC_*``, ``LOGNAME``, ``PATH``, ``SHELL``, ``TERM``, ``TMPDIR``, ``TZ`` and ``USER``; on
     Windows those that say where the system, its programs and the user's files are.
 
@@ -442,14 +188,14 @@ class StdioServerParameters:
         inherit_env: Whether the process inherits this program's whole environment.
         cwd: The directory it starts in; this program's if `None`.
         stderr: Where its standard error goes: a file, a path that is appended to, a callable that gets each
-            line, a `logging.Logger` that gets each line at level INFO, made printable, or `None` for our own
-            standard error, where its escape sequences work as if it had been started in a shell.
+            line, a `logging.Logger` that gets each line at level INFO, made printable, or `None` for this
+            program's standard error, where its escape sequences work as if it had been started in a shell.
         restart: When a server that died is started again: never, or by a policy, or ``True`` for the policy with
-            its defaults. What the server had not answered is lost; what is asked while it is gone waits for it.
+            its defaults. Requests that it had not answered fail; later ones wait until it is started.
 
     Raises:
         TypeError: A value has the wrong type.
-        ValueError: The command is empty, or a value has characters no process can be given.
+        ValueError: The command is empty, or a value has characters that cannot be passed to a process.
 
     Spec: 2026-07-28, basic/transports/stdio.
     """
@@ -466,7 +212,9 @@ class StdioServerParameters:
     )
     inherit_env: bool = attrs.field(default=False, kw_only=True)
     cwd: str | os.PathLike[str] | None = attrs.field(default=None, kw_only=True, validator=_check_cwd)
-    stderr: StderrSink = attrs.field(default=None, kw_only=True, validator=_check_stderr)
+    stderr: StderrSink = attrs.field(
+        default=None, kw_only=True, validator=lambda _instance, _attribute, value: check_sink(value)
+    )
     restart: RestartPolicy | None = attrs.field(
         default=None, kw_only=True, converter=_policy, validator=_check_restart
     )
@@ -477,19 +225,233 @@ class StdioServerParameters:
             name: value for name, value in os.environ.items() if self.inherit_env or _is_inherited(name, value)
         }
         for name, value in self.env.items():
-            # Windows does not tell `Path` from `PATH`, and os.environ has capitals only.
+            # To Windows `Path` and `PATH` are the same, and os.environ has capitals only.
             environment[name.upper() if sys.platform == "win32" else name] = value
         return environment
 
 
-if sys.platform == "win32":
-    from ._process_windows import ProcessTree
-else:
-    from ._process_posix import ProcessTree
+MAX_PIECE: Final = 64 * 1024
+"""The longest piece of a line that is held back until its end, in characters."""
 
+KEPT_LINES: Final = 20
+"""How many of the last lines are kept for errors: a short traceback."""
+
+KEPT_LINE_LENGTH: Final = 1_000
+"""How much of each of them is kept, in characters."""
+
+
+@final
+class TextPieces:
+    r"""Cuts a stream of bytes into lines of text, and lines that do not end into pieces of `MAX_PIECE`.
+
+    A piece that ends its line ends in ``"\n"``, also where ``"\r\n"`` was written; others do not. Bytes that are
+    not UTF-8 become replacement characters.
+    """
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._begun = ""  # a line without an end, no longer than `MAX_PIECE`
+
+    def feed(self, data: bytes | bytearray, *, is_last: bool = False) -> list[str]:
+        """Take the next bytes and return the pieces that are complete now."""
+        *ended, begun = (self._begun + self._decoder.decode(data, is_last)).split("\n")
+        pieces: list[str] = []
+        for line in ended:
+            *full, rest = _cut(line)
+            pieces += [*full, rest.removesuffix("\r") + "\n"]
+        *full, self._begun = _cut(begun)
+        return pieces + full
+
+    def finish(self) -> list[str]:
+        """Return the last piece, if the stream ended without a newline after it."""
+        pieces = self.feed(b"", is_last=True)
+        return [*pieces, self._begun] if self._begun else pieces
+
+
+def _cut(line: str) -> list[str]:
+    return [line[at : at + MAX_PIECE] for at in range(0, len(line), MAX_PIECE)] or [""]
+
+
+@final
+@attrs.frozen
+class Sink:
+    """A sink that is open.
+
+    Attributes:
+        take: Takes the next pieces of text.
+        may_block: Whether it must be called in a thread: a file may be a pipe without a reader.
+    """
+
+    take: Callable[[Sequence[str]], object]
+    may_block: bool = False
+
+
+@asynccontextmanager
+async def open_sink(sink: StderrSink) -> AsyncGenerator[Sink]:
+    """Open a sink. Leaving closes the file of a path, and nothing that the user has opened.
+
+    Entering is a checkpoint.
+
+    Raises:
+        ConnectionLost: The path could not be opened for appending.
+    """
+    await trio.lowlevel.checkpoint()
+    if isinstance(sink, logging.Logger):
+        yield Sink(_calling(lambda line: sink.info("%s", printable(line, MAX_PIECE))))
+    elif sink is None and sys.stderr is None:
+        yield Sink(lambda _pieces: None)  # a program without a console has no standard error
+    elif sink is None or isinstance(sink, SupportsWrite):
+        yield Sink(_writing_to(sys.stderr if sink is None else sink), may_block=True)
+    elif callable(sink):
+        yield Sink(_calling(sink))
+    else:
+        try:
+            # Opening a named pipe waits for its reader; a thread that is abandoned there does no harm.
+            file = await trio.to_thread.run_sync(_open_for_appending, sink, abandon_on_cancel=True)
+        except OSError as error:
+            reason = f"could not open {os.fspath(sink)!r} for a stdio server's standard error: {error.strerror}"
+            raise ConnectionLost(reason) from error
+        with file:
+            yield Sink(_writing_to(file), may_block=True)
+
+
+def _open_for_appending(path: str | os.PathLike[str]) -> io.FileIO:
+    # Unbuffered: closing it never waits for a write that is stuck in another thread.
+    return Path(path).open("ab", buffering=0)
+
+
+def _writing_to(file: Any) -> Callable[[Sequence[str]], None]:
+    write: Callable[[Any], int | None] = file.write
+    mode = getattr(file, "mode", None)
+    is_raw = isinstance(file, io.RawIOBase)
+    is_binary = is_raw or isinstance(file, io.BufferedIOBase) or (isinstance(mode, str) and "b" in mode)
+
+    def take(pieces: Sequence[str]) -> None:
+        text = "".join(pieces)
+        rest = text.encode() if is_binary else text
+        while rest:
+            written = write(rest)
+            # Only an unbuffered file may take less than it is given, and returns how much.
+            rest = rest[written:] if is_raw and written is not None else ""
+        if hasattr(file, "flush"):
+            file.flush()
+
+    return take
+
+
+def _calling(callback: Callable[[str], object]) -> Callable[[Sequence[str]], None]:
+    def take(pieces: Sequence[str]) -> None:
+        for piece in pieces:
+            callback(piece.removesuffix("\n"))
+
+    return take
+
+
+@final
+class StderrReader:
+    """Reads a process's standard error until its end, even if the sink fails or is stuck.
+
+    A sink that raises is logged once and not used again. A sink that is stuck holds up reading once, for
+    `patience` seconds. From then on what it cannot take at once is dropped and counted, until it takes something
+    again. What is written there need not be an error (2026-07-28, basic/transports/stdio), so it fails nothing.
+
+    Args:
+        stream: The read end of the pipe; `run` closes it.
+        sink: Where the text goes.
+        patience: How long a stuck sink may hold up reading, in seconds.
+        source: The process, for the log.
+
+    Attributes:
+        at_end: Set once everything was read: no process is left that could write to it.
+        delivered: Set once the sink has had everything it will get.
+        received_bytes: How much was read.
+        dropped_pieces: How many lines, or pieces of lines, a stuck sink did not get.
+    """
+
+    def __init__(self, stream: trio.abc.ReceiveStream, sink: Sink, *, patience: float, source: str) -> None:
+        self.at_end = trio.Event()
+        self.delivered = trio.Event()
+        self.received_bytes = 0
+        self.dropped_pieces = 0
+        self._stream = stream
+        self._sink = sink
+        self._patience = patience
+        self._source = source
+        self._pieces = TextPieces()
+        self._tail: deque[str] = deque(maxlen=KEPT_LINES)
+        self._at_line_start = True
+        self._sink_is_stuck = False
+        # One thread at a time, and never one from the program's limiter.
+        self._threads = trio.CapacityLimiter(1)
+        self._send, self._receive = trio.open_memory_channel[list[str]](0)
+
+    @property
+    def tail(self) -> tuple[str, ...]:
+        """The last lines, oldest first, each cut at `KEPT_LINE_LENGTH`."""
+        return tuple(self._tail)
+
+    async def run(self) -> None:
+        """Read until the end of the pipe, then close it."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._feed_sink)
+            await self._read()
+
+    async def _read(self) -> None:
+        async with self._stream, self._send:
+            try:
+                async for chunk in self._stream:
+                    self.received_bytes += len(chunk)
+                    await self._take(self._pieces.feed(chunk))
+            except trio.BrokenResourceError:
+                _log.debug("reading the standard error of %s failed", self._source, exc_info=True)
+            await self._take(self._pieces.finish())
+            self.at_end.set()
+
+    async def _take(self, pieces: list[str]) -> None:
+        for piece in pieces:
+            if self._at_line_start:
+                self._tail.append(piece[:KEPT_LINE_LENGTH].removesuffix("\n"))
+            self._at_line_start = piece.endswith("\n")
+        await trio.lowlevel.checkpoint()
+        if not pieces:
+            return
+        try:
+            if self._sink_is_stuck:
+                self._send.send_nowait(pieces)
+                self._sink_is_stuck = False
+            else:
+                with trio.fail_after(self._patience):
+                    await self._send.send(pieces)
+        except (trio.TooSlowError, trio.WouldBlock):
+            if not self.dropped_pieces:
+                _log.warning("the sink for the standard error of %s is stuck; lines are dropped", self._source)
+            self._sink_is_stuck = True
+            self.dropped_pieces += len(pieces)
+        except trio.BrokenResourceError:
+            pass  # the sink raised, which was logged
+
+    async def _feed_sink(self) -> None:
+        async with self._receive:
+            try:
+                async for pieces in self._receive:
+                    if self._sink.may_block:
+                        # A thread that is stuck in a write is abandoned: it holds only the file.
+                        await trio.to_thread.run_sync(
+                            self._sink.take, pieces, abandon_on_cancel=True, limiter=self._threads
+                        )
+                    else:
+                        self._sink.take(pieces)
+            except Exception:  # the boundary to the user's sink: an error in it costs the server nothing
+                _log.exception("the sink for the standard error of %s raised and is not used again", self._source)
+        self.delivered.set()
+
+
+# How a server ends (2026-07-28, basic/transports/stdio, "Shutdown"): its input is closed, which asks it to exit.
+# If it still runs after `terminate_timeout`, or has left descendants, they get SIGTERM and as much time again.
+# Last, the whole group is killed in every case. No step waits for ever, even if a process cannot be killed.
 
 LAST_WORDS_SECONDS: Final = 0.25
-"""How long the standard error of a process that has exited may stay open before it is taken as all there is."""
+"""How long the standard error of a process that has exited is read if a descendant keeps it open."""
 
 KILL_SECONDS: Final = 1.0
 """How long a killed process may take to be gone. A process that waits for a device may take longer."""
@@ -514,12 +476,12 @@ class ServerProcess:
     """A server process, running or ended. Made by `open_process` only.
 
     Attributes:
-        stdin: What is sent here the server reads from its standard input.
-        stdout: What the server writes to its standard output is received here.
-        description: What this is, for errors and logs.
+        stdin: The server's standard input, to send to.
+        stdout: The server's standard output, to receive from.
+        description: Command and process number, for errors and logs.
         pid: Its process number.
         exit_status: Its exit status, negative for a signal; `None` while it is running.
-        on_exit: Called when it has exited and its last words have been read. Set it before the first checkpoint.
+        on_exit: Called when it has exited and its standard error was read. Set it before the first checkpoint.
     """
 
     def __init__(
@@ -535,7 +497,7 @@ class ServerProcess:
         self._stderr = stderr
         self._terminate_timeout = terminate_timeout
         self._exited = trio.Event()
-        # Shielded: the server's last words are heard also when the program is being cancelled.
+        # Shielded: its last lines are read also while the program is being cancelled.
         self._watching = trio.CancelScope(shield=True)
         self._closing = trio.Lock()
         self._closed = False
@@ -552,15 +514,15 @@ class ServerProcess:
         )
 
     async def wait_exit(self) -> int:
-        """Wait until the process has exited and its last words to standard error have been read.
+        """Wait until the process has exited and its standard error was read.
 
-        Descendants it has left behind are not waited for.
+        Does not wait for descendants that it has left.
 
         Returns:
             Its exit status, negative for a signal.
 
         Raises:
-            ConnectionLost: It could not be killed, and nobody watches it any more.
+            ConnectionLost: It could not be killed, and is not watched any more.
         """
         await self._exited.wait()
         if self.exit_status is None:
@@ -568,13 +530,13 @@ class ServerProcess:
         return self.exit_status
 
     def connection_lost(self) -> ConnectionLost:
-        """Return the error for work this process did not finish: what became of it, and its last words."""
+        """Return the error for requests it did not answer: how it ended, and the end of its standard error."""
         return ConnectionLost(
             f"{self.description} {_fate(self.exit_status)}", exit_status=self.exit_status, stderr=self.stderr_tail
         )
 
     async def aclose(self) -> None:
-        """End the process and all it has started, and release what belongs to it.
+        """End the process and its descendants, and release what belongs to it.
 
         Takes at most twice `Limits.terminate_timeout` and little more than a second, whatever the process does.
         Cancellation does not shorten it. Closing again does nothing.
@@ -592,7 +554,7 @@ class ServerProcess:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._stderr.run)
                 self.exit_status = await self._tree.wait_exit()
-                # A descendant may hold it open for as long as it likes.
+                # A descendant may keep it open.
                 with trio.move_on_after(LAST_WORDS_SECONDS):
                     await self._stderr.at_end.wait()
                 self._exited.set()
@@ -604,7 +566,7 @@ class ServerProcess:
             await self.stdin.aclose()
             with trio.move_on_after(self._terminate_timeout):
                 await self._exited.wait()
-            # That its standard error is at its end is the best sign there is that no descendant is left.
+            # The end of its standard error is the best sign that no descendant is left.
             is_gone = self.exit_status is not None and self._stderr.at_end.is_set()
             if not is_gone and self._tree.ask_to_exit():
                 with trio.move_on_after(self._terminate_timeout):
@@ -622,7 +584,7 @@ class ServerProcess:
             self.exit_status = self._tree.release()
             self._exited.set()
         if self.exit_status is None:
-            _log.error("%s could not be killed and is left behind", self.description)
+            _log.error("%s could not be killed and still runs", self.description)
 
 
 def _fate(exit_status: int | None) -> str:
@@ -637,25 +599,25 @@ def _fate(exit_status: int | None) -> str:
 
 
 @asynccontextmanager
-async def open_process(params: StdioServerParameters, limits: Limits) -> AsyncGenerator[ServerProcess]:
-    """Start a server process, and end it and all it has started when the block is left.
+async def open_process(parameters: StdioServerParameters, limits: Limits) -> AsyncGenerator[ServerProcess]:
+    """Start a server process, and end it and its descendants when the block is left.
 
-    That the process exits does not end the block. What the block raises comes out as itself. Both ends are
-    checkpoints; see `ServerProcess.aclose` for how long leaving takes, which no cancellation shortens.
+    The block goes on if the process exits. What the block raises comes out as itself. Both ends are checkpoints;
+    see `ServerProcess.aclose` for how long leaving takes, which no cancellation shortens.
 
     Args:
-        params: What to start.
+        parameters: What to start.
         limits: `Limits.terminate_timeout` is for ending the process, `Limits.slow_consumer_timeout` is how long a
             stuck sink may hold up reading its standard error.
 
     Raises:
-        ConnectionLost: It could not be started, and why.
+        ConnectionLost: It could not be started. The message has the cause.
 
     Spec: 2026-07-28, basic/transports/stdio.
     """
-    async with open_sink(params.stderr) as sink:
-        tree = await _start(params)
-        description = f"stdio server {params.command!r} (pid {tree.pid})"
+    async with open_sink(parameters.stderr) as sink:
+        tree = await _start(parameters)
+        description = f"stdio server {parameters.command!r} (pid {tree.pid})"
         stderr = StderrReader(tree.stderr, sink, patience=limits.slow_consumer_timeout, source=description)
         process = ServerProcess(tree, stderr, description, limits.terminate_timeout)
         async with open_hidden_nursery() as nursery:
@@ -666,16 +628,18 @@ async def open_process(params: StdioServerParameters, limits: Limits) -> AsyncGe
                 await process.aclose()
 
 
-async def _start(params: StdioServerParameters) -> ProcessTree:
+async def _start(parameters: StdioServerParameters) -> ProcessTree:
     try:
-        return await ProcessTree.start(params.command, params.args, env=params.environment(), cwd=params.cwd)
+        return await ProcessTree.start(
+            parameters.command, parameters.args, env=parameters.environment(), cwd=parameters.cwd
+        )
     except OSError as error:
         cause = error.strerror or str(error)
-        if params.cwd is not None and error.filename == params.cwd:
-            cause = f"its directory {str(params.cwd)!r} cannot be used: {cause}"
+        if parameters.cwd is not None and error.filename == parameters.cwd:
+            cause = f"its directory {str(parameters.cwd)!r} cannot be used: {cause}"
         elif isinstance(error, FileNotFoundError):
             cause = "command not found"
-        raise ConnectionLost(f"could not start the stdio server {params.command!r}: {cause}") from error
+        raise ConnectionLost(f"could not start the stdio server {parameters.command!r}: {cause}") from error
 
 
 FATE_SECONDS: Final = 1.0
@@ -686,9 +650,8 @@ FATE_SECONDS: Final = 1.0
 class StdioServerChannel(StreamChannel):
     """The channel to a server process. Made by `open_stdio_server`.
 
-    The end of the process is the end of the connection, so it comes as `ConnectionLost`, which tells the exit
-    status and the last lines of standard error. A descendant that keeps the pipe open does not put it off, unless
-    it goes on talking.
+    The connection ends with the process: with `ConnectionLost`, which has the exit status and the last lines of
+    standard error. A descendant that keeps the pipe open does not delay that, unless it goes on writing.
     """
 
     def __init__(self, process: ServerProcess, limits: Limits) -> None:
@@ -716,7 +679,7 @@ class StdioServerChannel(StreamChannel):
         raise self._process.connection_lost()
 
     def _exited(self) -> None:
-        """From now on silence is the end."""
+        """Note that the process has exited: what is in the pipe is still received, and nothing is waited for."""
         self._has_exited = True
         self._receiving.cancel(reason="the process has exited")
 
@@ -732,10 +695,10 @@ class StdioServerChannel(StreamChannel):
         try:
             return super().send_nowait(messages)
         except ConnectionLost:
-            raise trio.WouldBlock from None  # `send` meets the same, and finds out why
+            raise trio.WouldBlock from None  # `send` fails as well, and can wait for the exit status
 
     async def _fate(self, deed: str) -> ConnectionLost:
-        """Say how the process ended, waiting a little for it to do so; or what it has done instead."""
+        """Return the error for a closed stream: how the process ended, after a short wait for that."""
         with trio.move_on_after(FATE_SECONDS):
             await self._process.wait_exit()
         lost = self._process.connection_lost()
@@ -748,7 +711,7 @@ class StdioServerChannel(StreamChannel):
 async def open_stdio_server(
     parameters: StdioServerParameters, limits: Limits
 ) -> AsyncGenerator[StdioServerChannel]:
-    """Start a server process, and end it with all its children on leaving.
+    """Start a server process, and end it and its descendants on leaving.
 
     Args:
         parameters: What to start.

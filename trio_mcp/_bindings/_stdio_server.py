@@ -1,7 +1,7 @@
 """The server's end of stdio: this process's own standard input and output as a channel.
 
-While the channel is open the protocol has the two descriptors for itself. Whoever else reads standard input finds
-it empty, and whatever else is printed, by Python, by a C library or by a child process, goes to standard error.
+While the channel is open only the protocol uses the two. Other code that reads standard input finds it empty, and
+what other code prints, in Python, in C or in a child process, goes to standard error.
 
 Spec: 2026-07-28, basic/transports/stdio: the server must not write anything to stdout that is not a message.
 """
@@ -18,6 +18,7 @@ from typing import Final, final
 
 import trio
 
+from .._bytes import READ_BYTES
 from .._limits import Limits
 from ._stream import StreamChannel
 
@@ -28,7 +29,7 @@ STDERR: Final = 2
 
 @asynccontextmanager
 async def open_stdio_channel(limits: Limits) -> AsyncGenerator[StreamChannel]:
-    """Take standard input and output over, and give them back on leaving.
+    """Take over standard input and output, and restore them on leaving.
 
     Args:
         limits: `Limits.max_message_bytes` bounds a line.
@@ -57,12 +58,12 @@ async def open_stdio_channel(limits: Limits) -> AsyncGenerator[StreamChannel]:
 
 
 def _take_over(descriptor: int, mode: int, restored: ExitStack) -> int:
-    """Return a descriptor of our own for a standard stream, and point the standard one elsewhere meanwhile.
+    """Return a new descriptor for a standard stream, and point the standard one elsewhere until it is restored.
 
-    The own descriptor is about to be made non-blocking, which is a property of the open file that descriptors
-    share, not of the descriptor: a terminal or a pipe that standard error also writes to would lose output.
-    Where the system lets the file be opened once more (Linux, pipes and terminals), the property is ours alone;
-    elsewhere Trio puts it back on closing.
+    The new descriptor is made non-blocking, which is a property of the open file that descriptors share, not of
+    the descriptor: a terminal or a pipe that standard error also writes to would lose output. Where the system
+    lets the file be opened once more (Linux, pipes and terminals), the new one has the property alone; elsewhere
+    Trio restores it on closing.
     """
     original = os.dup(descriptor)
     restored.callback(os.close, original)
@@ -78,14 +79,14 @@ def _take_over(descriptor: int, mode: int, restored: ExitStack) -> int:
         restored.callback(os.dup2, original, descriptor)
     else:
         os.dup2(STDERR, descriptor)
-        restored.callback(_give_stdout_back, original)
+        restored.callback(_restore_stdout, original)
     return own
 
 
-def _give_stdout_back(original: int) -> None:
+def _restore_stdout(original: int) -> None:
     if sys.stdout is not None:
         with suppress(ValueError, OSError):
-            sys.stdout.flush()  # what was printed meanwhile belongs to standard error
+            sys.stdout.flush()  # what was printed until now belongs to standard error
     os.dup2(original, STDOUT)
 
 
@@ -93,47 +94,39 @@ def _open_again(descriptor: int, mode: int) -> int | None:
     if sys.platform == "linux":
         kind = os.fstat(descriptor).st_mode
         if stat.S_ISFIFO(kind) or stat.S_ISCHR(kind):
-            # It fails without /proc, for somebody else's pipe, and when nobody is at its other end any more.
+            # It fails without /proc, for another user's pipe, and if the other end of the pipe is closed.
             with suppress(OSError):
                 return os.open(f"/proc/self/fd/{descriptor}", mode | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     return None
 
 
-if sys.platform == "win32":
-
-    def _receive_stream(descriptor: int) -> trio.abc.ReceiveStream:
-        return _ThreadedReceiveStream(descriptor)
-
-    def _send_stream(descriptor: int) -> trio.abc.SendStream:
-        return _ThreadedSendStream(descriptor)
-
-else:
-
-    def _can_be_waited_for(descriptor: int) -> bool:
-        """Whether the event loop can wait for the descriptor: a pipe, a socket, a terminal, but not a file."""
-        if stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return False
-        if sys.platform == "linux":
-            with select.epoll() as epoll:
-                try:
-                    epoll.register(descriptor)
-                except PermissionError:
-                    return False  # such as /dev/null
-        return True
-
-    def _receive_stream(descriptor: int) -> trio.abc.ReceiveStream:
-        if _can_be_waited_for(descriptor):
-            return trio.lowlevel.FdStream(descriptor)
-        return _ThreadedReceiveStream(descriptor)
-
-    def _send_stream(descriptor: int) -> trio.abc.SendStream:
-        if _can_be_waited_for(descriptor):
-            return trio.lowlevel.FdStream(descriptor)
-        return _ThreadedSendStream(descriptor)
+def _can_be_waited_for(descriptor: int) -> bool:
+    """Whether the event loop can wait for the descriptor: a pipe, a socket, a terminal, but not a file."""
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return False
+    if sys.platform == "linux":
+        with select.epoll() as epoll:
+            try:
+                epoll.register(descriptor)
+            except PermissionError:
+                return False  # such as /dev/null
+    return True
 
 
-class _Descriptor(trio.abc.AsyncResource):
-    """A descriptor that only a thread can wait for: a file, or a pipe on Windows."""
+def _receive_stream(descriptor: int) -> trio.abc.ReceiveStream:
+    if sys.platform != "win32" and _can_be_waited_for(descriptor):
+        return trio.lowlevel.FdStream(descriptor)
+    return _ThreadedReceiveStream(descriptor)
+
+
+def _send_stream(descriptor: int) -> trio.abc.SendStream:
+    if sys.platform != "win32" and _can_be_waited_for(descriptor):
+        return trio.lowlevel.FdStream(descriptor)
+    return _ThreadedSendStream(descriptor)
+
+
+class _ThreadedStream(trio.abc.AsyncResource):
+    """A stream over a descriptor that only a thread can wait for: a file, or a pipe on Windows."""
 
     def __init__(self, descriptor: int) -> None:
         if sys.platform == "win32":
@@ -145,33 +138,33 @@ class _Descriptor(trio.abc.AsyncResource):
 
     def _open_descriptor(self) -> int:
         if self._descriptor < 0:
-            raise trio.ClosedResourceError("this stream was closed")
+            raise trio.ClosedResourceError("the stream was closed")
         return self._descriptor
 
     async def aclose(self) -> None:
         if self._descriptor >= 0:
-            # A thread that is stuck on it keeps a descriptor that is closed; the process is about to end.
+            # A thread that is stuck in it goes on with a closed descriptor; the process is about to end.
             os.close(self._descriptor)
             self._descriptor = -1
         await trio.lowlevel.checkpoint()
 
 
 @final
-class _ThreadedReceiveStream(_Descriptor, trio.abc.ReceiveStream):
+class _ThreadedReceiveStream(_ThreadedStream, trio.abc.ReceiveStream):
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
         descriptor = self._open_descriptor()
         try:
-            # A read cannot be interrupted. Abandoned, the thread may still eat what comes next, but reading is
+            # A read cannot be interrupted. An abandoned thread may still take what comes next, but reading is
             # only cancelled when the channel is about to be closed.
             return await trio.to_thread.run_sync(
-                os.read, descriptor, max_bytes or 65536, abandon_on_cancel=True, limiter=self._limiter
+                os.read, descriptor, max_bytes or READ_BYTES, abandon_on_cancel=True, limiter=self._limiter
             )
         except OSError as error:
             raise trio.BrokenResourceError from error
 
 
 @final
-class _ThreadedSendStream(_Descriptor, trio.abc.SendStream):
+class _ThreadedSendStream(_ThreadedStream, trio.abc.SendStream):
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         descriptor = self._open_descriptor()
         try:

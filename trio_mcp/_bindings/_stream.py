@@ -1,5 +1,7 @@
 """Newline-delimited JSON-RPC over a pair of byte streams: the framing of stdio, TCP and Unix sockets.
 
+Knows lines, and bytes that are read ahead. Processes and standard streams are above.
+
 Spec: 2026-07-28, basic/transports, "Custom Transports"; basic/transports/stdio.
 """
 
@@ -8,17 +10,20 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import final
+from typing import Final, final
 
 import trio
 
+from .._bytes import ByteWriter, Read, reader_of
 from .._channel import Channel, Incoming, Outgoing, Received, TooLarge
 from .._codec import _json
 from .._core._framing import LineReader, OversizedLine
 from .._errors import ConnectionLost
 from .._limits import Limits
 from .._trio import LightParkingLot, open_hidden_nursery
-from ._bytes import ByteReader, ByteWriter, reader_of, writer_of
+
+READS_AT_ONCE: Final = 16
+"""How often more is read without giving other tasks a turn, while each read finds a full pipe."""
 
 
 class StreamChannel(Channel):
@@ -30,7 +35,7 @@ class StreamChannel(Channel):
         receive_stream: Where lines come from.
         send_stream: Where lines go.
         max_message_bytes: The longest line that is read; a longer one is received as `TooLarge`.
-        description: What is at the other end, for errors and logs.
+        description: The other end, for errors and logs.
     """
 
     def __init__(
@@ -43,24 +48,24 @@ class StreamChannel(Channel):
     ) -> None:
         self._receive_stream = receive_stream
         self._send_stream = send_stream
-        self._reader: ByteReader = reader_of(receive_stream)
-        self._writer: ByteWriter = writer_of(send_stream)
+        self._read: Read = reader_of(receive_stream, reads_at_once=READS_AT_ONCE)
+        self._writer = ByteWriter(send_stream)
         self._description = description
         self._lines = LineReader(max_message_bytes)
         self._at_end = False
         self._rest: memoryview | None = None  # of what `send_nowait` has begun to write
-        self._ahead: _Ahead | None = None  # what was read before somebody received
+        self._ahead: _Ahead | None = None  # what was read before `receive` was called
 
     @property
     def description(self) -> str:
-        """What is at the other end."""
+        """The other end, for errors and logs."""
         return self._description
 
     async def receive(self) -> Sequence[Received]:
         """Wait for messages; see `Channel.receive`."""
         while not self._at_end:
             try:
-                data = await (self._reader.read() if self._ahead is None else self._take_ahead(self._ahead))
+                data = await (self._read() if self._ahead is None else self._take_ahead(self._ahead))
             except trio.BrokenResourceError as error:
                 raise ConnectionLost(f"reading from {self._description} failed: {_cause(error)}") from error
             # No checkpoint from here to the return: what was read is returned.
@@ -71,40 +76,42 @@ class StreamChannel(Channel):
                     Incoming(line) if isinstance(line, bytes) else TooLarge(line.size, line.head, line.tail)
                     for line in lines
                 ]
-            # What was read is kept here, or was blank. Reading need not wait: who sends nothing but that, and
-            # without end, would keep everybody else from running.
+            # No line is complete, or they were blank. Reading need not wait, so without a checkpoint a peer that
+            # sends only that, without end, would keep every other task from running.
             await trio.lowlevel.checkpoint()
         await trio.lowlevel.checkpoint()
         raise trio.EndOfChannel
 
     @asynccontextmanager
     async def reading_ahead(self, on_end: Callable[[], object], max_bytes: int) -> AsyncGenerator[None]:
-        """Read before anybody receives; see `Channel.reading_ahead`."""
+        """Read before `receive` is called; see `Channel.reading_ahead`."""
         self._ahead = ahead = _Ahead()
         async with open_hidden_nursery() as nursery:
-            nursery.start_soon(ahead.read, self._reader, on_end, max_bytes, name="reading ahead")
+            nursery.start_soon(ahead.read, self._read, on_end, max_bytes, name="reading ahead")
             try:
                 yield
             finally:
                 nursery.cancel_scope.cancel(reason="serving ended")
 
     async def _take_ahead(self, ahead: _Ahead) -> bytes:
-        """Return what was read, or is being read, before anybody received; then read as ever."""
+        """Return what was read, or is being read, ahead; then read as usual."""
         data = await ahead.take()
         if data is not None:
             return data
         self._ahead = None
-        return await self._reader.read()
+        return await self._read()
 
     async def send(self, messages: Sequence[Outgoing]) -> None:
         """Write messages; see `Channel.send`. Cancelled, it may have written half of one."""
         rest, self._rest = self._rest, None
         try:
             if rest is not None:
-                await self._writer.write(rest)
+                await self._send_stream.send_all(rest)
                 if not messages:
                     return
-            await self._writer.write(_framed(messages))
+            data = _framed(messages)
+            self._writer.widen_for(data)
+            await self._send_stream.send_all(data)
         except trio.BrokenResourceError as error:
             raise ConnectionLost(f"writing to {self._description} failed: {_cause(error)}") from error
 
@@ -113,12 +120,15 @@ class StreamChannel(Channel):
         if self._rest is not None or not self._writer.can_write_now:
             raise trio.WouldBlock
         data = _framed(messages)
+        self._writer.widen_for(data)
         try:
             written = self._writer.write_nowait(data)
         except trio.BrokenResourceError as error:
             raise ConnectionLost(f"writing to {self._description} failed: {_cause(error)}") from error
         if written == len(data):
             return True
+        if not written:
+            raise trio.WouldBlock
         self._rest = memoryview(data)[written:]
         return False
 
@@ -132,7 +142,7 @@ class StreamChannel(Channel):
 
 @final
 class _Ahead:
-    """What is read while nobody receives. Once somebody does, it ends with the next piece: no read is torn."""
+    """What is read before `receive` is called. From then on it ends with the next piece, so that none is lost."""
 
     def __init__(self) -> None:
         self._pieces: deque[bytes] = deque()
@@ -141,13 +151,13 @@ class _Ahead:
         self._has_ended = False
         self._changed = LightParkingLot()
 
-    async def read(self, reader: ByteReader, on_end: Callable[[], object], max_bytes: int) -> None:
-        """Read until there is enough, nothing more comes, or somebody receives."""
+    async def read(self, read: Read, on_end: Callable[[], object], max_bytes: int) -> None:
+        """Read until there is enough, nothing more comes, or `take` is called."""
         size = 0
         await trio.lowlevel.checkpoint()
         try:
             while size < max_bytes and not self._is_wanted:
-                data = await reader.read()
+                data = await read()
                 self._pieces.append(data)
                 self._changed.unpark_all()
                 size += len(data)
@@ -162,7 +172,7 @@ class _Ahead:
             self._changed.unpark_all()
 
     async def take(self) -> bytes | None:
-        """Return the next piece; `None` when there will be none.
+        """Return the next piece; `None` if there will be none.
 
         Raises:
             trio.BrokenResourceError: The stream failed.
@@ -192,7 +202,7 @@ def _cause(error: BaseException) -> str:
 
 
 def _whole(rest: Sequence[bytes | OversizedLine]) -> list[bytes | OversizedLine]:
-    """Return what a stream has ended with, unless it is a message that was cut off: that was never sent."""
+    """Return what a stream has ended with, unless it is a part of a message: that was never sent."""
     return [line for line in rest if not isinstance(line, bytes) or _is_json(line)]
 
 

@@ -24,6 +24,7 @@ from urllib.parse import quote
 
 import trio
 
+from .._bytes import take_over
 from .._core._http_rules import HttpHost, HttpServerSettings
 from .._endpoint._call import Authenticate
 from .._endpoint._endpoint import Endpoint, open_endpoint
@@ -33,7 +34,7 @@ from .._logs import Log
 from .._server._lifetimes import Shutdown
 from .._server._parking import EndedBeforeStart
 from .._server._server import Server
-from .._trio import open_hidden_nursery, take_over
+from .._trio import open_hidden_nursery
 from ._connections import PATIENCE_SECONDS, Connections, OpenConnection
 from ._wires import SocketWire, TlsWire, Wire
 

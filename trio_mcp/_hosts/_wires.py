@@ -13,8 +13,8 @@ from typing import Final, final
 
 import trio
 
+from .._bytes import close, send_some
 from .._endpoint._turnstile import Turnstile
-from .._trio import close, send_some
 
 READ_BYTES: Final = 64 * 1024
 

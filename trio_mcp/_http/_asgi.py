@@ -1,6 +1,6 @@
-"""An ASGI application in this process as a server, with everything a test of HTTP needs to be true of it.
+"""An ASGI application in this process as an HTTP server, as faithful as tests of HTTP need it.
 
-The body of a response streams as the application sends it, a slow reader holds the application up, leaving a
+The body of a response streams as the application sends it, a slow reader slows the application down, closing a
 response early is a disconnect, and an application that fails breaks its response. Nothing is buffered.
 """
 
@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, TypeAlias, final
 from urllib.parse import unquote_to_bytes
 
+import attrs
 import trio
 
 from .._core._http_headers import Headers
@@ -28,19 +29,19 @@ AsgiApplication: TypeAlias = Callable[
 ]
 BODY_CHUNK: Final = 64 * 1024
 LIFESPAN_SECONDS: Final = 5.0
-"""How long an application may take to start, and to shut down."""
+"""How long an application may take to start, and to shut down, in seconds."""
 
 
 @final
-class _Exchange:
-    """One request as the application sees it."""
+class _AsgiRequest:
+    """One request: its messages to and from the application, and the body of its response."""
 
     def __init__(self, request: HttpRequest, description: str) -> None:
         body = request.body
         self._body = [body[i : i + BODY_CHUNK] for i in range(0, len(body), BODY_CHUNK)] or [b""]
         self._description = description
-        self._left = trio.Event()
-        self._told = False
+        self._disconnected = trio.Event()
+        self._has_reported = False
         self.started = trio.Event()
         self.status: int | None = None
         self.headers = Headers()
@@ -52,26 +53,26 @@ class _Exchange:
 
     async def receive(self) -> _Message:
         await trio.lowlevel.checkpoint()
-        if self._body and not self._left.is_set():
+        if self._body and not self._disconnected.is_set():
             chunk = self._body.pop(0)
             return {"type": "http.request", "body": chunk, "more_body": bool(self._body)}
-        await self._left.wait()
-        if self._told:
-            await trio.sleep_forever()  # as Hypercorn: a disconnect is told once
-        self._told = True
+        await self._disconnected.wait()
+        if self._has_reported:
+            await trio.sleep_forever()  # as Hypercorn: a disconnect is reported once
+        self._has_reported = True
         return {"type": "http.disconnect"}
 
     async def send(self, message: _Message) -> None:
         await trio.lowlevel.checkpoint()
         if message["type"] == "http.response.start":
             if self.status is not None:
-                raise RuntimeError("the response was started already")
+                raise RuntimeError("http.response.start was sent already")
             self.status = message["status"]
             self.headers = Headers((bytes(name), bytes(value)) for name, value in message.get("headers", ()))
             self.started.set()
         elif message["type"] == "http.response.body":
             if self.status is None or self._complete:
-                raise RuntimeError("there is no response to send a body for")
+                raise RuntimeError("http.response.body must follow http.response.start, and not a complete body")
             self._complete = not message.get("more_body", False)
             if body := bytes(message.get("body", b"")):
                 # As Hypercorn: sending after a disconnect is not an error.
@@ -79,7 +80,7 @@ class _Exchange:
                     await self._send.send(body)
             if self._complete:
                 self._send.close()
-                self._left.set()
+                self._disconnected.set()
 
     # What the client calls.
 
@@ -98,55 +99,55 @@ class _Exchange:
             return b""
 
     async def aclose(self) -> None:
-        self.leave()
+        self.disconnect()
         await trio.lowlevel.checkpoint()
 
-    def leave(self) -> None:
-        self._left.set()
+    def disconnect(self) -> None:
+        self._disconnected.set()
         self._receive.close()
 
     def fail(self) -> None:
-        """The application has failed: it can still be said if nothing was said."""
+        """Answer with status 500, if the application failed before it started its response."""
         if self.status is None:
             self.status = 500
             self._complete = True
 
     def finish(self) -> None:
-        """The application has returned, or failed."""
+        """End the response: the application has returned, or failed."""
         self._send.close()
         self.started.set()
 
 
 @final
+@attrs.define(eq=False, repr=False)
 class AsgiClient:
-    """Asks an application in this process. Made by `open_asgi_client`."""
+    """Sends requests to an application in this process. Made by `open_asgi_client`."""
 
-    def __init__(self, app: AsgiApplication, nursery: trio.Nursery, state: MutableMapping[str, Any]) -> None:
-        self._app = app
-        self._nursery = nursery
-        self._state = state
+    _app: AsgiApplication
+    _nursery: trio.Nursery
+    _state: MutableMapping[str, Any]
 
     async def send(self, request: HttpRequest, *, urgent: bool = False) -> HttpResponse:
         """Send a request; see `HttpTransport.send`.
 
-        Closing the response tells the application that the client is gone, and does not wait for it.
+        Closing the response is a disconnect for the application, and does not wait for it.
         """
         del urgent  # there are no connections to wait for
-        exchange = _Exchange(request, request.target.origin)
+        served = _AsgiRequest(request, request.target.address)
         name = f"{request.method} {request.target.path.partition('?')[0]}"
-        self._nursery.start_soon(self._run, request, exchange, name=name)  # noqa: ASYNC113 - waited for below
+        self._nursery.start_soon(self._run, request, served, name=name)  # noqa: ASYNC113 - waited for below
         if request.on_sent is not None:
             request.on_sent()
         try:
-            await exchange.started.wait()
-            if exchange.status is None:
-                raise ConnectionLost(f"{request.target.origin} closed the connection in place of a response")
+            await served.started.wait()
+            if served.status is None:
+                raise ConnectionLost(f"{request.target.address} closed the connection in place of a response")
         except BaseException:
-            exchange.leave()
+            served.disconnect()
             raise
-        return HttpResponse(request, exchange.status, exchange.headers, exchange)
+        return HttpResponse(request, served.status, served.headers, served)
 
-    async def _run(self, request: HttpRequest, exchange: _Exchange) -> None:
+    async def _run(self, request: HttpRequest, served: _AsgiRequest) -> None:
         target = request.target
         path, _, query = target.path.partition("?")
         scope = {
@@ -169,23 +170,23 @@ class AsgiClient:
             "state": dict(self._state),
         }
         try:
-            await self._app(scope, exchange.receive, exchange.send)
+            await self._app(scope, served.receive, served.send)
         except Exception:
-            # The boundary of one request, as in any server: it costs this response and nothing else.
+            # The boundary of one request, as in any server: an error costs this response and nothing else.
             _log.exception("the ASGI application failed")
-            exchange.fail()
+            served.fail()
         finally:
-            exchange.finish()
+            served.finish()
 
 
 @asynccontextmanager
 async def open_asgi_client(app: AsgiApplication) -> AsyncGenerator[AsgiClient]:
     """Run an ASGI application for as long as the block runs, and send requests to it without a network.
 
-    Leaving shuts the application down and cancels what still runs in it.
+    Leaving shuts the application down and cancels the requests that still run in it.
 
     Raises:
-        RuntimeError: The application did not start.
+        RuntimeError: The application failed at its start, or took longer than 5 s.
     """
     async with open_hidden_nursery() as nursery:
         lifespan = _Lifespan()
@@ -208,7 +209,7 @@ async def open_asgi_client(app: AsgiApplication) -> AsyncGenerator[AsgiClient]:
 
 @final
 class _Lifespan:
-    """The lifespan protocol; an application that does not know it is as good as started."""
+    """The lifespan protocol; an application that does not support it counts as started."""
 
     def __init__(self) -> None:
         self.started = trio.Event()
@@ -222,7 +223,7 @@ class _Lifespan:
         try:
             await app(scope, self._receive, self._send)
         except Exception:
-            # The specification lets an application refuse this way.
+            # The specification lets an application refuse in this way.
             _log.debug("the ASGI application has no lifespan", exc_info=True)
         finally:
             self.started.set()

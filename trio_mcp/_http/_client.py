@@ -1,6 +1,6 @@
-"""The HTTP client: pools of connections by origin, and redirects within one.
+"""The HTTP client: a pool of connections for each server address, and redirects within one address.
 
-The connections to one origin: idle, or owned by exactly one request.
+A pool keeps idle connections, and lends each of the others to exactly one request.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ Connect: TypeAlias = Callable[[], Awaitable[HttpConnection]]
 
 @final
 @attrs.frozen
-class PoolStatistics:
-    """What is going on with one origin.
+class ConnectionPoolStatistics:
+    """Counters of the connections to one server address.
 
     Attributes:
         idle: Connections that wait for a request.
-        in_use: Requests that hold a connection, or are getting one.
+        in_use: Requests that have a connection, or are opening one.
         waiting: Requests that wait for their turn.
     """
 
@@ -40,35 +40,38 @@ class PoolStatistics:
 
 
 @final
-class OriginPool:
-    """The connections to one origin.
+class ConnectionPool:
+    """The connections to one server address.
 
-    Whoever came first is served first. Idle connections are used latest first, so that those that are not needed
-    grow old; old ones are closed when the next request passes by, as are those the server has closed.
+    Requests are served in the order in which they came. The connection that was idle for the shortest time is
+    used first, so that those that are not needed grow old; old ones are closed when the next request comes, as
+    are those that the server has closed.
 
     Args:
-        connect: Opens another one.
+        connect: Opens another connection.
         settings: How many, and for how long.
-        on_unused: Called when there is nothing here any more that is worth keeping.
+        on_unused: Called when the pool holds no connection and no request.
     """
 
     def __init__(self, connect: Connect, settings: HttpSettings, on_unused: Callable[[], object]) -> None:
         self._connect = connect
         self._settings = settings
         self._on_unused = on_unused
-        self._idle: deque[tuple[HttpConnection, float]] = deque()  # with the time until it is kept, oldest first
+        self._idle: deque[tuple[HttpConnection, float]] = (
+            deque()
+        )  # each with when it is to be closed, oldest first
         self._turns = trio.Semaphore(settings.max_connections, max_value=settings.max_connections)
-        self._users = 0  # requests that are here, whether or not they have come to their turn
+        self._requests = 0  # with a connection, or waiting for one
         self._in_use = 0
         self._closed = False
 
-    def statistics(self) -> PoolStatistics:
+    def statistics(self) -> ConnectionPoolStatistics:
         """Return counters, for tests and debugging."""
-        return PoolStatistics(len(self._idle), self._in_use, self._turns.statistics().tasks_waiting)
+        return ConnectionPoolStatistics(len(self._idle), self._in_use, self._turns.statistics().tasks_waiting)
 
     async def send(self, request: HttpRequest, *, urgent: bool) -> HttpResponse:
-        """Send a request over a connection of its own; see `HttpTransport.send`."""
-        self._users += 1
+        """Send a request over a connection that it has alone; see `HttpTransport.send`."""
+        self._requests += 1
         try:
             if not urgent:
                 try:
@@ -78,17 +81,17 @@ class OriginPool:
         except BaseException:
             self._leave()
             raise
-        use = _Use(self, is_urgent=urgent)
+        lease = _Lease(self, urgent)
         self._in_use += 1
         try:
-            use.connection = connection = await self._get()
+            lease.connection = connection = await self._get()
             head = await connection.start(request)
         except BaseException:
-            await use.aclose()
+            await lease.aclose()
             raise
-        return HttpResponse(request, head.status, head.headers, use, reason=head.reason)
+        return HttpResponse(request, head.status, head.headers, lease, reason=head.reason)
 
-    async def let_go(self, connection: HttpConnection | None, *, urgent: bool) -> None:
+    async def take_back(self, connection: HttpConnection | None, *, urgent: bool) -> None:
         """Take back what a request had. No checkpoint before its connection is idle or about to be closed."""
         self._in_use -= 1
         if not urgent:
@@ -100,12 +103,12 @@ class OriginPool:
             self._leave()
 
     def _leave(self) -> None:
-        self._users -= 1
-        if not self._idle and not self._users:
+        self._requests -= 1
+        if not self._idle and not self._requests:
             self._on_unused()
 
     async def _get(self) -> HttpConnection:
-        """Return a connection that nobody owns and that was alive a moment ago."""
+        """Return a connection that no request has and that the server has not closed so far."""
         now = trio.current_time()
         while self._idle and self._idle[0][1] <= now:
             await self._idle.popleft()[0].aclose()
@@ -113,19 +116,19 @@ class OriginPool:
             connection, _ = self._idle.pop()
             if not connection.is_stale:
                 return connection
-            # Nothing of the request has been sent, so another connection may have it.
+            # Nothing of the request was sent, so it can be sent on another connection.
             await connection.aclose()
         return await self._connect()
 
     def _keep(self, connection: HttpConnection) -> bool:
-        """Put a connection back, if it can be used again and there is room for it."""
+        """Keep a connection, if it can be used again and not too many are idle. Returns whether it did."""
         if self._closed or len(self._idle) >= self._settings.max_idle_connections or not connection.is_reusable:
             return False
         self._idle.append((connection, trio.current_time() + self._settings.idle_timeout))
         return True
 
     async def aclose(self) -> None:
-        """Close what is idle, and keep nothing from now on. Requests end with their owners."""
+        """Close the idle connections, and keep none from now on. The others are closed with their responses."""
         self._closed = True
         while self._idle:
             await self._idle.popleft()[0].aclose()
@@ -133,15 +136,13 @@ class OriginPool:
 
 
 @final
-class _Use:
-    """The use that one request makes of a pool: a turn, and a connection once there is one."""
+@attrs.define(eq=False)
+class _Lease:
+    """A turn, and a connection once there is one, lent to one request. Given back exactly once."""
 
-    __slots__ = ("_is_urgent", "_pool", "connection")
-
-    def __init__(self, pool: OriginPool, *, is_urgent: bool) -> None:
-        self._pool: OriginPool | None = pool
-        self._is_urgent = is_urgent
-        self.connection: HttpConnection | None = None
+    _pool: ConnectionPool | None
+    _is_urgent: bool
+    connection: HttpConnection | None = None
 
     async def receive_some(self) -> bytes:
         connection = self.connection
@@ -152,7 +153,7 @@ class _Use:
     async def aclose(self) -> None:
         pool, self._pool = self._pool, None
         if pool is not None:
-            await pool.let_go(self.connection, urgent=self._is_urgent)
+            await pool.take_back(self.connection, urgent=self._is_urgent)
 
 
 DISCARDED_BYTES: Final = 16 * 1024
@@ -165,37 +166,39 @@ class HttpClient:
 
     def __init__(self, settings: HttpSettings) -> None:
         self._settings = settings
-        self._pools: dict[str, OriginPool] = {}
+        self._pools: dict[str, ConnectionPool] = {}
         self._ssl_context = settings.ssl_context
         self._read_fields = fastest_fields()
 
-    def statistics(self) -> Mapping[str, PoolStatistics]:
-        """Return counters by origin, for tests and debugging."""
-        return {origin: pool.statistics() for origin, pool in self._pools.items()}
+    def statistics(self) -> Mapping[str, ConnectionPoolStatistics]:
+        """Return counters by server address, for tests and debugging."""
+        return {address: pool.statistics() for address, pool in self._pools.items()}
 
     async def send(self, request: HttpRequest, *, urgent: bool = False) -> HttpResponse:
         """Send a request; see `HttpTransport.send`.
 
-        Waits for a connection, for the server to take the request, and for the head of the response. A request of
-        which a byte may have been processed is never sent again.
+        Waits for a connection, for the server to take the request, and for the head of the response. A request is
+        never sent again once a byte of it may have been processed.
         """
         target = request.target
-        pool = self._pools.get(target.origin) or self._open_pool(target)
+        pool = self._pools.get(target.address) or self._open_pool(target)
         response = await pool.send(request, urgent=urgent)
         encoding = response.headers.get("content-encoding")
         if encoding is not None and encoding.lower() != "identity":
             await response.aclose()
-            raise RemoteProtocolError(f"{target.origin} answered with {encoding!r}, which was not asked for")
+            raise RemoteProtocolError(
+                f"{target.address} answered with Content-Encoding {encoding!r}; only identity is accepted"
+            )
         return response
 
-    def _open_pool(self, target: HttpTarget) -> OriginPool:
-        origin = target.origin
+    def _open_pool(self, target: HttpTarget) -> ConnectionPool:
+        address = target.address
 
         async def open_connection() -> HttpConnection:
             return await connect(target, self._settings, self._context(target), self._read_fields)
 
-        pool = OriginPool(open_connection, self._settings, lambda: self._pools.pop(origin))
-        self._pools[origin] = pool
+        pool = ConnectionPool(open_connection, self._settings, lambda: self._pools.pop(address))
+        self._pools[address] = pool
         return pool
 
     def _context(self, target: HttpTarget) -> ssl.SSLContext | None:
@@ -215,7 +218,7 @@ async def open_http_client(settings: HttpSettings | None = None) -> AsyncGenerat
     """Open an HTTP client for as long as the block runs.
 
     Requests must have ended before it does: run them in a nursery inside the block. Leaving closes the idle
-    connections, also when cancelled, and waits for nobody.
+    connections, also when cancelled, and does not wait for the peers.
     """
     client = HttpClient(settings or HttpSettings())
     try:
@@ -228,10 +231,10 @@ async def open_http_client(settings: HttpSettings | None = None) -> AsyncGenerat
 async def send_following(
     transport: HttpTransport, request: HttpRequest, *, urgent: bool = False, max_redirects: int = 5
 ) -> HttpResponse:
-    """Send a request and follow redirects within its origin.
+    """Send a request and follow redirects to the same server address.
 
-    A redirect that is not followed is the response. That is one to another origin, which has no right to what the
-    request says, one too many, and one that would make a GET of a POST and lose its body (301, 302, 303).
+    A redirect that is not followed is the response: one to another address, which must not get the request's
+    headers and body, one too many, and one that would make a GET of a POST and lose its body (301, 302, 303).
 
     Raises:
         Like `HttpTransport.send`.
@@ -249,7 +252,7 @@ async def send_following(
 
 
 def _redirect_of(request: HttpRequest, response: HttpResponse) -> HttpTarget | None:
-    """Return where to send the same request again, if it is to be."""
+    """Return where to send the same request again, if the redirect is to be followed."""
     if response.status not in (301, 302, 303, 307, 308):
         return None
     location = response.headers.get("location")
@@ -261,4 +264,4 @@ def _redirect_of(request: HttpRequest, response: HttpResponse) -> HttpTarget | N
         target = request.target.join(location)
     except ValueError:
         return None
-    return target if target.origin == request.target.origin else None
+    return target if target.address == request.target.address else None

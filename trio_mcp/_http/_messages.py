@@ -1,10 +1,7 @@
-"""A request of ours, before it is sent, and as it is sent. No I/O.
+"""Requests as they are sent, and responses as they arrive: bytes in, heads and bodies out. No I/O.
 
-A response while it arrives.
-
-The responses of one connection, one after the other: bytes in, heads and bodies out. No I/O.
-
-What can be read in two ways is refused, since what one reads as a body another may take for the next response.
+What can be read in two ways is refused, since what one reader takes for a body another may take for the next
+response.
 
 Spec: RFC 9112, sections 2.2 to 7.1.
 """
@@ -28,10 +25,10 @@ _OURS: Final = (
     (b"user-agent", b"User-Agent: trio-mcp/%b\r\n" % __version__.encode("ascii")),
     (b"accept-encoding", b"Accept-Encoding: identity\r\n"),
 )
-"""What a request says where nobody has said anything else."""
+"""Fields that are sent unless the request has them."""
 
 _FRAMING: Final = frozenset((b"host", b"content-length", b"transfer-encoding", b"connection", b"upgrade"))
-"""What follows from the request and the connection."""
+"""Fields that the request and the connection determine."""
 
 _FIRST_LINE: Final = re.compile(rb"[A-Z]{1,32} [\x21-\x7e]+ HTTP/1\.1\r\n")
 _VISIBLE: Final = rb"[\x21-\x7e\x80-\xff]"
@@ -50,42 +47,45 @@ class HttpRequest:
 
     Attributes:
         method: In capitals.
-        target: Where it goes.
-        headers: What it says of itself, beside `Host`, `Content-Length` and what the connection needs.
-        body: What it carries.
-        on_sent: Called before its last bytes go, since from then on the server may have all of it.
+        target: The URL.
+        headers: Its fields, but for `Host`, `Content-Length` and those of the connection.
+        body: Its body.
+        on_sent: Called before its last bytes are sent, since from then on the server may have all of it.
     """
 
     method: str
     target: HttpTarget
-    headers: Sequence[HeaderField] = attrs.field(default=(), repr=False)  # credentials, for one
+    headers: Sequence[HeaderField] = attrs.field(default=(), repr=False)  # they hold credentials
     body: bytes = attrs.field(default=b"", repr=False)
     on_sent: Callable[[], object] | None = attrs.field(default=None, eq=False, repr=False)
 
 
 def encode_request(request: HttpRequest, through_proxy: Sequence[HeaderField] | None = None) -> bytes:
-    """Return a request as it goes over a connection.
+    """Return a request as bytes.
 
     Args:
-        request: What is asked.
+        request: The request.
         through_proxy: Fields for a proxy that forwards single requests. Then the first line has the whole URL.
 
     Raises:
-        LocalProtocolError: It would not be one request of HTTP/1.1, but none, or more than one.
+        LocalProtocolError: The bytes would not be exactly one request of HTTP/1.1.
     """
     target, headers, body = request.target, request.headers, request.body
     chosen = {name.lower() for name, _ in headers}
     if not _FRAMING.isdisjoint(chosen):
         names = b", ".join(sorted(_FRAMING & chosen)).decode("ascii")
-        raise LocalProtocolError(f"the request to {target.origin} cannot choose what it says in {names}")
+        raise LocalProtocolError(
+            f"the request to {target.address} sets {names}, which the library sets; leave it out"
+        )
     where = target.path if through_proxy is None else target.url
     first_line = b"%b %b HTTP/1.1\r\n" % (request.method.encode(), where.encode())
     host = (b"Host", target.authority.encode())
     fields = [b"%b: %b\r\n" % field for field in (host, *(through_proxy or ()), *headers)]
     lines = b"".join(fields)
-    # All fields in one go, which is many times as fast. A line break in a field would make two good ones of it.
+    # All fields in one match, which is many times as fast. A line break in a field would make two valid ones of
+    # it.
     if not _FIRST_LINE.fullmatch(first_line) or not _FIELDS.fullmatch(lines) or lines.count(b"\n") != len(fields):
-        raise LocalProtocolError(f"the request to {target.origin} is not HTTP: {_fault_in(first_line, fields)}")
+        raise LocalProtocolError(f"the request to {target.address} is not HTTP: {_fault_in(first_line, fields)}")
     ours = b"".join([line for name, line in _OURS if name not in chosen])
     length = b""
     if body or request.method not in ("GET", "HEAD", "DELETE"):
@@ -94,51 +94,49 @@ def encode_request(request: HttpRequest, through_proxy: Sequence[HeaderField] | 
 
 
 def _fault_in(first_line: bytes, fields: Sequence[bytes]) -> str:
-    """Say what is wrong, without values, which may be credentials."""
+    """Return the fault, without values, which may be credentials."""
     for field in fields:
         if not _ONE_FIELD.fullmatch(field):
-            return f"the header field {field.partition(b': ')[0]!r} contains what no field can"
-    return f"it would begin with {first_line!r}"
+            return f"the header field {field.partition(b': ')[0]!r} has characters that no field may have"
+    return f"it begins with {first_line!r}"
 
 
 SMALL: Final = 4096
-"""Up to how many bytes a piece of a body is gathered with others."""
+"""Pieces of a body that are shorter than this, in bytes, are joined."""
 
 
 class BodySource(Protocol):
-    """Where the body of a response comes from."""
+    """The body of a response, as it arrives."""
 
     async def receive_some(self) -> bytes:
         """Wait for some of it; nothing once it is complete."""
         ...
 
     async def aclose(self) -> None:
-        """Let go of it, whether or not it is complete."""
+        """Release its connection, whether or not it is complete."""
         ...
 
 
 @final
+@attrs.define(eq=False)
 class HttpResponse:
-    """The answer to one request: its head is here, its body is received by whoever asked, who also closes it.
+    """The response to one request: its head has arrived; the caller receives the body, and closes it.
 
     As a context manager it closes itself. Closing it before the body is complete ends the connection, which is
-    how the server learns that nobody reads on.
+    how the server learns that the rest is not read.
 
     Attributes:
-        request: What it answers, after redirects.
+        request: The request, after redirects.
         status: The HTTP status.
         reason: The words after it; may be empty.
         headers: Its header fields.
     """
 
-    def __init__(
-        self, request: HttpRequest, status: int, headers: Headers, source: BodySource, *, reason: str = ""
-    ) -> None:
-        self.request: Final = request
-        self.status: Final = status
-        self.headers: Final = headers
-        self.reason: Final = reason
-        self._source = source
+    request: HttpRequest
+    status: int
+    headers: Headers
+    _source: BodySource
+    reason: str = attrs.field(default="", kw_only=True)
 
     async def __aenter__(self) -> HttpResponse:
         return self  # noqa: ASYNC910 - there is nothing to wait for
@@ -153,7 +151,7 @@ class HttpResponse:
         await self._source.aclose()
 
     async def aclose(self) -> None:
-        """Let go of it. A checkpoint only if that ends the connection."""
+        """Release its connection. A checkpoint only if that ends the connection."""
         await self._source.aclose()
 
     async def receive_some(self) -> bytes:
@@ -175,9 +173,9 @@ class HttpResponse:
         """Wait for the whole body.
 
         Args:
-            max_bytes: The largest body that is wanted.
-            limit: What sets that, for the error.
-            hold: Called with how much is kept of it, before more is read.
+            max_bytes: The largest body that is accepted.
+            limit: The setting with that, for the error.
+            hold: Called with how many bytes of it are kept, before more is read.
 
         Raises:
             RemoteProtocolError: It is larger than `max_bytes`.
@@ -185,7 +183,7 @@ class HttpResponse:
         """
         length = self.headers.get("content-length")
         parts: list[bytes] = []
-        small = bytearray()  # a piece of one byte would weigh forty
+        small = bytearray()  # a piece of one byte alone would take forty
         size = 0
         if length is None or not length.isdigit() or int(length[:20]) <= max_bytes:
             while data := await self.receive_some():
@@ -204,11 +202,11 @@ class HttpResponse:
             else:
                 return parts[0] if len(parts) == 1 and not small else b"".join((*parts, small))
         raise RemoteProtocolError(
-            f"{self.request.target.origin} answered with more than {max_bytes} bytes ({limit})"
+            f"{self.request.target.address} answered with more than {max_bytes} bytes ({limit})"
         )
 
     async def read_excerpt(self, max_bytes: int) -> bytes:
-        """Wait for the beginning of the body, or all of it. The rest is not wanted.
+        """Wait for the beginning of the body, or all of it. The rest is not read.
 
         Raises:
             Like `receive_some`.
@@ -220,25 +218,25 @@ class HttpResponse:
 
 
 class HttpTransport(Protocol):
-    """Whatever takes requests and brings responses."""
+    """Sends requests and returns their responses."""
 
     async def send(self, request: HttpRequest, *, urgent: bool = False) -> HttpResponse:
-        """Send a request and wait for the head of its response, which has to be closed.
+        """Send a request and wait for the head of its response, which the caller must close.
 
         Args:
             request: What to send.
-            urgent: Whether it must not wait for others to finish, because they may wait for it.
+            urgent: Whether it must not wait for others to finish, because they may be waiting for it.
 
         Raises:
-            ConnectionLost: The server cannot be reached, or hung up.
-            LocalProtocolError: The request is none.
-            RemoteProtocolError: What came is not HTTP.
+            ConnectionLost: The server cannot be reached, or closed the connection.
+            LocalProtocolError: The request is not valid. Nothing was sent.
+            RemoteProtocolError: The response is not HTTP.
         """
         ...
 
 
 MAX_INFORMATIONAL: Final = 32
-"""Interim responses (1xx) before the real one. A server has no use for more than one or two."""
+"""Interim responses (1xx) before the final one. A server needs no more than one or two."""
 
 _STATUS_LINE: Final = re.compile(rb"HTTP/1\.([0-9]) ([1-9][0-9]{2})(?: ([^\r\n]*))?\r\n")
 _BEGINNING: Final = b"HTTP/1."
@@ -249,13 +247,13 @@ _BARE_LF: Final = re.compile(rb"(?<!\r)\n")
 @final
 @attrs.define
 class ResponseHead:
-    """What the head of a response says.
+    """The head of a response.
 
     Attributes:
         status: The HTTP status.
         reason: The words after it; may be empty.
         headers: Its fields.
-        framing: How long its body is, if that is said.
+        framing: How long its body is; `None` if that is not declared.
         keeps_alive: Whether another response may follow it.
     """
 
@@ -268,17 +266,17 @@ class ResponseHead:
 
 @final
 class ResponseReader:
-    """Reads the responses of one connection. Memory is bounded, as long as what is there is taken.
+    """Reads the responses of one connection. Memory is bounded, as long as the body is taken.
 
     Args:
-        description: Who answers, for errors.
+        description: The server, for errors.
         max_head_bytes: The largest head.
         read_fields: Reads the fields of heads.
 
     Attributes:
-        head: What the response says, once that is here.
-        is_complete: Whether all of the response has come.
-        has_surplus: Whether something came behind a response.
+        head: The head of the response, once it has arrived.
+        is_complete: Whether all of the response has arrived.
+        has_surplus: Whether bytes arrived behind a response.
     """
 
     def __init__(self, description: str, max_head_bytes: int, read_fields: ReadFields) -> None:
@@ -286,16 +284,9 @@ class ResponseReader:
         self._max_head_bytes = max_head_bytes
         self._read_fields = read_fields
         self._buffer = bytearray()
-        self._may_have_body = True
         self._searched = 0  # bytes of the buffer in which no head ends
-        self._informational = 0
-        self._chunks: ChunkedReader | None = None
-        self._left: int | None = 0  # of a body with a length
-        self._body = b""
         self.has_surplus = False
-        self._is_tunnel = False
-        self.head: ResponseHead | None = None
-        self.is_complete = False
+        self.begin("GET")
 
     @property
     def is_reusable(self) -> bool:
@@ -313,18 +304,18 @@ class ResponseReader:
         self._may_have_body = method != "HEAD"
         self._is_tunnel = method == "CONNECT"
         self._informational = 0
-        self._chunks = None
-        self._left = 0
+        self._chunks: ChunkedReader | None = None
+        self._left: int | None = 0  # of a body with a length; `None` until the connection ends
         self._body = b""
-        self.head = None
+        self.head: ResponseHead | None = None
         self.is_complete = False
 
     def feed(self, data: bytes) -> None:
-        """Take what comes next; nothing if nothing more will come.
+        """Take the next bytes; ``b""`` if the connection has ended.
 
         Raises:
-            ConnectionLost: Something should have come.
-            RemoteProtocolError: It is not HTTP/1.1, or a head that is too large.
+            ConnectionLost: It ended before the response was complete.
+            RemoteProtocolError: They are not HTTP/1.1, or a head that is too large.
         """
         try:
             if not data:
@@ -337,7 +328,7 @@ class ResponseReader:
             raise RemoteProtocolError(f"{self._description} does not speak HTTP/1.1: {error}") from error
 
     def take(self) -> bytes:
-        """Return what is here of the body and was not taken yet."""
+        """Return the bytes of the body that have arrived and were not taken yet."""
         data, self._body = self._body, b""
         return data
 
@@ -370,18 +361,20 @@ class ResponseReader:
             if head.status >= 200:
                 self._begin_body(head)
             elif head.status == 101:
-                raise ValueError("it changes the protocol, which nobody has asked for")
+                raise ValueError("it changes the protocol (101), which was not requested")
             else:
                 self._informational += 1
                 if self._informational > MAX_INFORMATIONAL:
-                    raise RemoteProtocolError(f"{self._description} sends interim responses without end")
+                    raise RemoteProtocolError(
+                        f"{self._description} sent more than {MAX_INFORMATIONAL} interim responses"
+                    )
         if buffer:
             rest = bytes(buffer)
             buffer.clear()
             self._feed_body(rest)
 
     def _check_incomplete(self) -> None:
-        """Refuse at once what will never be a head, for whoever sends it may wait as well."""
+        """Refuse at once what will never be a head: its sender may be waiting for us."""
         buffer = self._buffer
         beginning = buffer[: len(_BEGINNING)]
         if not _BEGINNING.startswith(beginning):

@@ -1,9 +1,4 @@
-"""Where a request goes: what a URL says, read once and strictly. No I/O.
-
-What the URL of a proxy says. No I/O.
-
-How HTTP connections are made and what they may cost.
-"""
+"""URLs of servers and of proxies, parsed once and strictly, and the settings of HTTP connections. No I/O."""
 
 from __future__ import annotations
 
@@ -34,13 +29,13 @@ _PATH_SAFE: Final = "/%:@!$&'()*+,;=~-._?[]|^`{}"
 @final
 @attrs.frozen(kw_only=True)
 class HttpTarget:
-    """A URL, taken apart.
+    """A URL, parsed.
 
     Attributes:
         scheme: ``http`` or ``https``; a Unix socket speaks the first.
         host: A name in ASCII and lower case, or an address without brackets.
         port: The port, also if the URL names none.
-        path: Path and query, as they go on the request line.
+        path: Path and query, as in the request line.
         socket_path: The Unix socket to connect to instead of host and port.
     """
 
@@ -52,18 +47,18 @@ class HttpTarget:
 
     @property
     def is_secure(self) -> bool:
-        """Whether it is reached over TLS."""
+        """Whether it uses TLS."""
         return self.scheme == "https"
 
     @cached_property
     def authority(self) -> str:
-        """What `Host` says: the port only if it is not the usual one, and no zone of an address."""
+        """The value of `Host`: the port only if it is not the default, and no zone of an address."""
         host = f"[{self.host.partition('%')[0]}]" if ":" in self.host else self.host
         return host if self.port == _SCHEMES[self.scheme] else f"{host}:{self.port}"
 
     @cached_property
-    def origin(self) -> str:
-        """Scheme, host and port: equal texts are equal origins."""
+    def address(self) -> str:
+        """The server: scheme, host and port, or the Unix socket; equal texts are equal servers."""
         if self.socket_path is not None:
             return f"{UNIX_SCHEME}://{quote(self.socket_path, safe='')}"
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -71,18 +66,18 @@ class HttpTarget:
 
     @property
     def url(self) -> str:
-        """The URL again, as a proxy is asked for it. Not for messages: a query may be a secret."""
-        return self.origin + self.path
+        """The whole URL, for a proxy. Not for messages: a query may be a secret."""
+        return self.address + self.path
 
     def join(self, reference: str) -> HttpTarget:
-        """Return what a reference in an answer from here points at (RFC 3986, section 5).
+        """Resolve a reference in a response from here (RFC 3986, section 5).
 
         Raises:
-            ValueError: It is no URL this client can go to.
+            ValueError: It is not a URL that this client can use.
         """
         if self.socket_path is None:
             return parse_target(urljoin(self.url, reference))
-        # The generic rules do not know the scheme; as `http` they do the same.
+        # The generic rules do not know the scheme; with `http` they do the same.
         joined = urljoin(f"http://{self.authority}{self.path}", reference)
         other = parse_target(joined)
         if (other.scheme, other.host, other.port) != (self.scheme, self.host, self.port):
@@ -91,35 +86,35 @@ class HttpTarget:
 
 
 def without_query(path: str) -> str:
-    """Return what may be shown of a path: keys and tokens are in queries, if anywhere."""
+    """Return what of a path may be shown: keys and tokens are in queries."""
     before, mark, _ = path.partition("?")
     return f"{before}{mark}…" if mark else path
 
 
 def shown_url(url: str) -> str:
-    """Return what may be shown of a URL, also of one that is none: no password, and no key or token."""
-    if "@" in url:  # wherever it is: a password may hold what ends a host
+    """Return what of a URL, valid or not, may be shown: no password, and no key or token."""
+    if "@" in url:  # anywhere: a password may contain what ends a host
         scheme, mark, _ = url.partition("://")
         return f"{scheme}{mark}…" if mark else "…"
     return printable(without_query(url.partition("#")[0]))
 
 
 def parse_target(url: str) -> HttpTarget:
-    """Read a URL.
+    """Parse a URL.
 
     Raises:
-        ValueError: It is not one that can be asked: another scheme, no host, a user name or a password (which
-            would end up in logs; send them as a header), or characters that no URL has.
+        ValueError: It cannot be used: another scheme, no host, a user name or a password (which would end up in
+            logs; send them in a header), or characters that no URL may have.
     """
     if _FORBIDDEN.search(url):
-        raise ValueError(f"a URL has no blanks, backslashes and control characters: {shown_url(url)!r}")
+        raise ValueError(f"a URL must not have blanks, backslashes or control characters: {shown_url(url)!r}")
     try:
         parts = urlsplit(url)
-    except ValueError:  # which repeats what may be a password
-        raise ValueError(f"the URL cannot be read: {shown_url(url)!r}") from None
+    except ValueError:  # its message may repeat a password
+        raise ValueError(f"the URL cannot be parsed: {shown_url(url)!r}") from None
     if parts.scheme not in _SCHEMES:
         raise ValueError(
-            f"the scheme of an HTTP URL is http, https or {UNIX_SCHEME}, not {parts.scheme!r}: {shown_url(url)!r}"
+            f"the scheme of a URL must be http, https or {UNIX_SCHEME}, not {parts.scheme!r}: {shown_url(url)!r}"
         )
     if "@" in parts.netloc:
         raise ValueError("a URL with a user name or a password is not accepted; send them in a header")
@@ -166,8 +161,8 @@ def _read_host(netloc: str, host: str, url: str) -> str:
     return host
 
 
-# Where the password begins and ends in what cannot be read, nobody knows.
-_UNUSABLE: Final = "the URL of a proxy is of the form http://host:port or http://user:password@host:port"
+_UNUSABLE: Final = "the URL of a proxy must have the form http://host:port or http://user:password@host:port"
+"""Repeats nothing of the URL: where a password begins and ends in it is not known."""
 
 
 @final
@@ -176,8 +171,8 @@ class HttpProxy:
     """A proxy.
 
     Attributes:
-        target: Where it is.
-        headers: How we authenticate to it.
+        target: Its URL.
+        headers: Credentials for it.
     """
 
     target: HttpTarget
@@ -185,10 +180,10 @@ class HttpProxy:
 
 
 def read_proxy(url: str) -> HttpProxy:
-    """Read the URL of a proxy, which may hold a user name and a password.
+    """Parse the URL of a proxy, which may have a user name and a password.
 
     Raises:
-        ValueError: It is none that we can use, such as a SOCKS proxy. The message repeats nothing of it.
+        ValueError: It cannot be used, such as that of a SOCKS proxy. The message repeats nothing of it.
     """
     if "://" not in url:
         url = f"http://{url}"
@@ -197,10 +192,10 @@ def read_proxy(url: str) -> HttpProxy:
     except ValueError:
         raise ValueError(_UNUSABLE) from None
     if parts.scheme not in ("http", "https"):
-        raise ValueError(f"a proxy is asked over http or https; {parts.scheme} proxies are not supported")
+        raise ValueError(f"the scheme of a proxy must be http or https; {parts.scheme} proxies are not supported")
     user, at, address = parts.netloc.rpartition("@")
     if "@" in parts.path + parts.query + parts.fragment:
-        raise ValueError("in the URL of a proxy, #, ? and / in a password are written %23, %3F and %2F")
+        raise ValueError("in the URL of a proxy, #, ? and / in a password must be written %23, %3F and %2F")
     headers: tuple[HeaderField, ...] = ()
     if at:
         credentials = base64.b64encode(unquote(user).encode("utf-8"))
@@ -226,19 +221,20 @@ class HttpSettings:
     """How HTTP connections are made and what they may cost. Durations are in seconds.
 
     Attributes:
-        ssl_context: How TLS is spoken: whom to trust, with which certificate to answer. Default: the system's
-            trust store. The context decides about everything, so one that verifies nothing is obeyed.
+        ssl_context: The trusted certificates, and the client's own. Default: the system's trust store. Only the
+            context decides, so with one that verifies nothing, nothing is verified.
         proxy: The URL of a proxy for everything but Unix sockets, ``http://`` or ``https://``, perhaps with a
-            user name and a password. Whether what goes through it is encrypted says the server's URL.
-        use_environment_proxies: Whether ``http_proxy``, ``https_proxy`` and ``no_proxy`` count where there is no
-            `proxy`. This machine itself is never asked for through one of those.
-        max_connections: Connections to one origin that are in use at once; further requests wait for their turn.
-            Answers and cancellations do not, because those that hold the connections may wait for them.
-        max_idle_connections: Connections to one origin that are kept for the next request.
+            user name and a password. Whether the traffic through it is encrypted depends on the server's URL.
+        use_environment_proxies: Whether ``http_proxy``, ``https_proxy`` and ``no_proxy`` are used if `proxy` is
+            not set. They are never used for this machine itself.
+        max_connections: Connections to one server address (scheme, host and port) that are in use at once;
+            further requests wait for their turn. Answers and cancellations do not, because the requests that
+            have the connections may wait for them.
+        max_idle_connections: Connections to one server address that are kept for the next request.
         idle_timeout: How long they are kept.
         connect_timeout: From looking up the name until TLS is established, through a proxy if there is one.
         max_head_bytes: The largest head of a response.
-        max_redirects: Redirects that are followed for one request, all of them within the origin.
+        max_redirects: Redirects that are followed for one request, all of them to the same server address.
     """
 
     ssl_context: ssl.SSLContext | None = attrs.field(default=None, repr=False)
