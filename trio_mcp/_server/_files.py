@@ -123,7 +123,7 @@ def is_hidden(name: str) -> bool:
     return name.startswith(".")
 
 
-def open_beneath(root: str, names: Sequence[str], *, hidden: bool) -> int:
+def open_below(root: str, names: Sequence[str], *, hidden: bool) -> int:
     """Open a file for reading.
 
     Args:
@@ -142,8 +142,8 @@ def open_beneath(root: str, names: Sequence[str], *, hidden: bool) -> int:
 
 
 @contextmanager
-def scan_beneath(root: str, names: Sequence[str], *, hidden: bool) -> Generator[Iterator[os.DirEntry[str]]]:
-    """Look into a folder; see `open_beneath`."""
+def scan_below(root: str, names: Sequence[str], *, hidden: bool) -> Generator[Iterator[os.DirEntry[str]]]:
+    """Look into a folder; see `open_below`."""
     if len(names) >= MAX_DEPTH:
         raise FileNotFoundError(f"deeper than {MAX_DEPTH} folders")
     if not _WALKS:
@@ -220,12 +220,12 @@ def _link_at(folder: int, name: str) -> str | None:
 def _resolved(root: str, names: Sequence[str], *, hidden: bool) -> str:
     real_root = os.path.realpath(root, strict=True)
     real = os.path.realpath(Path(real_root, *names), strict=True)
-    if not _lies_beneath(real_root, real, hidden=hidden):
+    if not _lies_below(real_root, real, hidden=hidden):
         raise PermissionError(f"a symbolic link leads out of {root}, or to what is hidden")
     return real
 
 
-def _lies_beneath(real_root: str, real: str, *, hidden: bool) -> bool:
+def _lies_below(real_root: str, real: str, *, hidden: bool) -> bool:
     if os.path.commonpath((real_root, real)) != real_root:
         return False
     return hidden or not any(map(is_hidden, Path(real).relative_to(real_root).parts))
@@ -238,7 +238,7 @@ def _open_resolved(root: str, names: Sequence[str], *, hidden: bool) -> int:
     descriptor = os.open(real, _READ)
     try:
         # Whoever swaps names can have led the opening astray, but not change where what was opened lies.
-        if not _lies_beneath(real_root, _place_of(descriptor), hidden=hidden):
+        if not _lies_below(real_root, _place_of(descriptor), hidden=hidden):
             raise PermissionError(f"a path beneath {root} has changed while it was opened")
     except BaseException:
         os.close(descriptor)
@@ -472,9 +472,9 @@ class DirectorySource:
             names = [os.fsdecode(unquote_to_bytes(part)) for part in rest.split("/")]
         except UnicodeDecodeError:  # where names are text, not bytes
             return None
-        return {"path": names} if self._offers(names) else None
+        return {"path": names} if self._is_offered(names) else None
 
-    def _offers(self, names: Sequence[str]) -> bool:
+    def _is_offered(self, names: Sequence[str]) -> bool:
         return all(map(self._is_seen, names)) and self._glob.matches(names)
 
     def _is_seen(self, name: str) -> bool:
@@ -489,7 +489,7 @@ class DirectorySource:
         return await _read_in_thread(reading, lambda: self._read(reading, found["path"]))
 
     def _read(self, reading: Reading, names: Sequence[str]) -> _Contents:
-        read = read_open_file(open_beneath(self._root, names, hidden=self._hidden), reading.limits.max_file_bytes)
+        read = read_open_file(open_below(self._root, names, hidden=self._hidden), reading.limits.max_file_bytes)
         return file_contents(reading.uri, read.data, self.template.mime_type, names[-1])
 
     def resources(self) -> Iterator[types.Resource]:
@@ -540,7 +540,7 @@ class DirectorySource:
         scanned = 0
         found: list[tuple[str, os.stat_result]] = []
         try:
-            with scan_beneath(self._root, folder, hidden=self._hidden) as entries:
+            with scan_below(self._root, folder, hidden=self._hidden) as entries:
                 for entry in itertools.islice(entries, room):
                     scanned += 1
                     status = self._status((*folder, entry.name), entry) if self._is_seen(entry.name) else None
@@ -554,7 +554,7 @@ class DirectorySource:
         try:
             if not entry.is_symlink():
                 return entry.stat(follow_symlinks=False)
-            descriptor = open_beneath(self._root, names, hidden=self._hidden)
+            descriptor = open_below(self._root, names, hidden=self._hidden)
         except OSError:
             return None
         try:

@@ -56,7 +56,7 @@ def _check_timeout(_instance: object, _attribute: attrs.Attribute[Any], value: f
 
 @final
 @attrs.frozen(eq=False, kw_only=True)
-class Offer:
+class RegisteredResource:
     """A resource, a template or a directory that is registered.
 
     Attributes:
@@ -89,7 +89,7 @@ class ResourceRegistry:
     """
 
     def __init__(self, limits: Limits, threads: Threads, listing: Listing) -> None:
-        self.entries: Final = Registry[Offer]("resource", named="at", key=normalised)
+        self.entries: Final = Registry[RegisteredResource]("resource", named="at", key=normalised)
         self._limits = limits
         self._threads = threads
         self._listing = listing
@@ -155,7 +155,7 @@ class ResourceRegistry:
         """Return who serves a method; nobody, while there have never been resources."""
         return self._handlers.get(method) if self.entries.was_used else None
 
-    def _find(self, asked: str) -> tuple[Offer, Found] | None:
+    def _find(self, asked: str) -> tuple[RegisteredResource, Found] | None:
         single = self.entries.find(asked)
         if single is not None and single.item.source.template is None:
             # Hidden, it is not found either by a template that it also fits.
@@ -236,7 +236,7 @@ class ResourceRegistry:
         raise RequestError(INTERNAL_ERROR, problem, {"uri": uri})
 
 
-def _listed(entries: Iterable[Entry[Offer]], taken: set[str]) -> list[Entry[types.Resource]]:
+def _listed(entries: Iterable[Entry[RegisteredResource]], taken: set[str]) -> list[Entry[types.Resource]]:
     """Return what clients are told. Files of a directory that are registered by themselves are not told twice."""
     return [
         Entry(entry.serial, resource.uri, resource)
@@ -246,7 +246,7 @@ def _listed(entries: Iterable[Entry[Offer]], taken: set[str]) -> list[Entry[type
     ]
 
 
-def _with_freshness(result: types.ReadResourceResult, offer: Offer) -> types.ReadResourceResult:
+def _with_freshness(result: types.ReadResourceResult, offer: RegisteredResource) -> types.ReadResourceResult:
     """Add what the registration says, where the function itself has not said anything."""
     if result.ttl_ms or result.cache_scope != "private" or (not offer.ttl and offer.scope == "private"):
         return result

@@ -39,9 +39,9 @@ from ._input_required import Asking, ExtensionResult
 from ._lifetimes import Background, Shutdown, open_background
 from ._listing import CacheHint, Listing
 from ._log_handler import current_holder
-from ._offers import PromptOffers, ResourceOffers, ToolOffers
 from ._parking import EndedBeforeStart, Lifetime, Service, open_service
 from ._prompts import Completer, PromptRegistry
+from ._registration import PromptRegistration, ResourceRegistration, ToolRegistration
 from ._resources import ResourceRegistry
 from ._serve import run_http, run_stdio, serve_until_end
 from ._session import ServerSession
@@ -58,7 +58,7 @@ _OURS: Final = frozenset({"initialize", "ping", "server/discover", "logging/setL
 
 
 @final
-class Server(ToolOffers, PromptOffers, ResourceOffers, Generic[StateT]):
+class Server(ToolRegistration, PromptRegistration, ResourceRegistration, Generic[StateT]):
     """Tools, and whatever else a program offers to models, for clients of every revision.
 
     Args:

@@ -26,7 +26,7 @@ from ._functions import anything, read_handler
 from ._input_required import Interim
 from ._listing import Listing, are_plain, read_params, refuse_many
 from ._prompts import Completer, PromptRegistry
-from ._resources import Offer, ResourceRegistry
+from ._resources import RegisteredResource, ResourceRegistry
 from ._threads import Threads
 from ._tools import ToolRegistry
 
@@ -39,7 +39,7 @@ _CALL_MEMBERS: Final = frozenset({"name", "arguments", "_meta"})
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-class ToolOffers:
+class ToolRegistration:
     """Registers tools; a server is one."""
 
     _limits: Limits
@@ -215,7 +215,7 @@ class ToolOffers:
         return await self._tools.get(name).call(arguments, context, self._threads, self._limits.max_file_bytes)
 
 
-class PromptOffers:
+class PromptRegistration:
     """Registers prompts and completions; a server is one."""
 
     _threads: Threads
@@ -389,7 +389,7 @@ class PromptOffers:
         return await self._completer.complete(asked, context, self._threads)
 
 
-class ResourceOffers:
+class ResourceRegistration:
     """Registers resources; a server is one."""
 
     _resources: ResourceRegistry
@@ -495,7 +495,9 @@ class ResourceOffers:
                 told_of_all = types.ResourceTemplate(uri_template=uri, mime_type=kind, **described)
                 rule = rule_for(matcher, unsafe_variables)
                 source = attrs.evolve(source, template=told_of_all, matcher=matcher, rule=rule)
-            self._resources.entries.add(uri, Offer(source=source, ttl=ttl, scope=scope, timeout=timeout))
+            self._resources.entries.add(
+                uri, RegisteredResource(source=source, ttl=ttl, scope=scope, timeout=timeout)
+            )
             return function
 
         return register
@@ -552,7 +554,7 @@ class ResourceOffers:
             meta=meta,
         )
         source = ConstantSource(resource=resource, result=types.ReadResourceResult(contents=(contents,)))
-        self._resources.entries.add(uri, Offer(source=source, ttl=ttl, scope=scope))
+        self._resources.entries.add(uri, RegisteredResource(source=source, ttl=ttl, scope=scope))
 
     def add_file(
         self,
@@ -607,7 +609,7 @@ class ResourceOffers:
             meta=meta,
         )
         source = FileSource(path=str(absolute), resource=resource)
-        self._resources.entries.add(uri, Offer(source=source, ttl=ttl, scope=scope))
+        self._resources.entries.add(uri, RegisteredResource(source=source, ttl=ttl, scope=scope))
 
     def add_directory(
         self,
@@ -675,7 +677,7 @@ class ResourceOffers:
             template=template,
             limits=self._limits,
         )
-        self._resources.entries.add(prefix, Offer(source=source, ttl=ttl, scope=scope))
+        self._resources.entries.add(prefix, RegisteredResource(source=source, ttl=ttl, scope=scope))
 
     def remove_resource(self, uri: str) -> None:
         """Take away a resource, template or directory. Reads of it that are under way go on.
