@@ -187,7 +187,7 @@ class PromptRegistry:
 def _told(argument: StringArgument) -> types.PromptArgument:
     description = argument.schema.get("description")
     if argument.is_json:
-        # Nobody could guess what to write; other arguments are text, numbers and the like.
+        # People cannot guess what to write; other arguments are text, numbers and the like.
         schema = {keyword: value for keyword, value in argument.schema.items() if keyword != "description"}
         form = f"In JSON that fits {_json.encode(schema).decode()}"
         description = f"{description} {form}" if description else form

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import inspect
 import math
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, TypeAlias, final
+from typing import Any, Final, final
 
 import attrs
 import trio
@@ -259,97 +258,6 @@ def _not_found(error: ResourceNotFound, asked: str, revision: Revision) -> Reque
     return RequestError(code, error.message, {"uri": asked if error.uri is None else error.uri})
 
 
-_Schema: TypeAlias = Mapping[str, Any]
-
-# One spelling for each number, and no more digits than Python reads willingly.
-_INTEGER: Final = re.compile(r"0|-?[1-9][0-9]{0,99}")
-_NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,99})(?:\.[0-9]{1,99})?(?:[eE][+-]?[0-9]{1,3})?")
-
-
-def kinds_of(schema: _Schema, root: _Schema) -> set[str]:
-    """Return the kinds of JSON value that a schema allows; none if it does not say.
-
-    Args:
-        schema: The schema.
-        root: The schema that its references begin at.
-    """
-    return {kind for branch in _branches(schema, root) for kind in _kinds(branch)}
-
-
-def value_for(schema: _Schema, root: _Schema, found: str | Sequence[str]) -> object:
-    """Return plain JSON for a variable of a URI, or for the parts of one.
-
-    A number or truth value is only taken for one if the schema allows that, and is then preferred to text.
-
-    Args:
-        schema: The schema of the parameter.
-        root: The schema that its references begin at.
-        found: The variable, decoded.
-    """
-    branches = _branches(schema, root)
-    if not isinstance(found, str):
-        return [value_for(_item(branches, n), root, part) for n, part in enumerate(found)]
-    for branch in branches:
-        if "enum" in branch or "const" in branch:
-            for value in branch.get("enum", [branch.get("const")]):
-                if _spelled(value) == found:
-                    return value
-            continue
-        kinds = _kinds(branch)
-        if "integer" in kinds and _INTEGER.fullmatch(found) is not None:
-            return int(found)
-        if "number" in kinds and _NUMBER.fullmatch(found) is not None:
-            return float(found)
-        if "boolean" in kinds and found in {"true", "false"}:
-            return found == "true"
-    return found
-
-
-def _item(branches: Sequence[_Schema], index: int) -> _Schema:
-    """Return the schema of one part of a list."""
-    anything: _Schema = {}
-    array = next((branch for branch in branches if "array" in _kinds(branch)), anything)
-    fixed: Sequence[_Schema] = array.get("prefixItems", ())
-    items: _Schema = fixed[index] if index < len(fixed) else array.get("items", anything)
-    return items
-
-
-def _branches(schema: _Schema, root: _Schema) -> list[_Schema]:
-    """Return what a schema allows, one by one. A reference that leads round in a circle is followed once."""
-    found: list[_Schema] = []
-    ahead: list[_Schema] = [schema]
-    seen: set[str] = set()
-    while ahead:
-        branch = ahead.pop(0)
-        found.append(branch)
-        reference = branch.get("$ref")
-        if isinstance(reference, str) and reference not in seen:
-            seen.add(reference)
-            ahead.append(_resolved(reference, root))
-        ahead += branch.get("anyOf", ())
-    return found
-
-
-def _resolved(reference: str, root: _Schema) -> _Schema:
-    # Our own generator writes `#` and `#/$defs/Name`, whose names need no escaping.
-    place: Any = root
-    for step in reference.split("/")[1:]:
-        place = place[step]
-    schema: _Schema = place
-    return schema
-
-
-def _kinds(schema: _Schema) -> Sequence[str]:
-    kind: str | Sequence[str] = schema.get("type", ())
-    return (kind,) if isinstance(kind, str) else kind
-
-
-def _spelled(value: object) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value)
-
-
 @final
 @attrs.frozen(kw_only=True)
 class ConstantSource:
@@ -446,12 +354,8 @@ class FunctionSource:
             self.check(found)
         except ValueError as error:
             raise RequestError(INVALID_PARAMS, f"invalid params: uri: {error}", {"uri": reading.uri}) from error
-        spec = self.handler.spec
-        schema = spec.input_schema
-        known: Mapping[str, Any] = schema.get("properties", {})
-        arguments = {name: value_for(known.get(name, {}), schema, value) for name, value in found.items()}
         try:
-            values = spec.decode(arguments)
+            values = self.handler.spec.decode_variables(found)
         except InvalidValue as error:
             raise ResourceNotFound(f"Resource not found: {error}") from error
         described = self.resource or self.template
@@ -470,26 +374,23 @@ def matcher_for(template: UriTemplate, spec: CallSpec) -> UriMatcher:
         ValueError: The template can be read in several ways, or its variables and the parameters do not agree.
     """
     matcher = UriMatcher(template)
-    schema: Mapping[str, Any] = spec.input_schema
-    known: Mapping[str, Any] = schema.get("properties", {})
-    required: frozenset[str] = frozenset(schema.get("required", ()))
-    takes_any = schema.get("additionalProperties", False) is not False
+    known = {argument.name: argument for argument in spec.arguments_as_strings()}
+    takes_any = spec.input_schema.get("additionalProperties", False) is not False
     where = f"{spec.name}() and {template}"
-    variables = template.variables
-    for name in variables:
+    for name in template.variables:
         if name not in known:
             if not takes_any:
                 raise ValueError(f"{where}: there is no parameter for the variable {name!r}")
             continue
-        kinds = kinds_of(known[name], schema) - {"null"}
+        kinds = set(known[name].kinds) - {"null"}
         if kinds and (kinds == {"array"}) is not (name in matcher.lists) and not kinds > {"array"}:
-            said = f"is a list; write {{{name}*}}" if kinds == {"array"} else "is no list, but the variable is"
-            raise ValueError(f"{where}: the parameter {name!r} {said}")
+            problem = f"is a list; write {{{name}*}}" if kinds == {"array"} else "is no list, but the variable is"
+            raise ValueError(f"{where}: the parameter {name!r} {problem}")
         if kinds == {"object"}:
             raise ValueError(f"{where}: the parameter {name!r} is an object, which has no form in a URI")
-        if name in matcher.optional and name in required:
+        if name in matcher.optional and known[name].required:
             raise ValueError(f"{where}: a URI may lack {name!r}, so that parameter needs a default")
-    _refuse_missing(required.difference(variables), where)
+    _refuse_missing(spec, where, template.variables)
     return matcher
 
 
@@ -514,10 +415,11 @@ def refuse_parameters(spec: CallSpec, uri: str) -> None:
     Raises:
         ValueError: It has a parameter without a default.
     """
-    _refuse_missing(spec.input_schema.get("required", ()), f"{spec.name}() and {uri}")
+    _refuse_missing(spec, f"{spec.name}() and {uri}", ())
 
 
-def _refuse_missing(missing: Collection[str], where: str) -> None:
+def _refuse_missing(spec: CallSpec, where: str, given: Collection[str]) -> None:
+    missing = set(spec.input_schema.get("required", ())).difference(given)
     if missing:
         raise ValueError(f"{where}: no variable gives the parameter {min(missing)!r}, and it has no default")
 
