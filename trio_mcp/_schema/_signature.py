@@ -226,7 +226,7 @@ class _Reader:
 
     def __init__(self, function: Any, plain: Any, bound: frozenset[str], name: str) -> None:
         if isinstance(plain, type):
-            raise UnsupportedHint("it is a class; register a function that returns the object")
+            raise UnsupportedHint("it is a class; give a function that makes the object")
         self._name = name
         self._plain = plain
         self._bound = bound

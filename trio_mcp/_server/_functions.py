@@ -18,7 +18,7 @@ import types
 import typing
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Mapping
 from contextlib import AsyncExitStack
-from typing import Any, Final, Literal, TypeAlias, TypeGuard, TypeVar, cast, final
+from typing import Any, Final, Literal, TypeAlias, TypedDict, TypeGuard, TypeVar, cast, final
 
 import attrs
 import trio
@@ -26,7 +26,7 @@ import typing_extensions
 
 from .._errors import RequestError, ToolError
 from .._limits import check_seconds, check_whole
-from .._schema import CallSpec, inspect_callable, is_unstructured
+from .._schema import CallSpec, inspect_callable
 from .._trio import sole_error
 from ._asking import is_answered_wrongly
 from ._context import Context
@@ -448,22 +448,32 @@ def is_several(returned: object) -> TypeGuard[Iterable[Any]]:
     return isinstance(returned, Iterable) and not isinstance(returned, (str, bytes, Mapping))
 
 
+class RunOptions(TypedDict, total=False):
+    """Options of all functions that serve requests.
+
+    Attributes:
+        thread: Whether a plain ``def`` is called in a thread. Default: yes.
+        timeout: After how many seconds a call is cancelled; `None`, the default, for never.
+    """
+
+    thread: bool
+    timeout: float | None
+
+
 def read_handler(
     function: Callable[..., Any],
+    options: RunOptions,
     *,
-    thread: bool,
-    timeout: float | None = None,
     limit: int | None = None,
-    unstructured: Callable[[Any], bool] = is_unstructured,
+    unstructured: Callable[[Any], bool] = anything,
 ) -> HandlerFunction:
-    """Read a function whose parameters are its arguments, but for those that are provided.
+    """Read a function whose parameters are its arguments, except for those that are provided.
 
     Args:
         function: The function.
-        thread: Whether a plain ``def`` is called in a thread.
-        timeout: After how many seconds a call is cancelled; `None` for never.
+        options: How it is run.
         limit: How many calls run at once; `None` for any number.
-        unstructured: Whether results with this annotation have no schema.
+        unstructured: Whether results with this annotation have no schema; by default none has.
 
     Raises:
         TypeError: A parameter or the result has no form in JSON, or a dependency is not sound.
@@ -471,19 +481,18 @@ def read_handler(
     """
     refuse_misplaced(function)
     spec = inspect_callable(function, injected=is_provided, unstructured=unstructured, aside=is_interim)
-    return _handler(function, spec, thread=thread, timeout=timeout, limit=limit)
+    return _handler(function, spec, options, limit)
 
 
 def read_given(
     function: Callable[..., Any],
     decode: Callable[[Mapping[str, Any]], list[Any]],
+    options: RunOptions,
     *,
     what: str,
     optional: tuple[str, ...] = (),
-    unstructured: Callable[[Any], bool] | None = None,
-    thread: bool,
-    timeout: float | None = None,
     limit: int | None = None,
+    unstructured: Callable[[Any], bool] = anything,
 ) -> HandlerFunction:
     """Read a function that is given its arguments as they are, and not converted by its hints.
 
@@ -494,19 +503,18 @@ def read_given(
         function: The function.
         decode: Makes the things given, of the arguments of a call: for the first parameter, then for each name in
             `optional`.
+        options: How it is run.
         what: What the first parameter is given, for errors.
         optional: The names of the parameters that it may have besides.
-        unstructured: As for `read_handler`; by default no result has a schema.
-        thread: As for `read_handler`.
-        timeout: As for `read_handler`.
         limit: As for `read_handler`.
+        unstructured: As for `read_handler`.
 
     Raises:
         TypeError: It has no such parameter, or one that nobody fills, or a dependency is not sound.
         ValueError: As for `read_handler`.
     """
     refuse_misplaced(function)
-    every = inspect_callable(function, injected=anything, unstructured=unstructured or anything, aside=is_interim)
+    every = inspect_callable(function, injected=anything, unstructured=unstructured, aside=is_interim)
     provided = {name: hint for name, hint in every.injected.items() if is_provided(hint)}
     own = [found for found in own_parameters(function, provided) if found.name not in optional]
     name = name_of(function)
@@ -523,12 +531,13 @@ def read_given(
         return {parameter: things[n] for parameter, n in given.items()}
 
     spec = attrs.evolve(every, injected=provided, decode=decode_by_name)
-    return _handler(function, spec, thread=thread, timeout=timeout, limit=limit)
+    return _handler(function, spec, options, limit)
 
 
 def _handler(
-    function: Callable[..., Any], spec: CallSpec, *, thread: bool, timeout: float | None, limit: int | None
+    function: Callable[..., Any], spec: CallSpec, options: RunOptions, limit: int | None
 ) -> HandlerFunction:
+    timeout = options.get("timeout")
     if timeout is not None:
         check_seconds("timeout", timeout, may_be_zero=False)
     if limit is not None:
@@ -537,7 +546,7 @@ def _handler(
         function=function,
         spec=spec,
         injection=Injection.read(function, spec.injected),
-        in_thread=thread,
+        in_thread=options.get("thread", True),
         timeout=math.inf if timeout is None else timeout,
         limiter=None if limit is None else trio.CapacityLimiter(limit),
     )

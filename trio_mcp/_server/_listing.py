@@ -24,9 +24,64 @@ from .._core._sealing import BadCursor, CursorSeal, Position
 from .._errors import INVALID_PARAMS, RequestError
 from .._limits import check_seconds, check_whole
 from .._revisions import Revision
-from ..types import CacheScope, PaginatedRequestParams
+from ..types import CacheScope, Icon, PaginatedRequestParams
 
 _T = TypeVar("_T")
+
+
+class Description(TypedDict, total=False):
+    """Options of all that is registered: how clients are shown it."""
+
+    name: str | None
+    title: str | None
+    description: str | None
+    icons: Sequence[Icon] | None
+    meta: Mapping[str, object] | None
+
+
+class Described(TypedDict):
+    """The members that classes of `trio_mcp.types` have for a `Description`."""
+
+    name: str
+    title: str | None
+    description: str | None
+    icons: Sequence[Icon] | None
+    meta: Mapping[str, object] | None
+
+
+def described(options: Description, name: str, description: str | None = None) -> Described:
+    """Return the members for a description.
+
+    Args:
+        options: What was given.
+        name: The default of the name.
+        description: The default of the description.
+    """
+    given_name, given_description = options.get("name"), options.get("description")
+    return Described(
+        name=name if given_name is None else given_name,
+        title=options.get("title"),
+        description=description if given_description is None else given_description,
+        icons=options.get("icons"),
+        meta=options.get("meta"),
+    )
+
+
+def check_options(method: str, options: Mapping[str, object], known: type[Any]) -> None:
+    """Refuse an option that does not exist, as Python does where options are parameters.
+
+    Args:
+        method: The method it was given to.
+        options: What was given.
+        known: The `TypedDict` of its options.
+
+    Raises:
+        TypeError: There is no such option.
+    """
+    names: frozenset[str] = known.__optional_keys__
+    unknown = options.keys() - names
+    if unknown:
+        raise TypeError(f"{method}() has no option {min(unknown)!r}; its options are {', '.join(sorted(names))}")
 
 
 def _nothing() -> None:

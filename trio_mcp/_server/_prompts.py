@@ -5,7 +5,7 @@ Completion: what the arguments of prompts and the variables of templates may go 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Mapping, Sized
 from itertools import islice
 from typing import Any, Final, Protocol, final
 
@@ -17,9 +17,9 @@ from .._codec import _json
 from .._errors import INTERNAL_ERROR, INVALID_PARAMS, RequestError
 from .._schema import InvalidValue, StringArgument
 from ._context import Context
-from ._functions import HandlerFunction, Overdue, anything, is_several, read_given, read_handler
+from ._functions import HandlerFunction, Overdue, RunOptions, is_several, read_given, read_handler
 from ._input_required import Asking, Interim
-from ._listing import Registry
+from ._listing import Description, Registry, described
 from ._threads import Threads
 
 MAX_SHOWN_NAME: Final = 128
@@ -101,6 +101,10 @@ class RegisteredPrompt:
         )
 
 
+class PromptOptions(Description, RunOptions, total=False):
+    """The options of `Server.prompt`, which describes them."""
+
+
 @final
 class PromptRegistry:
     """The prompts of a server, in the order in which they were registered."""
@@ -113,37 +117,22 @@ class PromptRegistry:
         """Whether an argument of a prompt can be completed without anybody's help."""
         return any(any(entry.item.choices.values()) for entry in self.entries.visible)
 
-    def add(
-        self,
-        function: Callable[..., Any],
-        *,
-        name: str | None,
-        title: str | None,
-        description: str | None,
-        icons: Sequence[types.Icon] | None,
-        meta: Mapping[str, object] | None,
-        thread: bool,
-        timeout: float | None,
-    ) -> None:
+    def add(self, function: Callable[..., Any], options: PromptOptions) -> None:
         """Register a function as a prompt.
 
         Raises:
             TypeError: Its parameters have no form in JSON.
             ValueError: Its name is empty, or another prompt has it; an option is out of bounds.
         """
-        handler = read_handler(function, thread=thread, timeout=timeout, unstructured=anything)
+        handler = read_handler(function, options)
         spec = handler.spec
-        name = spec.name if name is None else name
+        description = described(options, spec.name, spec.description)
+        name = description["name"]
         if not name:
-            raise ValueError("a prompt needs a name")
+            raise ValueError("a prompt needs a name, not ''")
         arguments = spec.arguments_as_strings()
         prompt = types.Prompt(
-            name=name,
-            title=title,
-            description=spec.description if description is None else description,
-            arguments=[_told(argument) for argument in arguments] or None,
-            icons=icons,
-            meta=meta,
+            arguments=[_described_argument(argument) for argument in arguments] or None, **description
         )
         choices = {argument.name: argument.choices for argument in arguments}
         self.entries.add(name, RegisteredPrompt(prompt=prompt, handler=handler, choices=choices))
@@ -184,7 +173,7 @@ class PromptRegistry:
         return choices[argument]
 
 
-def _told(argument: StringArgument) -> types.PromptArgument:
+def _described_argument(argument: StringArgument) -> types.PromptArgument:
     description = argument.schema.get("description")
     if argument.is_json:
         # People cannot guess what to write; other arguments are text, numbers and the like.
@@ -267,7 +256,9 @@ class Completer:
         key = (kind, reference, argument)
         if key in self._functions:
             raise ValueError(f"{reference!r} has a completion for {argument!r} already")
-        self._functions[key] = read_given(function, _given, what=_VALUE, optional=("arguments",), thread=thread)
+        self._functions[key] = read_given(
+            function, _given, {"thread": thread}, what=_VALUE, optional=("arguments",)
+        )
 
     async def complete(
         self, params: types.CompleteRequestParams, context: Context[Any], threads: Threads

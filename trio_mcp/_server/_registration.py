@@ -1,20 +1,16 @@
-"""The part of a server by which its author registers tools.
+"""Registration: the methods of a server by which its author adds, removes and hides tools, prompts and resources.
 
-The part of a server by which its author registers prompts and completions.
-
-The part of a server by which its author registers resources.
-
-What resources are made of is imported when the first one is registered: many servers have none.
+Each class also serves the protocol's methods for what it registers. What is registered lives in the registries of
+`_tools`, `_prompts` and `_resources`. What resources are made of is imported when the first one is registered:
+many servers have none.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, TypeVar, overload
-
-import attrs
+from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack, overload
 
 from .. import types
 from .._codec._json import is_object
@@ -22,16 +18,17 @@ from .._core._uri_template import check_uri
 from .._limits import Limits, check_whole
 from ._application import MethodHandler
 from ._context import Context
-from ._functions import anything, read_handler
+from ._functions import read_handler
 from ._input_required import Interim
-from ._listing import Listing, are_plain, read_params, refuse_many
-from ._prompts import Completer, PromptRegistry
-from ._resources import RegisteredResource, ResourceRegistry
+from ._listing import Listing, are_plain, check_options, described, read_params, refuse_many
+from ._prompts import Completer, PromptOptions, PromptRegistry
+from ._resources import FunctionOptions, RegisteredResource, ResourceOptions, ResourceRegistry
 from ._threads import Threads
-from ._tools import ToolRegistry
+from ._tools import ToolOptions, ToolRegistry
 
 if TYPE_CHECKING:
     from .._core._uri_template import UriTemplate
+    from ._reading import ResourceSource
 
 
 _CALL_MEMBERS: Final = frozenset({"name", "arguments", "_meta"})
@@ -50,74 +47,44 @@ class ToolRegistration:
     @overload
     def tool(self, function: _Function, /) -> _Function: ...
     @overload
-    def tool(
-        self,
-        /,
-        *,
-        name: str | None = None,
-        title: str | None = None,
-        description: str | None = None,
-        annotations: types.ToolAnnotations | None = None,
-        icons: Sequence[types.Icon] | None = None,
-        meta: Mapping[str, object] | None = None,
-        thread: bool = True,
-        timeout: float | None = None,
-        limit: int | None = None,
-        resume: Literal["park", "replay"] = "park",
-        input_schema: Mapping[str, Any] | None = None,
-        output_schema: Mapping[str, Any] | None = None,
-    ) -> Callable[[_Function], _Function]: ...
-    def tool(
-        self,
-        function: Any = None,
-        /,
-        *,
-        name: str | None = None,
-        title: str | None = None,
-        description: str | None = None,
-        annotations: types.ToolAnnotations | None = None,
-        icons: Sequence[types.Icon] | None = None,
-        meta: Mapping[str, object] | None = None,
-        thread: bool = True,
-        timeout: float | None = None,
-        limit: int | None = None,
-        resume: Literal["park", "replay"] = "park",
-        input_schema: Mapping[str, Any] | None = None,
-        output_schema: Mapping[str, Any] | None = None,
-    ) -> Any:
+    def tool(self, /, **options: Unpack[ToolOptions]) -> Callable[[_Function], _Function]: ...
+    def tool(self, function: Any = None, /, **options: Unpack[ToolOptions]) -> Any:
         """Register a function as a tool: ``@server.tool``, or ``@server.tool(title="…")``.
 
         Its parameters become the input schema: types from the hints, descriptions from the docstring. A parameter
         annotated `Context` is given the context, one annotated with `Depends` what that gives; neither is part
         of the schema. Its return annotation becomes the output schema, unless it is text, content, or nothing;
         clients before 2026-07-28, which only know objects there, get any other value as ``{"result": value}``.
-        A plain ``def`` runs in a thread of its own, so that it may block; cancelled, the call ends at once and
-        the thread is left to itself.
+        A plain ``def`` runs in its own thread, so that it may block. When the call is cancelled it ends at once,
+        and the thread is left behind.
 
         It may return `File`, `Image`, `Audio` or `bytes`, also in a list with text: they become the block that
         fits them. Bytes that do not begin like a picture or sound become an embedded resource.
 
-        What the tool raises: `ToolError` is shown to the model; `RequestError` is the answer as it is; anything
-        else is logged in full and shown to nobody.
+        What the tool raises: the model reads a `ToolError`; a `RequestError` is the answer as it is; anything
+        else is logged in full, and the client gets a general error.
 
         Args:
             function: The function.
-            name: The tool's name; the function's own if `None`.
+            **options: As follows; each has a default.
+
+        Keyword Args:
+            name: The tool's name; by default the function's.
             title: Its name, for people.
-            description: What it does; the docstring if `None`.
+            description: What it does; by default the docstring.
             annotations: Hints about what it may change.
-            icons: What to show for it.
+            icons: Icons to show for it.
             meta: Its `_meta`.
-            thread: Whether a plain ``def`` runs in a thread; if not, it must not block.
-            timeout: After how many seconds a call is cancelled, and its cleanup run; the model is told. It counts
-                from when the call has its place under `limit`, and time that the client takes to answer the
-                tool's own questions counts. `None` for never.
-            limit: How many calls run at once. Further ones wait, and can be cancelled meanwhile. `None` for any
-                number.
-            resume: What becomes of it in the modern era while its client answers a question: it is parked, its
-                task waiting in this server, or it is run again from the beginning and finds the answers it has
-                got before. The latter outlives restarts and works behind a load balancer (see
-                ``request_state_keys``), but what it does before a question it does again.
+            thread: Whether a plain ``def`` runs in a thread. Default: yes. If not, it must not block.
+            timeout: After how many seconds a call is cancelled and its cleanup run; the model gets an error. It
+                counts from when the call has its place under `limit`, and time that the client takes to answer
+                the tool's own questions counts. Default: `None`, for never.
+            limit: How many calls run at once. Further ones wait, and can be cancelled meanwhile. Default: `None`,
+                for any number.
+            resume: What happens to it in the modern era while its client answers a question. ``"park"``, the
+                default: its task waits in this server. ``"replay"``: it is run again from the beginning and finds
+                the answers it has got before; this outlives restarts and works behind a load balancer (see
+                ``request_state_keys``), but it repeats what it does before a question.
             input_schema: The schema of the arguments, sent to the letter and enforced. Then the function takes
                 the arguments as they are, a mapping, in its first parameter that is neither a context nor a
                 dependency: ``async def run(arguments: Mapping[str, Any], ctx: Context) -> …``.
@@ -125,29 +92,17 @@ class ToolRegistration:
                 return annotation's. The function returns what fits it, or a `CallToolResult` with that.
 
         Raises:
-            TypeError: Its parameters or its result have no form in JSON; a dependency is not sound.
-            ValueError: The name is none a tool may have, or is taken; a schema or an option is not valid; a
-                `Field.header` is none, is used twice, or marks what a header cannot carry.
+            TypeError: Its parameters or its result have no form in JSON; a dependency is not sound; there is no
+                such option.
+            ValueError: The name is not valid for a tool, or is taken; a schema or an option is not valid; a
+                `Field.header` is not valid, is used twice, or marks what a header cannot carry.
 
         Spec: 2026-07-28, server/tools.
         """
+        check_options("tool", options, ToolOptions)
 
         def register(function: _Function) -> _Function:
-            self._tools.add(
-                function,
-                name=name,
-                title=title,
-                description=description,
-                annotations=annotations,
-                icons=icons,
-                meta=meta,
-                thread=thread,
-                timeout=timeout,
-                limit=limit,
-                resume=resume,
-                input_schema=input_schema,
-                output_schema=output_schema,
-            )
+            self._tools.add(function, options)
             return function
 
         return register if function is None else register(function)
@@ -228,73 +183,47 @@ class PromptRegistration:
     @overload
     def prompt(self, function: _Function, /) -> _Function: ...
     @overload
-    def prompt(
-        self,
-        /,
-        *,
-        name: str | None = None,
-        title: str | None = None,
-        description: str | None = None,
-        icons: Sequence[types.Icon] | None = None,
-        meta: Mapping[str, object] | None = None,
-        timeout: float | None = None,
-        thread: bool = True,
-    ) -> Callable[[_Function], _Function]: ...
-    def prompt(
-        self,
-        function: Any = None,
-        /,
-        *,
-        name: str | None = None,
-        title: str | None = None,
-        description: str | None = None,
-        icons: Sequence[types.Icon] | None = None,
-        meta: Mapping[str, object] | None = None,
-        timeout: float | None = None,
-        thread: bool = True,
-    ) -> Any:
+    def prompt(self, /, **options: Unpack[PromptOptions]) -> Callable[[_Function], _Function]: ...
+    def prompt(self, function: Any = None, /, **options: Unpack[PromptOptions]) -> Any:
         """Register a function as a prompt: ``@server.prompt``, or ``@server.prompt(title="…")``.
 
         Its parameters become the prompt's arguments, described by the docstring. Clients give them as strings:
         text is taken as it is, any other type is written in JSON, as ``5``, ``true`` or ``{"title": "Dune"}``.
-        What does not fit is refused with -32602, by name. Parameters with a default are optional. One annotated
-        `Context` or with `Depends` is filled in here. Arguments whose types are a `Literal`, an `Enum` or a
-        ``bool`` are completed by themselves; see `completion` for others.
+        An argument that does not fit is refused with -32602, by name. Parameters with a default are optional. A
+        parameter annotated `Context` or with `Depends` is filled in here. Arguments whose types are a `Literal`,
+        an `Enum` or a ``bool`` are completed without a function; see `completion` for others.
 
-        It returns what is said: text or a block of content, said by the user; `user_message`,
-        `assistant_message` or a `PromptMessage`; a list of any of these; or a whole `GetPromptResult`. An older
-        client gets in words what its revision cannot say.
+        It returns messages: text or a block of content, as the user's; `user_message`, `assistant_message` or a
+        `PromptMessage`; a list of any of these; or a whole `GetPromptResult`. An older client gets as text what
+        its revision cannot express.
 
-        What it raises: `RequestError` is the answer as it is; anything else is logged in full and told to nobody.
+        What it raises: a `RequestError` is the answer as it is; anything else is logged in full, and the client
+        gets a general error.
 
         Args:
             function: The function.
-            name: The prompt's name; the function's own if `None`.
+            **options: As follows; each has a default.
+
+        Keyword Args:
+            name: The prompt's name; by default the function's.
             title: Its name, for people.
-            description: What it is for; the docstring if `None`.
-            icons: What to show for it.
+            description: What it is for; by default the docstring.
+            icons: Icons to show for it.
             meta: Its `_meta`.
-            timeout: After how many seconds it is cancelled and answered with an error; `None` for never.
-            thread: Whether a plain ``def`` runs in a thread; if not, it must not block.
+            timeout: After how many seconds it is cancelled and answered with an error. Default: `None`, for
+                never.
+            thread: Whether a plain ``def`` runs in a thread. Default: yes. If not, it must not block.
 
         Raises:
-            TypeError: Its parameters have no form in JSON; a dependency is not sound.
+            TypeError: Its parameters have no form in JSON; a dependency is not sound; there is no such option.
             ValueError: The name is empty or taken; the timeout is not more than 0.
 
         Spec: 2026-07-28, server/prompts.
         """
+        check_options("prompt", options, PromptOptions)
 
         def register(function: _Function) -> _Function:
-            self._prompts.add(
-                function,
-                name=name,
-                title=title,
-                description=description,
-                icons=icons,
-                meta=meta,
-                thread=thread,
-                timeout=timeout,
-            )
+            self._prompts.add(function, options)
             return function
 
         return register if function is None else register(function)
@@ -396,23 +325,7 @@ class ResourceRegistration:
     _limits: Limits
 
     def resource(
-        self,
-        uri: str,
-        /,
-        *,
-        name: str | None = None,
-        title: str | None = None,
-        description: str | None = None,
-        mime_type: str | None = None,
-        annotations: types.Annotations | None = None,
-        icons: Sequence[types.Icon] | None = None,
-        size: int | None = None,
-        meta: Mapping[str, object] | None = None,
-        ttl: float = 0,
-        scope: types.CacheScope = "private",
-        timeout: float | None = None,
-        thread: bool = True,
-        unsafe_variables: Collection[str] = (),
+        self, uri: str, /, *, unsafe_variables: Collection[str] = (), **options: Unpack[FunctionOptions]
     ) -> Callable[[_Function], _Function]:
         """Register a function as a resource: ``@server.resource("orders://recent")``.
 
@@ -422,38 +335,41 @@ class ResourceRegistration:
         are lists. ``{name}`` ends at a slash, ``{+name}`` does not. A parameter annotated `Context` is given the
         context.
 
-        What the variables say is decoded. Values that lead elsewhere when they are put into a path are refused
-        with -32602 before the function, or one that completes them, is called: those with a NUL or with ``..``
-        between slashes or backslashes; those that begin with either or with a drive; and those with either
-        anywhere, except for ``{+name}``, ``{#name}`` and the pairs of a query. The same holds if it shows when
-        they are decoded again. To serve files, use `add_directory` all the same: it knows links, too.
+        Variables are decoded. Values that lead elsewhere when they are put into a path are refused with -32602
+        before the function, or one that completes them, is called: those with a NUL or with ``..`` between
+        slashes or backslashes; those that begin with either or with a drive; and those with either anywhere,
+        except for ``{+name}``, ``{#name}`` and the pairs of a query. The same holds if decoding them once more
+        shows it. To serve files, use `add_directory` all the same: it knows links, too.
 
         The function returns text, bytes, `File`, `Image`, `Audio`, `TextResourceContents`,
         `BlobResourceContents`, or a list with any of those; anything else is sent as JSON. It raises
-        `ResourceNotFound` if there is nothing; a `RequestError` is the answer as it is; anything else is logged
-        in full and shown to nobody. A plain ``def`` runs in a thread, as with `tool`.
+        `ResourceNotFound` if there is no such resource; a `RequestError` is the answer as it is; anything else is
+        logged in full, and the client gets a general error. A plain ``def`` runs in a thread, as with `tool`.
 
         Args:
             uri: The URI or the template.
-            name: Its name, for programs; the function's own if `None`.
+            unsafe_variables: Names of variables that are not checked as above, because the function makes no
+                path of them or checks them itself.
+            **options: As follows; each has a default.
+
+        Keyword Args:
+            name: Its name, for programs; by default the function's.
             title: Its name, for people.
-            description: What it is; the docstring if `None`.
+            description: What it is; by default the docstring.
             mime_type: Its type. By default what the URI ends with tells, then what is returned.
             annotations: Hints for the client.
-            icons: What to show for it.
+            icons: Icons to show for it.
             size: Its size in bytes, if known. A template has none.
             meta: Its `_meta`.
-            ttl: For how many seconds clients may keep what they have read.
-            scope: ``"public"`` if what is read is the same for everybody, so that it may be shared.
-            timeout: After how many seconds reading is cancelled, and fails.
-            thread: Whether a plain ``def`` runs in a thread; if not, it must not block.
-            unsafe_variables: Names of variables that the function takes whatever they say, because it makes no
-                path of them or checks them itself.
+            ttl: For how many seconds clients may keep what they have read. Default: 0, ask each time.
+            scope: ``"public"`` if it is the same for every client. Default: ``"private"``.
+            timeout: After how many seconds reading is cancelled, and fails. Default: `None`, for never.
+            thread: Whether a plain ``def`` runs in a thread. Default: yes. If not, it must not block.
 
         Raises:
-            TypeError: A parameter has no form in JSON.
-            ValueError: The URI or template is none, or is taken; it can be read in several ways; its variables
-                and the function's parameters do not agree; or another argument is out of bounds.
+            TypeError: A parameter has no form in JSON; there is no such option.
+            ValueError: The URI or template is not valid, or is taken; it can be read in several ways; its
+                variables and the function's parameters do not agree; or another argument is out of bounds.
 
         Spec: 2026-07-28, server/resources, "Security Considerations"; server/utilities/caching.
         """
@@ -461,155 +377,133 @@ class ResourceRegistration:
         from ._reading import type_of_result
         from ._resources import FunctionSource, matcher_for, refuse_parameters, returned_hint, rule_for
 
+        check_options("resource", options, FunctionOptions)
+        size, kind = options.get("size"), options.get("mime_type")
         if size is not None:
             check_whole("size", size, at_least=0)
         template = UriTemplate(uri) if "{" in uri else None
         if template is None:
             if unsafe_variables:
-                raise ValueError(f"{uri!r:.200} is no template, and has no variables")
+                raise ValueError(f"{uri!r:.200} is no template: leave out unsafe_variables, it has no variables")
             self._check(uri)
         else:
             self._check_template(template, size)
 
         def register(function: _Function) -> _Function:
-            handler = read_handler(function, thread=thread, unstructured=anything)
-            spec = handler.spec
-            told = spec.description if description is None else description
-            described = _Described(
-                name=spec.name if name is None else name,
-                title=title,
-                description=told,
-                annotations=annotations,
-                icons=icons,
-                meta=meta,
-            )
-            source = FunctionSource(handler=handler)
+            handler = read_handler(function, {"thread": options.get("thread", True)})
+            spec, annotations = handler.spec, options.get("annotations")
+            description = described(options, spec.name, spec.description)
             if template is None:
                 refuse_parameters(spec, uri)
-                kind = mime_type or type_of_result(uri, returned_hint(function))
-                resource = types.Resource(uri=uri, mime_type=kind, size=size, **described)
-                source = attrs.evolve(source, resource=resource)
+                resource = types.Resource(
+                    uri=uri,
+                    mime_type=kind or type_of_result(uri, returned_hint(function)),
+                    size=size,
+                    annotations=annotations,
+                    **description,
+                )
+                source = FunctionSource(handler=handler, resource=resource)
             else:
                 matcher = matcher_for(template, spec)
-                kind = mime_type or type_of_result(uri, None)
-                told_of_all = types.ResourceTemplate(uri_template=uri, mime_type=kind, **described)
-                rule = rule_for(matcher, unsafe_variables)
-                source = attrs.evolve(source, template=told_of_all, matcher=matcher, rule=rule)
-            self._resources.entries.add(
-                uri, RegisteredResource(source=source, ttl=ttl, scope=scope, timeout=timeout)
-            )
+                source = FunctionSource(
+                    handler=handler,
+                    template=types.ResourceTemplate(
+                        uri_template=uri,
+                        mime_type=kind or type_of_result(uri, None),
+                        annotations=annotations,
+                        **description,
+                    ),
+                    matcher=matcher,
+                    rule=rule_for(matcher, unsafe_variables),
+                )
+            self._add(uri, source, options, timeout=options.get("timeout"))
             return function
 
         return register
 
-    def add_resource(
-        self,
-        uri: str,
-        content: str | bytes,
-        *,
-        name: str | None = None,
-        title: str | None = None,
-        description: str | None = None,
-        mime_type: str | None = None,
-        annotations: types.Annotations | None = None,
-        icons: Sequence[types.Icon] | None = None,
-        meta: Mapping[str, object] | None = None,
-        ttl: float = 0,
-        scope: types.CacheScope = "private",
-    ) -> None:
+    def add_resource(self, uri: str, content: str | bytes, **options: Unpack[ResourceOptions]) -> None:
         """Register text or bytes as a resource.
 
         Args:
             uri: The URI.
             content: The text or the bytes.
+            **options: As follows; each has a default.
+
+        Keyword Args:
             name: Its name, for programs; by default the last part of the URI.
             title: Its name, for people.
             description: What it is.
             mime_type: Its type. By default what the URI ends with tells, then what the content is.
             annotations: Hints for the client.
-            icons: What to show for it.
+            icons: Icons to show for it.
             meta: Its `_meta`.
-            ttl: For how many seconds clients may keep it.
-            scope: ``"public"`` if it is the same for everybody.
+            ttl: For how many seconds clients may keep it. Default: 0, ask each time.
+            scope: ``"public"`` if it is the same for every client. Default: ``"private"``.
 
         Raises:
-            ValueError: The URI is none, or is taken, or another argument is out of bounds.
+            TypeError: There is no such option.
+            ValueError: The URI is not valid, or is taken, or another argument is out of bounds.
         """
         from ._media import plain_contents
         from ._reading import type_of_result
         from ._resources import ConstantSource
 
+        check_options("add_resource", options, ResourceOptions)
         self._check(uri)
-        contents = plain_contents(content, uri, mime_type or type_of_result(uri, None))
-        size = len(content.encode()) if isinstance(content, str) else len(content)
+        contents = plain_contents(content, uri, options.get("mime_type") or type_of_result(uri, None))
         resource = types.Resource(
             uri=uri,
-            name=uri.rstrip("/").rpartition("/")[2] or uri if name is None else name,
-            title=title,
-            description=description,
             mime_type=contents.mime_type,
-            size=size,
-            annotations=annotations,
-            icons=icons,
-            meta=meta,
+            size=len(content.encode()) if isinstance(content, str) else len(content),
+            annotations=options.get("annotations"),
+            **described(options, uri.rstrip("/").rpartition("/")[2] or uri),
         )
         source = ConstantSource(resource=resource, result=types.ReadResourceResult(contents=(contents,)))
-        self._resources.entries.add(uri, RegisteredResource(source=source, ttl=ttl, scope=scope))
+        self._add(uri, source, options)
 
     def add_file(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        uri: str | None = None,
-        name: str | None = None,
-        title: str | None = None,
-        description: str | None = None,
-        mime_type: str | None = None,
-        annotations: types.Annotations | None = None,
-        icons: Sequence[types.Icon] | None = None,
-        meta: Mapping[str, object] | None = None,
-        ttl: float = 0,
-        scope: types.CacheScope = "private",
+        self, path: str | os.PathLike[str], *, uri: str | None = None, **options: Unpack[ResourceOptions]
     ) -> None:
         """Register a file as a resource. It is read anew each time, in a thread, up to `Limits.max_file_bytes`.
 
-        Its size and when it last changed are told in the list. While there is no such file, it is not listed, and
-        not found.
+        The list shows its size and when it last changed. While the file does not exist, it is not listed, and
+        reading it fails as for an unknown resource.
 
         Args:
-            path: Where it is; it may be a symbolic link.
+            path: Its path; it may be a symbolic link.
             uri: Its URI; by default ``file://`` and its absolute path.
-            name: Its name, for programs; the file's own if `None`.
+            **options: As follows; each has a default.
+
+        Keyword Args:
+            name: Its name, for programs; by default the file's.
             title: Its name, for people.
             description: What it is.
             mime_type: Its type. By default what its name tells, then its bytes.
             annotations: Hints for the client.
-            icons: What to show for it.
+            icons: Icons to show for it.
             meta: Its `_meta`.
-            ttl: For how many seconds clients may keep it.
-            scope: ``"public"`` if it is the same for everybody.
+            ttl: For how many seconds clients may keep it. Default: 0, ask each time.
+            scope: ``"public"`` if it is the same for every client. Default: ``"private"``.
 
         Raises:
-            ValueError: The URI is none, or is taken, or another argument is out of bounds.
+            TypeError: There is no such option.
+            ValueError: The URI is not valid, or is taken, or another argument is out of bounds.
         """
         from ._files import FileSource
         from ._reading import guess_type
 
+        check_options("add_file", options, ResourceOptions)
         absolute = Path(path).absolute()
         uri = absolute.as_uri() if uri is None else uri
         self._check(uri)
+        kind = options.get("mime_type")
         resource = types.Resource(
             uri=uri,
-            name=absolute.name if name is None else name,
-            title=title,
-            description=description,
-            mime_type=guess_type(absolute.name) if mime_type is None else mime_type,
-            annotations=annotations,
-            icons=icons,
-            meta=meta,
+            mime_type=guess_type(absolute.name) if kind is None else kind,
+            annotations=options.get("annotations"),
+            **described(options, absolute.name),
         )
-        source = FileSource(path=str(absolute), resource=resource)
-        self._resources.entries.add(uri, RegisteredResource(source=source, ttl=ttl, scope=scope))
+        self._add(uri, FileSource(path=str(absolute), resource=resource), options)
 
     def add_directory(
         self,
@@ -618,56 +512,49 @@ class ResourceRegistration:
         uri: str | None = None,
         pattern: str = "**/*",
         hidden: bool = False,
-        name: str | None = None,
-        title: str | None = None,
-        description: str | None = None,
-        mime_type: str | None = None,
-        annotations: types.Annotations | None = None,
-        icons: Sequence[types.Icon] | None = None,
-        meta: Mapping[str, object] | None = None,
-        ttl: float = 0,
-        scope: types.CacheScope = "private",
+        **options: Unpack[ResourceOptions],
     ) -> None:
-        """Register the files beneath a directory as resources.
+        """Register the files below a directory as resources.
 
         They are listed, up to `Limits.max_listed_files`, and offered as a template. Whatever a client asks for,
-        no file outside is read: ``..``, absolute paths and symbolic links that lead out of the directory lead
-        nowhere, also if something is renamed meanwhile. Links within are followed if they are relative; the name
-        of a link counts for `pattern`, and where it leads for `hidden`, too. Pipes and devices are no files.
+        no file outside is read: ``..``, absolute paths and symbolic links that lead out of the directory are
+        refused, also if something is renamed meanwhile. Links within are followed if they are relative; the name
+        of a link counts for `pattern`, and its target for `hidden`, too. Pipes and devices are not served.
 
         Args:
             path: The directory.
             uri: What the URIs of its files begin with; by default ``file://`` and its absolute path.
-            pattern: Which files there are: ``*`` for any part of a name, ``**`` for any folders.
-            hidden: Whether files and folders whose names begin with a dot are among them, by whatever link.
-            name: The template's name, for programs; the directory's own if `None`.
+            pattern: Which files are served: ``*`` for any part of a name, ``**`` for any folders.
+            hidden: Whether files and folders whose names begin with a dot are served, by whatever link.
+            **options: As follows; each has a default.
+
+        Keyword Args:
+            name: The template's name, for programs; by default the directory's.
             title: The template's name, for people.
             description: What the files are.
             mime_type: The type of all of them. By default each one's name tells, then its bytes.
             annotations: Hints for the client, about each of them.
-            icons: What to show for each of them.
+            icons: Icons to show for each of them.
             meta: The template's `_meta`.
-            ttl: For how many seconds clients may keep a file.
-            scope: ``"public"`` if they are the same for everybody.
+            ttl: For how many seconds clients may keep a file. Default: 0, ask each time.
+            scope: ``"public"`` if they are the same for every client. Default: ``"private"``.
 
         Raises:
-            ValueError: The URI or the pattern is none, or is taken, or another argument is out of bounds.
+            TypeError: There is no such option.
+            ValueError: The URI or the pattern is not valid, or is taken, or another argument is out of bounds.
 
         Spec: 2026-07-28, server/resources, "Security Considerations".
         """
         from ._files import DirectorySource, directory_prefix
 
+        check_options("add_directory", options, ResourceOptions)
         absolute = Path(path).absolute()
         prefix = directory_prefix(absolute, uri, max_length=self._limits.max_uri_length)
         template = types.ResourceTemplate(
             uri_template=prefix + "{+path}",
-            name=absolute.name or prefix if name is None else name,
-            title=title,
-            description=description,
-            mime_type=mime_type,
-            annotations=annotations,
-            icons=icons,
-            meta=meta,
+            mime_type=options.get("mime_type"),
+            annotations=options.get("annotations"),
+            **described(options, absolute.name or prefix),
         )
         source = DirectorySource(
             root=str(absolute),
@@ -677,7 +564,7 @@ class ResourceRegistration:
             template=template,
             limits=self._limits,
         )
-        self._resources.entries.add(prefix, RegisteredResource(source=source, ttl=ttl, scope=scope))
+        self._add(prefix, source, options)
 
     def remove_resource(self, uri: str) -> None:
         """Take away a resource, template or directory. Reads of it that are under way go on.
@@ -706,6 +593,14 @@ class ResourceRegistration:
         """
         self._resources.entries.switch(uri, enabled=False)
 
+    def _add(
+        self, uri: str, source: ResourceSource, options: ResourceOptions, *, timeout: float | None = None
+    ) -> None:
+        registered = RegisteredResource(
+            source=source, ttl=options.get("ttl", 0), scope=options.get("scope", "private"), timeout=timeout
+        )
+        self._resources.entries.add(uri, registered)
+
     def _check(self, uri: str) -> None:
         try:
             check_uri(uri, max_length=self._limits.max_uri_length)
@@ -718,14 +613,3 @@ class ResourceRegistration:
         # What it expands to must be a URI. If it begins with a variable, that depends.
         if isinstance(template.parts[0], str):
             self._check(template.expand(dict.fromkeys(template.variables, "x")))
-
-
-class _Described(TypedDict):
-    """What resources and templates say alike."""
-
-    name: str
-    title: str | None
-    description: str | None
-    annotations: types.Annotations | None
-    icons: Sequence[types.Icon] | None
-    meta: Mapping[str, object] | None

@@ -30,9 +30,9 @@ from ..types._fields import evolve
 from ._application import MethodHandler
 from ._asking import is_answered_wrongly
 from ._context import Context
-from ._functions import HandlerFunction
+from ._functions import HandlerFunction, RunOptions
 from ._input_required import Asking, Interim
-from ._listing import Entry, Listing, Registry, read_params
+from ._listing import Description, Entry, Listing, Registry, read_params
 from ._reading import Reading, ResourceSource
 from ._threads import Threads
 
@@ -51,6 +51,21 @@ def _check_scope(_instance: object, _attribute: attrs.Attribute[Any], value: obj
 def _check_timeout(_instance: object, _attribute: attrs.Attribute[Any], value: float | None) -> None:
     if value is not None:
         check_seconds("timeout", value, may_be_zero=False)
+
+
+class ResourceOptions(Description, total=False):
+    """Options of every resource; `Server.resource` describes them."""
+
+    mime_type: str | None
+    annotations: types.Annotations | None
+    ttl: float
+    scope: types.CacheScope
+
+
+class FunctionOptions(ResourceOptions, RunOptions, total=False):
+    """The options of `Server.resource`, which describes them."""
+
+    size: int | None
 
 
 @final

@@ -15,7 +15,7 @@ import re
 import sys
 import types
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Literal, TypedDict, Union, cast, final, get_args, get_origin
+from typing import Any, Final, Literal, Union, cast, final, get_args, get_origin
 
 import attrs
 
@@ -34,7 +34,6 @@ from ..types import (
     AudioContent,
     CallToolResult,
     EmbeddedResource,
-    Icon,
     ImageContent,
     ResourceLink,
     TextContent,
@@ -45,9 +44,9 @@ from ..types import (
 from ..types._fields import evolve
 from ._asking import is_answered_wrongly
 from ._context import Context
-from ._functions import HandlerFunction, Overdue, anything, read_given, read_handler, said
+from ._functions import HandlerFunction, Overdue, RunOptions, anything, read_given, read_handler, said
 from ._input_required import Asking, Interim
-from ._listing import Registry
+from ._listing import Description, Registry, described
 from ._threads import Threads
 
 _MEDIA: Final = f"{__package__}._media"
@@ -172,11 +171,14 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_.\-]{1,128}")
 """What a tool may be called (SEP-986)."""
 
 
-class _Options(TypedDict):
-    unstructured: Callable[[Any], bool]
-    thread: bool
-    timeout: float | None
+class ToolOptions(Description, RunOptions, total=False):
+    """The options of `Server.tool`, which describes them."""
+
+    annotations: ToolAnnotations | None
     limit: int | None
+    resume: Literal["park", "replay"]
+    input_schema: Mapping[str, Any] | None
+    output_schema: Mapping[str, Any] | None
 
 
 @final
@@ -292,23 +294,7 @@ class ToolRegistry:
     def __init__(self) -> None:
         self.entries: Final = Registry[RegisteredTool]("tool")
 
-    def add(
-        self,
-        function: Callable[..., Any],
-        *,
-        name: str | None,
-        title: str | None,
-        description: str | None,
-        annotations: ToolAnnotations | None,
-        icons: Sequence[Icon] | None,
-        meta: Mapping[str, object] | None,
-        thread: bool,
-        timeout: float | None,
-        limit: int | None,
-        resume: Literal["park", "replay"],
-        input_schema: Mapping[str, Any] | None,
-        output_schema: Mapping[str, Any] | None,
-    ) -> None:
+    def add(self, function: Callable[..., Any], options: ToolOptions) -> None:
         """Register a function as a tool.
 
         Raises:
@@ -316,18 +302,19 @@ class ToolRegistry:
             ValueError: Its name is none that a tool may have, or another tool has it; a schema is not valid; an
                 option is out of bounds.
         """
-        unstructured = has_no_schema if output_schema is None else anything
-        options: _Options = {"unstructured": unstructured, "thread": thread, "timeout": timeout, "limit": limit}
+        input_schema, output_schema = options.get("input_schema"), options.get("output_schema")
+        unstructured, limit = has_no_schema if output_schema is None else anything, options.get("limit")
         if input_schema is None:
-            handler = read_handler(function, **options)
+            handler = read_handler(function, options, limit=limit, unstructured=unstructured)
         else:
-            handler = read_with_schema(function, input_schema, **options)
+            handler = read_with_schema(function, input_schema, options, limit=limit, unstructured=unstructured)
         spec = handler.spec
         check_output: Callable[[Any], None] | None = None
         if output_schema is not None:
             spec, check_output = with_output_schema(spec, output_schema)
             handler = attrs.evolve(handler, spec=spec)
-        name = spec.name if name is None else name
+        description = described(options, spec.name, spec.description)
+        name = description["name"]
         if _NAME.fullmatch(name) is None:
             raise ValueError(f"a tool's name is 1 to 128 of A-Z a-z 0-9 _ - . and not {name!r} (SEP-986)")
         try:
@@ -335,17 +322,14 @@ class ToolRegistry:
         except ValueError as error:
             raise ValueError(f"tool {name!r}: parameter {error}") from error
         tool = older_tool = Tool(
-            name=name,
-            title=title,
-            description=spec.description if description is None else description,
             input_schema=spec.input_schema,
             output_schema=spec.output_schema,
-            annotations=annotations,
-            icons=icons,
-            meta=meta,
+            annotations=options.get("annotations"),
+            **description,
         )
         if spec.output_schema is not None and needs_wrapping(spec.output_schema):
             older_tool = evolve(tool, output_schema=wrapped_schema(spec.output_schema))
+        asking = Asking.REPLAY if options.get("resume") == "replay" else Asking.PARK
         registered = RegisteredTool(
             tool=tool,
             older_tool=older_tool,
@@ -353,7 +337,7 @@ class ToolRegistry:
             marks=marks,
             check_output=check_output,
             is_simple=handler.is_simple,
-            asking=(Asking.REPLAY if resume == "replay" else Asking.PARK) if handler.may_ask else Asking.NEVER,
+            asking=asking if handler.may_ask else Asking.NEVER,
         )
         self.entries.add(name, registered)
 
@@ -405,11 +389,10 @@ def _failure(text: str) -> CallToolResult:
 def read_with_schema(
     function: Callable[..., Any],
     schema: Mapping[str, Any],
+    options: RunOptions,
     *,
-    unstructured: Callable[[Any], bool],
-    thread: bool,
-    timeout: float | None,
     limit: int | None,
+    unstructured: Callable[[Any], bool],
 ) -> HandlerFunction:
     """Read a function whose arguments have a schema of their own.
 
@@ -428,15 +411,7 @@ def read_with_schema(
             raise InvalidValue([("", str(error))]) from None
         return [arguments]
 
-    handler = read_given(
-        function,
-        decode,
-        what="the arguments",
-        unstructured=unstructured,
-        thread=thread,
-        timeout=timeout,
-        limit=limit,
-    )
+    handler = read_given(function, decode, options, what="the arguments", limit=limit, unstructured=unstructured)
     return attrs.evolve(handler, spec=attrs.evolve(handler.spec, input_schema=dict(schema)))
 
 
