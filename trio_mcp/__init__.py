@@ -151,9 +151,9 @@ if TYPE_CHECKING:
     from ._server._sampling import Preferences as Preferences
     from ._server._sampling import SamplingInput as SamplingInput
     from ._server._serve import run_until_signal as run_until_signal
-    from ._server._serve import serve_stdio as serve_stdio
     from ._server._server import RunningServer as RunningServer
     from ._server._server import Server as Server
+    from ._server._server import serve_stdio as serve_stdio
 
 __all__ = [
     "ABSENT",
@@ -398,7 +398,7 @@ _HOMES: Final = {
     "run_client": "_client._open",
     "run_until_signal": "_server._serve",
     "serve_http": "_hosts._serve_http",
-    "serve_stdio": "_server._serve",
+    "serve_stdio": "_server._server",
     "types": "types",
     "user_message": "_server._prompts",
 }

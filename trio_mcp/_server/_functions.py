@@ -292,6 +292,9 @@ def name_of(function: Any) -> str:
     return name
 
 
+MethodHandler: TypeAlias = Callable[[Mapping[str, Any], Context[Any]], Awaitable[object]]
+"""Serves a method: its parameters as plain JSON in; a wire object, plain JSON, or bytes of JSON out."""
+
 _T = TypeVar("_T")
 
 _NOTHING: Final = object()

@@ -16,9 +16,8 @@ from .. import types
 from .._codec._json import is_object
 from .._core._uri_template import check_uri
 from .._limits import Limits, check_whole
-from ._application import MethodHandler
 from ._context import Context
-from ._functions import read_handler
+from ._functions import MethodHandler, read_handler
 from ._input_required import Interim
 from ._listing import Listing, are_plain, check_options, described, read_params, refuse_many
 from ._prompts import Completer, PromptOptions, PromptRegistry

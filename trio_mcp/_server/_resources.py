@@ -27,10 +27,9 @@ from .._revisions import Revision
 from .._schema import CallSpec, InvalidValue
 from .._trio import going_on
 from ..types._fields import evolve
-from ._application import MethodHandler
 from ._asking import is_answered_wrongly
 from ._context import Context
-from ._functions import HandlerFunction, RunOptions
+from ._functions import HandlerFunction, MethodHandler, RunOptions
 from ._input_required import Asking, Interim
 from ._listing import Description, Entry, Listing, Registry, read_params
 from ._reading import Reading, ResourceSource

@@ -9,16 +9,11 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager, suppress
-from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, Protocol, final
 
 import trio
 
-from .._bindings._stdio_server import open_stdio_channel
-from .._channel import Channel
-from .._limits import Limits
-from .._peer._outbox import OnFrame
 from .._peer._peer import Peer
 from .._trio import open_hidden_nursery
 from ._lifetimes import Shutdown
@@ -58,26 +53,6 @@ def run_http(server: Any, *, host: str, port: int, http: HttpHost, settings: Htt
     runner(server, host=host, port=port, http=http, settings=settings)
 
 
-class Servable(Protocol):
-    """A server, as far as serving it goes."""
-
-    @property
-    def limits(self) -> Limits:
-        """What each connection may cost."""
-        ...
-
-    async def serve_channel(
-        self,
-        channel: Channel,
-        *,
-        shutdown: Shutdown | None = None,
-        on_frame: OnFrame | None = None,
-        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
-    ) -> None:
-        """Serve the client at the other end of a channel."""
-        ...
-
-
 async def serve_until_end(peer: Peer, shutdown: Shutdown) -> None:
     """Serve until the client says nothing more or we are told to end; then let what was asked finish.
 
@@ -108,38 +83,6 @@ async def _first(*waits: Callable[[], Awaitable[object]]) -> None:
 
         for wait in waits:
             nursery.start_soon(run, wait)
-
-
-async def serve_stdio(
-    server: Servable,
-    *,
-    shutdown: Shutdown | None = None,
-    on_frame: OnFrame | None = None,
-    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
-) -> None:
-    """Serve the client at this process's standard input and output until it goes, then return.
-
-    Meanwhile the two belong to the protocol: standard input reads as empty for everybody else, and what is
-    printed goes to standard error. No signal is handled here; `Server.run` does that for a whole program.
-
-    Args:
-        server: The server.
-        shutdown: Says when to end.
-        on_frame: Called with ``"sent"`` or ``"received"`` and each message.
-        task_status: Told when the client can be served.
-
-    Raises:
-        OSError: Standard input or output is closed or cannot be used.
-
-    Spec: 2026-07-28, basic/transports/stdio.
-    """
-    async with open_stdio_channel(server.limits) as channel:
-        await server.serve_channel(channel, shutdown=shutdown, on_frame=on_frame, task_status=task_status)
-
-
-def run_stdio(server: Servable) -> None:
-    """Run a program that serves standard input and output and obeys signals; see `Server.run`."""
-    run_until_signal(partial(serve_stdio, server))
 
 
 class Serves(Protocol):

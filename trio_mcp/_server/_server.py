@@ -5,45 +5,34 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, final
+from typing import TYPE_CHECKING, Any, Generic, Literal, final
 
 import attrs
 import trio
 from typing_extensions import TypeVar
 
+from .._bindings._stdio_server import open_stdio_channel
 from .._channel import Channel
-from .._codec import _json
-from .._codec._jsonrpc import Encoded
 from .._core._account import PoolStatistics
-from .._core._http_headers import HeaderMark
 from .._core._lifecycle import Agreement
 from .._core._sealing import Sealer
-from .._errors import LocalProtocolError
 from .._limits import Limits
 from .._peer._middleware import Middleware
 from .._peer._outbox import OnFrame
 from .._peer._peer import open_peer
 from .._revisions import Revision
-from ..types import (
-    Icon,
-    Implementation,
-    PromptsCapability,
-    ResourcesCapability,
-    ServerCapabilities,
-    ToolsCapability,
-)
-from ._application import MethodHandler, ServerExtension, ServerExtensions
-from ._changes import Announcement, ChangeHub, ListKind
-from ._context import NotificationHandler, check_announcement, check_notification_method
-from ._input_required import Asking, ExtensionResult
+from ..types import Icon, Implementation
+from ._application import Application, ServerExtension, ServerExtensions
+from ._changes import ChangeHub
+from ._context import NotificationHandler
+from ._functions import MethodHandler
 from ._lifetimes import Background, Shutdown, open_background
 from ._listing import CacheHint, Listing
 from ._log_handler import current_holder
 from ._parking import EndedBeforeStart, Lifetime, Service, open_service
 from ._prompts import Completer, PromptRegistry
-from ._registration import PromptRegistration, ResourceRegistration, ToolRegistration
 from ._resources import ResourceRegistry
-from ._serve import run_http, run_stdio, serve_until_end
+from ._serve import run_http, run_until_signal, serve_until_end
 from ._session import ServerSession
 from ._threads import Threads
 from ._tools import ToolRegistry
@@ -54,11 +43,9 @@ if TYPE_CHECKING:  # a program that serves a pipe has no use for it
 
 StateT = TypeVar("StateT", default=Any)
 
-_OURS: Final = frozenset({"initialize", "ping", "server/discover", "logging/setLevel"})
-
 
 @final
-class Server(ToolRegistration, PromptRegistration, ResourceRegistration, Generic[StateT]):
+class Server(Application, Generic[StateT]):
     """Tools, and whatever else a program offers to models, for clients of every revision.
 
     Args:
@@ -153,210 +140,6 @@ class Server(ToolRegistration, PromptRegistration, ResourceRegistration, Generic
             for function in extension.tools:
                 self.tool(function)
 
-    @property
-    def info(self) -> Implementation:
-        """What the server is."""
-        return self._info
-
-    @property
-    def instructions(self) -> str | None:
-        """How a model should use it."""
-        return self._instructions
-
-    @property
-    def limits(self) -> Limits:
-        """What each connection may cost."""
-        return self._limits
-
-    @property
-    def revisions(self) -> tuple[Revision, ...]:
-        """The revisions it speaks."""
-        return self._revisions
-
-    # Registering.
-
-    def request_handler(self, method: str) -> Callable[[MethodHandler], MethodHandler]:
-        """Register who serves a method, of the protocol or your own: ``@server.request_handler("x/y")``.
-
-        The handler is called with the parameters as plain JSON and the `Context`, and returns an object of
-        `trio_mcp.types` or plain JSON. For a method of the protocol it takes the place of what the server does.
-
-        Args:
-            method: The method.
-
-        Raises:
-            ValueError: The method is part of the handshake, or has such a handler already.
-        """
-        if method in _OURS or method in self._custom:
-            problem = "is served by the connection itself" if method in _OURS else "has a handler already"
-            raise ValueError(f"{method} {problem}")
-
-        def register(handler: MethodHandler) -> MethodHandler:
-            self._custom[method] = handler
-            return handler
-
-        return register
-
-    def notification_handler(self, method: str) -> Callable[[NotificationHandler], NotificationHandler]:
-        """Register who handles a notification of clients: ``@server.notification_handler("x/y")``.
-
-        The handler is called with the parameters as plain JSON and a `NotificationContext`: one notification
-        after another, in the order in which they came over the connection. The next one waits for it, so it
-        should be brief. What it raises is logged. A notification that the client's revision does not have is
-        ignored.
-
-        Args:
-            method: The method, of the protocol or your own.
-
-        Raises:
-            ValueError: It has such a handler already, the connection itself handles it, or no client sends it.
-        """
-        check_notification_method(method)
-        if method in self._notification_handlers:
-            raise ValueError(f"{method} has a handler already")
-
-        def register(handler: NotificationHandler) -> NotificationHandler:
-            self._notification_handlers[method] = handler
-            return handler
-
-        return register
-
-    # Telling of changes.
-
-    async def resource_updated(self, uri: str) -> None:
-        """Tell every client that wants to know that a resource has changed.
-
-        Returns at once: each client is told as fast as it reads, and several changes of a resource that it has
-        not been told of yet are one. Nothing happens while nobody is served.
-
-        Args:
-            uri: The resource, as clients have subscribed to it.
-
-        Spec: 2026-07-28, basic/patterns/subscriptions; 2025-11-25, server/resources, "Subscriptions".
-        """
-        self._changes.resource_updated(uri)
-        await trio.lowlevel.checkpoint()
-
-    def list_changed(self, kind: ListKind) -> None:
-        """Tell every client that wants to know that a list has changed. Never waits, and works in any thread.
-
-        What is registered and taken away here is told without this. It is for lists that you serve yourself, with
-        `request_handler`.
-
-        Args:
-            kind: ``"tools"``, ``"prompts"`` or ``"resources"``; templates are resources, too.
-
-        Raises:
-            KeyError: There is no such list.
-        """
-        self._changes.list_changed(kind)
-
-    def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
-        """Send all sessions a notification of your own. Never waits, and works in any thread.
-
-        Sessions are those of the legacy era that are initialized, over every transport; over HTTP it goes to the
-        stream that the client holds open with GET. They get it in order with other such notifications. For one
-        that does not read, `Limits.max_announcements` and `max_announcement_bytes` of them wait; then the oldest
-        are dropped, which `dropped_notifications` counts. Nothing happens while nobody is served.
-
-        From 2026-07-28 on a server sends nothing outside of requests but what a client has subscribed to, and
-        there is no subscription to methods of your own: clients of that era get nothing by this. Within a request
-        `Context.notify` reaches them, too.
-
-        Args:
-            method: The method.
-            params: Its parameters, as plain JSON.
-
-        Raises:
-            ValueError: The library sends this method by itself; the error says how.
-            LocalProtocolError: It is another method of the protocol; or it is larger than a message may be.
-            TypeError: The parameters are no plain JSON.
-
-        Spec: 2025-11-25, basic, "Notifications"; 2026-07-28, basic/patterns, "Request and Response".
-        """
-        check_announcement(method)
-        one = Announcement.of(method, None if params is None else Encoded(_json.encode(dict(params))))
-        most = self._limits.max_message_bytes
-        if one.size > most:
-            raise LocalProtocolError(f"{method} is {one.size} bytes as a message; max_message_bytes is {most}")
-        self._changes.announce(one)
-
-    @property
-    def dropped_notifications(self) -> int:
-        """How many notifications of `notify` were not sent to a session, because it did not read those before."""
-        return self._changes.dropped
-
-    # What a session asks.
-
-    @property
-    def changes(self) -> ChangeHub:
-        """What has changed, and who wants to know."""
-        return self._changes
-
-    def capabilities(self) -> ServerCapabilities:
-        """Return what the server can do, as it stands."""
-        custom = self._custom.keys()
-        has_tools = self._tools.entries.was_used or "tools/list" in custom
-        has_prompts = self._prompts.entries.was_used or "prompts/list" in custom
-        has_resources = self._resources.entries.was_used or not custom.isdisjoint(
-            ("resources/list", "resources/read")
-        )
-        can_complete = self._completer.can_complete or "completion/complete" in custom
-        return ServerCapabilities(
-            tools=ToolsCapability(list_changed=True) if has_tools else None,
-            prompts=PromptsCapability(list_changed=True) if has_prompts else None,
-            resources=ResourcesCapability(list_changed=True, subscribe=True) if has_resources else None,
-            completions={} if can_complete else None,
-            logging={},
-            extensions=self._extensions.settings or None,
-        )
-
-    def cache_hint(self, method: str) -> CacheHint:
-        """Return what clients are told about keeping the results of a method."""
-        return self._listing.hints.of(method)
-
-    def handler_for(self, method: str) -> MethodHandler | None:
-        """Return who serves a method; nobody, if it belongs to a capability that the server has not."""
-        return (
-            self._custom.get(method)
-            or self._extensions.request_handlers.get(method)
-            or self._tool_handler(method)
-            or self._prompt_handler(method)
-            or self._resources.handler_for(method)
-        )
-
-    def asking(self, method: str, params: Mapping[str, Any]) -> Asking:
-        """Return whether the handler of a request may ask its client, and what becomes of it then."""
-        if method in self._custom:
-            return Asking.PARK
-        match method:
-            case "tools/call":
-                return self._tools.asking(params.get("name"))
-            case "prompts/get":
-                return self._prompts.asking(params.get("name"))
-            case "resources/read":
-                return self._resources.asking(params.get("uri"))
-            case _:
-                return Asking.NEVER
-
-    def notification_handler_for(self, method: str) -> NotificationHandler | None:
-        """Return who handles the notifications of a method."""
-        return self._notification_handlers.get(method) or self._extensions.notification_handlers.get(method)
-
-    def extension_result(self, result: ExtensionResult, agreement: Agreement) -> Mapping[str, Any]:
-        """Return a result of an extension as plain JSON.
-
-        Raises:
-            TypeError: No extension of the server adds the type.
-            RequestError: The client has not declared the extension.
-        """
-        return self._extensions.plain(result, agreement)
-
-    def _knows(self, uri: str) -> bool:
-        """Whether a client may subscribe to a resource; who serves reading by hand knows better than we do."""
-        by_hand = "resources/read" in self._custom or not self._resources.entries.was_used
-        return by_hand or self._resources.knows(uri)
-
     # Serving.
 
     @asynccontextmanager
@@ -428,15 +211,6 @@ class Server(ToolRegistration, PromptRegistration, ResourceRegistration, Generic
                 running._is_over = True  # noqa: SLF001 - this module's own
 
     # What hosts of several connections ask.
-
-    @property
-    def middleware(self) -> tuple[Middleware, ...]:
-        """What every message passes."""
-        return self._middleware
-
-    def marks_of(self, method: str, params: Mapping[str, Any]) -> tuple[HeaderMark, ...]:
-        """Return which arguments of a request header fields carry, over HTTP."""
-        return self._tools.marks_of(params.get("name")) if method == "tools/call" else ()
 
     def open_service(
         self, lifetime: Lifetime | None = None
@@ -545,7 +319,7 @@ class Server(ToolRegistration, PromptRegistration, ResourceRegistration, Generic
             OSError: The address cannot be listened on.
         """
         if transport == "stdio":
-            run_stdio(self)
+            run_until_signal(partial(serve_stdio, self))
         elif transport in ("streamable-http", "sse"):
             if transport == "sse":
                 from .._core._http_rules import HttpServerSettings
@@ -606,3 +380,30 @@ class RunningServer(Generic[StateT]):
         finally:
             with trio.move_on_after(server.limits.goodbye_timeout, shield=True):
                 await channel.aclose()
+
+
+async def serve_stdio(
+    server: Server[Any],
+    *,
+    shutdown: Shutdown | None = None,
+    on_frame: OnFrame | None = None,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Serve the client at this process's standard input and output until it goes, then return.
+
+    Meanwhile the two belong to the protocol: standard input reads as empty for everybody else, and what is
+    printed goes to standard error. No signal is handled here; `Server.run` does that for a whole program.
+
+    Args:
+        server: The server.
+        shutdown: Says when to end.
+        on_frame: Called with ``"sent"`` or ``"received"`` and each message.
+        task_status: Told when the client can be served.
+
+    Raises:
+        OSError: Standard input or output is closed or cannot be used.
+
+    Spec: 2026-07-28, basic/transports/stdio.
+    """
+    async with open_stdio_channel(server.limits) as channel:
+        await server.serve_channel(channel, shutdown=shutdown, on_frame=on_frame, task_status=task_status)
