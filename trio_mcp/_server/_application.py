@@ -60,18 +60,18 @@ def _functions(given: Iterable[Callable[..., Any]]) -> tuple[Callable[..., Any],
 class ServerExtension:
     """An extension that a server knows. It is declared to clients of every revision, in `initialize` too.
 
-    What it adds is for clients that declare it, too; others are told that they would have to.
+    What it adds is only for clients that also declare it; requests of others are refused, and the error names it.
 
     Attributes:
         identifier: What it is called, for example ``com.example/notes``.
         settings: What is declared with it, as plain JSON.
-        request_handlers: Who serves the methods it adds.
-        notification_handlers: Who handles the notifications it adds, by method.
+        request_handlers: The handlers of the methods it adds, by method.
+        notification_handlers: The handlers of the notifications it adds, by method.
         result_types: The types of results it adds; see `ExtensionResult`.
         tools: Functions that it adds as tools, for every client.
 
     Raises:
-        ValueError: The identifier is none, or something of the core protocol is claimed.
+        ValueError: The identifier is not valid, or something of the core protocol is claimed.
 
     Spec: 2026-07-28, basic/versioning, "Extension Negotiation"; SEP-2133, "Negotiation".
     """
@@ -101,7 +101,7 @@ class ServerExtensions:
     """The extensions of a server, together.
 
     Raises:
-        ValueError: Two of them have one name, or claim the same.
+        ValueError: Two of them have one identifier, or claim one method or result type.
     """
 
     def __init__(self, extensions: Sequence[ServerExtension]) -> None:
@@ -153,7 +153,7 @@ def _require(extension: str, declared: Mapping[str, Any], *, is_modern: bool) ->
     if settings is not None and settings is not False:
         return
     problem = f"the client has not declared the extension {extension}"
-    if not is_modern:  # which has no error of its own for this
+    if not is_modern:  # the legacy era has no error code for this
         raise RequestError(METHOD_NOT_FOUND, problem)
     needed: object = {"requiredCapabilities": {"extensions": {extension: {}}}}
     raise RequestError(MISSING_REQUIRED_CLIENT_CAPABILITY, problem, needed)
@@ -183,7 +183,7 @@ class Application(ToolRegistration, PromptRegistration, ResourceRegistration):
 
     @property
     def limits(self) -> Limits:
-        """What each connection may cost."""
+        """Limits of each connection."""
         return self._limits
 
     @property
@@ -194,7 +194,7 @@ class Application(ToolRegistration, PromptRegistration, ResourceRegistration):
     # Registering.
 
     def request_handler(self, method: str) -> Callable[[MethodHandler], MethodHandler]:
-        """Register who serves a method, of the protocol or your own: ``@server.request_handler("x/y")``.
+        """Register the handler of a method, of the protocol or your own: ``@server.request_handler("x/y")``.
 
         The handler is called with the parameters as plain JSON and the `Context`, and returns an object of
         `trio_mcp.types` or plain JSON. For a method of the protocol it takes the place of what the server does.
@@ -216,7 +216,7 @@ class Application(ToolRegistration, PromptRegistration, ResourceRegistration):
         return register
 
     def notification_handler(self, method: str) -> Callable[[NotificationHandler], NotificationHandler]:
-        """Register who handles a notification of clients: ``@server.notification_handler("x/y")``.
+        """Register the handler of a notification of clients: ``@server.notification_handler("x/y")``.
 
         The handler is called with the parameters as plain JSON and a `NotificationContext`: one notification
         after another, in the order in which they came over the connection. The next one waits for it, so it
@@ -239,13 +239,13 @@ class Application(ToolRegistration, PromptRegistration, ResourceRegistration):
 
         return register
 
-    # Telling of changes.
+    # Changes.
 
     async def resource_updated(self, uri: str) -> None:
-        """Tell every client that wants to know that a resource has changed.
+        """Notify every client that has subscribed to a resource that it has changed.
 
-        Returns at once: each client is told as fast as it reads, and several changes of a resource that it has
-        not been told of yet are one. Nothing happens while nobody is served.
+        Returns at once: each client is notified as fast as it reads, and several changes of a resource that were
+        not sent yet are sent as one. Nothing happens while no client is served.
 
         Args:
             uri: The resource, as clients have subscribed to it.
@@ -256,9 +256,9 @@ class Application(ToolRegistration, PromptRegistration, ResourceRegistration):
         await trio.lowlevel.checkpoint()
 
     def list_changed(self, kind: ListKind) -> None:
-        """Tell every client that wants to know that a list has changed. Never waits, and works in any thread.
+        """Notify every client that wants it that a list has changed. Never waits, and works in any thread.
 
-        What is registered and taken away here is told without this. It is for lists that you serve yourself, with
+        What is registered or removed here is notified without this. It is for lists that you serve yourself, with
         `request_handler`.
 
         Args:
@@ -275,7 +275,7 @@ class Application(ToolRegistration, PromptRegistration, ResourceRegistration):
         Sessions are those of the legacy era that are initialized, over every transport; over HTTP it goes to the
         stream that the client holds open with GET. They get it in order with other such notifications. For one
         that does not read, `Limits.max_announcements` and `max_announcement_bytes` of them wait; then the oldest
-        are dropped, which `dropped_notifications` counts. Nothing happens while nobody is served.
+        are dropped, which `dropped_notifications` counts. Nothing happens while no client is served.
 
         From 2026-07-28 on a server sends nothing outside of requests but what a client has subscribed to, and
         there is no subscription to methods of your own: clients of that era get nothing by this. Within a request
@@ -286,7 +286,7 @@ class Application(ToolRegistration, PromptRegistration, ResourceRegistration):
             params: Its parameters, as plain JSON.
 
         Raises:
-            ValueError: The library sends this method by itself; the error says how.
+            ValueError: The library itself sends this method; the error names what sends it.
             LocalProtocolError: It is another method of the protocol; or it is larger than a message may be.
             TypeError: The parameters are no plain JSON.
 
@@ -304,15 +304,15 @@ class Application(ToolRegistration, PromptRegistration, ResourceRegistration):
         """How many notifications of `notify` were not sent to a session, because it did not read those before."""
         return self._changes.dropped
 
-    # What a session asks.
+    # Looked up by connections.
 
     @property
     def changes(self) -> ChangeHub:
-        """What has changed, and who wants to know."""
+        """Passes changes on to the clients that want to know of them."""
         return self._changes
 
     def capabilities(self) -> ServerCapabilities:
-        """Return what the server can do, as it stands."""
+        """Return what the server can do now."""
         custom = self._custom.keys()
         has_tools = self._tools.entries.was_used or "tools/list" in custom
         has_prompts = self._prompts.entries.was_used or "prompts/list" in custom
@@ -330,11 +330,11 @@ class Application(ToolRegistration, PromptRegistration, ResourceRegistration):
         )
 
     def cache_hint(self, method: str) -> CacheHint:
-        """Return what clients are told about keeping the results of a method."""
+        """Return how long clients may keep the results of a method, and for whom."""
         return self._listing.hints.of(method)
 
     def handler_for(self, method: str) -> MethodHandler | None:
-        """Return who serves a method; nobody, if it belongs to a capability that the server has not."""
+        """Return the handler of a method; `None` if it belongs to a capability that the server does not have."""
         return (
             self._custom.get(method)
             or self._extensions.request_handlers.get(method)
@@ -344,7 +344,7 @@ class Application(ToolRegistration, PromptRegistration, ResourceRegistration):
         )
 
     def asking(self, method: str, params: Mapping[str, Any]) -> Asking:
-        """Return whether the handler of a request may ask its client, and what becomes of it then."""
+        """Return whether the handler of a request may ask its client, and what happens to it meanwhile."""
         if method in self._custom:
             return Asking.PARK
         match method:
@@ -358,7 +358,7 @@ class Application(ToolRegistration, PromptRegistration, ResourceRegistration):
                 return Asking.NEVER
 
     def notification_handler_for(self, method: str) -> NotificationHandler | None:
-        """Return who handles the notifications of a method."""
+        """Return the handler of the notifications of a method."""
         return self._notification_handlers.get(method) or self._extensions.notification_handlers.get(method)
 
     def extension_result(self, result: ExtensionResult, agreement: Agreement) -> Mapping[str, Any]:
@@ -371,13 +371,13 @@ class Application(ToolRegistration, PromptRegistration, ResourceRegistration):
         return self._extensions.plain(result, agreement)
 
     def _knows(self, uri: str) -> bool:
-        """Whether a client may subscribe to a resource; who serves reading by hand knows better than we do."""
+        """Whether a client may subscribe to a resource; any, if a `request_handler` serves reading."""
         by_hand = "resources/read" in self._custom or not self._resources.entries.was_used
         return by_hand or self._resources.knows(uri)
 
     @property
     def middleware(self) -> tuple[Middleware, ...]:
-        """What every message passes."""
+        """Wraps every message."""
         return self._middleware
 
     def marks_of(self, method: str, params: Mapping[str, Any]) -> tuple[HeaderMark, ...]:

@@ -1,6 +1,6 @@
-"""Prompts: functions registered as beginnings of conversations, and the calling of them.
+"""Prompts, and completion: the functions registered for them, and the calling of these.
 
-Completion: what the arguments of prompts and the variables of templates may go on to be.
+Completion is of arguments of prompts and of variables of resource templates, which `_resources` knows.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from ._listing import Description, Registry, described
 from ._threads import Threads
 
 MAX_SHOWN_NAME: Final = 128
-"""Characters of an unknown name that are said back."""
+"""Characters of an unknown name that an error repeats."""
 
 
 def user_message(content: str | types.ContentBlock) -> types.PromptMessage:
-    """Return what a user says, for a prompt to return.
+    """Return a message of the user, for a prompt to return.
 
     Args:
         content: Text, or a block of `trio_mcp.types`.
@@ -36,7 +36,7 @@ def user_message(content: str | types.ContentBlock) -> types.PromptMessage:
 
 
 def assistant_message(content: str | types.ContentBlock) -> types.PromptMessage:
-    """Return what an assistant says, for a prompt to return.
+    """Return a message of the assistant, for a prompt to return.
 
     Args:
         content: Text, or a block of `trio_mcp.types`.
@@ -56,9 +56,9 @@ class RegisteredPrompt:
     """A function as a prompt.
 
     Attributes:
-        prompt: What clients are told about it.
+        prompt: What clients see of it.
         handler: The function.
-        choices: For each argument, all strings it can be, if it can be only a few; else none.
+        choices: For each argument, all texts it can be, if it can be only a few; else empty.
     """
 
     prompt: types.Prompt
@@ -72,7 +72,8 @@ class RegisteredPrompt:
 
         Raises:
             RequestError: The arguments do not fit, it took too long, or it raised the error.
-            Others: What the function raises, or `TypeError` if what it returns can be no message.
+            TypeError: What it returns is not a message.
+            Others: What the function raises.
         """
         name = self.prompt.name
         try:
@@ -87,17 +88,17 @@ class RegisteredPrompt:
     async def _result(self, returned: Any) -> types.GetPromptResult | Interim:
         if isinstance(returned, types.GetPromptResult | Interim):
             return returned
-        messages = [self._said(part) for part in (returned if is_several(returned) else (returned,))]
+        messages = [self._as_message(part) for part in (returned if is_several(returned) else (returned,))]
         return types.GetPromptResult(description=self.prompt.description, messages=messages)
 
-    def _said(self, part: Any) -> types.PromptMessage:
+    def _as_message(self, part: Any) -> types.PromptMessage:
         if isinstance(part, types.PromptMessage):
             return part
         if isinstance(part, str | types.ContentBlock):
             return user_message(part)
         raise TypeError(
-            f"prompt {self.prompt.name} may return text, blocks of content, messages, a list of those or a "
-            f"GetPromptResult, but nothing of type {type(part).__qualname__}"
+            f"prompt {self.prompt.name} returned a {type(part).__qualname__}; return text, blocks of content, "
+            "messages, a list of those, or a GetPromptResult"
         )
 
 
@@ -114,7 +115,7 @@ class PromptRegistry:
 
     @property
     def has_choices(self) -> bool:
-        """Whether an argument of a prompt can be completed without anybody's help."""
+        """Whether an argument of a prompt can be completed without a function."""
         return any(any(entry.item.choices.values()) for entry in self.entries.visible)
 
     def add(self, function: Callable[..., Any], options: PromptOptions) -> None:
@@ -138,7 +139,7 @@ class PromptRegistry:
         self.entries.add(name, RegisteredPrompt(prompt=prompt, handler=handler, choices=choices))
 
     def asking(self, name: object) -> Asking:
-        """Return whether a prompt may ask its client, and what becomes of it then."""
+        """Return whether a prompt may ask its client, and what happens to it meanwhile."""
         registered = self.entries.get(name) if isinstance(name, str) else None
         return Asking.PARK if registered is not None and registered.handler.may_ask else Asking.NEVER
 
@@ -146,7 +147,7 @@ class PromptRegistry:
         """Return the prompt of this name.
 
         Raises:
-            RequestError: There is none.
+            RequestError: No prompt has this name.
         """
         registered = self.entries.get(name)
         if registered is None:
@@ -156,7 +157,7 @@ class PromptRegistry:
     def choices(
         self, reference: types.PromptReference | types.ResourceTemplateReference, argument: str
     ) -> Iterable[str] | None:
-        """Return what an argument can be, as far as its type says; see `Completer`.
+        """Return what an argument can be, if its type allows only a few values; see `CompletionSource`.
 
         Raises:
             RequestError: There is no such prompt, or it has no such argument.
@@ -191,14 +192,11 @@ def _described_argument(argument: StringArgument) -> types.PromptArgument:
 MAX_VALUES: Final = 100
 """How many values one answer has at most (2026-07-28, server/utilities/completion, "Completion Results")."""
 
-MAX_SHOWN: Final = 128
-"""Characters of an unknown name that are said back."""
-
 _VALUE: Final = "the value typed so far"
 
 
 class CompletionSource(Protocol):
-    """What a registry knows of the values that arguments can have, from their types."""
+    """A registry whose arguments have types, and so perhaps only a few values."""
 
     @property
     def has_choices(self) -> bool:
@@ -208,7 +206,7 @@ class CompletionSource(Protocol):
     def choices(
         self, reference: types.PromptReference | types.ResourceTemplateReference, argument: str
     ) -> Iterable[str] | None:
-        """Return all values that an argument can have; none, if its type does not say.
+        """Return all values that an argument can have; none, if its type allows more than a few.
 
         Returns:
             The values, or `None` if the reference is to nothing of this registry.
@@ -221,11 +219,11 @@ class CompletionSource(Protocol):
 
 @final
 class Completer:
-    """Completes arguments: by the functions registered for it, else by what their types say.
+    """Completes arguments: by the functions registered for that, else by their types.
 
     Args:
         sources: Registries that know prompts and templates.
-        check: Checks what is typed for variables of a template before a function is called with it.
+        check: Refuses values of a template's variables that must not reach a function.
     """
 
     def __init__(self, *sources: CompletionSource, check: Callable[[str, Mapping[str, str]], None]) -> None:
@@ -249,7 +247,7 @@ class Completer:
             thread: Whether a plain ``def`` is called in a thread.
 
         Raises:
-            TypeError: The function has no parameter for the value, or one that nobody fills.
+            TypeError: The function has no parameter for the value, or one that is never filled.
             ValueError: The argument has such a function already.
         """
         kind = types.ResourceTemplateReference if "{" in reference else types.PromptReference
@@ -285,7 +283,7 @@ class Completer:
         if choices is None:
             raise RequestError(
                 INVALID_PARAMS,
-                f"Unknown reference: {name[:MAX_SHOWN]} has no argument {argument.name[:MAX_SHOWN]!r}",
+                f"Unknown reference: {name[:MAX_SHOWN_NAME]} has no argument {argument.name[:MAX_SHOWN_NAME]!r}",
             )
         begun = argument.value.casefold()
         return _result([choice for choice in choices if choice.casefold().startswith(begun)])
@@ -308,7 +306,7 @@ async def _finished(returned: object) -> types.CompleteResult:
 def _result(returned: object) -> types.CompleteResult:
     if isinstance(returned, types.Completion):
         return types.CompleteResult(completion=_cut(returned))
-    # It may go on for ever; one more than can be sent says that there is more.
+    # It may be endless; one more than can be sent shows that there are more.
     values: list[Any] = list(islice(_several(returned), MAX_VALUES + 1))
     for value in values:
         if not isinstance(value, str):

@@ -130,13 +130,13 @@ class ToolRegistration:
         """
         self._tools.entries.switch(name, enabled=True)
 
-    # What a session asks.
+    # Serving.
 
     def find_tool(self, name: str) -> types.Tool:
-        """Return one of the tools, as clients are told of it.
+        """Return one of the tools, as clients see it.
 
         Raises:
-            ValueError: There is none of this name.
+            ValueError: No tool has this name.
         """
         registered = self._tools.entries.get(name)
         if registered is None:
@@ -144,7 +144,7 @@ class ToolRegistration:
         return registered.tool
 
     def _tool_handler(self, method: str) -> MethodHandler | None:
-        """Return who serves a method of tools; nobody, while there have never been any."""
+        """Return the handler of a method of tools; `None` if no tool was ever registered."""
         if not self._tools.entries.was_used:
             return None
         if method == "tools/call":
@@ -163,7 +163,7 @@ class ToolRegistration:
     async def _call_tool(self, params: Mapping[str, Any], context: Context[Any]) -> object:
         name, arguments = params.get("name"), params.get("arguments")
         if not (isinstance(name, str) and is_object(arguments) and are_plain(params, _CALL_MEMBERS)):
-            # Something is missing, wrong, or rare.
+            # Something is missing, wrong, or rare: read them in full.
             call = read_params(params, types.CallToolRequestParams)
             name, arguments = call.name, call.arguments or {}
         return await self._tools.get(name).call(arguments, context, self._threads, self._limits.max_file_bytes)
@@ -235,17 +235,17 @@ class PromptRegistration:
         """Register a function that completes an argument: ``@server.completion("summarise", "order_id")``.
 
         It is called with what has been typed so far, and returns strings, best first, or a `Completion`. If it
-        has a parameter named `arguments`, that gets the arguments filled in already; older clients do not say,
-        and then it is empty. A `Context` and dependencies are filled in. At most 100 values are sent; if there
-        are more, the client is told so.
+        has a parameter named `arguments`, that gets the arguments filled in already; it is empty for older
+        clients, which do not send them. A `Context` and dependencies are filled in. At most 100 values are sent,
+        with a mark that there are more.
 
         Args:
             reference: A prompt's name, or the template of resources as it was registered.
             argument: The prompt's argument, or the template's variable.
-            thread: Whether a plain ``def`` runs in a thread; if not, it must not block.
+            thread: Whether a plain ``def`` runs in a thread. Default: yes. If not, it must not block.
 
         Raises:
-            TypeError: The function has no parameter for the value, or one that nobody fills.
+            TypeError: The function has no parameter for the value, or one that is never filled.
             ValueError: The argument has a completion already.
 
         Spec: 2026-07-28, server/utilities/completion.
@@ -257,7 +257,7 @@ class PromptRegistration:
 
         return register
 
-    # Taking away.
+    # Removing.
 
     def remove_prompt(self, name: str) -> None:
         """Remove a prompt. Requests for it that are running go on; further ones are for an unknown prompt.
@@ -283,10 +283,10 @@ class PromptRegistration:
         """
         self._prompts.entries.switch(name, enabled=True)
 
-    # What a session asks.
+    # Serving.
 
     def _prompt_handler(self, method: str) -> MethodHandler | None:
-        """Return who serves a method of prompts or completion, if there is anything to serve."""
+        """Return the handler of a method of prompts or completion, if there is something to serve."""
         if method == "completion/complete":
             return self._complete if self._completer.can_complete else None
         if not self._prompts.entries.was_used:
@@ -566,13 +566,13 @@ class ResourceRegistration:
         self._add(prefix, source, options)
 
     def remove_resource(self, uri: str) -> None:
-        """Take away a resource, template or directory. Reads of it that are under way go on.
+        """Remove a resource, template or directory. Reads of it that are running go on.
 
         Args:
             uri: As it was registered; for a directory, what the URIs of its files begin with.
 
         Raises:
-            LookupError: There is none.
+            LookupError: It is not registered.
         """
         self._resources.entries.remove(uri)
 
@@ -580,7 +580,7 @@ class ResourceRegistration:
         """Show a resource, template or directory to clients again.
 
         Raises:
-            LookupError: There is none.
+            LookupError: It is not registered.
         """
         self._resources.entries.switch(uri, enabled=True)
 
@@ -588,7 +588,7 @@ class ResourceRegistration:
         """Hide a resource, template or directory from clients until it is enabled. It keeps its place.
 
         Raises:
-            LookupError: There is none.
+            LookupError: It is not registered.
         """
         self._resources.entries.switch(uri, enabled=False)
 
@@ -608,7 +608,7 @@ class ResourceRegistration:
 
     def _check_template(self, template: UriTemplate, size: int | None) -> None:
         if size is not None:
-            raise ValueError(f"{template}: the resources of a template have no size in common")
+            raise ValueError(f"{template} is a template, whose resources have no size in common: leave out size")
         # What it expands to must be a URI. If it begins with a variable, that depends.
         if isinstance(template.parts[0], str):
             self._check(template.expand(dict.fromkeys(template.variables, "x")))

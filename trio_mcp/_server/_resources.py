@@ -1,10 +1,7 @@
-"""Resources: what is registered, what a URI means, and the methods by which clients list and read.
+"""Resources: what is registered, which resource a URI means, and the methods that list and read.
 
-From the text in a URI to what a schema asks for.
-
-What does not look like that stays text, and is refused when it is bound.
-
-Functions and constants as resources: what their URIs mean, and how they are called.
+Functions and constants are resources here; files and directories in `_files`. What a function returns becomes
+contents in `_media`.
 """
 
 from __future__ import annotations
@@ -31,20 +28,11 @@ from ._asking import is_answered_wrongly
 from ._context import Context
 from ._functions import HandlerFunction, MethodHandler, RunOptions
 from ._input_required import Asking, Interim
-from ._listing import Description, Entry, Listing, Registry, read_params
+from ._listing import Description, Entry, Listing, Registry, check_scope, check_ttl, read_params
 from ._reading import Reading, ResourceSource
 from ._threads import Threads
 
 _log: Final = Log("trio_mcp.server")
-
-
-def _check_ttl(_instance: object, _attribute: attrs.Attribute[Any], value: float) -> None:
-    check_seconds("ttl", value, is_told=True)
-
-
-def _check_scope(_instance: object, _attribute: attrs.Attribute[Any], value: object) -> None:
-    if value not in {"public", "private"}:
-        raise ValueError(f"scope must be 'public' or 'private', not {value!r}")
 
 
 def _check_timeout(_instance: object, _attribute: attrs.Attribute[Any], value: float | None) -> None:
@@ -75,13 +63,13 @@ class RegisteredResource:
     Attributes:
         source: Where the contents come from.
         ttl: For how many seconds clients may keep what they have read.
-        scope: Whether they may show it to others.
+        scope: Whether they may share it.
         timeout: After how many seconds reading is cancelled.
     """
 
     source: ResourceSource
-    ttl: float = attrs.field(default=0, validator=_check_ttl)
-    scope: types.CacheScope = attrs.field(default="private", validator=_check_scope)
+    ttl: float = attrs.field(default=0, validator=check_ttl)
+    scope: types.CacheScope = attrs.field(default="private", validator=check_scope)
     timeout: float | None = attrs.field(default=None, validator=_check_timeout)
 
 
@@ -106,7 +94,7 @@ class ResourceRegistry:
         self._limits = limits
         self._threads = threads
         self._listing = listing
-        self._told: tuple[int, Sequence[Entry[types.Resource]]] | None = None  # and after how many changes
+        self._listed: tuple[int, Sequence[Entry[types.Resource]]] | None = None  # and after how many changes
         self._handlers: Final[Mapping[str, MethodHandler]] = {
             "resources/list": self._list,
             "resources/templates/list": self._list_templates,
@@ -115,13 +103,13 @@ class ResourceRegistry:
 
     @property
     def has_choices(self) -> bool:
-        """Whether a variable of a template can be completed without anybody's help; see `CompletionSource`."""
+        """Whether a variable of a template can be completed without a function; see `CompletionSource`."""
         return any(any(entry.item.source.choices.values()) for entry in self.entries.visible)
 
     def choices(
         self, reference: types.PromptReference | types.ResourceTemplateReference, argument: str
     ) -> Iterable[str] | None:
-        """Return what a variable of a template can be, as far as its type says; see `CompletionSource`.
+        """Return what a variable can be, if its type allows only a few values; see `CompletionSource`.
 
         Raises:
             RequestError: There is no such template, or it has no such variable.
@@ -143,7 +131,7 @@ class ResourceRegistry:
         """Check what a client has typed for variables of a template, before a function completes it.
 
         Raises:
-            RequestError: It could not be read with.
+            RequestError: A resource could not be read with a value.
         """
         # A directory is registered by what its URIs begin with.
         for entry in self.entries:
@@ -156,16 +144,16 @@ class ResourceRegistry:
                 raise RequestError(INVALID_PARAMS, f"invalid params: argument: {error}") from error
 
     def asking(self, uri: object) -> Asking:
-        """Return whether reading a resource may ask the client, and what becomes of it then."""
+        """Return whether reading a resource may ask the client, and what happens to the handler meanwhile."""
         found = self._find(uri) if isinstance(uri, str) and len(uri) <= self._limits.max_uri_length else None
         return Asking.PARK if found is not None and found[0].source.may_ask else Asking.NEVER
 
     def knows(self, uri: str) -> bool:
-        """Whether a URI means a resource that may be read. Whether there is one is only known when it is."""
+        """Whether a URI means a resource that may be read. Only reading it shows whether it exists."""
         return len(uri) <= self._limits.max_uri_length and self._find(uri) is not None
 
     def handler_for(self, method: str) -> MethodHandler | None:
-        """Return who serves a method; nobody, while there have never been resources."""
+        """Return the handler of a method; `None` if no resource was ever registered."""
         return self._handlers.get(method) if self.entries.was_used else None
 
     def _find(self, asked: str) -> tuple[RegisteredResource, Found] | None:
@@ -192,16 +180,16 @@ class ResourceRegistry:
     async def _all(self) -> Sequence[Entry[types.Resource]]:
         """Return what is listed, on all pages together; made once for them, unless files are looked for."""
         changes = self.entries.changes
-        if self._told is not None and self._told[0] == changes:
+        if self._listed is not None and self._listed[0] == changes:
             await trio.lowlevel.checkpoint()
-            return self._told[1]
+            return self._listed[1]
         entries = self.entries.visible
         taken = {normalised(entry.name) for entry in self.entries if entry.item.source.template is None}
         if any(entry.item.source.blocks for entry in entries):
-            # A thread that is left behind only looks around.
+            # A thread that is left behind does no harm: it only reads directories.
             return await self._threads.run(_listed, entries, taken)
         found = _listed(entries, taken)
-        self._told = changes, found
+        self._listed = changes, found
         await trio.lowlevel.checkpoint()
         return found
 
@@ -239,18 +227,18 @@ class ResourceRegistry:
         except BaseException as error:
             if going_on(error) is not None or is_answered_wrongly(error):
                 raise
-            # The boundary of one read. What the exception says was not written for strangers.
+            # The boundary of one read. The exception may hold what clients must not see.
             _log.exception("reading the resource %s failed", uri)
             problem = "Reading the resource failed. The server's log says why."
             raise RequestError(INTERNAL_ERROR, problem, {"uri": uri}) from error  # noqa: ASYNC104
-        # Only the deadline leads here.
+        # Only the deadline ends here.
         _log.warning("reading the resource %s took longer than %g s and was cancelled", uri, offer.timeout)
         problem = f"Reading the resource took longer than {offer.timeout:g} s and was cancelled."
         raise RequestError(INTERNAL_ERROR, problem, {"uri": uri})
 
 
 def _listed(entries: Iterable[Entry[RegisteredResource]], taken: set[str]) -> list[Entry[types.Resource]]:
-    """Return what clients are told. Files of a directory that are registered by themselves are not told twice."""
+    """Return what is listed. A file of a directory that is also registered by itself is listed once."""
     return [
         Entry(entry.serial, resource.uri, resource)
         for entry in entries
@@ -260,14 +248,14 @@ def _listed(entries: Iterable[Entry[RegisteredResource]], taken: set[str]) -> li
 
 
 def _with_freshness(result: types.ReadResourceResult, offer: RegisteredResource) -> types.ReadResourceResult:
-    """Add what the registration says, where the function itself has not said anything."""
+    """Add the registration's freshness, unless the function has set its own."""
     if result.ttl_ms or result.cache_scope != "private" or (not offer.ttl and offer.scope == "private"):
         return result
     return evolve(result, ttl_ms=int(offer.ttl * 1000), cache_scope=offer.scope)
 
 
 def _not_found(error: ResourceNotFound, asked: str, revision: Revision) -> RequestError:
-    """Return the answer that a revision has for this (server/resources, "Error Handling")."""
+    """Return a revision's error for a resource that does not exist (server/resources, "Error Handling")."""
     code = INVALID_PARAMS if revision.is_modern else RESOURCE_NOT_FOUND
     return RequestError(code, error.message, {"uri": asked if error.uri is None else error.uri})
 
@@ -289,7 +277,7 @@ class ConstantSource:
         return {}
 
     def match(self, uri: str) -> Found | None:
-        """Return nothing more: it was found by its URI."""
+        """Return no variables: it was found by its URI."""
         del uri
         return {}
 
@@ -314,10 +302,10 @@ class FunctionSource:
 
     Attributes:
         handler: The function.
-        resource: What clients are told, if it is one resource.
-        template: What clients are told, if it is a template.
-        matcher: What finds the variables of the template.
-        rule: What those may be.
+        resource: What clients see, if it is one resource.
+        template: What clients see, if it is a template.
+        matcher: Finds the variables of the template.
+        rule: Refuses unsafe values of them.
     """
 
     handler: HandlerFunction
@@ -334,7 +322,7 @@ class FunctionSource:
 
     @property
     def choices(self) -> Mapping[str, tuple[str, ...]]:
-        """What the variables can be, as far as the types of the parameters say."""
+        """What the variables can be, if the types of the parameters allow only a few values."""
         if self.matcher is None:
             return {}
         known = {argument.name: argument.choices for argument in self.handler.spec.arguments_as_strings()}
@@ -358,7 +346,7 @@ class FunctionSource:
         """Call the function, and turn what it returns into a result.
 
         Raises:
-            RequestError: A variable may be no name but a way to somewhere else; see `VariableRule`.
+            RequestError: A variable could lead out of a path it is put into; see `VariableRule`.
             ResourceNotFound: A variable is not what the function takes.
             Exception: Whatever the function raises.
         """
@@ -382,7 +370,7 @@ class FunctionSource:
 
 
 def matcher_for(template: UriTemplate, spec: CallSpec) -> UriMatcher:
-    """Return what finds the variables of a template for a function's parameters.
+    """Return the matcher that finds the variables of a template for a function's parameters.
 
     Raises:
         ValueError: The template can be read in several ways, or its variables and the parameters do not agree.
@@ -409,14 +397,14 @@ def matcher_for(template: UriTemplate, spec: CallSpec) -> UriMatcher:
 
 
 def rule_for(matcher: UriMatcher, unsafe: Collection[str]) -> VariableRule:
-    """Return what the variables of a template may be.
+    """Return the rule for the variables of a template.
 
     Raises:
         TypeError: The names are one string.
-        ValueError: A name is none of its variables.
+        ValueError: The template has no variable of a name.
     """
     if isinstance(unsafe, str):
-        raise TypeError(f"unsafe_variables is a collection of names, not one string: {unsafe!r}")
+        raise TypeError(f"unsafe_variables is a collection of names, not a string; write [{unsafe!r}]")
     unknown = frozenset(unsafe).difference(matcher.names)
     if unknown:
         raise ValueError(f"unsafe_variables: the template has no variable {min(unknown)!r}")
@@ -424,7 +412,7 @@ def rule_for(matcher: UriMatcher, unsafe: Collection[str]) -> VariableRule:
 
 
 def refuse_parameters(spec: CallSpec, uri: str) -> None:
-    """Make sure that nobody needs to give a function anything.
+    """Check that a function can be called without arguments.
 
     Raises:
         ValueError: It has a parameter without a default.

@@ -1,4 +1,7 @@
-"""The server: what it offers, and the serving of it over whatever channel there is."""
+"""The server: its options, its lifespan, and the serving of clients over channels, stdio or HTTP.
+
+What it offers is registered and looked up in the classes it inherits from; one connection is in `_session`.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,7 @@ from ._session import ServerSession
 from ._threads import Threads
 from ._tools import ToolRegistry
 
-if TYPE_CHECKING:  # a program that serves a pipe has no use for it
+if TYPE_CHECKING:  # a program that serves stdio does not load it
     from .._core._http_rules import HttpHost, HttpServerSettings
 
 
@@ -46,7 +49,7 @@ StateT = TypeVar("StateT", default=Any)
 
 @final
 class Server(Application, Generic[StateT]):
-    """Tools, and whatever else a program offers to models, for clients of every revision.
+    """A program that offers tools, prompts and resources to models, through clients of every revision.
 
     Args:
         name: Its name, for programs.
@@ -54,31 +57,31 @@ class Server(Application, Generic[StateT]):
         title: Its name, for people.
         description: What it does.
         website_url: Where to read about it.
-        icons: What to show for it.
+        icons: Icons to show for it.
         instructions: How a model should use it.
-        lifespan: Called with the server; gives an async context manager that is entered before it serves and left
-            when it does not serve any more. What it yields is `Context.state`.
+        lifespan: Called with the server; returns an async context manager that is entered before it serves and
+            left after it has served. What it yields is `Context.state`.
         limits: What each connection may cost, and how long ending may take.
-        revisions: The revisions it speaks; all, unless told otherwise.
-        middleware: What every request and notification passes, of clients and to them, the handshake included;
-            the first is the outermost. Cancellations and progress belong to their requests and pass by.
+        revisions: The revisions it speaks. Default: all.
+        middleware: Wraps every request and notification, from clients and to them, the handshake included; the
+            first is the outermost. Cancellations and progress do not pass through it.
         extensions: The extensions of the protocol that it knows.
         request_state_keys: Secrets that seal what clients carry from one request to the next, the first for new
             states, all for old ones, so that keys can be rotated. Without any, a state is good for this object
-            only; replicas and restarts need shared ones.
+            only; replicas and restarts need shared keys.
         single_use_states: Whether a state that a client carries for a handler which is run again
             (``resume="replay"``, `InputRequired`) is good for one request only, as that of a parked handler is
             always. A request that brings it uses it up, however it ends. This process remembers which were used
-            until they expire (`Limits.parked_timeout`), within `Limits.max_used_states`; replicas and restarts do
-            not know of it, and take such a state once each.
-        page_size: How many items a page of a list has; `None` for all of them.
+            until they expire (`Limits.parked_timeout`), within `Limits.max_used_states`; each replica, and each
+            restart, accepts such a state once more.
+        page_size: How many items a page of a list has; `None`, the default, for all of them.
         cursor_key: The secret, at least 16 bytes, by which the cursors between pages are protected from changes.
             Processes that share one understand each other's cursors. By default each server has its own.
-        cache: What clients are told about keeping results: one `CacheHint` for all lists and for
-            `server/discover`, or hints by method. By default nothing is to be kept.
+        cache: How long clients may keep results, and for whom: one `CacheHint` for all lists and for
+            `server/discover`, or hints by method. By default clients keep nothing.
 
     Raises:
-        ValueError: There is no name, or no revision; an option is out of bounds.
+        ValueError: The name is empty, there is no revision, or an option is out of bounds.
     """
 
     def __init__(
@@ -103,9 +106,9 @@ class Server(Application, Generic[StateT]):
         cache: CacheHint | Mapping[str, CacheHint] | None = None,
     ) -> None:
         if not name:
-            raise ValueError("a server needs a name")
+            raise ValueError("a server needs a name, not ''")
         if not revisions:
-            raise ValueError("a server needs a revision to speak")
+            raise ValueError("a server needs a revision to speak: give one in revisions, or leave it out for all")
         self._info = Implementation(
             name=name,
             version=version,
@@ -160,18 +163,18 @@ class Server(Application, Generic[StateT]):
     ) -> None:
         """Serve the client at the other end of a channel until it goes, then return.
 
-        When the client says nothing more, or `shutdown` says so, what was asked is still answered, within
+        When the client's messages end, or `shutdown` is drained, open requests are still answered, within
         `Limits.drain_timeout`. Cancelled, every handler is cancelled and its cleanup runs. Either way the channel
-        is closed and nothing is left. A lifespan that `shutdown` interrupts while it is being entered is
-        cancelled, and this returns without having served.
+        is closed and no task is left. If `shutdown` is drained while the lifespan is being entered, the lifespan
+        is cancelled and this returns without having served.
 
-        Every call enters the lifespan anew. `open` is for several channels that share one.
+        Every call enters the lifespan again; use `open` for several channels that share one.
 
         Args:
             channel: The channel; it is closed in the end.
-            shutdown: Says when to end.
+            shutdown: Ends it: drain it, or abort it.
             on_frame: Called with ``"sent"`` or ``"received"`` and each message.
-            task_status: Told when the client can be served.
+            task_status: Started when the client can be served.
         """
         shutdown = Shutdown() if shutdown is None else shutdown
         lifetime = Lifetime(shutdown, self._limits, of_client=True)
@@ -199,7 +202,7 @@ class Server(Application, Generic[StateT]):
 
         The lifespan is entered first and left last. In between, tasks that last until the server ends are
         cancelled, and so are handlers that wait for their clients. The nursery that serves belongs inside of the
-        block, so that nobody is served any more when it is left.
+        block, so that no client is served any more when it is left.
 
         Spec: none; `serve_http` does the same for all its clients.
         """
@@ -215,7 +218,7 @@ class Server(Application, Generic[StateT]):
     def open_service(
         self, lifetime: Lifetime | None = None
     ) -> AbstractAsyncContextManager[Service[StateT | None]]:
-        """Run the server: enter its lifespan, and leave it when no connection is served any more.
+        """Run the server: enter its lifespan, and leave it after all connections have ended.
 
         Raises:
             EndedBeforeStart: The lifespan was cancelled while it was being entered.
@@ -243,9 +246,9 @@ class Server(Application, Generic[StateT]):
                 self._services.remove(service)
 
     def statistics(self) -> tuple[Mapping[str, PoolStatistics], ...]:
-        """Return what is kept for clients, for each run of the server; mostly there is one.
+        """Return what is kept for clients, for each run of the server; usually there is one run.
 
-        By what it is counted in: ``"bytes"`` of `Limits.max_kept_bytes`, and places. May be called from any task.
+        Keyed by the unit: ``"bytes"`` of `Limits.max_kept_bytes`, and places. May be called from any task.
         """
         return tuple(service.account.statistics() for service in self._services)
 
@@ -258,7 +261,7 @@ class Server(Application, Generic[StateT]):
         on_frame: OnFrame | None = None,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Serve one client of a running server, until it goes or `shutdown` says so."""
+        """Serve one client of a running server, until it goes or `shutdown` is drained."""
         async with open_background(f"the session with {channel.description}") as background:
             await self.serve_beside(
                 background, service, channel, shutdown, on_frame=on_frame, task_status=task_status
@@ -277,9 +280,9 @@ class Server(Application, Generic[StateT]):
         on_frame: OnFrame | None = None,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Serve one client of a running server, whose background tasks somebody else owns.
+        """Serve one client of a running server, with background tasks that the caller owns.
 
-        What it keeps is lent to `holder`; `keep` is told how much it keeps of subscriptions (`ServerSession`).
+        What it keeps is lent to `holder`; `keep` is called with how much its subscriptions keep.
         """
         session = ServerSession(self, service, background, assumed, holder=holder, keep=keep)
         opening = open_peer(channel, session, self._limits, on_frame=on_frame, middleware=self._middleware)
@@ -296,12 +299,12 @@ class Server(Application, Generic[StateT]):
         http: HttpHost = "hypercorn",
         settings: HttpServerSettings | None = None,
     ) -> None:
-        """Run a program that is this server, until its client goes or a signal ends it.
+        """Run this server as a whole program, until its client goes or a signal ends it.
 
         Over stdio: standard input and output belong to the protocol, and what is printed goes to standard error.
         SIGTERM, or the end of input, lets handlers finish within `Limits.drain_timeout`; both, or SIGINT, cancels
         them at once. Their cleanup and the lifespan's run. Over HTTP it is the same but for the end of input. A
-        further signal cancels a lifespan that does not end, and the third one ends the process, whatever it does;
+        further signal cancels a lifespan that does not end, and the third one ends the process at once;
         see `run_until_signal`.
 
         Args:
@@ -310,8 +313,8 @@ class Server(Application, Generic[StateT]):
             host: The address to listen on, for HTTP. Only this machine can reach the default; others need to be
                 let in by `HttpServerSettings.allowed_hosts` as well.
             port: The port, for HTTP.
-            http: What reads and writes HTTP: ``"hypercorn"``, or the faster ``"lean"``; see `serve_http`.
-            settings: What is served over HTTP, and to whom.
+            http: The implementation of HTTP: ``"hypercorn"``, or the faster ``"lean"``; see `serve_http`.
+            settings: How HTTP is served, and which clients are let in.
 
         Raises:
             SystemExit: With status 130 after SIGINT, as shells expect it.
@@ -363,9 +366,9 @@ class RunningServer(Generic[StateT]):
 
         Args:
             channel: The channel; it is closed in the end.
-            shutdown: Says when to end.
+            shutdown: Ends it: drain it, or abort it.
             on_frame: Called with ``"sent"`` or ``"received"`` and each message.
-            task_status: Told when the client can be served.
+            task_status: Started when the client can be served.
 
         Raises:
             trio.ClosedResourceError: The server does not run any more. The channel is closed all the same.
@@ -373,7 +376,7 @@ class RunningServer(Generic[StateT]):
         server = self._server
         try:
             if self._is_over:
-                raise trio.ClosedResourceError("this server does not run any more")
+                raise trio.ClosedResourceError("this server has ended; serve within the block of Server.open()")
             await server.serve_one(
                 self._service, channel, shutdown or Shutdown(), on_frame=on_frame, task_status=task_status
             )
@@ -391,14 +394,14 @@ async def serve_stdio(
 ) -> None:
     """Serve the client at this process's standard input and output until it goes, then return.
 
-    Meanwhile the two belong to the protocol: standard input reads as empty for everybody else, and what is
-    printed goes to standard error. No signal is handled here; `Server.run` does that for a whole program.
+    Meanwhile the two belong to the protocol: for all other code standard input is empty, and what is printed
+    goes to standard error. No signal is handled here; `Server.run` does that for a whole program.
 
     Args:
         server: The server.
-        shutdown: Says when to end.
+        shutdown: Ends it: drain it, or abort it.
         on_frame: Called with ``"sent"`` or ``"received"`` and each message.
-        task_status: Told when the client can be served.
+        task_status: Started when the client can be served.
 
     Raises:
         OSError: Standard input or output is closed or cannot be used.
