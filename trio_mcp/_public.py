@@ -128,6 +128,6 @@ from ._server._prompts import user_message as user_message
 from ._server._sampling import Preferences as Preferences
 from ._server._sampling import SamplingInput as SamplingInput
 from ._server._serve import run_until_signal as run_until_signal
-from ._server._serve import serve_stdio as serve_stdio
 from ._server._server import RunningServer as RunningServer
 from ._server._server import Server as Server
+from ._server._server import serve_stdio as serve_stdio

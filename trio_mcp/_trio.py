@@ -1,8 +1,8 @@
 """What this library needs of Trio and Trio does not give, in the order of the sections below.
 
 Nurseries whose errors come out as themselves, blocks for code that is not ours, a small parking lot, and
-coroutines that begin in the task of another one. Nothing here knows of messages, requests or connections. What uses
-a private attribute of Trio is marked; `tests/test_contained.py` keeps it in step.
+coroutines that begin in the task of another one. Nothing here knows of messages, requests or connections.
+What uses a private attribute of Trio is marked; `tests/test_contained.py` keeps it in step.
 """
 
 from __future__ import annotations

@@ -504,8 +504,11 @@ def starred(*args: Any) -> str:
 @pytest.mark.parametrize(
     ("function", "told"),
     [
-        (unfilled, r"tell\(\): nobody fills the parameter 'title' of its dependency unfilled\(\)"),
-        (default_in_place, r"default_in_place\(\): parameter 'db': Depends\(...\) belongs inside Annotated"),
+        (unfilled, r"tell\(\): the parameter 'title' of its dependency unfilled\(\) is never filled"),
+        (
+            default_in_place,
+            r"default_in_place\(\): parameter 'db' has Depends\(...\) as its default; write it inside Annotated",
+        ),
         (Database, r"tell\(\): parameter 'x': Depends takes a function, not <class"),
         (5, r"tell\(\): parameter 'x': Depends takes a function, not 5"),
         (starred, r"starred\(\)"),

@@ -12,7 +12,7 @@ import trio
 import trio.testing
 from http_raw import Raw, call_tool, open_raw
 from inside_base import SERVER_BUSY
-from inside_server import _Places
+from inside_server import Holder, _Places
 
 from trio_mcp import HttpServerSettings, Limits, RequestError, Server, open_client
 
@@ -81,7 +81,7 @@ async def test_places_go_to_who_has_fewest_and_in_turn_among_equals() -> None:
     places, served = _Places(Limits(max_threads=4)), list[str]()
 
     async def take(holder: str) -> None:
-        await places.acquire(holder)
+        await places.acquire(Holder(holder))
         served.append(holder)
 
     async with trio.open_nursery() as nursery:
@@ -91,15 +91,15 @@ async def test_places_go_to_who_has_fewest_and_in_turn_among_equals() -> None:
             nursery.start_soon(take, holder)
             await trio.testing.wait_all_tasks_blocked()
         for holder in "aaaa":
-            places.release(holder, was_left_behind=False)
+            places.release(Holder(holder), was_left_behind=False)
             await trio.testing.wait_all_tasks_blocked()
         assert "".join(served[4:]) == "bcab"
         for number in range(4, 9):
-            places.release(served[number], was_left_behind=False)
+            places.release(Holder(served[number]), was_left_behind=False)
             await trio.testing.wait_all_tasks_blocked()
         assert sorted(served[4:]) == list("aaaabbbcc")
         for holder in served[9:]:
-            places.release(holder, was_left_behind=False)
+            places.release(Holder(holder), was_left_behind=False)
         assert places._held == {}
         assert places._free == 4
 
@@ -109,11 +109,11 @@ async def test_one_of_many_leaves_places_to_others_before_they_ask() -> None:
     places, served = _Places(Limits(max_threads=8)), list[str]()
 
     async def take(holder: str) -> None:
-        await places.acquire(holder, is_one_of_many=True)
+        await places.acquire(Holder(holder, is_one_of_many=True))
         served.append(holder)
 
     async def give(holder: str) -> None:
-        places.release(holder, was_left_behind=False)
+        places.release(Holder(holder), was_left_behind=False)
         await trio.testing.wait_all_tasks_blocked()
 
     async with trio.open_nursery() as nursery:
@@ -135,7 +135,6 @@ async def test_one_of_many_leaves_places_to_others_before_they_ask() -> None:
     assert places._free == 8
     assert places._held == {}
     assert places._lines == {}
-    assert places._are_many == set()
 
 
 async def test_who_has_the_server_alone_has_all_threads() -> None:
@@ -164,12 +163,12 @@ async def test_one_of_many_is_refused_when_all_it_may_have_were_left_behind() ->
     """Although others still get a thread."""
     places = _Places(Limits(max_threads=8, thread_timeout=0.01))
     for _ in range(6):
-        await places.acquire("hog", is_one_of_many=True)
+        await places.acquire(Holder("hog", is_one_of_many=True))
         places.leave_behind()
     with trio.fail_after(20), pytest.raises(RequestError, match="max_threads") as caught:
-        await places.acquire("hog", is_one_of_many=True)
+        await places.acquire(Holder("hog", is_one_of_many=True))
     assert caught.value.code == SERVER_BUSY
-    await places.acquire("honest", is_one_of_many=True)
+    await places.acquire(Holder("honest", is_one_of_many=True))
 
 
 async def test_who_gives_up_waiting_leaves_nothing_behind() -> None:
@@ -178,11 +177,11 @@ async def test_who_gives_up_waiting_leaves_nothing_behind() -> None:
 
     async def take(holder: str, scope: trio.CancelScope) -> None:
         with scope:
-            await places.acquire(holder)
+            await places.acquire(Holder(holder))
             served.append(holder)
 
     async with trio.open_nursery() as nursery:
-        await places.acquire("a")
+        await places.acquire(Holder("a"))
         scopes = [trio.CancelScope() for _ in "bbc"]
         for holder, scope in zip("bbc", scopes, strict=True):
             nursery.start_soon(take, holder, scope)
@@ -190,22 +189,22 @@ async def test_who_gives_up_waiting_leaves_nothing_behind() -> None:
         scopes[0].cancel()
         scopes[2].cancel()
         await trio.testing.wait_all_tasks_blocked()
-        places.release("a", was_left_behind=False)
+        places.release(Holder("a"), was_left_behind=False)
         await trio.testing.wait_all_tasks_blocked()
         assert served == ["b"]
-        places.release("b", was_left_behind=False)
-        await places.acquire("c")
-        places.release("c", was_left_behind=False)
+        places.release(Holder("b"), was_left_behind=False)
+        await places.acquire(Holder("c"))
+        places.release(Holder("c"), was_left_behind=False)
 
 
 async def test_a_client_whose_threads_ask_leaves_as_many_places_to_others() -> None:
     """Before, one address had all of them, for as long as its users thought."""
     places = _Places(Limits(max_asking_threads=8))
-    hog = [places.begin_asking("hog") for _ in range(4)]
+    hog = [places.begin_asking(Holder("hog")) for _ in range(4)]
     with pytest.raises(RequestError, match="max_asking_threads") as caught:
-        places.begin_asking("hog")
+        places.begin_asking(Holder("hog"))
     assert caught.value.code == SERVER_BUSY
-    other = places.begin_asking("other")
+    other = places.begin_asking(Holder("other"))
     for place in (*hog, other):
         place.give_back()
-    places.begin_asking("hog").give_back()
+    places.begin_asking(Holder("hog")).give_back()

@@ -470,7 +470,7 @@ def test_a_pipe_is_not_even_opened(root: Path, way: str) -> None:
         patch.setattr(os, "open", watched)
         for name in ("pipe", "link"):
             with pytest.raises(FileNotFoundError):
-                _beneath.open_beneath(str(root), [name], hidden=False)
+                _beneath.open_below(str(root), [name], hidden=False)
             with pytest.raises(FileNotFoundError):
                 _beneath.read_file(str(root / name), 100)
     assert not [path for path in opened if path.endswith(("pipe", "link"))]
@@ -529,13 +529,13 @@ def test_renaming_at_any_moment_lets_nothing_out(root: Path, way: str) -> None:
             with contextlib.suppress(OSError):
                 read.add(
                     _beneath.read_open_file(
-                        _beneath.open_beneath(str(root), ["sub", "y.txt"], hidden=True), 100
+                        _beneath.open_below(str(root), ["sub", "y.txt"], hidden=True), 100
                     ).data
                 )
     finally:
         stop.set()
         swapper.join()
-    read.add(_beneath.read_open_file(_beneath.open_beneath(str(root), ["sub", "y.txt"], hidden=True), 100).data)
+    read.add(_beneath.read_open_file(_beneath.open_below(str(root), ["sub", "y.txt"], hidden=True), 100).data)
     assert read == {b"y"}
 
 
@@ -553,7 +553,7 @@ def test_what_was_opened_is_looked_at_again(root: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(os, "open", swapped)
     before = open_files() if Path("/proc/self/fd").exists() else None
     with pytest.raises(PermissionError):
-        _beneath.open_beneath(str(root), ["sub", "y.txt"], hidden=True)
+        _beneath.open_below(str(root), ["sub", "y.txt"], hidden=True)
     assert before is None or not open_files() - before
 
 
@@ -676,14 +676,14 @@ def test_what_is_text(data: bytes, kind: str | None, text: str | None) -> None:
 async def test_reading_does_not_hold_up_others(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files are read in threads: a slow disk costs only who asked."""
     release = threading.Event()
-    real: Callable[..., Any] = _beneath.open_beneath
+    real: Callable[..., Any] = _beneath.open_below
 
     def slow(*args: Any, **options: Any) -> int:
         release.wait(10)
         opened: int = real(*args, **options)
         return opened
 
-    monkeypatch.setattr(files_module, "open_beneath", slow)
+    monkeypatch.setattr(files_module, "open_below", slow)
     server = Server("s")
     server.add_directory(root, uri="x:")
     server.add_resource("y:now", "now")

@@ -257,7 +257,7 @@ def test_with_a_raw_input_schema_the_function_takes_the_arguments() -> None:
     server = Server("s")
     with pytest.raises(TypeError, match=r"none\(\) needs a parameter for the arguments"):
         server.tool(input_schema=RAW)(none)
-    with pytest.raises(TypeError, match="nobody fills the parameter 'city'; the first one gets the arguments"):
+    with pytest.raises(TypeError, match="the parameter 'city' needs a default; the first one gets the arguments"):
         server.tool(input_schema=RAW)(two)
 
 

@@ -29,6 +29,7 @@ from trio_mcp._server._reading import text_of as text_of
 from trio_mcp._server._sampling import conversation as conversation
 from trio_mcp._server._sampling import sample as sample
 from trio_mcp._server._session import ServerSession as ServerSession
+from trio_mcp._server._threads import Holder as Holder
 from trio_mcp._server._threads import _Places as _Places
 
 files_module = _files

@@ -1,22 +1,18 @@
-"""A Python function as something to call with JSON: what it takes, what it gives, how it is called.
+"""Python functions and types, read once, for calls with JSON: schemas, arguments, results.
 
-Reads signatures and docstrings once, when a function is registered. Calls nothing, and knows nothing of servers.
-
-Values written as strings, as the arguments of prompts and the variables of URIs are.
-
-A parameter that takes text gets the string as it is. Any other is written in JSON: ``5``, ``true``,
-``["a", "b"]``. Where both would do, text comes first. Nothing here knows what a prompt is.
-
-A Python type as JSON: its schema, values read by it, values written by it. How they work is elsewhere.
+`inspect_callable` reads a function's signature and docstring into a `CallSpec`, `JsonType` is one type. Arguments
+come as JSON, as strings (of prompts) or as the variables of URIs. Nothing here calls the function or knows of
+servers; hints are read, schemas written and values converted by the modules beside this one.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
+import re
 import types
 import typing
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias, cast, final
 
@@ -33,7 +29,11 @@ from ._hints import ENDLESS, Direction, HintReader, described, read_hint, refuse
 from ._members import UNRESOLVED, MemberHint, UnsupportedHint, unresolved
 from ._shapes import (
     AnyOf,
+    Anything,
+    Array,
     Choice,
+    FixedArray,
+    Foreign,
     InvalidValue,
     Member,
     Plain,
@@ -48,107 +48,8 @@ from ._shapes import (
     problem,
 )
 
-_STRING: Final = frozenset({"string"})
-
-
-@final
-@attrs.frozen
-class StringArgument:
-    """A parameter, for somebody who can only give strings.
-
-    Attributes:
-        name: Its name in JSON.
-        schema: The schema of its value, on its own. Do not change it.
-        required: Whether it must be given.
-        choices: All strings it can be, if it can be only a few; else empty.
-        is_json: Whether it takes nothing but arrays and objects, so that only JSON will do.
-    """
-
-    name: str
-    schema: Schema
-    required: bool
-    choices: tuple[str, ...]
-    is_json: bool
-
-
-def describe(member: Member) -> StringArgument:
-    """Describe a parameter."""
-    return StringArgument(
-        name=member.name,
-        schema=schema_of(member.shape),
-        required=member.required,
-        choices=tuple(dict.fromkeys(_choices(member.shape) or ())),
-        is_json=kinds(member.shape) <= {"array", "object", "null"},
-    )
-
-
-def _choices(shape: Shape) -> Sequence[str] | None:
-    """Return what may be written for a value that is one of a few, without null; `None` if there is more."""
-    match core(shape):
-        case Choice(options=options):
-            return [_written(value) for value, _ in options if value is not None]
-        case Plain(kind="boolean"):
-            return ["true", "false"]
-        case Plain(kind="null"):
-            return []
-        case AnyOf(branches=branches):
-            found: list[str] = []
-            for branch in branches:
-                choices = _choices(branch)
-                if choices is None:
-                    return None
-                found += choices
-            return found
-        case _:
-            return None
-
-
-def _written(value: Scalar) -> str:
-    return value if isinstance(value, str) else _json.encode(value).decode()
-
-
-def from_strings(members: Iterable[Member], arguments: Mapping[str, str]) -> dict[str, Any]:
-    """Return the arguments as plain JSON. Names that are not known stay, for the decoder to refuse.
-
-    Raises:
-        InvalidValue: A string is not the JSON that its parameter needs.
-    """
-    shapes = {member.name: member.shape for member in members}
-    values: dict[str, Any] = {}
-    problems = Problems()
-    for name, text in arguments.items():
-        try:
-            values[name] = text if name not in shapes else _from_string(shapes[name], text)
-        except InvalidValue as error:
-            problems.add(name, error)
-    problems.raise_any()
-    return values
-
-
-def _from_string(shape: Shape, text: str) -> Any:
-    possible = kinds(shape)
-    if possible == _STRING or (possible >= _STRING and _fits(shape, text)):
-        return text
-    try:
-        return _json.decode(text.encode())
-    except (ValueError, RecursionError):
-        if possible >= _STRING:
-            return text  # whose decoder says what is wrong with it
-    if possible <= {"array", "object", "null"}:
-        raise problem(f"expected {noun(shape)}, written in JSON")
-    raise expected(noun(shape), text)
-
-
-def _fits(shape: Shape, text: str) -> bool:
-    try:
-        decoder(shape)(text)
-    except InvalidValue:
-        return False
-    return True
-
-
 HintTest: TypeAlias = Callable[[Any], bool]
-"""Asked about a hint. What a parameter is annotated with is asked about as it is, then without `Annotated`."""
+"""Tests a hint. A parameter's annotation is tested as it is, and then without `Annotated`."""
 
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 _POSITIONAL: Final = inspect.Parameter.POSITIONAL_ONLY
@@ -218,16 +119,37 @@ class CallSpec:
         return values
 
     def decode_strings(self, arguments: Mapping[str, str]) -> dict[str, Any]:
-        """Convert the arguments of a call that come as strings, whatever their types; see `_strings`.
+        """Convert the arguments of a call that a person wrote: text, or JSON where a parameter takes no text.
 
         Raises:
             InvalidValue: As `bind`.
         """
-        return self.decode(from_strings(self._members, arguments))
+        shapes = {member.name: member.shape for member in self._members}
+        values: dict[str, Any] = {}
+        problems = Problems()
+        for name, text in arguments.items():
+            try:
+                # The decoder refuses unknown names.
+                values[name] = _from_string(shapes[name], text) if name in shapes else text
+            except InvalidValue as error:
+                problems.add(name, error)
+        problems.raise_any()
+        return self.decode(values)
+
+    def decode_variables(self, found: Mapping[str, str | Sequence[str]]) -> dict[str, Any]:
+        """Convert the arguments of a call that are variables of a URI, decoded: each a text or a list of texts.
+
+        Raises:
+            InvalidValue: As `bind`.
+        """
+        shapes = {member.name: member.shape for member in self._members}
+        return self.decode(
+            {name: _from_variable(shapes[name], text) if name in shapes else text for name, text in found.items()}
+        )
 
     def arguments_as_strings(self) -> tuple[StringArgument, ...]:
-        """Return the parameters, but for the injected ones, for somebody who can only give strings."""
-        return tuple(map(describe, self._members))
+        """Return the parameters, without the injected ones, for callers that can only send text."""
+        return tuple(map(_described_as_text, self._members))
 
     def arrange(
         self, values: dict[str, Any], injected: Mapping[str, object] = _NOTHING
@@ -278,11 +200,11 @@ def inspect_callable(
 
     Args:
         function: A function, bound method, `functools.partial`, or object with ``__call__``.
-        injected: Whether a parameter with this hint, or with a union that contains it, is provided by whoever
-            calls, and therefore not in the schema.
-        unstructured: Whether results with this return annotation have no output schema. Asked about
+        injected: Whether a parameter with this hint, or with a union that contains it, is provided by the
+            caller, and therefore not in the schema.
+        unstructured: Whether results with this return annotation have no output schema; called with
             `inspect.Signature.empty` if there is no annotation.
-        aside: Whether results of this type are for the caller alone; in a union with others it is passed over.
+        aside: Whether results of this type are for the caller alone; in a union with others it is ignored.
 
     Raises:
         TypeError: A hint has no form in JSON or cannot be resolved, or the function takes ``*args``. The message
@@ -300,7 +222,7 @@ def inspect_callable(
 
 @final
 class _Reader:
-    """What is known about one function while it is being read."""
+    """Reads one function."""
 
     def __init__(self, function: Any, plain: Any, bound: frozenset[str], name: str) -> None:
         if isinstance(plain, type):
@@ -309,7 +231,7 @@ class _Reader:
         self._plain = plain
         self._bound = bound
         self._function = function
-        # What carries the annotations and the docstring: the object itself, or its class's method.
+        # The object itself, or the method of its class, has the annotations and the docstring.
         is_function = inspect.isroutine(plain) or hasattr(plain, "__wrapped__")
         self._annotated = plain if is_function else type(plain).__call__
         text = self._annotated.__doc__ or (None if is_function else type(plain).__doc__)
@@ -336,7 +258,7 @@ class _Reader:
         return CallSpec(
             name=self._name,
             description=self._docstring.summary or None,
-            # Some programs that read it take it for granted that there are properties, even if there are none.
+            # Some clients need `properties`, even if there are none.
             input_schema={"type": "object", "properties": dict[str, Any](), **schema_of(record)},
             output_schema=None if output is None else schema_of(output),
             is_async=_is_async(self._function),
@@ -409,7 +331,7 @@ def _is_injected(hint: Any, injected: HintTest) -> bool:
 
 
 def _without(hint: Any, aside: HintTest) -> Any:
-    """Return a hint without what is passed over."""
+    """Return a hint without the branches that are ignored."""
     bare = _bare(hint)
     if typing.get_origin(bare) in {typing.Union, types.UnionType}:
         branches = tuple(branch for branch in typing.get_args(bare) if not aside(_bare(branch)))
@@ -424,6 +346,149 @@ def _is_async(function: Any) -> bool:
 
 def _bare(hint: Any) -> Any:
     return typing.get_args(hint)[0] if typing.get_origin(hint) is typing.Annotated else hint
+
+
+# Arguments that are text.
+#
+# Two callers have only text to give, and mean different things by it. Arguments of prompts are written by
+# people: a parameter that takes text gets it as it is, any other is written in JSON (``5``, ``["a", "b"]``), and
+# where both would do, text comes first. Variables of URIs are never JSON: text that looks like a number or a
+# truth value becomes one if the parameter allows it, even if it allows text, too; a list has a text for each
+# item.
+
+_STRING: Final = frozenset({"string"})
+
+# One spelling for each number, and no more digits than Python reads quickly.
+_NUMBERS: Final[Mapping[str, tuple[re.Pattern[str], Callable[[str], object]]]] = {
+    "integer": (re.compile(r"0|-?[1-9][0-9]{0,99}"), int),
+    "number": (re.compile(r"-?(?:0|[1-9][0-9]{0,99})(?:\.[0-9]{1,99})?(?:[eE][+-]?[0-9]{1,3})?"), float),
+    "boolean": (re.compile(r"true|false"), "true".__eq__),
+}
+
+
+@final
+@attrs.frozen
+class StringArgument:
+    """A parameter, for callers that can only send text.
+
+    Attributes:
+        name: Its name in JSON.
+        schema: The schema of its value, by itself. Do not change it.
+        required: Whether it must be given.
+        choices: All texts it can be, if it can be only a few; else empty.
+        kinds: The kinds of JSON value it accepts; none if its type does not say.
+        is_json: Whether it takes nothing but arrays and objects, so that only JSON will do.
+    """
+
+    name: str
+    schema: Schema
+    required: bool
+    choices: tuple[str, ...]
+    kinds: frozenset[str]
+    is_json: bool
+
+
+def _described_as_text(member: Member) -> StringArgument:
+    return StringArgument(
+        name=member.name,
+        schema=schema_of(member.shape),
+        required=member.required,
+        choices=tuple(dict.fromkeys(_choices(member.shape) or ())),
+        kinds=frozenset[str]().union(*map(_kinds, _branches(member.shape))),
+        is_json=kinds(member.shape) <= {"array", "object", "null"},
+    )
+
+
+def _choices(shape: Shape) -> Sequence[str] | None:
+    """Return what may be written for a value that is one of a few, without null; `None` if there is more."""
+    found: list[str] = []
+    for branch in _branches(shape):
+        match branch:
+            case Choice(options=options):
+                found += [_written(value) for value, _ in options if value is not None]
+            case Plain(kind="boolean"):
+                found += ["true", "false"]
+            case Plain(kind="null"):
+                pass
+            case _:
+                return None
+    return found
+
+
+def _branches(shape: Shape) -> list[Shape]:
+    """Return the branches of a union, in order, without remarks and aliases; of any other shape itself."""
+    shape = core(shape)
+    if isinstance(shape, AnyOf):
+        return [inner for branch in shape.branches for inner in _branches(branch)]
+    return [shape]
+
+
+def _written(value: Scalar) -> str:
+    return value if isinstance(value, str) else _json.encode(value).decode()
+
+
+def _from_string(shape: Shape, text: str) -> Any:
+    """Return plain JSON for an argument that a person wrote.
+
+    Raises:
+        InvalidValue: The text is not the JSON that the parameter needs.
+    """
+    possible = kinds(shape)
+    if possible == _STRING or (possible >= _STRING and _fits(shape, text)):
+        return text
+    try:
+        return _json.decode(text.encode())
+    except (ValueError, RecursionError):
+        if possible >= _STRING:
+            return text  # the decoder says what is wrong with it
+    if possible <= {"array", "object", "null"}:
+        raise problem(f"expected {noun(shape)}, written in JSON")
+    raise expected(noun(shape), text)
+
+
+def _fits(shape: Shape, text: str) -> bool:
+    try:
+        decoder(shape)(text)
+    except InvalidValue:
+        return False
+    return True
+
+
+def _from_variable(shape: Shape, found: str | Sequence[str]) -> object:
+    """Return plain JSON for a variable of a URI, or for the texts of a list."""
+    branches = _branches(shape)
+    if not isinstance(found, str):
+        return [_from_variable(_item(branches, n), text) for n, text in enumerate(found)]
+    for branch in branches:
+        if isinstance(branch, Choice):
+            for value, _ in branch.options:
+                if value is not None and _written(value) == found:
+                    return value
+            continue
+        for kind, (pattern, read) in _NUMBERS.items():
+            if kind in _kinds(branch) and pattern.fullmatch(found) is not None:
+                return read(found)
+    return found
+
+
+def _kinds(branch: Shape) -> frozenset[str]:
+    """Return the kinds that a shape promises: a class of pydantic or msgspec in its schema, any value none."""
+    if isinstance(branch, Foreign):
+        kind: str | Sequence[str] = schema_of(branch).get("type", ())
+        return frozenset((kind,) if isinstance(kind, str) else kind)
+    if isinstance(branch, Plain):
+        return frozenset((branch.kind,))
+    return frozenset() if isinstance(branch, Anything) else kinds(branch)
+
+
+def _item(branches: Sequence[Shape], index: int) -> Shape:
+    """Return the shape of one item of a list."""
+    for branch in branches:
+        if isinstance(branch, Array):
+            return branch.items
+        if isinstance(branch, FixedArray):
+            return branch.items[index] if index < len(branch.items) else Anything()
+    return Anything()
 
 
 @final

@@ -1,15 +1,6 @@
-"""Files and directories as resources: their URIs, their lists, and the reading of them.
+"""Files and directories as resources: their URIs, their lists, and the safe opening and reading of files.
 
-Everything here that touches the disk blocks and is called in threads. Which files may be opened is decided in
-`_beneath`; what the bytes are, in `_mime`.
-
-Opening files, and only those that lie beneath a directory. Blocks: called in threads.
-
-On POSIX nothing is looked up twice. From the directory on, each part of a path is opened relative to the one
-before and without following symbolic links; those are read and walked by hand, and one that leads above the
-directory, or begins with a slash, leads nowhere; nor does one that goes over a hidden name, where those are not
-offered. So it does not matter who renames what in the meantime. Elsewhere paths are resolved and compared, and
-after the opening the system is asked where what was opened lies.
+What touches the disk blocks, and is called in threads. What bytes are is decided in `_reading`.
 """
 
 from __future__ import annotations
@@ -42,257 +33,25 @@ from .._printable import printable
 from ..types._fields import evolve
 from ._reading import BINARY, PLAIN_TEXT, Reading, guess_type, sniff_type, text_of
 
-MAX_LINKS: Final = 40
-"""Symbolic links on one path, as many as Linux follows."""
-
-MAX_WINDOWS_PATH: Final = 32_768
-"""Characters of the longest path that Windows has, with the one that ends it."""
-
-MAX_DEPTH: Final = 64
-"""Folders within folders. Each is a file descriptor while a path is walked."""
-
-_CLOSED_ON_EXEC: Final = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOINHERIT", 0)
-# A pipe must not wait for its writer, nor a terminal become ours.
-_READ: Final = os.O_RDONLY | _CLOSED_ON_EXEC | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
-_FOLDER: Final = os.O_RDONLY | _CLOSED_ON_EXEC | getattr(os, "O_DIRECTORY", 0)
-_NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0)
-_WALKS: Final = bool(_NO_LINK) and {os.open, os.readlink} <= os.supports_dir_fd
-
-_WINDOWS_DEVICE: Final = re.compile(
-    r"(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9¹²³])(?:\..*)?", re.IGNORECASE
-)
-_WINDOWS_FORBIDDEN: Final = re.compile(r'[\x00-\x1f<>:"/\\|?*]|[. ]\Z')
-
-
-class FileTooLarge(Exception):
-    """A file has more bytes than are allowed."""
-
-    def __init__(self, size: int, limit: int) -> None:
-        super().__init__(f"the file has {size} bytes or more; Limits.max_file_bytes is {limit}")
-
-
-@final
-@attrs.frozen
-class FileData:
-    """What was read, and what the system says of the file."""
-
-    data: bytes
-    status: os.stat_result
-
-
-def is_plain_name(name: str, *, windows: bool = os.name == "nt") -> bool:
-    """Whether a name means something in a folder and nothing else, whatever the system makes of other names."""
-    if name in {"", ".", ".."} or "\0" in name or "/" in name:
-        return False
-    return not windows or (
-        _WINDOWS_FORBIDDEN.search(name) is None and _WINDOWS_DEVICE.fullmatch(name.rstrip()) is None
-    )
-
-
-def read_file(path: str, max_bytes: int) -> FileData:
-    """Read a regular file.
-
-    Raises:
-        FileTooLarge: It has more than `max_bytes`.
-        OSError: It cannot be read; `FileNotFoundError` also if it is no regular file.
-    """
-    _refuse_irregular(os.stat(path))  # noqa: PTH116 - it is opened by `os`, too
-    return read_open_file(os.open(path, _READ), max_bytes)
-
-
-def read_open_file(descriptor: int, max_bytes: int) -> FileData:
-    """Read a regular file, and close it; see `read_file`."""
-    try:
-        status = os.fstat(descriptor)
-        _refuse_irregular(status)
-        if status.st_size > max_bytes:
-            raise FileTooLarge(status.st_size, max_bytes)
-        # It may grow while it is read, and some files of the system say that they have no size.
-        data = bytearray()
-        while len(data) <= max_bytes and (piece := os.read(descriptor, max_bytes + 1 - len(data))):
-            data += piece
-        if len(data) > max_bytes:
-            raise FileTooLarge(len(data), max_bytes)
-        return FileData(bytes(data), status)
-    finally:
-        os.close(descriptor)
-
-
-def is_hidden(name: str) -> bool:
-    """Whether a name is one of those that are not shown unless asked for."""
-    return name.startswith(".")
-
-
-def open_beneath(root: str, names: Sequence[str], *, hidden: bool) -> int:
-    """Open a file for reading.
-
-    Args:
-        root: The directory, as the program names it; it may be a symbolic link.
-        names: The way from there. Every one is a plain name.
-        hidden: Whether the way may lead over hidden names, also where it follows a symbolic link.
-
-    Raises:
-        OSError: It is not there, it is no regular file, or its way leads where it may not.
-    """
-    if len(names) > MAX_DEPTH:
-        raise FileNotFoundError(f"deeper than {MAX_DEPTH} folders")
-    if _WALKS:
-        return _open_walking(root, names, _READ, hidden=hidden)
-    return _open_resolved(root, names, hidden=hidden)
-
-
-@contextmanager
-def scan_beneath(root: str, names: Sequence[str], *, hidden: bool) -> Generator[Iterator[os.DirEntry[str]]]:
-    """Look into a folder; see `open_beneath`."""
-    if len(names) >= MAX_DEPTH:
-        raise FileNotFoundError(f"deeper than {MAX_DEPTH} folders")
-    if not _WALKS:
-        with os.scandir(_resolved(root, names, hidden=hidden)) as entries:
-            yield entries
-        return
-    descriptor = _open_walking(root, names, _FOLDER, hidden=hidden)
-    try:
-        with os.scandir(descriptor) as entries:
-            yield entries
-    finally:
-        os.close(descriptor)
-
-
-def _refuse_irregular(status: os.stat_result) -> None:
-    """Refuse what is no regular file.
-
-    Asked before opening, because that alone can do something: wake who writes into a pipe, or rewind a tape.
-    Asked again of what was opened, because that can be something else by then.
-
-    Raises:
-        FileNotFoundError: It is none.
-    """
-    if not stat.S_ISREG(status.st_mode):
-        raise FileNotFoundError("not a regular file")
-
-
-def _open_walking(root: str, names: Sequence[str], flags: int, *, hidden: bool) -> int:
-    ahead = deque(names)
-    links = 0
-    # Where we are, and how we came there: `..` in a link goes back the way, and never by name.
-    way = [os.open(root, _FOLDER)]
-    try:
-        while ahead:
-            name = ahead.popleft()
-            if name in {"", "."}:
-                continue
-            if name == "..":
-                os.close(way.pop())
-                if not way:
-                    raise PermissionError(f"a symbolic link leads out of {root}")
-                continue
-            if not hidden and is_hidden(name):
-                raise PermissionError(f"a symbolic link beneath {root} leads to what is hidden")
-            target = _link_at(way[-1], name)
-            if target is not None:
-                links += 1
-                if links > MAX_LINKS or target.startswith("/"):
-                    raise PermissionError(f"a symbolic link beneath {root} is not followed")
-                ahead.extendleft(reversed(target.split("/")))
-            elif not ahead:
-                if flags == _READ:
-                    _refuse_irregular(os.stat(name, dir_fd=way[-1], follow_symlinks=False))
-                return os.open(name, flags | _NO_LINK, dir_fd=way[-1])
-            elif len(way) > MAX_DEPTH:
-                raise PermissionError(f"a symbolic link beneath {root} leads too deep")
-            else:
-                way.append(os.open(name, _FOLDER | _NO_LINK, dir_fd=way[-1]))
-        return os.open(".", flags, dir_fd=way[-1])
-    finally:
-        for descriptor in way:
-            os.close(descriptor)
-
-
-def _link_at(folder: int, name: str) -> str | None:
-    try:
-        return os.readlink(name, dir_fd=folder)
-    except OSError as error:
-        if error.errno == errno.EINVAL:  # it is there, and no link
-            return None
-        raise
-
-
-def _resolved(root: str, names: Sequence[str], *, hidden: bool) -> str:
-    real_root = os.path.realpath(root, strict=True)
-    real = os.path.realpath(Path(real_root, *names), strict=True)
-    if not _lies_beneath(real_root, real, hidden=hidden):
-        raise PermissionError(f"a symbolic link leads out of {root}, or to what is hidden")
-    return real
-
-
-def _lies_beneath(real_root: str, real: str, *, hidden: bool) -> bool:
-    if os.path.commonpath((real_root, real)) != real_root:
-        return False
-    return hidden or not any(map(is_hidden, Path(real).relative_to(real_root).parts))
-
-
-def _open_resolved(root: str, names: Sequence[str], *, hidden: bool) -> int:
-    real_root = os.path.realpath(root, strict=True)
-    real = _resolved(root, names, hidden=hidden)
-    _refuse_irregular(os.stat(real))  # noqa: PTH116 - it is opened by `os`, too
-    descriptor = os.open(real, _READ)
-    try:
-        # Whoever swaps names can have led the opening astray, but not change where what was opened lies.
-        if not _lies_beneath(real_root, _place_of(descriptor), hidden=hidden):
-            raise PermissionError(f"a path beneath {root} has changed while it was opened")
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor
-
-
-def _place_of(descriptor: int) -> str:
-    """Return where an open file lies, whatever name it was opened by.
-
-    Raises:
-        OSError: The system does not say.
-    """
-    if sys.platform == "win32":
-        import ctypes
-        import msvcrt
-
-        path = ctypes.create_unicode_buffer(MAX_WINDOWS_PATH)
-        handle = msvcrt.get_osfhandle(descriptor)
-        kernel = ctypes.WinDLL("kernel32", use_last_error=True)
-        kernel.GetFinalPathNameByHandleW.argtypes = (
-            ctypes.c_void_p,
-            ctypes.c_wchar_p,
-            ctypes.c_uint32,
-            ctypes.c_uint32,
-        )
-        length = kernel.GetFinalPathNameByHandleW(handle, path, MAX_WINDOWS_PATH, 0)
-        if not 0 < length < MAX_WINDOWS_PATH:
-            raise ctypes.WinError(ctypes.get_last_error())
-        place = path.value
-        return "\\\\" + place[8:] if place.startswith("\\\\?\\UNC\\") else place.removeprefix("\\\\?\\")
-    else:  # noqa: RET505 - type checkers look at one branch for each platform
-        return str(Path(f"/proc/self/fd/{descriptor}").readlink())
-
-
 _log: Final = Log("trio_mcp.server")
 
 _PATH: Final = VariableRule(with_slashes=frozenset({"path"}))
 
 _Contents: TypeAlias = types.TextResourceContents | types.BlobResourceContents
 
-# What the system says of a file that is not there for us, whatever is in its place.
+# Errors for a file that clients cannot have: it does not exist, or is something else.
 _NOT_THERE: Final = frozenset(
     {errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL, errno.ENXIO}
 )
 
 
 def file_contents(uri: str, data: bytes, kind: str | None, name: str) -> _Contents:
-    """Return the contents of a file: text if its type and its bytes say so, else bytes.
+    """Return the contents of a file: text if its type and its bytes allow it, else bytes.
 
     Args:
-        uri: What it is known by.
+        uri: Its URI.
         data: Its bytes.
-        kind: Its type, if that is known; else the name and then the bytes tell.
+        kind: Its type, if that is known; else it is found by the name, then by the bytes.
         name: Its name.
     """
     kind = guess_type(name) if kind is None else kind
@@ -305,14 +64,14 @@ def file_contents(uri: str, data: bytes, kind: str | None, name: str) -> _Conten
 
 async def _read_in_thread(reading: Reading, read: Callable[[], _Contents]) -> types.ReadResourceResult:
     try:
-        # A thread that is left behind ends by itself and keeps nothing.
+        # A thread that is left behind does no harm: it ends when the file is read.
         contents = await reading.threads.run(read)
     except FileTooLarge as error:
         raise RequestError(
             INTERNAL_ERROR, f"Reading the resource failed: {error}", {"uri": reading.uri}
         ) from error
     except OSError as error:
-        # What is not there, and what lies where nothing may be read, look the same. The rest is a failure.
+        # Clients cannot distinguish a missing file from one that may not be read. The rest is a failure.
         if error.errno in _NOT_THERE or error.errno is None:
             raise ResourceNotFound from error
         raise
@@ -320,12 +79,12 @@ async def _read_in_thread(reading: Reading, read: Callable[[], _Contents]) -> ty
 
 
 def _described(resource: types.Resource, status: os.stat_result) -> types.Resource:
-    """Add what the system says of a file: its size, and when it last changed (as ISO 8601)."""
+    """Add a file's size, and when it last changed (ISO 8601)."""
     changed: str | None = None
     try:
         moment = datetime.fromtimestamp(int(status.st_mtime), UTC)
         changed = moment.isoformat().replace("+00:00", "Z")
-    except (OverflowError, ValueError, OSError):  # the year 30000, on a disk that has seen much
+    except (OverflowError, ValueError, OSError):  # a time out of range, such as the year 30000
         pass
     annotations = resource.annotations or types.Annotations()
     if annotations.last_modified is None and changed is not None:
@@ -339,8 +98,8 @@ class FileSource:
     """One file.
 
     Attributes:
-        path: Where it is; absolute, because programs change their directory.
-        resource: What clients are told, but for its size and when it changed.
+        path: Its absolute path, because programs change their directory.
+        resource: What clients see, without its size and when it changed.
     """
 
     path: str
@@ -351,11 +110,11 @@ class FileSource:
 
     @property
     def choices(self) -> Mapping[str, tuple[str, ...]]:
-        """Nobody is told what there is to complete."""
+        """Names of files are not disclosed by completion."""
         return {}
 
     def match(self, uri: str) -> Found | None:
-        """Return nothing more: it was found by its URI."""
+        """Return no variables: it was found by its URI."""
         del uri
         return {}
 
@@ -363,7 +122,7 @@ class FileSource:
         """It has no variables."""
 
     def resources(self) -> Iterator[types.Resource]:
-        """Yield the file, while there is one."""
+        """Yield the file, if it exists."""
         try:
             status = Path(self.path).stat()
         except OSError:
@@ -391,7 +150,7 @@ class _Glob:
     def __init__(self, pattern: str) -> None:
         parts = pattern.split("/")
         if not all(is_plain_name(part, windows=False) for part in parts):
-            raise ValueError(f"a pattern is a relative path such as **/*.md, and not {pattern!r}")
+            raise ValueError(f"a pattern is a relative path such as **/*.md, not {pattern!r}")
         self._parts = [None if part == "**" else re.compile(fnmatch.translate(part)) for part in parts]
         if self._parts[-1] is None:
             raise ValueError(f"{pattern!r} means folders; write {pattern}/* for the files in them")
@@ -418,53 +177,43 @@ class _Glob:
 
 
 @final
+@attrs.define(eq=False, kw_only=True)
 class DirectorySource:
-    """The files beneath a directory.
+    """The files below a directory.
 
     Args:
         root: The directory; absolute.
         prefix: What the URIs of its files begin with; ends with a slash.
-        pattern: Which files there are.
-        hidden: Whether those are among them whose name, or a folder's on the way, begins with a dot; also if a
+        pattern: Which files are served.
+        hidden: Whether files are served whose name, or a folder's on the path, begins with a dot; also if a
             symbolic link of another name leads there.
-        template: What clients are told about all of them.
-        limits: How many are listed.
+        template: What clients see of all of them.
+        limits: Limits how many are listed.
 
     Raises:
-        ValueError: The pattern is none.
+        ValueError: The pattern is not valid.
     """
 
-    blocks = True
-    may_ask = False
-
-    def __init__(
-        self,
-        *,
-        root: str,
-        prefix: str,
-        pattern: str,
-        hidden: bool,
-        template: types.ResourceTemplate,
-        limits: Limits,
-    ) -> None:
-        self.template = template
-        self._root = root
-        self._prefix = normalised(prefix)
-        self._glob = _Glob(pattern)
-        self._hidden = hidden
-        self._limits = limits
-        self._told = False
+    template: types.ResourceTemplate
+    root: str
+    prefix: str = attrs.field(converter=normalised)
+    _glob: _Glob = attrs.field(alias="pattern", converter=_Glob)
+    hidden: bool
+    limits: Limits
+    _has_warned: bool = attrs.field(default=False, init=False)
+    blocks: bool = attrs.field(default=True, init=False)
+    may_ask: bool = attrs.field(default=False, init=False)
 
     @property
     def choices(self) -> Mapping[str, tuple[str, ...]]:
-        """Nobody is told what there is to complete."""
+        """Names of files are not disclosed by completion."""
         return {}
 
     def match(self, uri: str) -> Found | None:
-        """Return the names on the way to the file that a URI means, if it is one that may be read."""
-        if not uri.startswith(self._prefix):
+        """Return the names on the path to the file that a URI means, if it may be read."""
+        if not uri.startswith(self.prefix):
             return None
-        rest = uri[len(self._prefix) :]
+        rest = uri[len(self.prefix) :]
         if not rest or "?" in rest or "#" in rest:
             return None
         # Split before decoding: an encoded slash is part of a name, and no name has one.
@@ -472,16 +221,16 @@ class DirectorySource:
             names = [os.fsdecode(unquote_to_bytes(part)) for part in rest.split("/")]
         except UnicodeDecodeError:  # where names are text, not bytes
             return None
-        return {"path": names} if self._offers(names) else None
+        return {"path": names} if self._is_offered(names) else None
 
-    def _offers(self, names: Sequence[str]) -> bool:
+    def _is_offered(self, names: Sequence[str]) -> bool:
         return all(map(self._is_seen, names)) and self._glob.matches(names)
 
     def _is_seen(self, name: str) -> bool:
-        return is_plain_name(name) and (self._hidden or not is_hidden(name))
+        return is_plain_name(name) and (self.hidden or not is_hidden(name))
 
     def check(self, values: Mapping[str, str]) -> None:
-        """Check a path as a client types it. What is read is held to more than that, name by name."""
+        """Check a path that a client has typed for a completion. Reading checks more, name by name."""
         _PATH.check(values)
 
     async def read(self, reading: Reading, found: Found) -> types.ReadResourceResult:
@@ -489,24 +238,24 @@ class DirectorySource:
         return await _read_in_thread(reading, lambda: self._read(reading, found["path"]))
 
     def _read(self, reading: Reading, names: Sequence[str]) -> _Contents:
-        read = read_open_file(open_beneath(self._root, names, hidden=self._hidden), reading.limits.max_file_bytes)
+        read = read_open_file(open_below(self.root, names, hidden=self.hidden), reading.limits.max_file_bytes)
         return file_contents(reading.uri, read.data, self.template.mime_type, names[-1])
 
     def resources(self) -> Iterator[types.Resource]:
         """Yield the files, by name, folder after folder, as many as are listed."""
-        found = itertools.islice(self._walk(), self._limits.max_listed_files + 1)
+        found = itertools.islice(self._walk(), self.limits.max_listed_files + 1)
         for count, (names, status) in enumerate(found):
-            if count == self._limits.max_listed_files:
-                self._tell(f"more than Limits.max_listed_files ({count})")
+            if count == self.limits.max_listed_files:
+                self._warn_once(f"more than Limits.max_listed_files ({count})")
                 return
             yield _described(self._resource(names), status)
 
     def _resource(self, names: Sequence[str]) -> types.Resource:
         template = self.template
-        # Clients show it, perhaps on a terminal; what it is exactly says the URI.
+        # Clients show it, perhaps on a terminal; the URI is exact.
         path = printable(os.fsencode("/".join(names)).decode(errors="replace"))
         return types.Resource(
-            uri=self._prefix + "/".join(map(_encoded_name, names)),
+            uri=self.prefix + "/".join(map(_encoded_name, names)),
             name=path,
             mime_type=template.mime_type or guess_type(names[-1]),
             annotations=template.annotations,
@@ -514,7 +263,7 @@ class DirectorySource:
         )
 
     def _walk(self) -> Iterator[tuple[Sequence[str], os.stat_result]]:
-        room = self._limits.max_scanned_files
+        room = self.limits.max_scanned_files
         folders: list[tuple[str, ...]] = [()]
         while folders:
             folder = folders.pop()
@@ -529,24 +278,24 @@ class DirectorySource:
                     yield names, status
             folders += reversed(inner)
             if room <= 0:
-                self._tell(f"more than Limits.max_scanned_files ({self._limits.max_scanned_files}) entries")
+                self._warn_once(f"more than Limits.max_scanned_files ({self.limits.max_scanned_files}) entries")
                 return
 
     def _scan(self, folder: Sequence[str], room: int) -> tuple[int, list[tuple[str, os.stat_result]]]:
-        """Return how much of a folder was looked at, and what is in it.
+        """Return how many entries of a folder were looked at, and those that are served.
 
         Links to files count as files, and links to folders are not followed: they may lead in circles.
         """
         scanned = 0
         found: list[tuple[str, os.stat_result]] = []
         try:
-            with scan_beneath(self._root, folder, hidden=self._hidden) as entries:
+            with scan_below(self.root, folder, hidden=self.hidden) as entries:
                 for entry in itertools.islice(entries, room):
                     scanned += 1
                     status = self._status((*folder, entry.name), entry) if self._is_seen(entry.name) else None
                     if status is not None:
                         found.append((entry.name, status))
-        except OSError:  # gone, or not for us
+        except OSError:  # removed meanwhile, or not readable
             pass
         return scanned, sorted(found, key=lambda one: one[0])
 
@@ -554,7 +303,7 @@ class DirectorySource:
         try:
             if not entry.is_symlink():
                 return entry.stat(follow_symlinks=False)
-            descriptor = open_beneath(self._root, names, hidden=self._hidden)
+            descriptor = open_below(self.root, names, hidden=self.hidden)
         except OSError:
             return None
         try:
@@ -563,10 +312,10 @@ class DirectorySource:
             os.close(descriptor)
         return status if stat.S_ISREG(status.st_mode) else None
 
-    def _tell(self, problem: str) -> None:
-        if not self._told:
-            self._told = True
-            _log.warning("%s has %s; not all are listed as resources", self._root, problem)
+    def _warn_once(self, problem: str) -> None:
+        if not self._has_warned:
+            self._has_warned = True
+            _log.warning("%s has %s; not all are listed as resources", self.root, problem)
 
 
 def _encoded_name(name: str) -> str:
@@ -577,10 +326,251 @@ def directory_prefix(root: Path, uri: str | None, *, max_length: int) -> str:
     """Return what the URIs of a directory's files begin with.
 
     Raises:
-        ValueError: It is no URI.
+        ValueError: It is not a valid URI.
     """
     prefix = root.as_uri() if uri is None else uri
     check_uri(prefix, max_length=max_length)
     if "?" in prefix or "#" in prefix:
-        raise ValueError(f"the URI of a directory has no query and no fragment: {prefix!r}")
+        raise ValueError(f"the URI of a directory must have no query and no fragment, unlike {prefix!r}")
     return prefix if prefix.endswith("/") else prefix + "/"
+
+
+# Opening files, and only those that lie below a root. All of it blocks: it is called in threads.
+#
+# On POSIX no name is looked up twice. From the root on, each part of a path is opened relative to the folder
+# before, without following symbolic links. Links are read and walked here: one that leads above the root or
+# begins with a slash is refused, and so is one over a hidden name, where those are not served. So renaming
+# something meanwhile leads nowhere else. On other systems the path is resolved and compared, and after opening
+# it the system is asked where the open file lies.
+
+MAX_LINKS: Final = 40
+"""Symbolic links on one path; Linux follows as many."""
+
+MAX_WINDOWS_PATH: Final = 32_768
+"""Characters of the longest path on Windows, with the final NUL."""
+
+MAX_DEPTH: Final = 64
+"""Folders within folders. Each is a file descriptor while a path is walked."""
+
+_CLOSED_ON_EXEC: Final = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOINHERIT", 0)
+# Opening must not wait for the writer of a pipe, nor make a terminal the controlling one.
+_READ: Final = os.O_RDONLY | _CLOSED_ON_EXEC | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
+_FOLDER: Final = os.O_RDONLY | _CLOSED_ON_EXEC | getattr(os, "O_DIRECTORY", 0)
+_NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0)
+_WALKS: Final = bool(_NO_LINK) and {os.open, os.readlink} <= os.supports_dir_fd
+
+_WINDOWS_DEVICE: Final = re.compile(
+    r"(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9¹²³])(?:\..*)?", re.IGNORECASE
+)
+_WINDOWS_FORBIDDEN: Final = re.compile(r'[\x00-\x1f<>:"/\\|?*]|[. ]\Z')
+
+
+class FileTooLarge(Exception):
+    """A file has more bytes than are allowed."""
+
+    def __init__(self, size: int, limit: int) -> None:
+        super().__init__(f"the file has {size} bytes or more; Limits.max_file_bytes is {limit}")
+
+
+@final
+@attrs.frozen
+class FileData:
+    """The bytes of a file, and its status."""
+
+    data: bytes
+    status: os.stat_result
+
+
+def is_plain_name(name: str, *, windows: bool = os.name == "nt") -> bool:
+    """Whether a name means an entry of a folder on this system: no path, no device, no stream."""
+    if name in {"", ".", ".."} or "\0" in name or "/" in name:
+        return False
+    return not windows or (
+        _WINDOWS_FORBIDDEN.search(name) is None and _WINDOWS_DEVICE.fullmatch(name.rstrip()) is None
+    )
+
+
+def read_file(path: str, max_bytes: int) -> FileData:
+    """Read a regular file.
+
+    Raises:
+        FileTooLarge: It has more than `max_bytes`.
+        OSError: It cannot be read; `FileNotFoundError` also if it is no regular file.
+    """
+    _refuse_irregular(os.stat(path))  # noqa: PTH116 - it is opened by `os`, too
+    return read_open_file(os.open(path, _READ), max_bytes)
+
+
+def read_open_file(descriptor: int, max_bytes: int) -> FileData:
+    """Read a regular file, and close it; see `read_file`."""
+    try:
+        status = os.fstat(descriptor)
+        _refuse_irregular(status)
+        if status.st_size > max_bytes:
+            raise FileTooLarge(status.st_size, max_bytes)
+        # It may grow while it is read, and some files of the system have the size 0 and contents.
+        data = bytearray()
+        while len(data) <= max_bytes and (piece := os.read(descriptor, max_bytes + 1 - len(data))):
+            data += piece
+        if len(data) > max_bytes:
+            raise FileTooLarge(len(data), max_bytes)
+        return FileData(bytes(data), status)
+    finally:
+        os.close(descriptor)
+
+
+def is_hidden(name: str) -> bool:
+    """Whether a name begins with a dot."""
+    return name.startswith(".")
+
+
+def open_below(root: str, names: Sequence[str], *, hidden: bool) -> int:
+    """Open a file safely for reading.
+
+    Args:
+        root: The directory, as the program names it; it may be a symbolic link.
+        names: The path from there. Every one is a plain name.
+        hidden: Whether the path may lead over hidden names, also where it follows a symbolic link.
+
+    Raises:
+        OSError: It does not exist, is not a regular file, or its path leads out of the root or over a hidden
+            name.
+    """
+    if len(names) > MAX_DEPTH:
+        raise FileNotFoundError(f"deeper than {MAX_DEPTH} folders")
+    if _WALKS:
+        return _open_walking(root, names, _READ, hidden=hidden)
+    return _open_resolved(root, names, hidden=hidden)
+
+
+@contextmanager
+def scan_below(root: str, names: Sequence[str], *, hidden: bool) -> Generator[Iterator[os.DirEntry[str]]]:
+    """Scan a folder safely; see `open_below`."""
+    if len(names) >= MAX_DEPTH:
+        raise FileNotFoundError(f"deeper than {MAX_DEPTH} folders")
+    if not _WALKS:
+        with os.scandir(_resolved(root, names, hidden=hidden)) as entries:
+            yield entries
+        return
+    descriptor = _open_walking(root, names, _FOLDER, hidden=hidden)
+    try:
+        with os.scandir(descriptor) as entries:
+            yield entries
+    finally:
+        os.close(descriptor)
+
+
+def _refuse_irregular(status: os.stat_result) -> None:
+    """Refuse what is not a regular file.
+
+    Checked before opening, because opening can have effects: it wakes the writer of a pipe, or rewinds a tape.
+    Checked again after opening, because the name may mean another file by then.
+
+    Raises:
+        FileNotFoundError: It is not a regular file.
+    """
+    if not stat.S_ISREG(status.st_mode):
+        raise FileNotFoundError("not a regular file")
+
+
+def _open_walking(root: str, names: Sequence[str], flags: int, *, hidden: bool) -> int:
+    ahead = deque(names)
+    links = 0
+    # The open folders from the root to the current one: `..` in a link goes back to the one before, not by name.
+    way = [os.open(root, _FOLDER)]
+    try:
+        while ahead:
+            name = ahead.popleft()
+            if name in {"", "."}:
+                continue
+            if name == "..":
+                os.close(way.pop())
+                if not way:
+                    raise PermissionError(f"a symbolic link leads out of {root}")
+                continue
+            if not hidden and is_hidden(name):
+                raise PermissionError(f"a symbolic link below {root} leads to a hidden name")
+            target = _link_at(way[-1], name)
+            if target is not None:
+                links += 1
+                if links > MAX_LINKS or target.startswith("/"):
+                    raise PermissionError(f"a symbolic link below {root} is absolute, or one of too many")
+                ahead.extendleft(reversed(target.split("/")))
+            elif not ahead:
+                if flags == _READ:
+                    _refuse_irregular(os.stat(name, dir_fd=way[-1], follow_symlinks=False))
+                return os.open(name, flags | _NO_LINK, dir_fd=way[-1])
+            elif len(way) > MAX_DEPTH:
+                raise PermissionError(f"a symbolic link below {root} leads too deep")
+            else:
+                way.append(os.open(name, _FOLDER | _NO_LINK, dir_fd=way[-1]))
+        return os.open(".", flags, dir_fd=way[-1])
+    finally:
+        for descriptor in way:
+            os.close(descriptor)
+
+
+def _link_at(folder: int, name: str) -> str | None:
+    try:
+        return os.readlink(name, dir_fd=folder)
+    except OSError as error:
+        if error.errno == errno.EINVAL:  # it exists, and is not a link
+            return None
+        raise
+
+
+def _resolved(root: str, names: Sequence[str], *, hidden: bool) -> str:
+    real_root = os.path.realpath(root, strict=True)
+    real = os.path.realpath(Path(real_root, *names), strict=True)
+    if not _lies_below(real_root, real, hidden=hidden):
+        raise PermissionError(f"a symbolic link leads out of {root}, or to a hidden name")
+    return real
+
+
+def _lies_below(real_root: str, real: str, *, hidden: bool) -> bool:
+    if os.path.commonpath((real_root, real)) != real_root:
+        return False
+    return hidden or not any(map(is_hidden, Path(real).relative_to(real_root).parts))
+
+
+def _open_resolved(root: str, names: Sequence[str], *, hidden: bool) -> int:
+    real_root = os.path.realpath(root, strict=True)
+    real = _resolved(root, names, hidden=hidden)
+    _refuse_irregular(os.stat(real))  # noqa: PTH116 - it is opened by `os`, too
+    descriptor = os.open(real, _READ)
+    try:
+        # Swapping names can mislead the opening, but cannot change where the open file lies.
+        if not _lies_below(real_root, _place_of(descriptor), hidden=hidden):
+            raise PermissionError(f"a path below {root} has changed while it was opened")
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _place_of(descriptor: int) -> str:
+    """Return the path of an open file, as the system knows it.
+
+    Raises:
+        OSError: The system does not know it.
+    """
+    if sys.platform == "win32":
+        import ctypes
+        import msvcrt
+
+        path = ctypes.create_unicode_buffer(MAX_WINDOWS_PATH)
+        handle = msvcrt.get_osfhandle(descriptor)
+        kernel = ctypes.WinDLL("kernel32", use_last_error=True)
+        kernel.GetFinalPathNameByHandleW.argtypes = (
+            ctypes.c_void_p,
+            ctypes.c_wchar_p,
+            ctypes.c_uint32,
+            ctypes.c_uint32,
+        )
+        length = kernel.GetFinalPathNameByHandleW(handle, path, MAX_WINDOWS_PATH, 0)
+        if not 0 < length < MAX_WINDOWS_PATH:
+            raise ctypes.WinError(ctypes.get_last_error())
+        place = path.value
+        return "\\\\" + place[8:] if place.startswith("\\\\?\\UNC\\") else place.removeprefix("\\\\?\\")
+    else:  # noqa: RET505 - type checkers look at one branch for each platform
+        return str(Path(f"/proc/self/fd/{descriptor}").readlink())

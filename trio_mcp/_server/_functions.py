@@ -1,11 +1,7 @@
-"""Users' functions, called with everything they ask for: arguments, context, dependencies.
+"""Users' functions, called with all that their parameters ask for: arguments, the context, dependencies.
 
-Tools, prompts, completions and resources are called through here. What becomes of arguments that do not fit, of
-results and of errors is their business.
-
-Dependencies: what a handler's parameters are filled with besides its arguments, and the plan for filling them.
-
-Graphs are read and checked here, when a function is registered. Who calls the function is in `_calling`.
+Tools, prompts, completions and resources are read and called through here; they themselves handle arguments that
+do not fit, results and errors. Dependencies are read and checked when a function is registered.
 """
 
 from __future__ import annotations
@@ -18,7 +14,7 @@ import types
 import typing
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Mapping
 from contextlib import AsyncExitStack
-from typing import Any, Final, Literal, TypeAlias, TypeGuard, TypeVar, cast, final
+from typing import Any, Final, Literal, TypeAlias, TypedDict, TypeGuard, TypeVar, cast, final
 
 import attrs
 import trio
@@ -26,7 +22,7 @@ import typing_extensions
 
 from .._errors import RequestError, ToolError
 from .._limits import check_seconds, check_whole
-from .._schema import CallSpec, inspect_callable, is_unstructured
+from .._schema import CallSpec, inspect_callable
 from .._trio import sole_error
 from ._asking import is_answered_wrongly
 from ._context import Context
@@ -46,16 +42,16 @@ _MANAGERS: Final[Mapping[Any, _Kind]] = {
 class Depends:
     """How a parameter is filled, inside `Annotated`: ``db: Annotated[Database, Depends(open_database)]``.
 
-    The parameter of a tool, a prompt or a resource gets what the function gives, and clients do not see it. The
+    The parameter of a tool, a prompt or a resource gets the value below, and clients do not see it. The
     function may be
 
     * a plain or an async function: its result;
     * a generator or an async generator that yields once, with or without `contextlib`'s decorator, or a plain
       function annotated to return an `AbstractContextManager` or an `AbstractAsyncContextManager`: what entering
-      gives. It is left after the handler, the last one entered first, whatever happens, cancellation included:
-      cleanup that has to wait needs a shielded scope of its own then.
+      gives. It is left after the handler, the last one entered first, also when the handler fails or is
+      cancelled; in a cancelled one, cleanup that has to wait needs a shielded scope.
 
-    It may have parameters like these itself, and a `Context`; all others need a default. Within one call of a
+    It may have such parameters itself, and a `Context`; all others need a default. Within one call of a
     handler, each function is called once, however many parameters it fills. It runs in Trio's thread and must
     not block.
 
@@ -69,7 +65,7 @@ class Depends:
 
 
 def anything(_hint: Any) -> bool:
-    """Say of every hint that it is so."""
+    """Accept every hint."""
     return True
 
 
@@ -79,7 +75,7 @@ def is_context(hint: Any) -> bool:
 
 
 def is_provided(hint: Any) -> bool:
-    """Whether a parameter with this hint is filled by us, not by the client."""
+    """Whether a parameter with this hint is filled by the server, not by the client."""
     return is_context(hint) or _marker(hint) is not None
 
 
@@ -95,7 +91,7 @@ def _marker(hint: Any) -> Depends | None:
 
 
 def refuse_misplaced(function: Callable[..., Any]) -> None:
-    """Refuse dependencies where nobody would see them.
+    """Refuse dependencies in a place where they have no effect.
 
     Raises:
         TypeError: A parameter has one for its default.
@@ -103,8 +99,8 @@ def refuse_misplaced(function: Callable[..., Any]) -> None:
     for name, parameter in inspect.signature(function).parameters.items():
         if isinstance(parameter.default, Depends):
             raise TypeError(
-                f"{name_of(function)}(): parameter {name!r}: Depends(...) belongs inside Annotated, "
-                "not where the default is"
+                f"{name_of(function)}(): parameter {name!r} has Depends(...) as its default; "
+                "write it inside Annotated"
             )
 
 
@@ -119,10 +115,10 @@ class _Step:
     """One function of a graph.
 
     Attributes:
-        marker: What asks for it.
+        marker: The `Depends` that asks for it.
         enter: Calls it.
         spec: How it is called.
-        kind: What is done with what it gives.
+        kind: How its value is got from what it returns.
         contexts: Its parameters that get the context.
         needs: Its other parameters, each with the number of the step before this one that fills it.
     """
@@ -159,7 +155,8 @@ class Injection:
             provided: Its parameters that are provided, with their hints.
 
         Raises:
-            TypeError: The graph has a circle, a parameter that nobody fills, or something that is no function.
+            TypeError: The graph has a circle, a parameter that is never filled, or something that is not a
+                function.
         """
         graph = _Graph(name_of(function))
         contexts, needs = graph.read(provided)
@@ -168,7 +165,7 @@ class Injection:
     async def enter(
         self, context: Context[Any], threads: Threads, stack: contextlib.AsyncExitStack
     ) -> dict[str, Any]:
-        """Call what has to be called, in order, and return the values of the parameters."""
+        """Call the steps in order, and return the values of the parameters."""
         values: list[Any] = []
         for step in self.steps:
             values.append(await _enter(step, _filled(step.contexts, step.needs, context, values), threads, stack))
@@ -196,7 +193,7 @@ async def _enter(step: _Step, filled: dict[str, Any], threads: Threads, stack: c
         case "async manager":
             return await stack.enter_async_context(step.enter(*args, **kwargs))
         case "thread":
-            # It has nothing to clean up, so it can be left to end by itself.
+            # It has nothing to clean up, so its thread can be left behind.
             return await threads.run(step.enter, *args, **kwargs)
 
 
@@ -228,8 +225,8 @@ class _Graph:
                 return number
         if marker in self._path:
             circle = [*self._path[self._path.index(marker) :], marker]
-            told = " -> ".join(f"{name_of(step.function)}()" for step in circle)
-            raise TypeError(f"{self._root}(): its dependencies go round in a circle: {told}")
+            path = " -> ".join(f"{name_of(step.function)}()" for step in circle)
+            raise TypeError(f"{self._root}(): its dependencies form a circle: {path}")
         given: object = marker.function
         if not callable(given) or isinstance(given, type):
             asking = name_of(self._path[-1].function) if self._path else self._root
@@ -248,7 +245,7 @@ class _Graph:
         for found in own_parameters(marker.function, provided):
             if found.default is found.empty and found.kind is not found.VAR_KEYWORD:
                 raise TypeError(
-                    f"{self._root}(): nobody fills the parameter {found.name!r} of its dependency {name}(); "
+                    f"{self._root}(): the parameter {found.name!r} of its dependency {name}() is never filled; "
                     "give it a default, or annotate it with Context or Annotated[..., Depends(...)]"
                 )
         contexts, needs = self.read(provided)
@@ -259,7 +256,7 @@ class _Graph:
 
 
 def _kind_of(marker: Depends, *, is_async: bool) -> tuple[_Kind, Callable[..., Any]]:
-    """Return what is done with what a dependency gives, and what is called for it."""
+    """Return how a dependency's value is got, and the function that is called for it."""
     function = marker.function
     plain: Any = function
     while isinstance(plain, functools.partial):
@@ -271,7 +268,7 @@ def _kind_of(marker: Depends, *, is_async: bool) -> tuple[_Kind, Callable[..., A
         )
     if inspect.isgeneratorfunction(annotated):
         return "manager", contextlib.contextmanager(cast("Callable[..., Generator[Any]]", function))
-    # What contextlib's decorators have made of a generator.
+    # A generator with one of contextlib's decorators.
     inner = inspect.unwrap(annotated)
     if inspect.isasyncgenfunction(inner):
         return "async manager", function
@@ -285,12 +282,15 @@ def _kind_of(marker: Depends, *, is_async: bool) -> tuple[_Kind, Callable[..., A
 
 
 def name_of(function: Any) -> str:
-    """Return what to call a function in a message."""
+    """Return the name of a function, for messages."""
     while isinstance(function, functools.partial):
         function = cast("Any", function.func)
     name: str = getattr(function, "__name__", type(function).__name__)
     return name
 
+
+MethodHandler: TypeAlias = Callable[[Mapping[str, Any], Context[Any]], Awaitable[object]]
+"""Serves a method: its parameters as plain JSON in; a wire object, plain JSON, or bytes of JSON out."""
 
 _T = TypeVar("_T")
 
@@ -313,7 +313,7 @@ class HandlerFunction:
         injection: How the parameters that clients do not see are filled.
         in_thread: Whether it is called in a thread, because it may block.
         timeout: After how many seconds it is cancelled.
-        limiter: How many calls of it run at once; further ones wait.
+        limiter: Limits how many calls of it run at once; further ones wait.
     """
 
     function: Callable[..., Any]
@@ -325,18 +325,18 @@ class HandlerFunction:
 
     @property
     def may_ask(self) -> bool:
-        """Whether it, or something it depends on, is given a context, by which the client can be asked."""
+        """Whether it, or one of its dependencies, is given a context, which can ask the client."""
         return bool(self.injection.contexts) or any(step.contexts for step in self.injection.steps)
 
     @property
     def is_simple(self) -> bool:
-        """Whether there is nothing around the function: `call_simply` does what `call` does."""
+        """Whether `call_simply` does what `call` does: no limit, no timeout, no dependencies, no thread."""
         return (
             self.spec.is_async and self.limiter is None and self.timeout == math.inf and not self.injection.steps
         )
 
     def call_simply(self, values: dict[str, Any], context: Context[Any]) -> Awaitable[Any]:
-        """Call a function that is simple. What awaiting it raises may have to be looked at with `said`.
+        """Call a function that is simple. What awaiting it raises may be a group: see `error_for_caller`.
 
         Args:
             values: Its arguments, as `spec` decoded them. Taken over.
@@ -363,8 +363,8 @@ class HandlerFunction:
         Args:
             values: Its arguments, as `spec` decoded them. Taken over.
             context: The request.
-            threads: How many threads there may be.
-            finish: Makes the result of what the function returned, while its dependencies are still there.
+            threads: The threads that plain functions run in.
+            finish: Makes the result of what the function returned, before its dependencies are left.
 
         Raises:
             Overdue: It took too long.
@@ -378,7 +378,7 @@ class HandlerFunction:
             async with self.limiter:
                 return await self._call_in_time(values, context, threads, finish)
         except BaseExceptionGroup as group:
-            alone = said(group)
+            alone = error_for_caller(group)
             if alone is None:
                 raise
             error = alone
@@ -395,7 +395,7 @@ class HandlerFunction:
             return await self._call(values, context, threads, finish)
         with trio.move_on_after(self.timeout) as scope:
             return await self._call(values, context, threads, finish)
-        # Only the deadline leads here: nobody else has the scope.
+        # Only the deadline cancels this scope.
         assert scope.cancelled_caught
         raise Overdue(f"took longer than {self.timeout:g} s")
 
@@ -421,7 +421,7 @@ class HandlerFunction:
                 failure = error
                 raise
         if result is _NOTHING:
-            # A generator that catches what is thrown into it, or whose own scope was cancelled, leads here.
+            # A generator has caught what was thrown into it, or its own scope was cancelled.
             raise RuntimeError(f"a dependency of {self.spec.name}() has swallowed what ended it") from failure
         made: _T = result
         return made
@@ -435,35 +435,45 @@ class HandlerFunction:
         return await threads.run(self.function, *args, **kwargs)
 
 
-def said(group: BaseExceptionGroup[BaseException]) -> Exception | None:
-    """Return what a handler has to say to its caller, if the nurseries around it hold nothing else."""
+def error_for_caller(group: BaseExceptionGroup[BaseException]) -> Exception | None:
+    """Return the error that a handler raised for its caller, if it is the only one in a group of nurseries."""
     error = sole_error(group)
     if isinstance(error, BaseExceptionGroup):
-        return said(cast("BaseExceptionGroup[BaseException]", error))
+        return error_for_caller(cast("BaseExceptionGroup[BaseException]", error))
     return error if isinstance(error, (RequestError, ToolError)) or is_answered_wrongly(error) else None
 
 
 def is_several(returned: object) -> TypeGuard[Iterable[Any]]:
-    """Whether a function has returned several things, and not text, bytes or an object."""
+    """Whether a function has returned several values, and not text, bytes or an object."""
     return isinstance(returned, Iterable) and not isinstance(returned, (str, bytes, Mapping))
+
+
+class RunOptions(TypedDict, total=False):
+    """Options of all functions that serve requests.
+
+    Attributes:
+        thread: Whether a plain ``def`` is called in a thread. Default: yes.
+        timeout: After how many seconds a call is cancelled; `None`, the default, for never.
+    """
+
+    thread: bool
+    timeout: float | None
 
 
 def read_handler(
     function: Callable[..., Any],
+    options: RunOptions,
     *,
-    thread: bool,
-    timeout: float | None = None,
     limit: int | None = None,
-    unstructured: Callable[[Any], bool] = is_unstructured,
+    unstructured: Callable[[Any], bool] = anything,
 ) -> HandlerFunction:
-    """Read a function whose parameters are its arguments, but for those that are provided.
+    """Read a function whose parameters are its arguments, except for those that are provided.
 
     Args:
         function: The function.
-        thread: Whether a plain ``def`` is called in a thread.
-        timeout: After how many seconds a call is cancelled; `None` for never.
+        options: How it is run.
         limit: How many calls run at once; `None` for any number.
-        unstructured: Whether results with this annotation have no schema.
+        unstructured: Whether results with this annotation have no schema; by default none has.
 
     Raises:
         TypeError: A parameter or the result has no form in JSON, or a dependency is not sound.
@@ -471,42 +481,40 @@ def read_handler(
     """
     refuse_misplaced(function)
     spec = inspect_callable(function, injected=is_provided, unstructured=unstructured, aside=is_interim)
-    return _handler(function, spec, thread=thread, timeout=timeout, limit=limit)
+    return _handler(function, spec, options, limit)
 
 
 def read_given(
     function: Callable[..., Any],
     decode: Callable[[Mapping[str, Any]], list[Any]],
+    options: RunOptions,
     *,
     what: str,
     optional: tuple[str, ...] = (),
-    unstructured: Callable[[Any], bool] | None = None,
-    thread: bool,
-    timeout: float | None = None,
     limit: int | None = None,
+    unstructured: Callable[[Any], bool] = anything,
 ) -> HandlerFunction:
-    """Read a function that is given its arguments as they are, and not converted by its hints.
+    """Read a function that is given its arguments as they are, not converted by its hints.
 
-    Its first parameter that is not provided takes the first thing given, whatever it is called; the rest are
-    taken by the names in `optional`, if it has them.
+    Its first parameter that is not provided takes the first value, whatever its name; the other values are taken
+    by the parameters named in `optional`, if it has them.
 
     Args:
         function: The function.
-        decode: Makes the things given, of the arguments of a call: for the first parameter, then for each name in
+        decode: Returns the values for the arguments of a call: for the first parameter, then for each name in
             `optional`.
+        options: How it is run.
         what: What the first parameter is given, for errors.
-        optional: The names of the parameters that it may have besides.
-        unstructured: As for `read_handler`; by default no result has a schema.
-        thread: As for `read_handler`.
-        timeout: As for `read_handler`.
+        optional: The names of further parameters that it may have.
         limit: As for `read_handler`.
+        unstructured: As for `read_handler`.
 
     Raises:
-        TypeError: It has no such parameter, or one that nobody fills, or a dependency is not sound.
+        TypeError: It has no such parameter, or one that is never filled, or a dependency is not sound.
         ValueError: As for `read_handler`.
     """
     refuse_misplaced(function)
-    every = inspect_callable(function, injected=anything, unstructured=unstructured or anything, aside=is_interim)
+    every = inspect_callable(function, injected=anything, unstructured=unstructured, aside=is_interim)
     provided = {name: hint for name, hint in every.injected.items() if is_provided(hint)}
     own = [found for found in own_parameters(function, provided) if found.name not in optional]
     name = name_of(function)
@@ -514,21 +522,22 @@ def read_given(
         raise TypeError(f"{name}() needs a parameter for {what}")
     for extra in own[1:]:
         if extra.default is extra.empty:
-            raise TypeError(f"{name}(): nobody fills the parameter {extra.name!r}; the first one gets {what}")
+            raise TypeError(f"{name}(): the parameter {extra.name!r} needs a default; the first one gets {what}")
     names = inspect.signature(function).parameters
     given = {parameter: n for n, parameter in enumerate((own[0].name, *optional)) if parameter in names}
 
     def decode_by_name(arguments: Mapping[str, Any]) -> dict[str, Any]:
-        things = decode(arguments)
-        return {parameter: things[n] for parameter, n in given.items()}
+        values = decode(arguments)
+        return {parameter: values[n] for parameter, n in given.items()}
 
     spec = attrs.evolve(every, injected=provided, decode=decode_by_name)
-    return _handler(function, spec, thread=thread, timeout=timeout, limit=limit)
+    return _handler(function, spec, options, limit)
 
 
 def _handler(
-    function: Callable[..., Any], spec: CallSpec, *, thread: bool, timeout: float | None, limit: int | None
+    function: Callable[..., Any], spec: CallSpec, options: RunOptions, limit: int | None
 ) -> HandlerFunction:
+    timeout = options.get("timeout")
     if timeout is not None:
         check_seconds("timeout", timeout, may_be_zero=False)
     if limit is not None:
@@ -537,7 +546,7 @@ def _handler(
         function=function,
         spec=spec,
         injection=Injection.read(function, spec.injected),
-        in_thread=thread,
+        in_thread=options.get("thread", True),
         timeout=math.inf if timeout is None else timeout,
         limiter=None if limit is None else trio.CapacityLimiter(limit),
     )

@@ -1,6 +1,6 @@
-"""How a running server is told to end.
+"""How a running server ends (`Shutdown`), and the background tasks that end with it (`Background`).
 
-Work that goes on beside the requests, owned by a nursery that ends it.
+Signals and processes are in `_serve`.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from ._threads import detached
 
 @final
 class Shutdown:
-    """Tells what serves to end: politely, and then not. Hand one to a ``serve_…`` function and keep it.
+    """Ends what serves: orderly (`drain`), or at once (`abort`). Pass one to a ``serve_…`` function and keep it.
 
-    One object may end any number of servers. Nothing here waits; what was told cannot be taken back.
+    One object may end any number of servers. Nothing here waits, and neither can be undone.
     """
 
     def __init__(self) -> None:
@@ -31,14 +31,14 @@ class Shutdown:
         self._owns_process = False
 
     def own_process(self) -> None:
-        """Serving is all that this process is for; see `serving`."""
+        """Record that this process does nothing but serve; see `serving`."""
         self._owns_process = True
 
     def serving(self) -> None:
-        """Clients can come from now on: what there is by now stays until the process ends.
+        """Record that clients can connect from now on.
 
-        Where nothing but serving goes on, the garbage collector need not look at it any more, which would take a
-        tenth of a second each time that some thousands of connections or sessions have come.
+        In a process that does nothing but serve, what exists by now stays until the end, so the garbage collector
+        leaves it out. Scanning it would take a tenth of a second for every few thousand connections or sessions.
         """
         if self._owns_process:
             gc.freeze()
@@ -84,14 +84,14 @@ class Shutdown:
         await self._aborting.wait()
 
     def call_on_drain(self, wake: Callable[[], object]) -> None:
-        """Have something called when serving is to end from now on, and when at once. It must not wait.
+        """Register a function to call when serving is to end, and again when at once. It must not wait.
 
-        A server with many clients keeps one of these for each of them, and no second task that waits.
+        It costs a server with many clients less than a task for each that waits.
         """
         self._wakers.add(wake)
 
     def do_not_call(self, wake: Callable[[], object]) -> None:
-        """Take back what was said with `call_on_drain`."""
+        """Remove a function registered with `call_on_drain`."""
         self._wakers.discard(wake)
 
 
@@ -102,11 +102,11 @@ _Args = TypeVarTuple("_Args")
 
 @final
 class Background:
-    """Starts tasks that last no longer than their owner.
+    """Starts tasks that end with their owner.
 
     Args:
         nursery: Where they run; its end cancels them.
-        owner: Whose they are, for errors.
+        owner: A name for what they belong to, for errors.
     """
 
     def __init__(self, nursery: trio.Nursery, owner: str) -> None:
@@ -116,10 +116,10 @@ class Background:
     def start_soon(
         self, async_fn: Callable[[*_Args], Awaitable[object]], *args: *_Args, name: object = None
     ) -> None:
-        """Start a task. What it raises is logged and ends nothing else, nor does what it leaves open.
+        """Start a task. What it raises is logged, and ends nothing else.
 
         Raises:
-            trio.ClosedResourceError: The owner is gone.
+            trio.ClosedResourceError: The owner has ended.
         """
         self._start(self._run, async_fn, args, async_fn if name is None else name)
 
@@ -147,7 +147,7 @@ class Background:
 
     async def _run(self, async_fn: Callable[[*_Args], Awaitable[object]], args: tuple[*_Args]) -> None:
         detached()
-        # The boundary of one task: it belongs to nobody who could be told.
+        # The boundary of one task: no caller waits for it. It may leave nurseries and scopes open.
         with Contained(self._log_failure):
             await async_fn(*args)
 
@@ -157,9 +157,9 @@ class Background:
 
 @asynccontextmanager
 async def open_background(owner: str) -> AsyncGenerator[Background]:
-    """Own background tasks for as long as the body runs; then they are cancelled, and their cleanup runs.
+    """Run background tasks for as long as the body runs; then cancel them, and wait for their cleanup.
 
-    An exception of the body comes out as itself.
+    An exception of the body is raised unwrapped.
     """
     async with open_hidden_nursery() as nursery:
         try:

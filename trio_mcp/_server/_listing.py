@@ -1,10 +1,7 @@
-"""Lists in pages, with what clients may do with them. Knows of what is listed only its name and its number.
+"""What tools, prompts and resources have in common: registries, parameters of requests, caching, pages of lists.
 
-What a server offers of one kind: in order of registration, removable, and switched on and off.
-
-Reading the parameters of a request, and refusing it by name if they are not its. No method lives here.
-
-What clients are told about keeping results. Spec: 2026-07-28, server/utilities/caching.
+Knows of what is listed only its name and its number. The methods themselves are in `_registration` and
+`_resources`. Spec: 2026-07-28, server/utilities/caching and pagination.
 """
 
 from __future__ import annotations
@@ -24,9 +21,64 @@ from .._core._sealing import BadCursor, CursorSeal, Position
 from .._errors import INVALID_PARAMS, RequestError
 from .._limits import check_seconds, check_whole
 from .._revisions import Revision
-from ..types import CacheScope, PaginatedRequestParams
+from ..types import CacheScope, Icon, PaginatedRequestParams
 
 _T = TypeVar("_T")
+
+
+class Description(TypedDict, total=False):
+    """Options of all that is registered: how clients are shown it."""
+
+    name: str | None
+    title: str | None
+    description: str | None
+    icons: Sequence[Icon] | None
+    meta: Mapping[str, object] | None
+
+
+class Described(TypedDict):
+    """The members that classes of `trio_mcp.types` have for a `Description`."""
+
+    name: str
+    title: str | None
+    description: str | None
+    icons: Sequence[Icon] | None
+    meta: Mapping[str, object] | None
+
+
+def described(options: Description, name: str, description: str | None = None) -> Described:
+    """Return the members for a description.
+
+    Args:
+        options: What was given.
+        name: The default of the name.
+        description: The default of the description.
+    """
+    given_name, given_description = options.get("name"), options.get("description")
+    return Described(
+        name=name if given_name is None else given_name,
+        title=options.get("title"),
+        description=description if given_description is None else given_description,
+        icons=options.get("icons"),
+        meta=options.get("meta"),
+    )
+
+
+def check_options(method: str, options: Mapping[str, object], known: type[Any]) -> None:
+    """Refuse an option that does not exist, as Python does where options are parameters.
+
+    Args:
+        method: The method it was given to.
+        options: What was given.
+        known: The `TypedDict` of its options.
+
+    Raises:
+        TypeError: There is no such option.
+    """
+    names: frozenset[str] = known.__optional_keys__
+    unknown = options.keys() - names
+    if unknown:
+        raise TypeError(f"{method}() has no option {min(unknown)!r}; its options are {', '.join(sorted(names))}")
 
 
 def _nothing() -> None:
@@ -36,12 +88,12 @@ def _nothing() -> None:
 @final
 @attrs.define(eq=False)
 class Entry(Generic[_T]):
-    """Something registered.
+    """A registered item.
 
     Attributes:
         serial: A number greater than those of everything registered before it.
-        name: What it is known by.
-        item: What it is.
+        name: Its name, or its URI.
+        item: The item.
         enabled: Whether clients see it.
     """
 
@@ -53,16 +105,16 @@ class Entry(Generic[_T]):
 
 @final
 class Registry(Generic[_T]):
-    """Things of one kind by name.
+    """What a server offers of one kind, by name, in the order of registration.
 
     Args:
-        noun: What one of them is called, for errors.
-        named: What stands between that and a name, for errors.
-        key: Maps the names that mean the same to one.
+        noun: The kind, for errors.
+        named: The word between the kind and a name, for errors.
+        key: Maps names that mean the same to one key.
 
     Attributes:
-        on_change: Called after what clients see has changed.
-        changes: How often it has.
+        on_change: Called after each change of what clients see.
+        changes: How many such changes there were.
     """
 
     def __init__(self, noun: str, *, named: str = "called", key: Callable[[str], str] = str) -> None:
@@ -75,7 +127,7 @@ class Registry(Generic[_T]):
 
     @property
     def was_used(self) -> bool:
-        """Whether there is or was something, so that clients may be told that there can be."""
+        """Whether an item was ever registered: then the capability is declared."""
         return self._last_serial > 0
 
     @property
@@ -84,7 +136,7 @@ class Registry(Generic[_T]):
         return [entry for entry in self if entry.enabled]
 
     def add(self, name: str, item: _T) -> None:
-        """Register something, enabled.
+        """Register an item, enabled.
 
         Raises:
             ValueError: The name is taken.
@@ -97,23 +149,23 @@ class Registry(Generic[_T]):
         self._changed()
 
     def __iter__(self) -> Iterator[Entry[_T]]:
-        """Iterate over everything, also what is hidden, in the order of registration."""
+        """Iterate over all items, also hidden ones, in the order of registration."""
         return iter(self._entries.values())
 
     def find(self, name: str) -> Entry[_T] | None:
-        """Return what is registered under a name, also if it is hidden."""
+        """Return the entry of a name, also if it is hidden."""
         return self._entries.get(self._key(name))
 
     def get(self, name: str) -> _T | None:
-        """Return what clients see under a name."""
+        """Return the item that clients see under a name."""
         entry = self._entries.get(self._key(name))
         return entry.item if entry is not None and entry.enabled else None
 
     def remove(self, name: str) -> None:
-        """Remove something for good; its name is free again.
+        """Remove an item; its name is free again.
 
         Raises:
-            LookupError: There is none of this name.
+            LookupError: No item has this name.
         """
         was_enabled = self._entry(name).enabled
         del self._entries[self._key(name)]
@@ -121,10 +173,10 @@ class Registry(Generic[_T]):
             self._changed()
 
     def switch(self, name: str, *, enabled: bool) -> None:
-        """Show something to clients, or hide it; it keeps its place.
+        """Show an item to clients, or hide it; it keeps its place.
 
         Raises:
-            LookupError: There is none of this name.
+            LookupError: No item has this name.
         """
         entry = self._entry(name)
         if entry.enabled != enabled:
@@ -145,23 +197,23 @@ class Registry(Generic[_T]):
 _NOTHING: Final[dict[str, Any]] = {}
 
 MAX_MEMBERS: Final = 1_000
-"""How many answers, or arguments that are filled in already, one request may bring: more than anybody has."""
+"""How many answers, or arguments filled in already, one request may bring: far more than are needed."""
 
 
 def are_plain(params: Mapping[str, Any], names: AbstractSet[str]) -> bool:
-    """Whether parameters have no other members than these and `_meta`, and `_meta` is what it must be.
+    """Whether parameters have no other members than these, and `_meta` is an object.
 
-    Who then looks at the others itself need not `read_params`.
+    A caller that then checks the members itself need not use `read_params`.
     """
     return params.keys() <= names and params.get("_meta", _NOTHING).__class__ is dict
 
 
 def refuse_many(params: Mapping[str, Any], *path: str) -> None:
-    """Refuse an object in parameters that has more members than anybody needs, before any of them is read.
+    """Refuse an object in parameters that has too many members, before any of them is read.
 
     Args:
         params: The parameters of the request.
-        path: Where in them the object is, if it is there.
+        path: The path to the object in them, if they have it.
 
     Raises:
         RequestError: It has more than `MAX_MEMBERS`.
@@ -178,7 +230,7 @@ def read_params(params: Mapping[str, Any], kind: type[_T]) -> _T:
     """Read the parameters of a request.
 
     Raises:
-        RequestError: They are not what the specification says they must be.
+        RequestError: They break the specification.
     """
     try:
         return from_wire(params, kind)
@@ -186,11 +238,13 @@ def read_params(params: Mapping[str, Any], kind: type[_T]) -> _T:
         raise RequestError(INVALID_PARAMS, f"invalid params: {error}") from error
 
 
-def _check_ttl(_instance: object, _attribute: attrs.Attribute[Any], value: float) -> None:
+def check_ttl(_instance: object, _attribute: attrs.Attribute[Any], value: float) -> None:
+    """Validate a time to live, in seconds."""
     check_seconds("ttl", value, is_told=True)
 
 
-def _check_scope(_instance: object, _attribute: attrs.Attribute[Any], value: str) -> None:
+def check_scope(_instance: object, _attribute: attrs.Attribute[Any], value: str) -> None:
+    """Validate a `CacheScope`."""
     if value not in get_args(CacheScope):
         raise ValueError(f"scope must be one of {', '.join(get_args(CacheScope))}, not {value!r}")
 
@@ -198,25 +252,25 @@ def _check_scope(_instance: object, _attribute: attrs.Attribute[Any], value: str
 @final
 @attrs.frozen
 class CacheHint:
-    """How long a client may keep a result, and for whom. Clients of 2026-07-28 and later are told.
+    """How long a client may keep a result, and for whom. Sent to clients of 2026-07-28 and later.
 
     Attributes:
-        ttl: For how many seconds it is fresh; 0 means that it should be asked for each time.
-        scope: ``"private"``: for whoever asked only. ``"public"``: for everybody, and gateways may serve it to
-            anybody, whatever their authorization; so there must be nothing in it that is not for all.
+        ttl: For how many seconds it is fresh; 0, the default, means that the client should ask each time.
+        scope: ``"private"``, the default: only for the client that asked. ``"public"``: for all clients, and
+            gateways may serve it to any, whatever their authorization; so it must hold nothing confidential.
     """
 
-    ttl: float = attrs.field(default=0.0, validator=_check_ttl)
-    scope: CacheScope = attrs.field(default="private", validator=_check_scope)
+    ttl: float = attrs.field(default=0.0, validator=check_ttl)
+    scope: CacheScope = attrs.field(default="private", validator=check_scope)
 
     @property
     def ttl_ms(self) -> int:
-        """How long it is fresh, in milliseconds, as the wire has it."""
+        """How long it is fresh, in milliseconds, as it is sent."""
         return round(self.ttl * 1000)
 
 
 NOT_KEPT: Final = CacheHint()
-"""What is said where nothing else is: always ask, and share with nobody."""
+"""The default: always ask, and do not share."""
 
 _LISTS: Final = ("tools/list", "prompts/list", "resources/list", "resources/templates/list")
 _ALIKE: Final = frozenset({*_LISTS, "server/discover"})
@@ -228,11 +282,11 @@ class CacheHints:
     """The hints of a server, by method.
 
     Args:
-        given: One hint for all lists and `server/discover`, or hints by method, or nothing. What a resource says
-            is only covered by name, ``"resources/read"``: it is the likeliest to be private.
+        given: One hint for all lists and `server/discover`, or hints by method, or `None`. One hint for all does
+            not cover ``"resources/read"``, whose results are the likeliest to be private.
 
     Raises:
-        ValueError: A method is none whose result may be kept.
+        ValueError: The results of a method cannot be kept.
     """
 
     def __init__(self, given: CacheHint | Mapping[str, CacheHint] | None) -> None:
@@ -247,7 +301,7 @@ class CacheHints:
         self._by_method = dict(given)
 
     def of(self, method: str) -> CacheHint:
-        """Return what is said about the results of a method."""
+        """Return the hint for the results of a method."""
         return self._by_method.get(method, NOT_KEPT)
 
 
@@ -257,7 +311,7 @@ _FIRST_PAGE: Final = frozenset({"_meta"})
 
 
 class PageMembers(TypedDict):
-    """What every page of every list says, besides its items: hand it to the result's class."""
+    """The members that every page of every list has, besides its items."""
 
     next_cursor: str | None
     ttl_ms: int
@@ -272,7 +326,7 @@ class Kept:
     Attributes:
         result: The result.
         changes: How often what it lists had changed.
-        written: What is sent of it, once it is written.
+        written: Its JSON, once it is written.
     """
 
     result: object
@@ -286,12 +340,12 @@ class Listing:
 
     Args:
         page_size: How many items a page has; `None` for all of them.
-        cursor_key: The secret by which cursors are made; by default one of this object's own, so that cursors do
-            not outlive it.
-        cache: What clients are told about keeping results; see `CacheHints`.
+        cursor_key: The secret that seals cursors; by default a new one, so that cursors do not outlive this
+            object.
+        cache: How long clients may keep results; see `CacheHints`.
 
     Raises:
-        ValueError: Something is out of bounds.
+        ValueError: An argument is out of bounds.
     """
 
     def __init__(
@@ -312,7 +366,7 @@ class Listing:
     def page(
         self, method: str, params: Mapping[str, Any], entries: Sequence[Entry[_T]]
     ) -> tuple[Sequence[_T], PageMembers]:
-        """Return the items of the page that is asked for, and what else the result says.
+        """Return the items of the page that is asked for, and the other members of the result.
 
         Args:
             method: The list's method. A cursor is good for the list that it came with only.
@@ -347,7 +401,7 @@ class Listing:
         changes: int,
         list_page: Callable[[], object],
     ) -> object:
-        """Return the page that is asked for: the first one as it was made before, if nothing has changed since.
+        """Return the page that is asked for. The first page is kept until what it lists changes.
 
         Args:
             method: The list's method.

@@ -1,6 +1,6 @@
-"""Files, pictures and sound as results: given by path or as bytes, read in a thread, sent in base64.
+"""Files, pictures and sound in results, given by path or as bytes, and the contents of resources.
 
-From what a resource's function returned to the contents its reader gets.
+Files are read in threads. Loaded only by servers that use it.
 """
 
 from __future__ import annotations
@@ -49,9 +49,8 @@ class File:
 
     Attributes:
         path: Where it is.
-        uri: What it is called in a tool's result. By default ``file:///`` and its name: in which folder of the
-            server it lies is nobody's business.
-        mime_type: Its type; by default what its name and its bytes say.
+        uri: Its URI in a tool's result. By default ``file:///`` and its name, which does not disclose its folder.
+        mime_type: Its type; by default found by its name, then by its bytes.
         annotations: Hints for the client.
         meta: The block's `_meta`.
     """
@@ -72,12 +71,12 @@ class Image:
 
     Attributes:
         source: Where it is, or its bytes.
-        mime_type: Its type; by default what its name and its bytes say.
+        mime_type: Its type; by default found by its name, then by its bytes.
         annotations: Hints for the client.
         meta: The block's `_meta`.
 
     Raises:
-        ValueError: The type is none of a picture, or bytes are given that nobody knows to be one.
+        ValueError: The type is not that of a picture, or the bytes begin like no known picture.
     """
 
     source: Path | bytes = attrs.field(converter=_placed, repr=_shown)
@@ -98,12 +97,12 @@ class Audio:
 
     Attributes:
         source: Where it is, or its bytes.
-        mime_type: Its type; by default what its name and its bytes say.
+        mime_type: Its type; by default found by its name, then by its bytes.
         annotations: Hints for the client.
         meta: The block's `_meta`.
 
     Raises:
-        ValueError: The type is none of sound, or bytes are given that nobody knows to be any.
+        ValueError: The type is not that of sound, or the bytes begin like no known sound.
     """
 
     source: Path | bytes = attrs.field(converter=_placed, repr=_shown)
@@ -116,13 +115,13 @@ class Audio:
 
 
 Media: TypeAlias = File | Image | Audio
-"""What must be read before it can be sent."""
+"""Values that are read before they are sent."""
 
 _FAMILY: Final[Mapping[type, str]] = {Image: "image/", Audio: "audio/"}
 
 
 def is_media(value: object) -> TypeGuard[Media]:
-    """Whether a value must be read before it can be sent."""
+    """Whether a value is read before it is sent."""
     return isinstance(value, (File, Image, Audio))
 
 
@@ -134,7 +133,7 @@ async def contents_of_media(
     Raises:
         FileTooLarge: It has more than `max_bytes`.
         OSError: It cannot be read.
-        ValueError: It is not what it was said to be.
+        ValueError: It is not of the type it was given as.
     """
     data = await _read(media, threads, max_bytes)
     if isinstance(media, File):
@@ -159,9 +158,9 @@ async def block_of_media(media: Media, threads: Threads, max_bytes: int) -> type
 
 
 def block_of_bytes(data: bytes) -> types.ContentBlock:
-    """Return the block for bytes of which nothing is known: a picture or sound if they begin like one.
+    """Return the block for bytes of unknown type: a picture or sound if they begin like one.
 
-    Everything else is embedded, and named after what it is (RFC 6920), since it has no place.
+    Everything else is embedded, with the hash of the bytes as its URI (RFC 6920).
     """
     kind = sniff_type(data) or BINARY
     if kind.startswith("image/"):
@@ -178,7 +177,7 @@ async def _read(media: Media, threads: Threads, max_bytes: int) -> bytes:
     if isinstance(source, bytes):
         await trio.lowlevel.checkpoint()
         return source
-    # A thread that is left behind ends by itself and keeps nothing.
+    # A thread that is left behind does no harm: it ends when the file is read.
     return (await threads.run(read_file, str(source), max_bytes)).data
 
 
@@ -197,7 +196,7 @@ def _type_of(media: Image | Audio, data: bytes) -> str:
     for kind in (media.mime_type, by_name, sniff_type(data)):
         if kind is not None and kind.startswith(_FAMILY[type(media)]):
             return kind
-    raise ValueError(f"{media!r:.200} is of no type known to be {_FAMILY[type(media)]}; give mime_type")
+    raise ValueError(f"{media!r:.200} has no known type that begins with {_FAMILY[type(media)]}; give mime_type")
 
 
 def _base64(data: bytes) -> str:
@@ -214,11 +213,11 @@ async def contents_of(returned: Any, kind: str | None, reading: Reading) -> type
 
     Text and bytes are what they are; contents and results of the protocol are sent as they are; of a list with
     any of those and nothing else in it, each is a part. Every other value, also a list of nothing but text, is
-    sent as JSON. So contents are never empty, which nobody could tell from a resource that does not exist.
+    sent as JSON. So contents are never empty, which would look like a resource that does not exist.
 
     Args:
         returned: What it returned.
-        kind: The type the resource is said to have; else its name tells, and then what it is.
+        kind: The registered type; without one, the URI and then the value decide.
         reading: The request.
 
     Raises:

@@ -1,11 +1,11 @@
-"""Prompts: functions registered as beginnings of conversations, and the calling of them.
+"""Prompts, and completion: the functions registered for them, and the calling of these.
 
-Completion: what the arguments of prompts and the variables of templates may go on to be.
+Completion is of arguments of prompts and of variables of resource templates, which `_resources` knows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Mapping, Sized
 from itertools import islice
 from typing import Any, Final, Protocol, final
 
@@ -17,17 +17,17 @@ from .._codec import _json
 from .._errors import INTERNAL_ERROR, INVALID_PARAMS, RequestError
 from .._schema import InvalidValue, StringArgument
 from ._context import Context
-from ._functions import HandlerFunction, Overdue, anything, is_several, read_given, read_handler
+from ._functions import HandlerFunction, Overdue, RunOptions, is_several, read_given, read_handler
 from ._input_required import Asking, Interim
-from ._listing import Registry
+from ._listing import Description, Registry, described
 from ._threads import Threads
 
 MAX_SHOWN_NAME: Final = 128
-"""Characters of an unknown name that are said back."""
+"""Characters of an unknown name that an error repeats."""
 
 
 def user_message(content: str | types.ContentBlock) -> types.PromptMessage:
-    """Return what a user says, for a prompt to return.
+    """Return a message of the user, for a prompt to return.
 
     Args:
         content: Text, or a block of `trio_mcp.types`.
@@ -36,7 +36,7 @@ def user_message(content: str | types.ContentBlock) -> types.PromptMessage:
 
 
 def assistant_message(content: str | types.ContentBlock) -> types.PromptMessage:
-    """Return what an assistant says, for a prompt to return.
+    """Return a message of the assistant, for a prompt to return.
 
     Args:
         content: Text, or a block of `trio_mcp.types`.
@@ -56,9 +56,9 @@ class RegisteredPrompt:
     """A function as a prompt.
 
     Attributes:
-        prompt: What clients are told about it.
+        prompt: What clients see of it.
         handler: The function.
-        choices: For each argument, all strings it can be, if it can be only a few; else none.
+        choices: For each argument, all texts it can be, if it can be only a few; else empty.
     """
 
     prompt: types.Prompt
@@ -72,7 +72,8 @@ class RegisteredPrompt:
 
         Raises:
             RequestError: The arguments do not fit, it took too long, or it raised the error.
-            Others: What the function raises, or `TypeError` if what it returns can be no message.
+            TypeError: What it returns is not a message.
+            Others: What the function raises.
         """
         name = self.prompt.name
         try:
@@ -87,18 +88,22 @@ class RegisteredPrompt:
     async def _result(self, returned: Any) -> types.GetPromptResult | Interim:
         if isinstance(returned, types.GetPromptResult | Interim):
             return returned
-        messages = [self._said(part) for part in (returned if is_several(returned) else (returned,))]
+        messages = [self._as_message(part) for part in (returned if is_several(returned) else (returned,))]
         return types.GetPromptResult(description=self.prompt.description, messages=messages)
 
-    def _said(self, part: Any) -> types.PromptMessage:
+    def _as_message(self, part: Any) -> types.PromptMessage:
         if isinstance(part, types.PromptMessage):
             return part
         if isinstance(part, str | types.ContentBlock):
             return user_message(part)
         raise TypeError(
-            f"prompt {self.prompt.name} may return text, blocks of content, messages, a list of those or a "
-            f"GetPromptResult, but nothing of type {type(part).__qualname__}"
+            f"prompt {self.prompt.name} returned a {type(part).__qualname__}; return text, blocks of content, "
+            "messages, a list of those, or a GetPromptResult"
         )
+
+
+class PromptOptions(Description, RunOptions, total=False):
+    """The options of `Server.prompt`, which describes them."""
 
 
 @final
@@ -110,46 +115,31 @@ class PromptRegistry:
 
     @property
     def has_choices(self) -> bool:
-        """Whether an argument of a prompt can be completed without anybody's help."""
+        """Whether an argument of a prompt can be completed without a function."""
         return any(any(entry.item.choices.values()) for entry in self.entries.visible)
 
-    def add(
-        self,
-        function: Callable[..., Any],
-        *,
-        name: str | None,
-        title: str | None,
-        description: str | None,
-        icons: Sequence[types.Icon] | None,
-        meta: Mapping[str, object] | None,
-        thread: bool,
-        timeout: float | None,
-    ) -> None:
+    def add(self, function: Callable[..., Any], options: PromptOptions) -> None:
         """Register a function as a prompt.
 
         Raises:
             TypeError: Its parameters have no form in JSON.
             ValueError: Its name is empty, or another prompt has it; an option is out of bounds.
         """
-        handler = read_handler(function, thread=thread, timeout=timeout, unstructured=anything)
+        handler = read_handler(function, options)
         spec = handler.spec
-        name = spec.name if name is None else name
+        description = described(options, spec.name, spec.description)
+        name = description["name"]
         if not name:
-            raise ValueError("a prompt needs a name")
+            raise ValueError("a prompt needs a name, not ''")
         arguments = spec.arguments_as_strings()
         prompt = types.Prompt(
-            name=name,
-            title=title,
-            description=spec.description if description is None else description,
-            arguments=[_told(argument) for argument in arguments] or None,
-            icons=icons,
-            meta=meta,
+            arguments=[_described_argument(argument) for argument in arguments] or None, **description
         )
         choices = {argument.name: argument.choices for argument in arguments}
         self.entries.add(name, RegisteredPrompt(prompt=prompt, handler=handler, choices=choices))
 
     def asking(self, name: object) -> Asking:
-        """Return whether a prompt may ask its client, and what becomes of it then."""
+        """Return whether a prompt may ask its client, and what happens to it meanwhile."""
         registered = self.entries.get(name) if isinstance(name, str) else None
         return Asking.PARK if registered is not None and registered.handler.may_ask else Asking.NEVER
 
@@ -157,7 +147,7 @@ class PromptRegistry:
         """Return the prompt of this name.
 
         Raises:
-            RequestError: There is none.
+            RequestError: No prompt has this name.
         """
         registered = self.entries.get(name)
         if registered is None:
@@ -167,7 +157,7 @@ class PromptRegistry:
     def choices(
         self, reference: types.PromptReference | types.ResourceTemplateReference, argument: str
     ) -> Iterable[str] | None:
-        """Return what an argument can be, as far as its type says; see `Completer`.
+        """Return what an argument can be, if its type allows only a few values; see `CompletionSource`.
 
         Raises:
             RequestError: There is no such prompt, or it has no such argument.
@@ -184,10 +174,10 @@ class PromptRegistry:
         return choices[argument]
 
 
-def _told(argument: StringArgument) -> types.PromptArgument:
+def _described_argument(argument: StringArgument) -> types.PromptArgument:
     description = argument.schema.get("description")
     if argument.is_json:
-        # Nobody could guess what to write; other arguments are text, numbers and the like.
+        # People cannot guess what to write; other arguments are text, numbers and the like.
         schema = {keyword: value for keyword, value in argument.schema.items() if keyword != "description"}
         form = f"In JSON that fits {_json.encode(schema).decode()}"
         description = f"{description} {form}" if description else form
@@ -202,14 +192,11 @@ def _told(argument: StringArgument) -> types.PromptArgument:
 MAX_VALUES: Final = 100
 """How many values one answer has at most (2026-07-28, server/utilities/completion, "Completion Results")."""
 
-MAX_SHOWN: Final = 128
-"""Characters of an unknown name that are said back."""
-
 _VALUE: Final = "the value typed so far"
 
 
 class CompletionSource(Protocol):
-    """What a registry knows of the values that arguments can have, from their types."""
+    """A registry whose arguments have types, and so perhaps only a few values."""
 
     @property
     def has_choices(self) -> bool:
@@ -219,7 +206,7 @@ class CompletionSource(Protocol):
     def choices(
         self, reference: types.PromptReference | types.ResourceTemplateReference, argument: str
     ) -> Iterable[str] | None:
-        """Return all values that an argument can have; none, if its type does not say.
+        """Return all values that an argument can have; none, if its type allows more than a few.
 
         Returns:
             The values, or `None` if the reference is to nothing of this registry.
@@ -232,11 +219,11 @@ class CompletionSource(Protocol):
 
 @final
 class Completer:
-    """Completes arguments: by the functions registered for it, else by what their types say.
+    """Completes arguments: by the functions registered for that, else by their types.
 
     Args:
         sources: Registries that know prompts and templates.
-        check: Checks what is typed for variables of a template before a function is called with it.
+        check: Refuses values of a template's variables that must not reach a function.
     """
 
     def __init__(self, *sources: CompletionSource, check: Callable[[str, Mapping[str, str]], None]) -> None:
@@ -260,14 +247,16 @@ class Completer:
             thread: Whether a plain ``def`` is called in a thread.
 
         Raises:
-            TypeError: The function has no parameter for the value, or one that nobody fills.
+            TypeError: The function has no parameter for the value, or one that is never filled.
             ValueError: The argument has such a function already.
         """
         kind = types.ResourceTemplateReference if "{" in reference else types.PromptReference
         key = (kind, reference, argument)
         if key in self._functions:
             raise ValueError(f"{reference!r} has a completion for {argument!r} already")
-        self._functions[key] = read_given(function, _given, what=_VALUE, optional=("arguments",), thread=thread)
+        self._functions[key] = read_given(
+            function, _given, {"thread": thread}, what=_VALUE, optional=("arguments",)
+        )
 
     async def complete(
         self, params: types.CompleteRequestParams, context: Context[Any], threads: Threads
@@ -294,7 +283,7 @@ class Completer:
         if choices is None:
             raise RequestError(
                 INVALID_PARAMS,
-                f"Unknown reference: {name[:MAX_SHOWN]} has no argument {argument.name[:MAX_SHOWN]!r}",
+                f"Unknown reference: {name[:MAX_SHOWN_NAME]} has no argument {argument.name[:MAX_SHOWN_NAME]!r}",
             )
         begun = argument.value.casefold()
         return _result([choice for choice in choices if choice.casefold().startswith(begun)])
@@ -317,7 +306,7 @@ async def _finished(returned: object) -> types.CompleteResult:
 def _result(returned: object) -> types.CompleteResult:
     if isinstance(returned, types.Completion):
         return types.CompleteResult(completion=_cut(returned))
-    # It may go on for ever; one more than can be sent says that there is more.
+    # It may be endless; one more than can be sent shows that there are more.
     values: list[Any] = list(islice(_several(returned), MAX_VALUES + 1))
     for value in values:
         if not isinstance(value, str):

@@ -1,6 +1,6 @@
-"""What a kind of resource must be able to do, and what it is given to do it with.
+"""The interface of sources of resources, and the types of contents, found by name or by bytes.
 
-What bytes are: guessed from a name, from how they begin, and from whether they can be read as text.
+The sources themselves are in `_resources` and `_files`.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ class Reading:
     """One request to read a resource.
 
     Attributes:
-        uri: What is asked for, as the client has written it.
+        uri: The URI, as the client has written it.
         context: The request.
-        threads: How many threads there may be.
-        limits: How large a file may be.
+        threads: The threads that read files and call functions.
+        limits: Limits the size of files.
     """
 
     uri: str
@@ -42,11 +42,11 @@ class Reading:
 
 
 class ResourceSource(Protocol):
-    """Where the contents of one resource, or of many, come from."""
+    """Gives the contents of one resource, or of many."""
 
     @property
     def template(self) -> types.ResourceTemplate | None:
-        """What clients are told about all of its resources, if it is no single one."""
+        """What clients see of all its resources; `None` if it is a single one."""
         ...
 
     @property
@@ -55,32 +55,32 @@ class ResourceSource(Protocol):
         ...
 
     def match(self, uri: str) -> Found | None:
-        """Return what a URI, normalised, says to `read`; `None` if it is not one of this source.
+        """Return the variables of a URI, normalised, for `read`; `None` if it is not one of this source.
 
-        A single resource is found by its URI, and only asked about that.
+        A single resource is only called with its own URI.
         """
         ...
 
     def resources(self) -> Iterator[types.Resource]:
-        """Yield what clients are told, resource by resource, as far as that can be listed."""
+        """Yield the resources that can be listed, as clients see them."""
         ...
 
     def check(self, values: Mapping[str, str]) -> None:
         """Check what a client has typed for variables of the template, before a function completes it.
 
         Raises:
-            ValueError: A value is none that could be read with; see `VariableRule`.
+            ValueError: A resource could not be read with a value; see `VariableRule`.
         """
         ...
 
     @property
     def choices(self) -> Mapping[str, tuple[str, ...]]:
-        """For each variable of the template, all strings it can be, if it can be only a few; else none."""
+        """For each variable of the template, all texts it can be, if it can be only a few; else empty."""
         ...
 
     @property
     def may_ask(self) -> bool:
-        """Whether reading is given a context, by which the client can be asked."""
+        """Whether reading is given a context, which can ask the client."""
         ...
 
     async def read(self, reading: Reading, found: Found) -> types.ReadResourceResult | Interim:
@@ -97,7 +97,7 @@ BINARY: Final = "application/octet-stream"
 JSON: Final = "application/json"
 PLAIN_TEXT: Final = "text/plain"
 
-# What Python's own table lacks, or lacked in 3.11, or calls by a name that no browser knows.
+# Types that Python's table lacks, or lacked in 3.11, or names as no browser does.
 _MORE: Final = {
     ".flac": "audio/flac",
     ".jsonl": "application/jsonl",
@@ -143,7 +143,7 @@ _BEGINNINGS: Final[tuple[tuple[bytes, str], ...]] = (
 
 @functools.cache
 def _table() -> mimetypes.MimeTypes:
-    # Python's own table, not the system's, so that a server says the same everywhere.
+    # Python's own table, not the system's, so that types do not depend on the machine.
     table = mimetypes.MimeTypes()
     for extension, kind in _MORE.items():
         table.add_type(kind, extension)
@@ -151,18 +151,18 @@ def _table() -> mimetypes.MimeTypes:
 
 
 def guess_type(name: str) -> str | None:
-    """Return the type that a file of this name has, or `None` if the name does not tell."""
+    """Return the type that a file of this name has, or `None` if the name does not show it."""
     kind, packed = _table().guess_type(f"file:{name}" if ":" in name else name)
     return kind if packed is None else _PACKED.get(packed, BINARY)
 
 
 def type_by_uri(uri: str) -> str | None:
-    """Return the type that the end of a URI's path tells, or `None` if it does not."""
+    """Return the type that the end of a URI's path shows, or `None`."""
     return guess_type(uri.partition("?")[0].partition("#")[0].rpartition("/")[2])
 
 
 def type_of_result(uri: str, hint: Any) -> str | None:
-    """Return the type that a resource probably has: what its URI ends with says, or what its function returns.
+    """Return the type that a resource probably has: by the end of its URI, or by what its function returns.
 
     Args:
         uri: The URI, or the text of the template.
@@ -173,7 +173,7 @@ def type_of_result(uri: str, hint: Any) -> str | None:
 
 
 def sniff_type(data: bytes) -> str | None:
-    """Return the type of bytes that begin like these, or `None` if they could be anything."""
+    """Return the type of data by its first bytes, or `None` if they show none."""
     return next((kind for pattern, kind in _BEGINNINGS if re.match(pattern, data, re.DOTALL)), None)
 
 

@@ -1,19 +1,15 @@
-"""Resources: what is registered, what a URI means, and the methods by which clients list and read.
+"""Resources: what is registered, which resource a URI means, and the methods that list and read.
 
-From the text in a URI to what a schema asks for.
-
-What does not look like that stays text, and is refused when it is bound.
-
-Functions and constants as resources: what their URIs mean, and how they are called.
+Functions and constants are resources here; files and directories in `_files`. What a function returns becomes
+contents in `_media`.
 """
 
 from __future__ import annotations
 
 import inspect
 import math
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, TypeAlias, final
+from typing import Any, Final, final
 
 import attrs
 import trio
@@ -28,25 +24,15 @@ from .._revisions import Revision
 from .._schema import CallSpec, InvalidValue
 from .._trio import propagating
 from ..types._fields import evolve
-from ._application import MethodHandler
 from ._asking import is_answered_wrongly
 from ._context import Context
-from ._functions import HandlerFunction
+from ._functions import HandlerFunction, MethodHandler, RunOptions
 from ._input_required import Asking, Interim
-from ._listing import Entry, Listing, Registry, read_params
+from ._listing import Description, Entry, Listing, Registry, check_scope, check_ttl, read_params
 from ._reading import Reading, ResourceSource
 from ._threads import Threads
 
 _log: Final = Log("trio_mcp.server")
-
-
-def _check_ttl(_instance: object, _attribute: attrs.Attribute[Any], value: float) -> None:
-    check_seconds("ttl", value, is_told=True)
-
-
-def _check_scope(_instance: object, _attribute: attrs.Attribute[Any], value: object) -> None:
-    if value not in {"public", "private"}:
-        raise ValueError(f"scope must be 'public' or 'private', not {value!r}")
 
 
 def _check_timeout(_instance: object, _attribute: attrs.Attribute[Any], value: float | None) -> None:
@@ -54,21 +40,36 @@ def _check_timeout(_instance: object, _attribute: attrs.Attribute[Any], value: f
         check_seconds("timeout", value, may_be_zero=False)
 
 
+class ResourceOptions(Description, total=False):
+    """Options of every resource; `Server.resource` describes them."""
+
+    mime_type: str | None
+    annotations: types.Annotations | None
+    ttl: float
+    scope: types.CacheScope
+
+
+class FunctionOptions(ResourceOptions, RunOptions, total=False):
+    """The options of `Server.resource`, which describes them."""
+
+    size: int | None
+
+
 @final
 @attrs.frozen(eq=False, kw_only=True)
-class Offer:
+class RegisteredResource:
     """A resource, a template or a directory that is registered.
 
     Attributes:
         source: Where the contents come from.
         ttl: For how many seconds clients may keep what they have read.
-        scope: Whether they may show it to others.
+        scope: Whether they may share it.
         timeout: After how many seconds reading is cancelled.
     """
 
     source: ResourceSource
-    ttl: float = attrs.field(default=0, validator=_check_ttl)
-    scope: types.CacheScope = attrs.field(default="private", validator=_check_scope)
+    ttl: float = attrs.field(default=0, validator=check_ttl)
+    scope: types.CacheScope = attrs.field(default="private", validator=check_scope)
     timeout: float | None = attrs.field(default=None, validator=_check_timeout)
 
 
@@ -89,11 +90,11 @@ class ResourceRegistry:
     """
 
     def __init__(self, limits: Limits, threads: Threads, listing: Listing) -> None:
-        self.entries: Final = Registry[Offer]("resource", named="at", key=normalised)
+        self.entries: Final = Registry[RegisteredResource]("resource", named="at", key=normalised)
         self._limits = limits
         self._threads = threads
         self._listing = listing
-        self._told: tuple[int, Sequence[Entry[types.Resource]]] | None = None  # and after how many changes
+        self._listed: tuple[int, Sequence[Entry[types.Resource]]] | None = None  # and after how many changes
         self._handlers: Final[Mapping[str, MethodHandler]] = {
             "resources/list": self._list,
             "resources/templates/list": self._list_templates,
@@ -102,13 +103,13 @@ class ResourceRegistry:
 
     @property
     def has_choices(self) -> bool:
-        """Whether a variable of a template can be completed without anybody's help; see `CompletionSource`."""
+        """Whether a variable of a template can be completed without a function; see `CompletionSource`."""
         return any(any(entry.item.source.choices.values()) for entry in self.entries.visible)
 
     def choices(
         self, reference: types.PromptReference | types.ResourceTemplateReference, argument: str
     ) -> Iterable[str] | None:
-        """Return what a variable of a template can be, as far as its type says; see `CompletionSource`.
+        """Return what a variable can be, if its type allows only a few values; see `CompletionSource`.
 
         Raises:
             RequestError: There is no such template, or it has no such variable.
@@ -130,7 +131,7 @@ class ResourceRegistry:
         """Check what a client has typed for variables of a template, before a function completes it.
 
         Raises:
-            RequestError: It could not be read with.
+            RequestError: A resource could not be read with a value.
         """
         # A directory is registered by what its URIs begin with.
         for entry in self.entries:
@@ -143,19 +144,19 @@ class ResourceRegistry:
                 raise RequestError(INVALID_PARAMS, f"invalid params: argument: {error}") from error
 
     def asking(self, uri: object) -> Asking:
-        """Return whether reading a resource may ask the client, and what becomes of it then."""
+        """Return whether reading a resource may ask the client, and what happens to the handler meanwhile."""
         found = self._find(uri) if isinstance(uri, str) and len(uri) <= self._limits.max_uri_length else None
         return Asking.PARK if found is not None and found[0].source.may_ask else Asking.NEVER
 
     def knows(self, uri: str) -> bool:
-        """Whether a URI means a resource that may be read. Whether there is one is only known when it is."""
+        """Whether a URI means a resource that may be read. Only reading it shows whether it exists."""
         return len(uri) <= self._limits.max_uri_length and self._find(uri) is not None
 
     def handler_for(self, method: str) -> MethodHandler | None:
-        """Return who serves a method; nobody, while there have never been resources."""
+        """Return the handler of a method; `None` if no resource was ever registered."""
         return self._handlers.get(method) if self.entries.was_used else None
 
-    def _find(self, asked: str) -> tuple[Offer, Found] | None:
+    def _find(self, asked: str) -> tuple[RegisteredResource, Found] | None:
         single = self.entries.find(asked)
         if single is not None and single.item.source.template is None:
             # Hidden, it is not found either by a template that it also fits.
@@ -179,16 +180,16 @@ class ResourceRegistry:
     async def _all(self) -> Sequence[Entry[types.Resource]]:
         """Return what is listed, on all pages together; made once for them, unless files are looked for."""
         changes = self.entries.changes
-        if self._told is not None and self._told[0] == changes:
+        if self._listed is not None and self._listed[0] == changes:
             await trio.lowlevel.checkpoint()
-            return self._told[1]
+            return self._listed[1]
         entries = self.entries.visible
         taken = {normalised(entry.name) for entry in self.entries if entry.item.source.template is None}
         if any(entry.item.source.blocks for entry in entries):
-            # A thread that is left behind only looks around.
+            # A thread that is left behind does no harm: it only reads directories.
             return await self._threads.run(_listed, entries, taken)
         found = _listed(entries, taken)
-        self._told = changes, found
+        self._listed = changes, found
         await trio.lowlevel.checkpoint()
         return found
 
@@ -226,18 +227,18 @@ class ResourceRegistry:
         except BaseException as error:
             if propagating(error) is not None or is_answered_wrongly(error):
                 raise
-            # The boundary of one read. What the exception says was not written for strangers.
+            # The boundary of one read. The exception may hold what clients must not see.
             _log.exception("reading the resource %s failed", uri)
             problem = "Reading the resource failed. The server's log says why."
             raise RequestError(INTERNAL_ERROR, problem, {"uri": uri}) from error  # noqa: ASYNC104
-        # Only the deadline leads here.
+        # Only the deadline ends here.
         _log.warning("reading the resource %s took longer than %g s and was cancelled", uri, offer.timeout)
         problem = f"Reading the resource took longer than {offer.timeout:g} s and was cancelled."
         raise RequestError(INTERNAL_ERROR, problem, {"uri": uri})
 
 
-def _listed(entries: Iterable[Entry[Offer]], taken: set[str]) -> list[Entry[types.Resource]]:
-    """Return what clients are told. Files of a directory that are registered by themselves are not told twice."""
+def _listed(entries: Iterable[Entry[RegisteredResource]], taken: set[str]) -> list[Entry[types.Resource]]:
+    """Return what is listed. A file of a directory that is also registered by itself is listed once."""
     return [
         Entry(entry.serial, resource.uri, resource)
         for entry in entries
@@ -246,108 +247,17 @@ def _listed(entries: Iterable[Entry[Offer]], taken: set[str]) -> list[Entry[type
     ]
 
 
-def _with_freshness(result: types.ReadResourceResult, offer: Offer) -> types.ReadResourceResult:
-    """Add what the registration says, where the function itself has not said anything."""
+def _with_freshness(result: types.ReadResourceResult, offer: RegisteredResource) -> types.ReadResourceResult:
+    """Add the registration's freshness, unless the function has set its own."""
     if result.ttl_ms or result.cache_scope != "private" or (not offer.ttl and offer.scope == "private"):
         return result
     return evolve(result, ttl_ms=int(offer.ttl * 1000), cache_scope=offer.scope)
 
 
 def _not_found(error: ResourceNotFound, asked: str, revision: Revision) -> RequestError:
-    """Return the answer that a revision has for this (server/resources, "Error Handling")."""
+    """Return a revision's error for a resource that does not exist (server/resources, "Error Handling")."""
     code = INVALID_PARAMS if revision.is_modern else RESOURCE_NOT_FOUND
     return RequestError(code, error.message, {"uri": asked if error.uri is None else error.uri})
-
-
-_Schema: TypeAlias = Mapping[str, Any]
-
-# One spelling for each number, and no more digits than Python reads willingly.
-_INTEGER: Final = re.compile(r"0|-?[1-9][0-9]{0,99}")
-_NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,99})(?:\.[0-9]{1,99})?(?:[eE][+-]?[0-9]{1,3})?")
-
-
-def kinds_of(schema: _Schema, root: _Schema) -> set[str]:
-    """Return the kinds of JSON value that a schema allows; none if it does not say.
-
-    Args:
-        schema: The schema.
-        root: The schema that its references begin at.
-    """
-    return {kind for branch in _branches(schema, root) for kind in _kinds(branch)}
-
-
-def value_for(schema: _Schema, root: _Schema, found: str | Sequence[str]) -> object:
-    """Return plain JSON for a variable of a URI, or for the parts of one.
-
-    A number or truth value is only taken for one if the schema allows that, and is then preferred to text.
-
-    Args:
-        schema: The schema of the parameter.
-        root: The schema that its references begin at.
-        found: The variable, decoded.
-    """
-    branches = _branches(schema, root)
-    if not isinstance(found, str):
-        return [value_for(_item(branches, n), root, part) for n, part in enumerate(found)]
-    for branch in branches:
-        if "enum" in branch or "const" in branch:
-            for value in branch.get("enum", [branch.get("const")]):
-                if _spelled(value) == found:
-                    return value
-            continue
-        kinds = _kinds(branch)
-        if "integer" in kinds and _INTEGER.fullmatch(found) is not None:
-            return int(found)
-        if "number" in kinds and _NUMBER.fullmatch(found) is not None:
-            return float(found)
-        if "boolean" in kinds and found in {"true", "false"}:
-            return found == "true"
-    return found
-
-
-def _item(branches: Sequence[_Schema], index: int) -> _Schema:
-    """Return the schema of one part of a list."""
-    anything: _Schema = {}
-    array = next((branch for branch in branches if "array" in _kinds(branch)), anything)
-    fixed: Sequence[_Schema] = array.get("prefixItems", ())
-    items: _Schema = fixed[index] if index < len(fixed) else array.get("items", anything)
-    return items
-
-
-def _branches(schema: _Schema, root: _Schema) -> list[_Schema]:
-    """Return what a schema allows, one by one. A reference that leads round in a circle is followed once."""
-    found: list[_Schema] = []
-    ahead: list[_Schema] = [schema]
-    seen: set[str] = set()
-    while ahead:
-        branch = ahead.pop(0)
-        found.append(branch)
-        reference = branch.get("$ref")
-        if isinstance(reference, str) and reference not in seen:
-            seen.add(reference)
-            ahead.append(_resolved(reference, root))
-        ahead += branch.get("anyOf", ())
-    return found
-
-
-def _resolved(reference: str, root: _Schema) -> _Schema:
-    # Our own generator writes `#` and `#/$defs/Name`, whose names need no escaping.
-    place: Any = root
-    for step in reference.split("/")[1:]:
-        place = place[step]
-    schema: _Schema = place
-    return schema
-
-
-def _kinds(schema: _Schema) -> Sequence[str]:
-    kind: str | Sequence[str] = schema.get("type", ())
-    return (kind,) if isinstance(kind, str) else kind
-
-
-def _spelled(value: object) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value)
 
 
 @final
@@ -367,7 +277,7 @@ class ConstantSource:
         return {}
 
     def match(self, uri: str) -> Found | None:
-        """Return nothing more: it was found by its URI."""
+        """Return no variables: it was found by its URI."""
         del uri
         return {}
 
@@ -392,10 +302,10 @@ class FunctionSource:
 
     Attributes:
         handler: The function.
-        resource: What clients are told, if it is one resource.
-        template: What clients are told, if it is a template.
-        matcher: What finds the variables of the template.
-        rule: What those may be.
+        resource: What clients see, if it is one resource.
+        template: What clients see, if it is a template.
+        matcher: Finds the variables of the template.
+        rule: Refuses unsafe values of them.
     """
 
     handler: HandlerFunction
@@ -412,7 +322,7 @@ class FunctionSource:
 
     @property
     def choices(self) -> Mapping[str, tuple[str, ...]]:
-        """What the variables can be, as far as the types of the parameters say."""
+        """What the variables can be, if the types of the parameters allow only a few values."""
         if self.matcher is None:
             return {}
         known = {argument.name: argument.choices for argument in self.handler.spec.arguments_as_strings()}
@@ -436,7 +346,7 @@ class FunctionSource:
         """Call the function, and turn what it returns into a result.
 
         Raises:
-            RequestError: A variable may be no name but a way to somewhere else; see `VariableRule`.
+            RequestError: A variable could lead out of a path it is put into; see `VariableRule`.
             ResourceNotFound: A variable is not what the function takes.
             Exception: Whatever the function raises.
         """
@@ -446,12 +356,8 @@ class FunctionSource:
             self.check(found)
         except ValueError as error:
             raise RequestError(INVALID_PARAMS, f"invalid params: uri: {error}", {"uri": reading.uri}) from error
-        spec = self.handler.spec
-        schema = spec.input_schema
-        known: Mapping[str, Any] = schema.get("properties", {})
-        arguments = {name: value_for(known.get(name, {}), schema, value) for name, value in found.items()}
         try:
-            values = spec.decode(arguments)
+            values = self.handler.spec.decode_variables(found)
         except InvalidValue as error:
             raise ResourceNotFound(f"Resource not found: {error}") from error
         described = self.resource or self.template
@@ -464,44 +370,41 @@ class FunctionSource:
 
 
 def matcher_for(template: UriTemplate, spec: CallSpec) -> UriMatcher:
-    """Return what finds the variables of a template for a function's parameters.
+    """Return the matcher that finds the variables of a template for a function's parameters.
 
     Raises:
         ValueError: The template can be read in several ways, or its variables and the parameters do not agree.
     """
     matcher = UriMatcher(template)
-    schema: Mapping[str, Any] = spec.input_schema
-    known: Mapping[str, Any] = schema.get("properties", {})
-    required: frozenset[str] = frozenset(schema.get("required", ()))
-    takes_any = schema.get("additionalProperties", False) is not False
+    known = {argument.name: argument for argument in spec.arguments_as_strings()}
+    takes_any = spec.input_schema.get("additionalProperties", False) is not False
     where = f"{spec.name}() and {template}"
-    variables = template.variables
-    for name in variables:
+    for name in template.variables:
         if name not in known:
             if not takes_any:
                 raise ValueError(f"{where}: there is no parameter for the variable {name!r}")
             continue
-        kinds = kinds_of(known[name], schema) - {"null"}
+        kinds = set(known[name].kinds) - {"null"}
         if kinds and (kinds == {"array"}) is not (name in matcher.lists) and not kinds > {"array"}:
-            said = f"is a list; write {{{name}*}}" if kinds == {"array"} else "is no list, but the variable is"
-            raise ValueError(f"{where}: the parameter {name!r} {said}")
+            problem = f"is a list; write {{{name}*}}" if kinds == {"array"} else "is no list, but the variable is"
+            raise ValueError(f"{where}: the parameter {name!r} {problem}")
         if kinds == {"object"}:
             raise ValueError(f"{where}: the parameter {name!r} is an object, which has no form in a URI")
-        if name in matcher.optional and name in required:
+        if name in matcher.optional and known[name].required:
             raise ValueError(f"{where}: a URI may lack {name!r}, so that parameter needs a default")
-    _refuse_missing(required.difference(variables), where)
+    _refuse_missing(spec, where, template.variables)
     return matcher
 
 
 def rule_for(matcher: UriMatcher, unsafe: Collection[str]) -> VariableRule:
-    """Return what the variables of a template may be.
+    """Return the rule for the variables of a template.
 
     Raises:
         TypeError: The names are one string.
-        ValueError: A name is none of its variables.
+        ValueError: The template has no variable of a name.
     """
     if isinstance(unsafe, str):
-        raise TypeError(f"unsafe_variables is a collection of names, not one string: {unsafe!r}")
+        raise TypeError(f"unsafe_variables is a collection of names, not a string; write [{unsafe!r}]")
     unknown = frozenset(unsafe).difference(matcher.names)
     if unknown:
         raise ValueError(f"unsafe_variables: the template has no variable {min(unknown)!r}")
@@ -509,15 +412,16 @@ def rule_for(matcher: UriMatcher, unsafe: Collection[str]) -> VariableRule:
 
 
 def refuse_parameters(spec: CallSpec, uri: str) -> None:
-    """Make sure that nobody needs to give a function anything.
+    """Check that a function can be called without arguments.
 
     Raises:
         ValueError: It has a parameter without a default.
     """
-    _refuse_missing(spec.input_schema.get("required", ()), f"{spec.name}() and {uri}")
+    _refuse_missing(spec, f"{spec.name}() and {uri}", ())
 
 
-def _refuse_missing(missing: Collection[str], where: str) -> None:
+def _refuse_missing(spec: CallSpec, where: str, given: Collection[str]) -> None:
+    missing = set(spec.input_schema.get("required", ())).difference(given)
     if missing:
         raise ValueError(f"{where}: no variable gives the parameter {min(missing)!r}, and it has no default")
 

@@ -1,4 +1,7 @@
-"""Serving over the wires there are, and ending in good order. Knows of a server only that it serves channels."""
+"""Whole programs that serve, until their client goes or signals end them, and how one connection ends.
+
+Servers themselves are in `_server`; nothing here knows what they offer.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +19,6 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, final
 
 import trio
 
-from .._bindings._stdio_server import open_stdio_channel
-from .._channel import Channel
-from .._limits import Limits
-from .._peer._outbox import OnFrame
 from .._peer._peer import Peer
 from .._trio import open_hidden_nursery
 from ._lifetimes import Shutdown
@@ -32,7 +31,7 @@ INTERRUPTED: Final = 128 + signal.SIGINT
 """The exit status of a program that SIGINT ended, as shells give it."""
 
 MAX_SIGNALS: Final = 3
-"""After how many signals a program has been asked often enough."""
+"""After how many signals a program ends at once."""
 
 
 def run_http(server: Any, *, host: str, port: int, http: HttpHost, settings: HttpServerSettings | None) -> None:
@@ -42,31 +41,11 @@ def run_http(server: Any, *, host: str, port: int, http: HttpHost, settings: Htt
     run_until_signal(partial(serve_http, server, host, port, http=http, settings=settings))
 
 
-class Servable(Protocol):
-    """A server, as far as serving it goes."""
-
-    @property
-    def limits(self) -> Limits:
-        """What each connection may cost."""
-        ...
-
-    async def serve_channel(
-        self,
-        channel: Channel,
-        *,
-        shutdown: Shutdown | None = None,
-        on_frame: OnFrame | None = None,
-        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
-    ) -> None:
-        """Serve the client at the other end of a channel."""
-        ...
-
-
 async def serve_until_end(peer: Peer, shutdown: Shutdown) -> None:
-    """Serve until the client says nothing more or we are told to end; then let what was asked finish.
+    """Serve until the client's messages end or `shutdown` is drained; then let open requests finish.
 
-    A second reason to end leaves no time for that: a client that has closed its input and then asks the process
-    to terminate will kill it next, and cleanup must have run by then. Which of the two is seen first is chance.
+    If both happen, open requests get no more time: a client that has closed its end and then sends SIGTERM will
+    kill the process next, and cleanup must have run by then. The two may be seen in either order.
     """
     shutdown.call_on_drain(peer.look_again)
     try:
@@ -94,40 +73,8 @@ async def _first(*waits: Callable[[], Awaitable[object]]) -> None:
             nursery.start_soon(run, wait)
 
 
-async def serve_stdio(
-    server: Servable,
-    *,
-    shutdown: Shutdown | None = None,
-    on_frame: OnFrame | None = None,
-    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
-) -> None:
-    """Serve the client at this process's standard input and output until it goes, then return.
-
-    Meanwhile the two belong to the protocol: standard input reads as empty for everybody else, and what is
-    printed goes to standard error. No signal is handled here; `Server.run` does that for a whole program.
-
-    Args:
-        server: The server.
-        shutdown: Says when to end.
-        on_frame: Called with ``"sent"`` or ``"received"`` and each message.
-        task_status: Told when the client can be served.
-
-    Raises:
-        OSError: Standard input or output is closed or cannot be used.
-
-    Spec: 2026-07-28, basic/transports/stdio.
-    """
-    async with open_stdio_channel(server.limits) as channel:
-        await server.serve_channel(channel, shutdown=shutdown, on_frame=on_frame, task_status=task_status)
-
-
-def run_stdio(server: Servable) -> None:
-    """Run a program that serves standard input and output and obeys signals; see `Server.run`."""
-    run_until_signal(partial(serve_stdio, server))
-
-
 class Serves(Protocol):
-    """Something that serves until it is told to end."""
+    """Serves until its `Shutdown` ends it."""
 
     async def __call__(self, *, shutdown: Shutdown) -> None:
         """Serve."""
@@ -137,27 +84,26 @@ class Serves(Protocol):
 def run_until_signal(serve: Serves) -> None:
     """Run a program that serves: ``run_until_signal(partial(serve_http, server, unix_path="mcp.sock"))``.
 
-    It ends when it has nothing to serve any more, or by signals, of which each says more than the one before:
+    It ends when there is nothing to serve any more, or by signals, each stronger than the one before:
 
-    1. SIGTERM lets handlers finish within `Limits.drain_timeout`, and the lifespan take its time. SIGINT says
-       already what the second signal says.
+    1. SIGTERM lets handlers finish within `Limits.drain_timeout`; leaving the lifespan has no limit. SIGINT acts
+       like the second signal.
     2. A second one cancels handlers at once, and a lifespan that is being left. One that is left only after that
        has `Limits.goodbye_timeout`.
-    3. A third one ends the process there and then, whatever it does: handlers that shield themselves, an event
-       loop that is blocked. It dies of the signal; no more code of yours runs, and a line on standard error says
-       so.
+    3. A third one ends the process at once, also if handlers shield themselves or the event loop is blocked. It
+       dies of the signal; none of your cleanup runs, and a line on standard error reports that.
 
-    A lifespan that is still being entered is cancelled by the first one: there is nothing to finish. Once there
-    was a signal, the count goes on after this has returned, while the program ends; else both signals are as
-    before.
+    A lifespan that is still being entered is cancelled by the first one. After a signal, further ones are still
+    counted when this has returned, until the program has ended; without one, the handlers of both signals are
+    restored.
 
-    Once HTTP is served, what was made until then is left out by the garbage collector (`gc.freeze`): the process
-    is taken to be there for nothing else, and its pauses would hold up every client.
+    Once HTTP is served, the garbage collector leaves out what exists by then (`gc.freeze`), because its pauses
+    would hold up every client: this assumes that the process does nothing but serve.
 
-    `Server.run` is this for the usual cases. To be called in the main thread.
+    `Server.run` does this for the usual cases. Call it in the main thread.
 
     Args:
-        serve: Serves until the `Shutdown` says when to end.
+        serve: Serves until the `Shutdown` it is given is drained or aborted.
 
     Raises:
         SystemExit: With status 130 after SIGINT.
@@ -170,7 +116,7 @@ def run_until_signal(serve: Serves) -> None:
         signals.obey()
         await serve(shutdown=shutdown)
 
-    with _hearing_signals(shutdown) as signals:
+    with _handling_signals(shutdown) as signals:
         trio.run(main)
     if signals.was_interrupted:
         raise SystemExit(INTERRUPTED)
@@ -178,42 +124,42 @@ def run_until_signal(serve: Serves) -> None:
 
 @final
 class _Signals:
-    """The signals that ask the program to end, counted where Python hears them: the event loop may be blocked.
+    """The signals that end the program. Counted in Python's handlers, because the event loop may be blocked.
 
     Args:
-        shutdown: Told of them, in the event loop.
+        shutdown: Drained or aborted by them, in the event loop.
     """
 
     def __init__(self, shutdown: Shutdown) -> None:
         self._shutdown = shutdown
-        self._heard: list[int] = []
+        self._received: list[int] = []
         self._obeyed = 0
         self._run: trio.lowlevel.TrioToken | None = None
 
     @property
-    def were_heard(self) -> bool:
-        """Whether there was one."""
-        return bool(self._heard)
+    def have_come(self) -> bool:
+        """Whether a signal has come."""
+        return bool(self._received)
 
     @property
     def was_interrupted(self) -> bool:
         """Whether one of them was SIGINT."""
-        return signal.SIGINT in self._heard
+        return signal.SIGINT in self._received
 
-    def hear(self, number: int, _: FrameType | None) -> None:
-        """Be the handler of a signal."""
-        self._heard.append(number)
-        if len(self._heard) >= MAX_SIGNALS:
+    def handle(self, number: int, _: FrameType | None) -> None:
+        """Count a signal, and act on it."""
+        self._received.append(number)
+        if len(self._received) >= MAX_SIGNALS:
             _die_of(number)
         if self._run is not None:
             with suppress(trio.RunFinishedError):
                 self._run.run_sync_soon(self.obey)
 
     def obey(self) -> None:
-        """Do what was heard. Called in the event loop, for the first time when it begins."""
+        """Drain or abort. Called in the event loop, for the first time when it begins."""
         self._run = trio.lowlevel.current_trio_token()
-        while self._obeyed < len(self._heard):
-            number = self._heard[self._obeyed]
+        while self._obeyed < len(self._received):
+            number = self._received[self._obeyed]
             self._obeyed += 1
             if number == signal.SIGINT or self._shutdown.is_draining:
                 self._shutdown.abort()
@@ -222,19 +168,19 @@ class _Signals:
 
 
 @contextmanager
-def _hearing_signals(shutdown: Shutdown) -> Generator[_Signals]:
-    """Hear signals while the body runs; and also after it, once there was one: the program is on its way out.
+def _handling_signals(shutdown: Shutdown) -> Generator[_Signals]:
+    """Handle signals while the body runs; and also after it, if one has come: the program is about to end.
 
-    Clients that are in a hurry ask twice, and what is left of the program must not look killed then. But it can
-    still hang, in a thread of its own for example, and three signals are three signals.
+    A client may send a second signal while the interpreter ends, and the exit status must not become that of a
+    killed process. But the program can still hang, for example in a thread, so the third signal still kills it.
     """
     signals = _Signals(shutdown)
-    before = {number: signal.signal(number, signals.hear) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, signals.handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield signals
     finally:
-        if signals.were_heard:
-            # From when the interpreter is taken down nobody hears any more.
+        if signals.have_come:
+            # While the interpreter is torn down, no Python handler runs.
             atexit.register(signal.signal, signal.SIGTERM, signal.SIG_IGN)
         else:
             for number, handler in before.items():
@@ -242,10 +188,10 @@ def _hearing_signals(shutdown: Shutdown) -> Generator[_Signals]:
 
 
 def _die_of(number: int) -> None:
-    """End the process by a signal, as if nobody had ever heard it."""
+    """End the process by a signal, as if it had never been handled."""
     name = signal.Signals(number).name
     with suppress(OSError, ValueError):
-        # Whoever reads standard error may have stopped, and that must not hold us up.
+        # A full pipe, whose reader has stopped, must not block this.
         if sys.platform == "win32" or select.select([], [2], [], 0)[1]:
             os.write(2, f"the third signal, {name}: this process ends without cleaning up\n".encode())
     signal.signal(number, signal.SIG_DFL)

@@ -1,65 +1,55 @@
-"""The server: what it offers, and the serving of it over whatever channel there is."""
+"""The server: its options, its lifespan, and the serving of clients over channels, stdio or HTTP.
+
+What it offers is registered and looked up in the classes it inherits from; one connection is in `_session`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, final
+from typing import TYPE_CHECKING, Any, Generic, Literal, final
 
 import attrs
 import trio
 from typing_extensions import TypeVar
 
+from .._bindings._stdio_server import open_stdio_channel
 from .._channel import Channel
-from .._codec import _json
-from .._codec._jsonrpc import Encoded
 from .._core._account import PoolStatistics
-from .._core._http_headers import HeaderMark
 from .._core._lifecycle import Agreement
 from .._core._sealing import Sealer
-from .._errors import LocalProtocolError
 from .._limits import Limits
 from .._peer._middleware import Middleware
 from .._peer._outbox import OnFrame
 from .._peer._peer import open_peer
 from .._revisions import Revision
-from ..types import (
-    Icon,
-    Implementation,
-    PromptsCapability,
-    ResourcesCapability,
-    ServerCapabilities,
-    ToolsCapability,
-)
-from ._application import MethodHandler, ServerExtension, ServerExtensions
-from ._changes import Announcement, ChangeHub, ListKind
-from ._context import NotificationHandler, check_announcement, check_notification_method
-from ._input_required import Asking, ExtensionResult
+from ..types import Icon, Implementation
+from ._application import Application, ServerExtension, ServerExtensions
+from ._changes import ChangeHub
+from ._context import NotificationHandler
+from ._functions import MethodHandler
 from ._lifetimes import Background, Shutdown, open_background
 from ._listing import CacheHint, Listing
 from ._log_handler import current_holder
-from ._offers import PromptOffers, ResourceOffers, ToolOffers
 from ._parking import EndedBeforeStart, Lifetime, Service, open_service
 from ._prompts import Completer, PromptRegistry
 from ._resources import ResourceRegistry
-from ._serve import run_http, run_stdio, serve_until_end
+from ._serve import run_http, run_until_signal, serve_until_end
 from ._session import ServerSession
 from ._threads import Threads
 from ._tools import ToolRegistry
 
-if TYPE_CHECKING:  # a program that serves a pipe has no use for it
+if TYPE_CHECKING:  # a program that serves stdio does not load it
     from .._core._http_rules import HttpHost, HttpServerSettings
 
 
 StateT = TypeVar("StateT", default=Any)
 
-_OURS: Final = frozenset({"initialize", "ping", "server/discover", "logging/setLevel"})
-
 
 @final
-class Server(ToolOffers, PromptOffers, ResourceOffers, Generic[StateT]):
-    """Tools, and whatever else a program offers to models, for clients of every revision.
+class Server(Application, Generic[StateT]):
+    """A program that offers tools, prompts and resources to models, through clients of every revision.
 
     Args:
         name: Its name, for programs.
@@ -67,31 +57,31 @@ class Server(ToolOffers, PromptOffers, ResourceOffers, Generic[StateT]):
         title: Its name, for people.
         description: What it does.
         website_url: Where to read about it.
-        icons: What to show for it.
+        icons: Icons to show for it.
         instructions: How a model should use it.
-        lifespan: Called with the server; gives an async context manager that is entered before it serves and left
-            when it does not serve any more. What it yields is `Context.state`.
+        lifespan: Called with the server; returns an async context manager that is entered before it serves and
+            left after it has served. What it yields is `Context.state`.
         limits: What each connection may cost, and how long ending may take.
-        revisions: The revisions it speaks; all, unless told otherwise.
-        middleware: What every request and notification passes, of clients and to them, the handshake included;
-            the first is the outermost. Cancellations and progress belong to their requests and pass by.
+        revisions: The revisions it speaks. Default: all.
+        middleware: Wraps every request and notification, from clients and to them, the handshake included; the
+            first is the outermost. Cancellations and progress do not pass through it.
         extensions: The extensions of the protocol that it knows.
         request_state_keys: Secrets that seal what clients carry from one request to the next, the first for new
             states, all for old ones, so that keys can be rotated. Without any, a state is good for this object
-            only; replicas and restarts need shared ones.
+            only; replicas and restarts need shared keys.
         single_use_states: Whether a state that a client carries for a handler which is run again
             (``resume="replay"``, `InputRequired`) is good for one request only, as that of a parked handler is
             always. A request that brings it uses it up, however it ends. This process remembers which were used
-            until they expire (`Limits.parked_timeout`), within `Limits.max_used_states`; replicas and restarts do
-            not know of it, and take such a state once each.
-        page_size: How many items a page of a list has; `None` for all of them.
+            until they expire (`Limits.parked_timeout`), within `Limits.max_used_states`; each replica, and each
+            restart, accepts such a state once more.
+        page_size: How many items a page of a list has; `None`, the default, for all of them.
         cursor_key: The secret, at least 16 bytes, by which the cursors between pages are protected from changes.
             Processes that share one understand each other's cursors. By default each server has its own.
-        cache: What clients are told about keeping results: one `CacheHint` for all lists and for
-            `server/discover`, or hints by method. By default nothing is to be kept.
+        cache: How long clients may keep results, and for whom: one `CacheHint` for all lists and for
+            `server/discover`, or hints by method. By default clients keep nothing.
 
     Raises:
-        ValueError: There is no name, or no revision; an option is out of bounds.
+        ValueError: The name is empty, there is no revision, or an option is out of bounds.
     """
 
     def __init__(
@@ -116,9 +106,9 @@ class Server(ToolOffers, PromptOffers, ResourceOffers, Generic[StateT]):
         cache: CacheHint | Mapping[str, CacheHint] | None = None,
     ) -> None:
         if not name:
-            raise ValueError("a server needs a name")
+            raise ValueError("a server needs a name, not ''")
         if not revisions:
-            raise ValueError("a server needs a revision to speak")
+            raise ValueError("a server needs a revision to speak: give one in revisions, or leave it out for all")
         self._info = Implementation(
             name=name,
             version=version,
@@ -153,210 +143,6 @@ class Server(ToolOffers, PromptOffers, ResourceOffers, Generic[StateT]):
             for function in extension.tools:
                 self.tool(function)
 
-    @property
-    def info(self) -> Implementation:
-        """What the server is."""
-        return self._info
-
-    @property
-    def instructions(self) -> str | None:
-        """How a model should use it."""
-        return self._instructions
-
-    @property
-    def limits(self) -> Limits:
-        """What each connection may cost."""
-        return self._limits
-
-    @property
-    def revisions(self) -> tuple[Revision, ...]:
-        """The revisions it speaks."""
-        return self._revisions
-
-    # Registering.
-
-    def request_handler(self, method: str) -> Callable[[MethodHandler], MethodHandler]:
-        """Register who serves a method, of the protocol or your own: ``@server.request_handler("x/y")``.
-
-        The handler is called with the parameters as plain JSON and the `Context`, and returns an object of
-        `trio_mcp.types` or plain JSON. For a method of the protocol it takes the place of what the server does.
-
-        Args:
-            method: The method.
-
-        Raises:
-            ValueError: The method is part of the handshake, or has such a handler already.
-        """
-        if method in _OURS or method in self._custom:
-            problem = "is served by the connection itself" if method in _OURS else "has a handler already"
-            raise ValueError(f"{method} {problem}")
-
-        def register(handler: MethodHandler) -> MethodHandler:
-            self._custom[method] = handler
-            return handler
-
-        return register
-
-    def notification_handler(self, method: str) -> Callable[[NotificationHandler], NotificationHandler]:
-        """Register who handles a notification of clients: ``@server.notification_handler("x/y")``.
-
-        The handler is called with the parameters as plain JSON and a `NotificationContext`: one notification
-        after another, in the order in which they came over the connection. The next one waits for it, so it
-        should be brief. What it raises is logged. A notification that the client's revision does not have is
-        ignored.
-
-        Args:
-            method: The method, of the protocol or your own.
-
-        Raises:
-            ValueError: It has such a handler already, the connection itself handles it, or no client sends it.
-        """
-        check_notification_method(method)
-        if method in self._notification_handlers:
-            raise ValueError(f"{method} has a handler already")
-
-        def register(handler: NotificationHandler) -> NotificationHandler:
-            self._notification_handlers[method] = handler
-            return handler
-
-        return register
-
-    # Telling of changes.
-
-    async def resource_updated(self, uri: str) -> None:
-        """Tell every client that wants to know that a resource has changed.
-
-        Returns at once: each client is told as fast as it reads, and several changes of a resource that it has
-        not been told of yet are one. Nothing happens while nobody is served.
-
-        Args:
-            uri: The resource, as clients have subscribed to it.
-
-        Spec: 2026-07-28, basic/patterns/subscriptions; 2025-11-25, server/resources, "Subscriptions".
-        """
-        self._changes.resource_updated(uri)
-        await trio.lowlevel.checkpoint()
-
-    def list_changed(self, kind: ListKind) -> None:
-        """Tell every client that wants to know that a list has changed. Never waits, and works in any thread.
-
-        What is registered and taken away here is told without this. It is for lists that you serve yourself, with
-        `request_handler`.
-
-        Args:
-            kind: ``"tools"``, ``"prompts"`` or ``"resources"``; templates are resources, too.
-
-        Raises:
-            KeyError: There is no such list.
-        """
-        self._changes.list_changed(kind)
-
-    def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
-        """Send all sessions a notification of your own. Never waits, and works in any thread.
-
-        Sessions are those of the legacy era that are initialized, over every transport; over HTTP it goes to the
-        stream that the client holds open with GET. They get it in order with other such notifications. For one
-        that does not read, `Limits.max_announcements` and `max_announcement_bytes` of them wait; then the oldest
-        are dropped, which `dropped_notifications` counts. Nothing happens while nobody is served.
-
-        From 2026-07-28 on a server sends nothing outside of requests but what a client has subscribed to, and
-        there is no subscription to methods of your own: clients of that era get nothing by this. Within a request
-        `Context.notify` reaches them, too.
-
-        Args:
-            method: The method.
-            params: Its parameters, as plain JSON.
-
-        Raises:
-            ValueError: The library sends this method by itself; the error says how.
-            LocalProtocolError: It is another method of the protocol; or it is larger than a message may be.
-            TypeError: The parameters are no plain JSON.
-
-        Spec: 2025-11-25, basic, "Notifications"; 2026-07-28, basic/patterns, "Request and Response".
-        """
-        check_announcement(method)
-        one = Announcement.of(method, None if params is None else Encoded(_json.encode(dict(params))))
-        most = self._limits.max_message_bytes
-        if one.size > most:
-            raise LocalProtocolError(f"{method} is {one.size} bytes as a message; max_message_bytes is {most}")
-        self._changes.announce(one)
-
-    @property
-    def dropped_notifications(self) -> int:
-        """How many notifications of `notify` were not sent to a session, because it did not read those before."""
-        return self._changes.dropped
-
-    # What a session asks.
-
-    @property
-    def changes(self) -> ChangeHub:
-        """What has changed, and who wants to know."""
-        return self._changes
-
-    def capabilities(self) -> ServerCapabilities:
-        """Return what the server can do, as it stands."""
-        custom = self._custom.keys()
-        has_tools = self._tools.entries.was_used or "tools/list" in custom
-        has_prompts = self._prompts.entries.was_used or "prompts/list" in custom
-        has_resources = self._resources.entries.was_used or not custom.isdisjoint(
-            ("resources/list", "resources/read")
-        )
-        can_complete = self._completer.can_complete or "completion/complete" in custom
-        return ServerCapabilities(
-            tools=ToolsCapability(list_changed=True) if has_tools else None,
-            prompts=PromptsCapability(list_changed=True) if has_prompts else None,
-            resources=ResourcesCapability(list_changed=True, subscribe=True) if has_resources else None,
-            completions={} if can_complete else None,
-            logging={},
-            extensions=self._extensions.settings or None,
-        )
-
-    def cache_hint(self, method: str) -> CacheHint:
-        """Return what clients are told about keeping the results of a method."""
-        return self._listing.hints.of(method)
-
-    def handler_for(self, method: str) -> MethodHandler | None:
-        """Return who serves a method; nobody, if it belongs to a capability that the server has not."""
-        return (
-            self._custom.get(method)
-            or self._extensions.request_handlers.get(method)
-            or self._tool_handler(method)
-            or self._prompt_handler(method)
-            or self._resources.handler_for(method)
-        )
-
-    def asking(self, method: str, params: Mapping[str, Any]) -> Asking:
-        """Return whether the handler of a request may ask its client, and what becomes of it then."""
-        if method in self._custom:
-            return Asking.PARK
-        match method:
-            case "tools/call":
-                return self._tools.asking(params.get("name"))
-            case "prompts/get":
-                return self._prompts.asking(params.get("name"))
-            case "resources/read":
-                return self._resources.asking(params.get("uri"))
-            case _:
-                return Asking.NEVER
-
-    def notification_handler_for(self, method: str) -> NotificationHandler | None:
-        """Return who handles the notifications of a method."""
-        return self._notification_handlers.get(method) or self._extensions.notification_handlers.get(method)
-
-    def extension_result(self, result: ExtensionResult, agreement: Agreement) -> Mapping[str, Any]:
-        """Return a result of an extension as plain JSON.
-
-        Raises:
-            TypeError: No extension of the server adds the type.
-            RequestError: The client has not declared the extension.
-        """
-        return self._extensions.plain(result, agreement)
-
-    def _knows(self, uri: str) -> bool:
-        """Whether a client may subscribe to a resource; who serves reading by hand knows better than we do."""
-        by_hand = "resources/read" in self._custom or not self._resources.entries.was_used
-        return by_hand or self._resources.knows(uri)
-
     # Serving.
 
     @asynccontextmanager
@@ -377,18 +163,18 @@ class Server(ToolOffers, PromptOffers, ResourceOffers, Generic[StateT]):
     ) -> None:
         """Serve the client at the other end of a channel until it goes, then return.
 
-        When the client says nothing more, or `shutdown` says so, what was asked is still answered, within
+        When the client's messages end, or `shutdown` is drained, open requests are still answered, within
         `Limits.drain_timeout`. Cancelled, every handler is cancelled and its cleanup runs. Either way the channel
-        is closed and nothing is left. A lifespan that `shutdown` interrupts while it is being entered is
-        cancelled, and this returns without having served.
+        is closed and no task is left. If `shutdown` is drained while the lifespan is being entered, the lifespan
+        is cancelled and this returns without having served.
 
-        Every call enters the lifespan anew. `open` is for several channels that share one.
+        Every call enters the lifespan again; use `open` for several channels that share one.
 
         Args:
             channel: The channel; it is closed in the end.
-            shutdown: Says when to end.
+            shutdown: Ends it: drain it, or abort it.
             on_frame: Called with ``"sent"`` or ``"received"`` and each message.
-            task_status: Told when the client can be served.
+            task_status: Started when the client can be served.
         """
         shutdown = Shutdown() if shutdown is None else shutdown
         lifetime = Lifetime(shutdown, self._limits, of_client=True)
@@ -416,7 +202,7 @@ class Server(ToolOffers, PromptOffers, ResourceOffers, Generic[StateT]):
 
         The lifespan is entered first and left last. In between, tasks that last until the server ends are
         cancelled, and so are handlers that wait for their clients. The nursery that serves belongs inside of the
-        block, so that nobody is served any more when it is left.
+        block, so that no client is served any more when it is left.
 
         Spec: none; `serve_http` does the same for all its clients.
         """
@@ -429,19 +215,10 @@ class Server(ToolOffers, PromptOffers, ResourceOffers, Generic[StateT]):
 
     # What hosts of several connections ask.
 
-    @property
-    def middleware(self) -> tuple[Middleware, ...]:
-        """What every message passes."""
-        return self._middleware
-
-    def marks_of(self, method: str, params: Mapping[str, Any]) -> tuple[HeaderMark, ...]:
-        """Return which arguments of a request header fields carry, over HTTP."""
-        return self._tools.marks_of(params.get("name")) if method == "tools/call" else ()
-
     def open_service(
         self, lifetime: Lifetime | None = None
     ) -> AbstractAsyncContextManager[Service[StateT | None]]:
-        """Run the server: enter its lifespan, and leave it when no connection is served any more.
+        """Run the server: enter its lifespan, and leave it after all connections have ended.
 
         Raises:
             EndedBeforeStart: The lifespan was cancelled while it was being entered.
@@ -469,9 +246,9 @@ class Server(ToolOffers, PromptOffers, ResourceOffers, Generic[StateT]):
                 self._services.remove(service)
 
     def statistics(self) -> tuple[Mapping[str, PoolStatistics], ...]:
-        """Return what is kept for clients, for each run of the server; mostly there is one.
+        """Return what is kept for clients, for each run of the server; usually there is one run.
 
-        By what it is counted in: ``"bytes"`` of `Limits.max_kept_bytes`, and places. May be called from any task.
+        Keyed by the unit: ``"bytes"`` of `Limits.max_kept_bytes`, and places. May be called from any task.
         """
         return tuple(service.account.statistics() for service in self._services)
 
@@ -484,7 +261,7 @@ class Server(ToolOffers, PromptOffers, ResourceOffers, Generic[StateT]):
         on_frame: OnFrame | None = None,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Serve one client of a running server, until it goes or `shutdown` says so."""
+        """Serve one client of a running server, until it goes or `shutdown` is drained."""
         async with open_background(f"the session with {channel.description}") as background:
             await self.serve_beside(
                 background, service, channel, shutdown, on_frame=on_frame, task_status=task_status
@@ -503,9 +280,9 @@ class Server(ToolOffers, PromptOffers, ResourceOffers, Generic[StateT]):
         on_frame: OnFrame | None = None,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Serve one client of a running server, whose background tasks somebody else owns.
+        """Serve one client of a running server, with background tasks that the caller owns.
 
-        What it keeps is lent to `holder`; `keep` is told how much it keeps of subscriptions (`ServerSession`).
+        What it keeps is lent to `holder`; `keep` is called with how much its subscriptions keep.
         """
         session = ServerSession(self, service, background, assumed, holder=holder, keep=keep)
         opening = open_peer(channel, session, self._limits, on_frame=on_frame, middleware=self._middleware)
@@ -522,12 +299,12 @@ class Server(ToolOffers, PromptOffers, ResourceOffers, Generic[StateT]):
         http: HttpHost = "hypercorn",
         settings: HttpServerSettings | None = None,
     ) -> None:
-        """Run a program that is this server, until its client goes or a signal ends it.
+        """Run this server as a whole program, until its client goes or a signal ends it.
 
         Over stdio: standard input and output belong to the protocol, and what is printed goes to standard error.
         SIGTERM, or the end of input, lets handlers finish within `Limits.drain_timeout`; both, or SIGINT, cancels
         them at once. Their cleanup and the lifespan's run. Over HTTP it is the same but for the end of input. A
-        further signal cancels a lifespan that does not end, and the third one ends the process, whatever it does;
+        further signal cancels a lifespan that does not end, and the third one ends the process at once;
         see `run_until_signal`.
 
         Args:
@@ -536,8 +313,8 @@ class Server(ToolOffers, PromptOffers, ResourceOffers, Generic[StateT]):
             host: The address to listen on, for HTTP. Only this machine can reach the default; others need to be
                 let in by `HttpServerSettings.allowed_hosts` as well.
             port: The port, for HTTP.
-            http: What reads and writes HTTP: ``"hypercorn"``, or the faster ``"lean"``; see `serve_http`.
-            settings: What is served over HTTP, and to whom.
+            http: The implementation of HTTP: ``"hypercorn"``, or the faster ``"lean"``; see `serve_http`.
+            settings: How HTTP is served, and which clients are let in.
 
         Raises:
             SystemExit: With status 130 after SIGINT, as shells expect it.
@@ -545,7 +322,7 @@ class Server(ToolOffers, PromptOffers, ResourceOffers, Generic[StateT]):
             OSError: The address cannot be listened on.
         """
         if transport == "stdio":
-            run_stdio(self)
+            run_until_signal(partial(serve_stdio, self))
         elif transport in ("streamable-http", "sse"):
             if transport == "sse":
                 from .._core._http_rules import HttpServerSettings
@@ -589,9 +366,9 @@ class RunningServer(Generic[StateT]):
 
         Args:
             channel: The channel; it is closed in the end.
-            shutdown: Says when to end.
+            shutdown: Ends it: drain it, or abort it.
             on_frame: Called with ``"sent"`` or ``"received"`` and each message.
-            task_status: Told when the client can be served.
+            task_status: Started when the client can be served.
 
         Raises:
             trio.ClosedResourceError: The server does not run any more. The channel is closed all the same.
@@ -599,10 +376,37 @@ class RunningServer(Generic[StateT]):
         server = self._server
         try:
             if self._is_over:
-                raise trio.ClosedResourceError("this server does not run any more")
+                raise trio.ClosedResourceError("this server has ended; serve within the block of Server.open()")
             await server.serve_one(
                 self._service, channel, shutdown or Shutdown(), on_frame=on_frame, task_status=task_status
             )
         finally:
             with trio.move_on_after(server.limits.goodbye_timeout, shield=True):
                 await channel.aclose()
+
+
+async def serve_stdio(
+    server: Server[Any],
+    *,
+    shutdown: Shutdown | None = None,
+    on_frame: OnFrame | None = None,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Serve the client at this process's standard input and output until it goes, then return.
+
+    Meanwhile the two belong to the protocol: for all other code standard input is empty, and what is printed
+    goes to standard error. No signal is handled here; `Server.run` does that for a whole program.
+
+    Args:
+        server: The server.
+        shutdown: Ends it: drain it, or abort it.
+        on_frame: Called with ``"sent"`` or ``"received"`` and each message.
+        task_status: Started when the client can be served.
+
+    Raises:
+        OSError: Standard input or output is closed or cannot be used.
+
+    Spec: 2026-07-28, basic/transports/stdio.
+    """
+    async with open_stdio_channel(server.limits) as channel:
+        await server.serve_channel(channel, shutdown=shutdown, on_frame=on_frame, task_status=task_status)

@@ -1,10 +1,6 @@
-"""Users' plain functions, called in threads: what a thread may do in the event loop, and what ends that.
+"""Users' plain functions, called in threads: how many run, for whom, and what ends them.
 
-A thread cannot be cancelled. When its call is given up it is left behind: waiting for it would let one stuck
-function hold up a cancellation, or the end of the program. But what it waits for in the event loop, by way of
-`trio.from_thread.run`, can be. Trio runs that in a task of its own, which belongs to nobody, and takes along the
-context variables of the thread: so the call is one of these. What waits on behalf of it, a question to the client
-above all, waits in a scope of the call, and gives the thread the cancellation back as an exception.
+What the functions are, and how their arguments are made, is in `_functions`.
 """
 
 from __future__ import annotations
@@ -18,66 +14,89 @@ from enum import Enum, auto
 from typing import Any, Final, ParamSpec, TypeVar, cast, final
 from weakref import WeakKeyDictionary
 
+import attrs
 import trio
 
 from .._core._account import Loan, Overdrawn, Pool
 from .._errors import SERVER_BUSY, RequestError
 from .._limits import Limits
 
+# A thread cannot be cancelled. When its call is given up, the thread is left behind: waiting for it would let one
+# stuck function hold up a cancellation, or the end of the program. But what the thread waits for in the event
+# loop, through `trio.from_thread.run`, can be cancelled. Trio runs that in a system task, which takes along the
+# thread's context variables; so the call is kept in one (`_call`). What waits on behalf of the thread, above all
+# a question to the client, waits in a cancel scope of the call, and the thread gets the cancellation as an
+# exception.
+
 MAX_LOOKED_AT: Final = 64
-"""Of the clients that wait for a place, so many are compared: the others come after them."""
+"""How many of the clients that wait for a place are compared; the others come after them."""
 
 LEAVES_ONE_IN: Final = 4
-"""Of the places that are left, one in so many stays free when a client takes what it can get."""
+"""One in this many of the free places stays free when one client of many takes all it can get."""
 
 _T = TypeVar("_T")
 _P = ParamSpec("_P")
 
 
 @final
+@attrs.frozen
+class Holder:
+    """A client that threads work for.
+
+    Attributes:
+        name: Its name: tasks of one name share their places.
+        is_one_of_many: Whether it has to leave places to others before these ask for them.
+    """
+
+    name: str
+    is_one_of_many: bool = attrs.field(default=False, eq=False)
+
+
+@final
 class Threads:
-    """The threads that run users' functions. Each run of Trio has places of its own for them.
+    """The threads that run users' functions. Each run of Trio has its own places for them.
 
     Args:
-        limits: How many there may be, and how long to wait when all were left behind.
-        holder: Returns for whom the current task works: a client gets no more of them than others that wait. And
-            whether that is one of many, and has to leave some to others before these ask for them.
+        limits: How many threads there may be, and how long to wait when all were left behind.
+        holder: Returns the fields of the `Holder` that the current task works for. A client that waits gets as
+            many places as the others that wait.
     """
 
     def __init__(self, limits: Limits, holder: Callable[[], tuple[str, bool]]) -> None:
         self._limits = limits
         self._holder = holder
-        # What still runs when its run of Trio ends can give its place back to nobody: it takes the places along.
+        # A thread that outlives its run of Trio never gives its place back; the next run has new places.
         self._places: WeakKeyDictionary[trio.lowlevel.TrioToken, _Places] = WeakKeyDictionary()
 
     async def run(self, function: Callable[..., _T], *args: Any, **kwargs: Any) -> _T:
-        """Call a plain function in a thread. Cancelled, this leaves it behind, but not what it asks for.
+        """Call a plain function in a thread.
+
+        Cancelled, this leaves the thread behind, and cancels what the thread waits for in the event loop.
 
         Raises:
-            RequestError: All threads are busy with calls that were given up, and stay so.
+            RequestError: For `Limits.thread_timeout`, all threads were busy with calls that had been given up.
             Others: What the function raises.
         """
         token = trio.lowlevel.current_trio_token()
         places = self._places.get(token)
         if places is None:
             places = self._places[token] = _Places(self._limits)
-        holder, is_one_of_many = self._holder()
-        call = _Call(places, holder, is_one_of_many=is_one_of_many)
+        call = _Call(places, Holder(*self._holder()))
         return await call.run(functools.partial(function, *args, **kwargs))
 
 
 @final
 class _Places:
-    """The places of the threads of one run of Trio, at work for a call or left behind by one.
+    """The places of the threads of one run of Trio. A place is taken by a call, or by a thread left behind.
 
-    A thread that waits for an answer of its client leaves its place to others, and has one among those that ask
-    instead. When it has its answer it waits in line for a place before it goes on. When its question is cancelled
-    it cannot wait for anything: it goes on with the place it has, until it ends or asks again. So there are never
-    more threads than both kinds of places together.
+    A thread that waits for an answer of its client gives its place to others, and takes an asking place instead.
+    When it has its answer, it waits in line for a place before it goes on. When its question is cancelled it
+    cannot wait for anything: it keeps its asking place until it ends or asks again. So there are never more
+    threads than both kinds of places together.
 
-    A client that has the server to itself, over a pipe or in memory, may have all of them. One of many gets a
-    free place as long as it has fewer than `LEAVES_ONE_IN` - 1 times as many as are free, so that the next one
-    need not wait until a function of the one before ends. Each client has a line of its own, and a place goes to
+    A client that has the server to itself, over a pipe or in memory, may have all places. One of many gets a
+    free place as long as it has fewer than `LEAVES_ONE_IN` - 1 times as many as are free, so that the next client
+    need not wait until a function of the one before ends. Each client has its own line, and a place goes to
     the client that has fewest; among equals in turn.
 
     Args:
@@ -89,32 +108,27 @@ class _Places:
         self._timeout = limits.thread_timeout
         self._asking = Pool("max_asking_threads", limits.max_asking_threads, unit="places")
         self._left_behind = 0
-        self._held: dict[str, int] = {}
-        self._lines: dict[str, dict[trio.lowlevel.Task, None]] = {}  # who was served last comes last
-        self._are_many: set[str] = set()  # of those in lines, who leaves some to others
-        self._waiting: dict[trio.CancelScope, bool] = {}
+        self._held: dict[Holder, int] = {}
+        self._lines: dict[Holder, dict[trio.lowlevel.Task, None]] = {}  # the one served last comes last
+        self._waiting: dict[trio.CancelScope, Holder] = {}
 
-    async def acquire(self, holder: str, *, is_one_of_many: bool = False) -> None:
-        """Wait for a place.
-
-        Args:
-            holder: The client it is for.
-            is_one_of_many: Whether it has to leave some to others.
+    async def acquire(self, holder: Holder) -> None:
+        """Wait for a place for a client.
 
         Raises:
-            RequestError: All threads it could have are busy with calls that were given up, and stay so.
+            RequestError: For `Limits.thread_timeout`, all places it could have were taken by threads left behind.
         """
         await trio.lowlevel.checkpoint_if_cancelled()
-        if self._may_take(holder, is_one_of_many=is_one_of_many):
+        if self._may_take(holder):
             self._free -= 1
             self._give(holder)
             await trio.lowlevel.cancel_shielded_checkpoint()
             return
         with trio.CancelScope() as scope:
-            scope.deadline = self._patience(is_one_of_many=is_one_of_many)
-            self._waiting[scope] = is_one_of_many
+            scope.deadline = self._deadline(holder)
+            self._waiting[scope] = holder
             try:
-                await self._wait(holder, is_one_of_many=is_one_of_many)
+                await self._wait(holder)
                 return
             finally:
                 del self._waiting[scope]
@@ -123,29 +137,27 @@ class _Places:
             f"all {self._left_behind} threads are still busy with requests that were given up (max_threads)",
         )
 
-    def _may_take(self, holder: str, *, is_one_of_many: bool) -> bool:
-        """Whether one place more can be had at once."""
-        if not is_one_of_many:
+    def _may_take(self, holder: Holder) -> bool:
+        """Whether the client may take one more place at once."""
+        if not holder.is_one_of_many:
             return self._free > 0
         return self._held.get(holder, 0) < (LEAVES_ONE_IN - 1) * self._free
 
-    async def _wait(self, holder: str, *, is_one_of_many: bool) -> None:
+    async def _wait(self, holder: Holder) -> None:
         task = trio.lowlevel.current_task()
         self._lines.setdefault(holder, {})[task] = None
-        if is_one_of_many:
-            self._are_many.add(holder)
 
         def abort(_: object) -> trio.lowlevel.Abort:
             line = self._lines[holder]
             del line[task]
             if not line:
-                self._end_line(holder)
+                del self._lines[holder]
             return trio.lowlevel.Abort.SUCCEEDED
 
         await trio.lowlevel.wait_task_rescheduled(abort)
 
-    def release(self, holder: str, *, was_left_behind: bool) -> None:
-        """A thread has ended, or waits for an answer."""
+    def release(self, holder: Holder, *, was_left_behind: bool) -> None:
+        """Give back the place of a thread that has ended, or that waits for an answer."""
         self._count(-was_left_behind)
         held = self._held.pop(holder) - 1
         if held:
@@ -153,39 +165,31 @@ class _Places:
         self._free += 1
         if not self._lines:
             return
-        # As many are looked at as find one that has few, even if somebody has very many addresses.
-        first = itertools.islice(self._lines, MAX_LOOKED_AT)
-        may = (one for one in first if self._may_take(one, is_one_of_many=one in self._are_many))
+        # Only the first are compared: a client with very many addresses must not make this slow.
+        may = filter(self._may_take, itertools.islice(self._lines, MAX_LOOKED_AT))
         next_holder = min(may, key=lambda waiting: self._held.get(waiting, 0), default=None)
         if next_holder is None:
-            return  # those that wait have as many as they leave to others
-        line = self._lines[next_holder]
+            return  # each client that waits already has its share
+        line = self._lines.pop(next_holder)
         task = next(iter(line))
         del line[task]
         if line:  # it comes last now
-            del self._lines[next_holder]
             self._lines[next_holder] = line
-        else:
-            self._end_line(next_holder)
         self._free -= 1
         self._give(next_holder)
         trio.lowlevel.reschedule(task)
 
-    def _end_line(self, holder: str) -> None:
-        del self._lines[holder]
-        self._are_many.discard(holder)
-
-    def _give(self, holder: str) -> None:
+    def _give(self, holder: Holder) -> None:
         self._held[holder] = self._held.get(holder, 0) + 1
 
-    def begin_asking(self, holder: str) -> Loan:
-        """Take a place among the threads that wait for answers. A client gets as many as are left to others.
+    def begin_asking(self, holder: Holder) -> Loan:
+        """Take a place among the threads that wait for answers. A client gets no more than it leaves to others.
 
         Raises:
             RequestError: There is none.
         """
         try:
-            return self._asking.lend(holder, "asking", 1)
+            return self._asking.lend(holder.name, "asking", 1)
         except Overdrawn:
             asking = self._asking.lent
             raise RequestError(
@@ -193,18 +197,18 @@ class _Places:
             ) from None
 
     def leave_behind(self) -> None:
-        """A thread goes on in its place, and nobody waits for it any more."""
+        """Count a thread that keeps its place although its call has ended."""
         self._count(1)
 
     def _count(self, more: int) -> None:
         if more:
             self._left_behind += more
-            for scope, is_one_of_many in self._waiting.items():
-                scope.deadline = self._patience(is_one_of_many=is_one_of_many)
+            for scope, holder in self._waiting.items():
+                scope.deadline = self._deadline(holder)
 
-    def _patience(self, *, is_one_of_many: bool) -> float:
+    def _deadline(self, holder: Holder) -> float:
         """Return until when it makes sense to wait for a place."""
-        most = self._total - self._total // LEAVES_ONE_IN if is_one_of_many else self._total
+        most = self._total - self._total // LEAVES_ONE_IN if holder.is_one_of_many else self._total
         return trio.current_time() + self._timeout if self._left_behind >= most else math.inf
 
 
@@ -223,11 +227,10 @@ class _Has(Enum):
 class _Call:
     """One call of a function in a thread. To Trio it is the limiter of that thread."""
 
-    def __init__(self, places: _Places, holder: str, *, is_one_of_many: bool) -> None:
+    def __init__(self, places: _Places, holder: Holder) -> None:
         self._places = places
         self._holder = holder
-        self._is_one_of_many = is_one_of_many
-        self._question_place: Loan | None = None
+        self._asking_place: Loan | None = None
         self._scopes: set[trio.CancelScope] = set()
         self._has = _Has.NONE
         self._questions = 0
@@ -260,7 +263,7 @@ class _Call:
         self._places.leave_behind()
 
     async def attend(self, begin: Callable[[], Awaitable[_T]]) -> _T:
-        """Wait for something on behalf of the thread, for as long as the call lasts."""
+        """Wait for something on behalf of the thread, until the call ends."""
         cancelled: trio.Cancelled | None = None
         with trio.CancelScope() as scope:
             if self._is_given_up:
@@ -274,19 +277,20 @@ class _Call:
                 raise
             finally:
                 self._scopes.discard(scope)
-        # The task is Trio's and is not cancelled: the thread is, and this is how it learns of it.
+        # The task is Trio's and is not cancelled; raised here, the cancellation reaches the thread.
         assert cancelled is not None
         raise cancelled
 
     async def ask(self, begin: Callable[[], Awaitable[_T]]) -> _T:
-        """Wait for an answer on behalf of the thread, which leaves its place to others meanwhile.
+        """Wait for an answer on behalf of the thread, which gives its place to others meanwhile.
 
         Args:
-            begin: Makes what waits for it. Only then: if this is never begun, nothing must be left unawaited.
+            begin: Returns what waits for the answer. It is called late: if this never begins, no coroutine is
+                left unawaited.
 
         Raises:
-            RequestError: Too many threads wait for answers; or it has its answer, and there is no place to go on.
-            Others: What is begun here raises.
+            RequestError: Too many threads wait for answers; or the answer came, and there is no place to go on.
+            Others: What awaiting the answer raises.
         """
         self._begin_asking()
         failure: Exception | None = None
@@ -314,7 +318,7 @@ class _Call:
 
     def _begin_asking(self) -> None:
         if self._has is _Has.RUNNING:
-            self._question_place = self._places.begin_asking(self._holder)
+            self._asking_place = self._places.begin_asking(self._holder)
             self._has = _Has.ASKING
             self._places.release(self._holder, was_left_behind=self._is_left_behind)
             self._is_left_behind = False
@@ -325,9 +329,9 @@ class _Call:
 
     async def _go_on(self) -> None:
         """Wait for a place to run in."""
-        await self._places.acquire(self._holder, is_one_of_many=self._is_one_of_many)
+        await self._places.acquire(self._holder)
         if not self._may_go_on():
-            # Several tasks ask on behalf of the thread, or one that it has started and does not wait for.
+            # Other tasks ask on behalf of the thread, too, or it has ended without waiting for this one.
             self._places.release(self._holder, was_left_behind=False)
             return
         self._has = _Has.RUNNING
@@ -338,7 +342,7 @@ class _Call:
     async def acquire_on_behalf_of(self, borrower: object) -> None:
         """Wait for a place; see `trio.CapacityLimiter`."""
         del borrower
-        await self._places.acquire(self._holder, is_one_of_many=self._is_one_of_many)
+        await self._places.acquire(self._holder)
         self._has = _Has.RUNNING
 
     def release_on_behalf_of(self, borrower: object) -> None:
@@ -351,16 +355,16 @@ class _Call:
         self._has = _Has.NONE
 
     def _end_asking(self) -> None:
-        """Give the place among the threads that wait for answers back."""
-        if self._question_place is not None:
-            self._question_place.give_back()
-            self._question_place = None
+        """Give the asking place back."""
+        if self._asking_place is not None:
+            self._asking_place.give_back()
+            self._asking_place = None
 
 
 def ends_with_its_thread(
     function: Callable[_P, Coroutine[Any, Any, _T]],
 ) -> Callable[_P, Coroutine[Any, Any, _T]]:
-    """Let what a thread waits for end with the call that it runs for; for everybody else, change nothing."""
+    """Cancel what a thread waits for when the thread's call ends; callers in other tasks notice nothing."""
 
     @functools.wraps(function)
     def begin(*args: _P.args, **kwargs: _P.kwargs) -> Coroutine[Any, Any, _T]:
@@ -375,9 +379,9 @@ def ends_with_its_thread(
 def leaves_its_place(
     function: Callable[_P, Coroutine[Any, Any, _T]],
 ) -> Callable[_P, Coroutine[Any, Any, _T]]:
-    """Let a thread that waits for an answer leave its place to others; for everybody else, change nothing.
+    """Let a thread give its place to others while it waits for an answer; callers in other tasks notice nothing.
 
-    The function is part of one that `ends_with_its_thread`.
+    The function is called by one that `ends_with_its_thread`.
     """
 
     @functools.wraps(function)
@@ -391,5 +395,5 @@ def leaves_its_place(
 
 
 def detached() -> None:
-    """Let the current task be no thread's any more: it was started by one, and goes on without."""
+    """Let the current task, which a thread has started, outlive the thread's call."""
     _call.set(None)

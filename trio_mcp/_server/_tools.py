@@ -1,12 +1,7 @@
-"""Tools: functions registered to be called by a model, and the calling of them.
+"""Tools: functions registered to be called by a model, the calling of them, and their results.
 
-From what a tool returned to the result its caller gets.
-
-Tools whose schemas their author has written: kept to the letter, and enforced.
-
-With an input schema the function is called with the arguments as they are: its first parameter that is neither
-a `Context` nor a dependency gets the JSON object. With an output schema it returns what fits, or a
-`CallToolResult`.
+Schemas come from the function's hints, or are written by its author. How functions are called is in `_functions`;
+how files, pictures and sound are read, in `_media`.
 """
 
 from __future__ import annotations
@@ -15,7 +10,7 @@ import re
 import sys
 import types
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Literal, TypedDict, Union, cast, final, get_args, get_origin
+from typing import Any, Final, Literal, Union, cast, final, get_args, get_origin
 
 import attrs
 
@@ -27,14 +22,11 @@ from .._errors import INVALID_PARAMS, RequestError, ToolError
 from .._logs import Log
 from .._revisions import Revision
 from .._schema import CallSpec, InvalidValue, is_unstructured, to_json
-from .._schema._schema_cost import UnusableSchema
-from .._schema._validator import compile_schema
 from .._trio import propagating
 from ..types import (
     AudioContent,
     CallToolResult,
     EmbeddedResource,
-    Icon,
     ImageContent,
     ResourceLink,
     TextContent,
@@ -45,9 +37,9 @@ from ..types import (
 from ..types._fields import evolve
 from ._asking import is_answered_wrongly
 from ._context import Context
-from ._functions import HandlerFunction, Overdue, anything, read_given, read_handler, said
+from ._functions import HandlerFunction, Overdue, RunOptions, anything, error_for_caller, read_given, read_handler
 from ._input_required import Asking, Interim
-from ._listing import Registry
+from ._listing import Description, Registry, described
 from ._threads import Threads
 
 _MEDIA: Final = f"{__package__}._media"
@@ -56,10 +48,10 @@ _BLOCKS: Final = (TextContent, ImageContent, AudioContent, ResourceLink, Embedde
 
 
 def has_no_schema(hint: Any) -> bool:
-    """Whether a tool annotated so returns what is shown, not structured output.
+    """Whether a tool with this return annotation has no structured output: its result is only shown.
 
-    That is text, bytes, files, pictures, sound, blocks, and a whole result. A list of text is a value with a
-    schema; a list with blocks in it is shown.
+    Text, bytes, files, pictures, sound, blocks and a whole result are shown. A list of text has a schema; a list
+    with blocks in it is shown.
     """
     if is_unstructured(hint) or _is_block(hint):
         return True
@@ -71,9 +63,9 @@ def has_no_schema(hint: Any) -> bool:
 
 
 def _read_first() -> tuple[type, ...]:
-    """Return what must be read before it can be shown: bytes, files, pictures and sound.
+    """Return the classes that must be read before they can be shown: bytes, files, pictures and sound.
 
-    The latter are not imported for that: there can only be one where its class was imported.
+    The classes of media are not imported for that: a value of one exists only if its module is loaded.
     """
     media = sys.modules.get(_MEDIA)
     return _BYTES if media is None else (*_BYTES, media.File, media.Image, media.Audio)
@@ -88,19 +80,19 @@ def _has_block(hint: Any) -> bool:
 
 
 async def with_media_read(returned: Any, threads: Threads, max_bytes: int) -> Any:
-    """Return what a tool returned, with blocks in the place of bytes, files, pictures and sound.
+    """Return what a tool returned, with bytes, files, pictures and sound read and replaced by blocks.
 
-    Where something else is in a list with them, it is left as it is.
+    A list with other values in it is returned as it is.
 
     Args:
         returned: What it returned.
-        threads: How many threads there may be.
-        max_bytes: How large a file may be.
+        threads: The threads that read files.
+        max_bytes: The largest file that is read.
 
     Raises:
         OSError: A file cannot be read.
         FileTooLarge: A file is too large.
-        ValueError: A file is no picture, or no sound, although it should be.
+        ValueError: A file given as a picture or as sound is neither.
     """
     read_first = _read_first()
     if isinstance(returned, read_first):
@@ -129,7 +121,7 @@ def tool_result(returned: object, spec: CallSpec) -> CallToolResult:
     other value as JSON.
 
     Raises:
-        InvalidValue: It does not fit what the tool is annotated with.
+        InvalidValue: It does not fit the tool's return annotation.
         TypeError: It has no form in JSON.
     """
     if isinstance(returned, CallToolResult):
@@ -169,14 +161,17 @@ def _as_text(value: object) -> TextContent:
 _log: Final = Log("trio_mcp.server")
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.\-]{1,128}")
-"""What a tool may be called (SEP-986)."""
+"""Valid names of tools (SEP-986)."""
 
 
-class _Options(TypedDict):
-    unstructured: Callable[[Any], bool]
-    thread: bool
-    timeout: float | None
+class ToolOptions(Description, RunOptions, total=False):
+    """The options of `Server.tool`, which describes them."""
+
+    annotations: ToolAnnotations | None
     limit: int | None
+    resume: Literal["park", "replay"]
+    input_schema: Mapping[str, Any] | None
+    output_schema: Mapping[str, Any] | None
 
 
 @final
@@ -185,13 +180,13 @@ class RegisteredTool:
     """A function as a tool.
 
     Attributes:
-        tool: What clients are told about it.
-        older_tool: What clients are told that know only objects as structured output.
+        tool: What clients see of it.
+        older_tool: What clients see that know only objects as structured output.
         handler: The function.
-        marks: Which arguments header fields carry, over HTTP.
-        check_output: Holds structured output to a schema that was not made from hints.
-        asking: Whether it may ask its client, and what becomes of it then.
-        is_simple: Whether there is nothing around the function.
+        marks: The arguments that HTTP header fields repeat.
+        check_output: Validates structured output against a schema that was not made from hints.
+        asking: Whether it may ask its client, and what happens to it meanwhile.
+        is_simple: Whether `HandlerFunction.call_simply` can call it.
     """
 
     tool: Tool
@@ -203,7 +198,7 @@ class RegisteredTool:
     is_simple: bool
 
     def seen_by(self, revision: Revision) -> Tool:
-        """Return what a client of a revision is told."""
+        """Return what a client of a revision sees."""
         return self.tool if revision.is_modern else self.older_tool
 
     async def call(
@@ -213,15 +208,15 @@ class RegisteredTool:
         threads: Threads,
         max_file_bytes: int,
     ) -> object:
-        """Call the function, and turn whatever comes of it into a result.
+        """Call the function, and make a result of what it returns or raises.
 
-        Arguments that do not fit are the model's to mend, so they are a result, too (SEP-1303).
+        The model can correct arguments that do not fit, so that error is a result, too (SEP-1303).
 
         Args:
-            arguments: The arguments, as they came.
+            arguments: The arguments, as plain JSON.
             context: The request.
-            threads: How many threads there may be.
-            max_file_bytes: How large a file in the result may be.
+            threads: The threads that call functions and read files.
+            max_file_bytes: The largest file that is read for the result.
 
         Returns:
             A result; as plain JSON if that is the same in every revision.
@@ -246,7 +241,7 @@ class RegisteredTool:
                         values, context, threads, lambda returned: self._result(returned, threads, max_file_bytes)
                     )
             except BaseExceptionGroup as group:
-                alone = said(group)
+                alone = error_for_caller(group)
                 if alone is None:
                     raise
                 raise alone from None
@@ -263,7 +258,7 @@ class RegisteredTool:
                 raise
             if is_answered_wrongly(error):
                 return _failure(str(error))  # noqa: ASYNC104
-            # The boundary of one call. What the exception says was not written for strangers.
+            # The boundary of one call. The exception may hold what clients must not see.
             _log.exception("tool %s failed", name)
             return _failure(f"{name} failed. The server's log says why.")  # noqa: ASYNC104
         if isinstance(result, Interim) or self.older_tool is self.tool or context.revision.is_modern:
@@ -278,9 +273,9 @@ class RegisteredTool:
         result = tool_result(returned, self.handler.spec)
         schema = self.tool.output_schema
         if result is returned and schema is not None and not result.is_error:
-            # Made by hand; what is made here fits by construction (server/tools, "Output Schema").
+            # The function made the result; results made here fit (server/tools, "Output Schema").
             if result.structured_content is ABSENT:
-                raise TypeError(f"{self.tool.name} has an output schema, but its result no structured_content")
+                raise TypeError(f"{self.tool.name} has an output schema: its result needs structured_content")
             _check_of(self, schema)(result.structured_content)
         return result
 
@@ -292,42 +287,27 @@ class ToolRegistry:
     def __init__(self) -> None:
         self.entries: Final = Registry[RegisteredTool]("tool")
 
-    def add(
-        self,
-        function: Callable[..., Any],
-        *,
-        name: str | None,
-        title: str | None,
-        description: str | None,
-        annotations: ToolAnnotations | None,
-        icons: Sequence[Icon] | None,
-        meta: Mapping[str, object] | None,
-        thread: bool,
-        timeout: float | None,
-        limit: int | None,
-        resume: Literal["park", "replay"],
-        input_schema: Mapping[str, Any] | None,
-        output_schema: Mapping[str, Any] | None,
-    ) -> None:
+    def add(self, function: Callable[..., Any], options: ToolOptions) -> None:
         """Register a function as a tool.
 
         Raises:
             TypeError: Its parameters or its result have no form in JSON.
-            ValueError: Its name is none that a tool may have, or another tool has it; a schema is not valid; an
-                option is out of bounds.
+            ValueError: Its name is not valid for a tool, or another tool has it; a schema is not valid; an option
+                is out of bounds.
         """
-        unstructured = has_no_schema if output_schema is None else anything
-        options: _Options = {"unstructured": unstructured, "thread": thread, "timeout": timeout, "limit": limit}
+        input_schema, output_schema = options.get("input_schema"), options.get("output_schema")
+        unstructured, limit = has_no_schema if output_schema is None else anything, options.get("limit")
         if input_schema is None:
-            handler = read_handler(function, **options)
+            handler = read_handler(function, options, limit=limit, unstructured=unstructured)
         else:
-            handler = read_with_schema(function, input_schema, **options)
+            handler = read_with_schema(function, input_schema, options, limit=limit, unstructured=unstructured)
         spec = handler.spec
         check_output: Callable[[Any], None] | None = None
         if output_schema is not None:
             spec, check_output = with_output_schema(spec, output_schema)
             handler = attrs.evolve(handler, spec=spec)
-        name = spec.name if name is None else name
+        description = described(options, spec.name, spec.description)
+        name = description["name"]
         if _NAME.fullmatch(name) is None:
             raise ValueError(f"a tool's name is 1 to 128 of A-Z a-z 0-9 _ - . and not {name!r} (SEP-986)")
         try:
@@ -335,17 +315,14 @@ class ToolRegistry:
         except ValueError as error:
             raise ValueError(f"tool {name!r}: parameter {error}") from error
         tool = older_tool = Tool(
-            name=name,
-            title=title,
-            description=spec.description if description is None else description,
             input_schema=spec.input_schema,
             output_schema=spec.output_schema,
-            annotations=annotations,
-            icons=icons,
-            meta=meta,
+            annotations=options.get("annotations"),
+            **description,
         )
         if spec.output_schema is not None and needs_wrapping(spec.output_schema):
             older_tool = evolve(tool, output_schema=wrapped_schema(spec.output_schema))
+        asking = Asking.REPLAY if options.get("resume") == "replay" else Asking.PARK
         registered = RegisteredTool(
             tool=tool,
             older_tool=older_tool,
@@ -353,17 +330,17 @@ class ToolRegistry:
             marks=marks,
             check_output=check_output,
             is_simple=handler.is_simple,
-            asking=(Asking.REPLAY if resume == "replay" else Asking.PARK) if handler.may_ask else Asking.NEVER,
+            asking=asking if handler.may_ask else Asking.NEVER,
         )
         self.entries.add(name, registered)
 
     def asking(self, name: object) -> Asking:
-        """Return whether a tool may ask its client, and what becomes of it then."""
+        """Return whether a tool may ask its client, and what happens to it meanwhile."""
         registered = self.entries.get(name) if isinstance(name, str) else None
         return Asking.NEVER if registered is None else registered.asking
 
     def marks_of(self, name: object) -> tuple[HeaderMark, ...]:
-        """Return which arguments of a tool header fields carry."""
+        """Return which arguments of a tool HTTP header fields repeat."""
         registered = self.entries.get(name) if isinstance(name, str) else None
         return () if registered is None else registered.marks
 
@@ -371,7 +348,7 @@ class ToolRegistry:
         """Return the tool of this name.
 
         Raises:
-            RequestError: There is none.
+            RequestError: No tool has this name.
         """
         registered = self.entries.get(name)
         if registered is None:
@@ -380,14 +357,12 @@ class ToolRegistry:
 
 
 def _check_of(tool: RegisteredTool, schema: Mapping[str, Any]) -> Callable[[Any], None]:
-    """Return what holds structured output that was made by hand to its schema."""
-    from .._schema._validator import compile_schema  # few tools make their results by hand
-
-    return tool.check_output or compile_schema(schema)
+    """Return the check of structured output that the function itself has made."""
+    return tool.check_output or _compiled("output_schema", schema)
 
 
 def _written(error: ToolError) -> str:
-    """Return what a tool says of its failure, as it says it: the model reads that, and no terminal."""
+    """Return a tool's own text of its failure, unescaped: a model reads it, not a terminal."""
     return str(error) if type(error).__str__ is not ToolError.__str__ else Exception.__str__(error)
 
 
@@ -405,43 +380,36 @@ def _failure(text: str) -> CallToolResult:
 def read_with_schema(
     function: Callable[..., Any],
     schema: Mapping[str, Any],
+    options: RunOptions,
     *,
-    unstructured: Callable[[Any], bool],
-    thread: bool,
-    timeout: float | None,
     limit: int | None,
+    unstructured: Callable[[Any], bool],
 ) -> HandlerFunction:
-    """Read a function whose arguments have a schema of their own.
+    """Read a function whose author has written the schema of its arguments.
 
     Raises:
-        TypeError: It has no parameter for the arguments, or one that nobody fills.
+        TypeError: It has no parameter for the arguments, or one that is never filled.
         ValueError: The schema is not valid, or not one of an object; an option is out of bounds.
     """
     if schema.get("type") != "object":
         raise ValueError(f'input_schema must have the type "object", not {schema.get("type")!r}')
+    from .._schema._schema_cost import UnusableSchema
+
     check = _compiled("input_schema", schema)
 
     def decode(arguments: Mapping[str, Any]) -> list[Any]:
         try:
             check(arguments)
-        except UnusableSchema as error:  # the schema is our own, and fine: the arguments are too much for it
+        except UnusableSchema as error:  # the schema is fine: validating these arguments takes too long
             raise InvalidValue([("", str(error))]) from None
         return [arguments]
 
-    handler = read_given(
-        function,
-        decode,
-        what="the arguments",
-        unstructured=unstructured,
-        thread=thread,
-        timeout=timeout,
-        limit=limit,
-    )
+    handler = read_given(function, decode, options, what="the arguments", limit=limit, unstructured=unstructured)
     return attrs.evolve(handler, spec=attrs.evolve(handler.spec, input_schema=dict(schema)))
 
 
 def with_output_schema(spec: CallSpec, schema: Mapping[str, Any]) -> tuple[CallSpec, Callable[[Any], None]]:
-    """Return the spec with a schema for its results, and what holds a plain JSON value to it.
+    """Return the spec with a schema for its results, and the check of a plain JSON value.
 
     Raises:
         ValueError: The schema is not valid.
@@ -457,6 +425,8 @@ def with_output_schema(spec: CallSpec, schema: Mapping[str, Any]) -> tuple[CallS
 
 
 def _compiled(what: str, schema: Mapping[str, Any]) -> Callable[[Any], None]:
+    from .._schema._validator import compile_schema  # loaded by few servers
+
     try:
         return compile_schema(schema)
     except ValueError as error:
