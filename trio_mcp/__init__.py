@@ -124,8 +124,8 @@ if TYPE_CHECKING:
     from ._peer._middleware import CallNext as CallNext
     from ._peer._middleware import Message as Message
     from ._peer._middleware import Middleware as Middleware
-    from ._peer._outbox import OnFrame as OnFrame
     from ._peer._peer import PeerStatistics as PeerStatistics
+    from ._peer._send_queue import OnFrame as OnFrame
     from ._revisions import Revision as Revision
     from ._schema import Field as Field
     from ._server._application import MethodHandler as MethodHandler
@@ -339,7 +339,7 @@ _HOMES: Final = {
     "NotificationHandler": "_server._context",
     "OnElicit": "_client._questions",
     "OnElicitationComplete": "_client._questions",
-    "OnFrame": "_peer._outbox",
+    "OnFrame": "_peer._send_queue",
     "OnLog": "_client._dispatch",
     "OnNotification": "_client._dispatch",
     "OnProgress": "_peer._exchange",

@@ -297,7 +297,7 @@ _T = TypeVar("_T")
 
 
 @final
-class Steps(Generic[_T]):
+class InlineTask(Generic[_T]):
     """A coroutine, run with context variables of its own, like a task of its own.
 
     While it runs, they are those of the task, too: what Trio runs on behalf of the task, such as what a thread

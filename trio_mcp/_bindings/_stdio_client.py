@@ -263,7 +263,7 @@ class StderrReader:
         self._sink_is_stuck = False
         # One thread at a time, and never one of the program's own.
         self._threads = trio.CapacityLimiter(1)
-        self._outbox, self._inbox = trio.open_memory_channel[list[str]](0)
+        self._send_queue, self._inbox = trio.open_memory_channel[list[str]](0)
 
     @property
     def tail(self) -> tuple[str, ...]:
@@ -277,7 +277,7 @@ class StderrReader:
             await self._read()
 
     async def _read(self) -> None:
-        async with self._stream, self._outbox:
+        async with self._stream, self._send_queue:
             try:
                 async for chunk in self._stream:
                     self.received_bytes += len(chunk)
@@ -297,11 +297,11 @@ class StderrReader:
             return
         try:
             if self._sink_is_stuck:
-                self._outbox.send_nowait(pieces)
+                self._send_queue.send_nowait(pieces)
                 self._sink_is_stuck = False
             else:
                 with trio.fail_after(self._patience):
-                    await self._outbox.send(pieces)
+                    await self._send_queue.send(pieces)
         except (trio.TooSlowError, trio.WouldBlock):
             if not self.dropped_pieces:
                 _log.warning("the sink for the standard error of %s is stuck; lines are dropped", self._source)

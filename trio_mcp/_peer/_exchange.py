@@ -97,7 +97,7 @@ class Exchange:
         silenced: Whether nothing more may be sent for it, because it was given up or is answered.
         given_up: Whether the other side gave it up.
         stopped: Whether serving ended before it did.
-        companion: Cancels the work that another task does for this request, for a reason. That ends with the
+        cancel_parked: Cancels the work that another task does for this request, for a reason. That ends with the
             request, unless an answer gets to the wire: it may say how the work goes on.
         on_drain: Called when serving is to end, for a request that stands open until then.
         deadline: When the time that the caller granted is over, on Trio's clock. Unlike that of the scope it
@@ -112,7 +112,7 @@ class Exchange:
     silenced: bool = False
     given_up: bool = False
     stopped: bool = False
-    companion: Callable[[str], object] | None = None
+    cancel_parked: Callable[[str], object] | None = None
     on_drain: Callable[[], object] | None = None
     deadline: float = math.inf
     _abandoned: LightParkingLot | None = None
@@ -172,17 +172,17 @@ class Exchange:
 
     def _cancel(self, reason: str) -> None:
         self.scope.cancel(reason=reason)
-        self.end_companion(reason)
+        self.end_parked(reason)
         if self._abandoned is not None:
             self._abandoned.unpark_all()
 
-    def end_companion(self, reason: str) -> None:
+    def end_parked(self, reason: str) -> None:
         """What another task does for this request has no purpose any more: cancel it.
 
         For a request that is answered, too, whose answer was never written.
         """
-        if self.companion is not None:
-            self.companion(reason)
+        if self.cancel_parked is not None:
+            self.cancel_parked(reason)
 
     async def wait_abandoned(self) -> None:
         """Wait until the other side gives the request up, or serving ends. Does not checkpoint if so."""
@@ -271,7 +271,7 @@ async def not_begun(exchange: Exchange) -> Answer:
 
 @final
 @attrs.frozen
-class Standing:
+class LongLived:
     """How a request is served that stands open until one of the two sides ends it.
 
     It takes no place among the requests that are served at once, and never waits for one; how many there may be
@@ -309,11 +309,11 @@ class Dispatcher(Protocol):
         """Whether an error may be sent for what has the id of a request, and is none: its sender waits for it."""
         ...
 
-    def route(self, request: Request, origin: Origin | None) -> Handler | Standing | Answer | None:
+    def route(self, request: Request, origin: Origin | None) -> Handler | LongLived | Answer | None:
         """Decide what a request means, before any later message is looked at.
 
         Returns:
-            The handler to run in an exchange, or a `Standing` one; or the answer itself, which then needs no
+            The handler to run in an exchange, or a `LongLived` one; or the answer itself, which then needs no
             place among the requests being served; or `None` for a request that must not even be answered.
 
         Raises:
@@ -325,14 +325,14 @@ class Dispatcher(Protocol):
         """Forget what `route` has answered on the spot: middleware has let the request fail all the same."""
         ...
 
-    def companion_of(self, request: Request, origin: Origin | None) -> Callable[[str], object] | None:
+    def parked_canceller(self, request: Request, origin: Origin | None) -> Callable[[str], object] | None:
         """Return what cancels the work that a request would go on with, for a reason; `None` if there is none.
 
         For a request that cannot be served at once, and may be given up before it is.
         """
         ...
 
-    def notice_key(self, notification: Notification) -> Hashable | None:
+    def notification_key(self, notification: Notification) -> Hashable | None:
         """Return what makes two notifications say the same, or `None` if each says something new."""
         ...
 

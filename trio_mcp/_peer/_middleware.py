@@ -21,7 +21,7 @@ from .._codec import _json
 from .._codec._jsonrpc import Encoded, Notification, Request
 from .._errors import RequestError
 from .._trio import LightParkingLot, open_hidden_nursery
-from ._exchange import Answer, Dispatcher, Exchange, Handler, Standing
+from ._exchange import Answer, Dispatcher, Exchange, Handler, LongLived
 
 
 @final
@@ -86,7 +86,7 @@ answer to the batch.
 """
 
 
-async def interpose(
+async def send_through(
     middleware: Sequence[Middleware],
     message: Message,
     send: Callable[[Message], Awaitable[Mapping[str, Any] | None]],
@@ -108,7 +108,7 @@ async def interpose(
     return _checked(message, await compose(middleware, send)(message))
 
 
-async def interpose_batch(
+async def send_batch_through(
     middleware: Sequence[Middleware],
     requests: Sequence[tuple[str, Mapping[str, Any] | None]],
     send_batch: Callable[
@@ -152,7 +152,9 @@ async def interpose_batch(
             return answer
 
         try:
-            outcomes[index] = dict(await interpose(middleware, Message("sent", method, params), innermost) or {})
+            outcomes[index] = dict(
+                await send_through(middleware, Message("sent", method, params), innermost) or {}
+            )
         except RequestError as error:
             outcomes[index] = error
         come_in(index)
@@ -212,7 +214,7 @@ def notification(method: str, params: Mapping[str, Any] | Encoded | None) -> Mes
 
 
 @final
-class InterposedDispatcher:
+class MiddlewareDispatcher:
     """A dispatcher behind middleware.
 
     What the inner dispatcher answers on the spot, or refuses, takes its way through the middleware as well, and
@@ -242,7 +244,7 @@ class InterposedDispatcher:
         """Whether an error may be sent for what has the id of a request, and is none."""
         return self._inner.answers_malformed
 
-    def route(self, request: Request, origin: Origin | None) -> Handler | Standing | Answer | None:
+    def route(self, request: Request, origin: Origin | None) -> Handler | LongLived | Answer | None:
         """Find who serves a request now; what the middleware makes of it is served instead, later."""
         try:
             decision = self._inner.route(request, origin)
@@ -253,7 +255,7 @@ class InterposedDispatcher:
                 raise refusal
 
             decision = refuse
-        if isinstance(decision, Standing):
+        if isinstance(decision, LongLived):
             return attrs.evolve(decision, handler=self._handler(decision.handler))
         return None if decision is None else self._handler(decision)
 
@@ -266,8 +268,8 @@ class InterposedDispatcher:
                 return _json.decode(answer) if isinstance(answer, Encoded) else answer
 
             asked = exchange.request
-            if exchange.companion is None:
-                exchange.companion = self._inner.companion_of(asked, exchange.origin)
+            if exchange.cancel_parked is None:
+                exchange.cancel_parked = self._inner.parked_canceller(asked, exchange.origin)
             message = Message("received", asked.method, asked.params)
             try:
                 result = _checked(message, await compose(self._middleware, innermost)(message))
@@ -284,13 +286,13 @@ class InterposedDispatcher:
     def take_back(self, request: Request) -> None:
         """Nothing is decided here."""
 
-    def companion_of(self, request: Request, origin: Origin | None) -> Callable[[str], object] | None:
+    def parked_canceller(self, request: Request, origin: Origin | None) -> Callable[[str], object] | None:
         """Return what cancels the work that a request would go on with."""
-        return self._inner.companion_of(request, origin)
+        return self._inner.parked_canceller(request, origin)
 
-    def notice_key(self, notification: Notification) -> Hashable | None:
+    def notification_key(self, notification: Notification) -> Hashable | None:
         """Tell which notifications say the same."""
-        return self._inner.notice_key(notification)
+        return self._inner.notification_key(notification)
 
     async def notified(self, notification: Notification, origin: Origin | None) -> None:
         """Bring a notification to its handler, through the middleware."""

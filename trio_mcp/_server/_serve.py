@@ -18,8 +18,8 @@ import trio
 from .._bindings._stdio_server import open_stdio_channel
 from .._channel import Channel
 from .._limits import Limits
-from .._peer._outbox import OnFrame
 from .._peer._peer import Peer
+from .._peer._send_queue import OnFrame
 from .._trio import open_hidden_nursery
 from ._lifetimes import Shutdown
 
