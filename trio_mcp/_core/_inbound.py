@@ -54,21 +54,29 @@ class InboundTable(Generic[_R, _W]):
         is_overfull: Whether so much waits that no more should be put off.
     """
 
-    _max_running: int
-    _max_running_bytes: int
-    _max_waiting_bytes: int
-    _max_long_lived: int = 0
-    _max_long_lived_bytes: int = 0
+    _max_running: int = attrs.field(alias="max_running")
+    _max_running_bytes: int = attrs.field(alias="max_running_bytes")
+    _max_waiting_bytes: int = attrs.field(alias="max_waiting_bytes")
+    _max_long_lived: int = attrs.field(default=0, alias="max_long_lived")
+    _max_long_lived_bytes: int = attrs.field(default=0, alias="max_long_lived_bytes")
     is_overfull: bool = attrs.field(default=False, init=False)
-    _running: dict[RequestId, tuple[_R, int, object]] = attrs.field(factory=dict, init=False)
+    _running: dict[RequestId, tuple[_R, int, object]] = attrs.field(
+        factory=dict[RequestId, tuple[_R, int, object]], init=False
+    )
     _running_bytes: int = attrs.field(default=0, init=False)
-    _unweighed: dict[RequestId, bytes] = attrs.field(factory=dict, init=False)
-    _long_lived: dict[RequestId, tuple[_R, int, int, object]] = attrs.field(factory=dict, init=False)
+    _unweighed: dict[RequestId, bytes] = attrs.field(factory=dict[RequestId, bytes], init=False)
+    _long_lived: dict[RequestId, tuple[_R, int, int, object]] = attrs.field(
+        factory=dict[RequestId, tuple[_R, int, int, object]], init=False
+    )
     _long_lived_places: int = attrs.field(default=0, init=False)
     _long_lived_bytes: int = attrs.field(default=0, init=False)
-    _waiting: OrderedDict[RequestId, tuple[_W, int, object]] = attrs.field(factory=OrderedDict, init=False)
+    _waiting: OrderedDict[RequestId, tuple[_W, int, object]] = attrs.field(
+        factory=OrderedDict[RequestId, tuple[_W, int, object]], init=False
+    )
     _waiting_bytes: int = attrs.field(default=0, init=False)
-    _from: dict[int, dict[RequestId, None]] = attrs.field(factory=dict, init=False)  # by identity of the origin
+    _from: dict[int, dict[RequestId, None]] = attrs.field(
+        factory=dict[int, dict[RequestId, None]], init=False
+    )  # by identity of the origin
 
     @property
     def running(self) -> int:

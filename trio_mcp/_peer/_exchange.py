@@ -10,7 +10,7 @@ What a peer asks of the floor above it: which handler serves a request, and what
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Hashable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Mapping
 from typing import Any, Final, Protocol, TypeAlias, final
 
 import attrs
@@ -71,13 +71,13 @@ class ExchangeSink(Protocol):
         """
         ...
 
-    async def send_request(
+    def send_request(
         self,
         exchange: Exchange,
         method: str,
         params: Mapping[str, Any] | None,
         on_progress: OnProgress | None,
-    ) -> dict[str, Any]:
+    ) -> Coroutine[Any, Any, dict[str, Any]]:
         """Ask the other side something on behalf of the exchange and wait for the result."""
         ...
 

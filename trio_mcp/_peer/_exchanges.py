@@ -59,8 +59,8 @@ class BatchReply:
     _max_bytes: int
     _bytes: int = attrs.field(default=0, init=False)
     _missing: int = attrs.field(default=1, init=False)
-    _answers: list[bytes] = attrs.field(factory=list, init=False)
-    _ids: list[RequestId] = attrs.field(factory=list, init=False)
+    _answers: list[bytes] = attrs.field(factory=list[bytes], init=False)
+    _ids: list[RequestId] = attrs.field(factory=list[RequestId], init=False)
 
     def expect(self) -> None:
         """Wait for one more answer."""

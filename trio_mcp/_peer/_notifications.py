@@ -51,14 +51,18 @@ class NotificationQueue(Generic[_T]):
     _max_bytes: int
     size: int = attrs.field(default=0, init=False)
     # By number, oldest first, each with its key and its weight.
-    _entries: OrderedDict[int, tuple[Hashable | None, _T, int]] = attrs.field(factory=OrderedDict, init=False)
+    _entries: OrderedDict[int, tuple[Hashable | None, _T, int]] = attrs.field(
+        factory=OrderedDict[int, tuple[Hashable | None, _T, int]], init=False
+    )
     _last_number: int = attrs.field(default=0, init=False)
     # The next to drop must be found without a search: in a flood each that comes drops one.
     _series: deque[int] | None = attrs.field(
         default=None, init=False
     )  # no key; `None`, as an empty deque is large
-    _latest: dict[Hashable, int] = attrs.field(factory=dict, init=False)  # of each key
-    _repeated: list[int] = attrs.field(factory=list, init=False)  # those of which there is a later one, as a heap
+    _latest: dict[Hashable, int] = attrs.field(factory=dict[Hashable, int], init=False)  # of each key
+    _repeated: list[int] = attrs.field(
+        factory=list[int], init=False
+    )  # those of which there is a later one, as a heap
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -191,11 +195,11 @@ class Notifications:
     _is_delivering: bool = attrs.field(default=False, init=False)
     # Dicts where sets would do: an empty set is three times as large, and every session has these.
     _full: dict[Call, None] = attrs.field(
-        factory=dict, init=False
+        factory=dict[Call, None], init=False
     )  # whose line was full, and is not half empty yet
     _awaited: _Line | None = attrs.field(default=None, init=False)  # the line that reading waits for
     _lagging: dict[_Line, None] = attrs.field(
-        factory=dict, init=False
+        factory=dict[_Line, None], init=False
     )  # those for which it has waited long enough
 
     def __attrs_post_init__(self) -> None:

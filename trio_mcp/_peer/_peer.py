@@ -53,7 +53,7 @@ class BackgroundTasks:
     _nursery: trio.Nursery
     _connection: str  # for the names of the tasks
     _variables: Context = attrs.field(factory=copy_context, init=False)
-    _scopes: dict[Work, trio.CancelScope] = attrs.field(factory=dict, init=False)
+    _scopes: dict[Work, trio.CancelScope] = attrs.field(factory=dict[Work, trio.CancelScope], init=False)
     _has_ended: bool = attrs.field(default=False, init=False)
 
     def start(self, work: Work, doing: str) -> bool:
@@ -158,9 +158,9 @@ class Peer:
             sender,
             limits,
             name,
-            max_idle=0 if self._rests else MAX_IDLE,
-            on_end=self._end_reading,
-            on_cancelled=self._start_reader,
+            0 if self._rests else MAX_IDLE,
+            self._end_reading,
+            self._start_reader,
         )
         self.has_input_ended: bool = False  # no message will come any more, or the owner does not wait for it
         self._owner_waits = LightParkingLot()

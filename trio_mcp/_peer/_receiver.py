@@ -93,7 +93,9 @@ class Receiver:
     _on_notification_read: OnNotificationRead | None
     _on_failure: OnFailure | None
     _queue: SendQueue = attrs.field(init=False)
-    _received: deque[Received | _Decoded | _EndOfBatch] = attrs.field(factory=deque, init=False)
+    _received: deque[Received | _Decoded | _EndOfBatch] = attrs.field(
+        factory=deque[Received | _Decoded | _EndOfBatch], init=False
+    )
     _harmless_bytes: int = attrs.field(init=False)
     _received_at: float = attrs.field(default=0.0, init=False)
     _is_held_up: bool = attrs.field(

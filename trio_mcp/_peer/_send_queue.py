@@ -140,7 +140,7 @@ class SendQueue:
     )  # 0 while a sender waits for room, so that later ones wait behind it
     _in_line: int = attrs.field(default=0, init=False)
     _is_waking: bool = attrs.field(default=False, init=False)
-    _entries: dict[QueuedMessage, None] = attrs.field(factory=dict, init=False)
+    _entries: dict[QueuedMessage, None] = attrs.field(factory=dict[QueuedMessage, None], init=False)
     _holes: int = attrs.field(default=0, init=False)
     _index: _Index | None = attrs.field(default=None, init=False)
     _bytes: int = attrs.field(default=0, init=False)

@@ -64,10 +64,12 @@ class Sender:
     ]  # the requests being served: while there are any, messages are written together
     _changed: LightParkingLot  # woken when a request is made
     _on_failure: Callable[[Exception], object]  # called with the error with which writing has failed
-    calls: dict[RequestId, Call] = attrs.field(factory=dict, init=False)
+    calls: dict[RequestId, Call] = attrs.field(factory=dict[RequestId, Call], init=False)
     _last_id: int = attrs.field(default=0, init=False)
     _pending: int = attrs.field(default=0, init=False)  # how many calls are neither answered nor given up
-    _cancellations: dict[RequestId, QueuedMessage] = attrs.field(factory=dict, init=False)  # not written yet
+    _cancellations: dict[RequestId, QueuedMessage] = attrs.field(
+        factory=dict[RequestId, QueuedMessage], init=False
+    )  # not written yet
     # A batch needs many places. It waits apart, or it would keep a place from those behind it that need one.
     _turn: LightParkingLot = attrs.field(factory=LightParkingLot, init=False)
     _batch_turn: LightParkingLot = attrs.field(factory=LightParkingLot, init=False)

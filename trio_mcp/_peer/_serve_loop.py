@@ -105,7 +105,7 @@ class ServeLoop:
     _is_led: bool = attrs.field(default=False, init=False)
     _has_ended: bool = attrs.field(default=False, init=False)
     _reading: trio.CancelScope | None = attrs.field(default=None, init=False)  # of the leader, while it waits
-    _idle: list[trio.lowlevel.Task] = attrs.field(factory=list, init=False)
+    _idle: list[trio.lowlevel.Task] = attrs.field(factory=list[trio.lowlevel.Task], init=False)
     _served: int = attrs.field(default=0, init=False)  # since the leader waited last
 
     def start(self) -> bool:
