@@ -34,7 +34,7 @@ from ._exchange import Exchange, OnProgress, Progress
 # questions may be open at once.
 #
 # A context variable is copied into tasks that are started inside, and such a task may outlive the scope: hence
-# `_is_over` and the search in `current_clock`. The deadline that a server may be told is not the one the scope
+# `_is_over` and the search in `current_clock`. The deadline that a server gets is not the one the scope
 # has at the moment (that can still move), but the latest that it can be moved to; see `granted_deadline`.
 
 

@@ -141,7 +141,7 @@ async def settle(exchange: Exchange, reply: Reply | None, limits: Limits) -> Rep
     Args:
         exchange: The request; its scope is left.
         reply: The reply of its handler, if it made one all the same. It is used where serving ends, and not when
-            the granted time is over: then the answer says so, whatever the handler has swallowed.
+            the granted time is over: then the answer is that error, whatever the handler has swallowed.
         limits: How long to wait for the cancellation of a caller whose time is over.
 
     Returns:
@@ -352,7 +352,7 @@ class Exchanges:
     def _take(
         self, request: Request, arrival: Arrival, scope: trio.CancelScope | None, *, has_room: bool
     ) -> Ready | None:
-        """Ask the dispatcher who serves a request, and answer it or see to it that it is served.
+        """Ask the dispatcher what to do with a request, and do it.
 
         Raises:
             RequestError: It is refused.
@@ -559,7 +559,7 @@ class Exchanges:
             await self._changed.park()
 
     def stop(self, reason: str) -> None:
-        """Cancel everything that is being served, and answer with an error that says so."""
+        """Cancel everything that is being served, and answer with an error."""
         self._drop_waiting(RequestError(SERVER_BUSY, "serving ended before the request was started"))
         for exchange in self._table.all_running():
             exchange.stop(reason)

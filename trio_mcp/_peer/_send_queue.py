@@ -60,9 +60,10 @@ FEW_HOLES: Final = 8
 # A message is in one of three places: here, being written, or gone. Only while it is here can it be withdrawn,
 # and then it was never sent. So a request that is given up here costs no cancellation, and a cancellation that is
 # here when the answer comes is not sent either. That gives exactly one cancellation for each request that was
-# written and given up, and none for any other, deterministically: there is no checkpoint between taking messages
-# out of the queue and `Call.mark_written`, and `Call.give_up` decides by that state alone. A queue that handed
-# its messages to a buffer of its own, or a writer with a checkpoint in between, would break it.
+# written, given up, and not answered before the cancellation could be written, and none for any other. It is
+# deterministic: there is no checkpoint between taking messages out of the queue and `Call.mark_written`, and
+# `Call.give_up` decides by that state alone. A queue that handed its messages to a buffer of its own, or a
+# writer with a checkpoint in between, would break it.
 #
 # `send_nowait` of a channel may take messages and keep a rest of the last one. They count as written from then
 # on, and nothing else is written before that rest (`_has_rest`), which the writer task waits for.
