@@ -36,7 +36,7 @@ BOUNDS: Final = {
     "_bindings/_http_client.py StreamableHttpChannel._run shield_started": "until _close cancels it",
     "_client/_open.py _keep.started shield_started": "until Client.aclose cancels it, in the same finally",
     "_trio.py shield_started attribute": "its callers', which are here",
-    "_peer/_peer.py Servants.wake CancelScope": "until Peer.aclose, which cancels it after goodbye_timeout",
+    "_peer/_peer.py BackgroundTasks.start CancelScope": "until Peer.aclose, which cancels it after goodbye_timeout",
     # Threads that cancellation waits for.
     "_endpoint/_sqlite_events.py open_sqlite_event_store run_sync": "five seconds for a lock, by SQLite itself",
 }

@@ -101,8 +101,8 @@ from ._peer._exchange import Progress as Progress
 from ._peer._middleware import CallNext as CallNext
 from ._peer._middleware import Message as Message
 from ._peer._middleware import Middleware as Middleware
-from ._peer._outbox import OnFrame as OnFrame
 from ._peer._peer import PeerStatistics as PeerStatistics
+from ._peer._send_queue import OnFrame as OnFrame
 from ._revisions import Revision as Revision
 from ._schema import Field as Field
 from ._server._application import MethodHandler as MethodHandler

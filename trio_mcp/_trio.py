@@ -321,7 +321,7 @@ class LightParkingLot:
 
 
 @final
-class Steps(Generic[_T]):
+class InlineTask(Generic[_T]):
     """A coroutine that runs inside the current task, with its own context variables.
 
     Args:

@@ -24,14 +24,14 @@ class Nothing:
     def route(self, request: Request, origin: Origin | None) -> None:
         raise NotImplementedError
 
-    def companion_of(self, request: Request, origin: Origin | None) -> Callable[[str], object] | None:
+    def parked_canceller(self, request: Request, origin: Origin | None) -> Callable[[str], object] | None:
         """Say that no request goes on with anything."""
         return None
 
     def take_back(self, request: Request) -> None:
         raise NotImplementedError
 
-    def notice_key(self, notification: Notification) -> Hashable | None:
+    def notification_key(self, notification: Notification) -> Hashable | None:
         raise NotImplementedError
 
     async def notified(self, notification: Notification, origin: Origin | None) -> None:

@@ -70,45 +70,45 @@ def test_what_runs_is_weighed_when_it_leaves_no_room() -> None:
     assert table.admit(5) is WAIT
 
 
-def standing_table() -> Table:
+def long_lived_table() -> Table:
     return Table(
-        max_running=1, max_running_bytes=10, max_waiting_bytes=10, max_standing=3, max_standing_bytes=100
+        max_running=1, max_running_bytes=10, max_waiting_bytes=10, max_long_lived=3, max_long_lived_bytes=100
     )
 
 
-def test_what_stands_takes_no_place_of_what_runs() -> None:
+def test_long_lived_requests_take_no_place_of_others() -> None:
     """Promise 10: `Limits.max_subscriptions` is apart from `Limits.max_inbound_requests`."""
-    table = standing_table()
-    table.stand(1, "one", 1, 60)
-    assert (table.running, table.standing, table.waiting) == (0, 1, 0)
+    table = long_lived_table()
+    table.run_long_lived(1, "one", 1, 60)
+    assert (table.running, table.long_lived, table.waiting) == (0, 1, 0)
     assert table.admit(2) is RUN
     table.run(2, "two", 10)
     assert table.admit(3) is WAIT
     assert table.admit(1) is DUPLICATE
     assert table.get_running(1) == "one"
-    assert (table.all_running(), table.all_standing()) == (("two", "one"), ("one",))
+    assert (table.all_running(), table.all_long_lived()) == (("two", "one"), ("one",))
     table.finish(1)
     assert table.admit(3) is WAIT, "what has stood makes no room"
     table.finish(2)
     assert table.admit(1) is RUN
 
 
-def test_as_much_stands_as_may() -> None:
+def test_as_many_are_long_lived_as_may_be() -> None:
     """Promise 10: `Limits.max_subscriptions` counts places, `Limits.max_subscription_bytes` weighs."""
-    table = standing_table()
-    assert table.can_stand(3, 100)
-    assert not table.can_stand(4, 1)
-    assert not table.can_stand(1, 101)
-    table.stand(1, "one", 2, 60)
-    assert table.can_stand(1, 40)
-    assert not table.can_stand(2, 40)
-    assert not table.can_stand(1, 41)
+    table = long_lived_table()
+    assert table.has_room_for_long_lived(3, 100)
+    assert not table.has_room_for_long_lived(4, 1)
+    assert not table.has_room_for_long_lived(1, 101)
+    table.run_long_lived(1, "one", 2, 60)
+    assert table.has_room_for_long_lived(1, 40)
+    assert not table.has_room_for_long_lived(2, 40)
+    assert not table.has_room_for_long_lived(1, 41)
     table.finish(1)
-    assert table.can_stand(3, 100)
+    assert table.has_room_for_long_lived(3, 100)
 
 
-def test_nothing_stands_where_nothing_may() -> None:
-    assert not make_table().can_stand(1, 0)
+def test_none_is_long_lived_where_none_may_be() -> None:
+    assert not make_table().has_room_for_long_lived(1, 0)
 
 
 def test_nobody_overtakes_who_waits() -> None:

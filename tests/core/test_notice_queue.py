@@ -10,18 +10,20 @@ import pytest
 from costs import costs_of
 from hypothesis import given
 from hypothesis import strategies as st
-from inside_core import NoticeQueue
+from inside_core import NotificationQueue
 
 
-def make_queue(*keys: Hashable | None, max_length: int = 100, max_bytes: int = 1_000_000) -> NoticeQueue[int]:
+def make_queue(
+    *keys: Hashable | None, max_length: int = 100, max_bytes: int = 1_000_000
+) -> NotificationQueue[int]:
     """Return a queue of numbered notices with these keys, of ten bytes each."""
-    queue = NoticeQueue[int](max_length, max_bytes)
+    queue = NotificationQueue[int](max_length, max_bytes)
     for number, key in enumerate(keys):
         queue.push(key, number, 10)
     return queue
 
 
-def drain(queue: NoticeQueue[int]) -> list[int]:
+def drain(queue: NotificationQueue[int]) -> list[int]:
     return [queue.pop() for _ in range(len(queue))]
 
 

@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 import trio
 import trio.testing
-from inside_peer import Steps
+from inside_peer import InlineTask
 
 name: Final = ContextVar("name", default="nobody")
 
@@ -20,7 +20,7 @@ async def at_once(result: int) -> int:  # noqa: ASYNC910 - not to wait is the po
 
 async def test_what_does_not_wait_is_done_at_once_and_leaves_no_variables_behind() -> None:
     """Its variables are its own, as those of a task are."""
-    steps = Steps(at_once(3), copy_context())
+    steps = InlineTask(at_once(3), copy_context())
     assert steps.begin(trio.lowlevel.current_task())
     assert steps.result == 3
     assert name.get() == "nobody"
@@ -38,7 +38,7 @@ async def test_what_waits_goes_on_with_its_own_variables() -> None:
         seen.append(name.get())
         return name.get()
 
-    steps = Steps(wait(), copy_context())
+    steps = InlineTask(wait(), copy_context())
     assert not steps.begin(trio.lowlevel.current_task())
     assert name.get() == "nobody"
     name.set("its host")
@@ -63,7 +63,7 @@ async def test_what_it_raises_comes_out(*, waits: bool) -> None:
             await trio.lowlevel.checkpoint()
         raise ValueError("as it should")
 
-    steps = Steps(fail(), copy_context())
+    steps = InlineTask(fail(), copy_context())
     if not waits:
         with pytest.raises(ValueError, match="as it should"):
             steps.begin(trio.lowlevel.current_task())
@@ -82,7 +82,7 @@ async def test_scopes_that_it_enters_before_it_waits_hold(autojump_clock: trio.t
             return "slept"
         return "moved on"
 
-    steps = Steps(too_long(), copy_context())
+    steps = InlineTask(too_long(), copy_context())
     assert not steps.begin(trio.lowlevel.current_task())
     began = trio.current_time()
     assert await steps.go_on(trio.lowlevel.current_task()) == "moved on"
@@ -102,7 +102,7 @@ async def test_it_is_cancelled_with_its_host_and_cleans_up() -> None:
             cleaned.append("up")
 
     with trio.CancelScope() as scope:
-        steps = Steps(wait(), copy_context())
+        steps = InlineTask(wait(), copy_context())
         assert not steps.begin(trio.lowlevel.current_task())
         scope.cancel()
         await steps.go_on(trio.lowlevel.current_task())
@@ -125,6 +125,6 @@ async def test_nurseries_that_it_opens_are_nested_in_its_host() -> None:
                 nursery.start_soon(child, number)
         return sorted(done)
 
-    steps = Steps(with_children(), copy_context())
+    steps = InlineTask(with_children(), copy_context())
     assert not steps.begin(trio.lowlevel.current_task())
     assert await steps.go_on(trio.lowlevel.current_task()) == [0, 1, 2]

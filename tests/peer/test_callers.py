@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
-from inside_peer import OutboxEntry, Peer, open_peer
+from inside_peer import Peer, QueuedMessage, open_peer
 from peers import Handlers
 from wires import ScriptedChannel
 
@@ -146,7 +146,7 @@ async def test_nothing_is_kept_of_calls_that_were_given_up(autojump_clock: trio.
 
     def entries() -> int:
         gc.collect()
-        return sum(isinstance(thing, OutboxEntry) for thing in gc.get_objects())
+        return sum(isinstance(thing, QueuedMessage) for thing in gc.get_objects())
 
     async with open_peer(channel, Handlers(), Limits()) as peer:
         before = entries()

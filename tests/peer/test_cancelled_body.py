@@ -77,7 +77,7 @@ async def test_cleanup_is_notified(autojump_clock: trio.testing.MockClock) -> No
             channel.say(note("notifications/progress", progressToken=token, progress=i), note("x/noted"))
         return answer(message, {})
 
-    async def on_notice(_: Notification) -> None:
+    async def on_notification_read(_: Notification) -> None:
         await trio.sleep(1)
 
     async def on_progress(progress: Progress) -> None:
@@ -85,7 +85,7 @@ async def test_cleanup_is_notified(autojump_clock: trio.testing.MockClock) -> No
         seen.append(progress.progress)
 
     channel = ScriptedChannel(reply)
-    handlers = Handlers(on_notice=on_notice)
+    handlers = Handlers(on_notification_read=on_notification_read)
 
     async def clean_up(peer: Peer) -> None:
         await peer.request("x/work", on_progress=on_progress)

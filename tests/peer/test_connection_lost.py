@@ -71,7 +71,7 @@ async def test_an_answer_that_came_before_the_end_counts(autojump_clock: trio.te
     def close(_: Notification) -> None:
         peers[0].abort()
 
-    async with open_peer(channel, Handlers(), Limits(), on_notice=close) as peer:
+    async with open_peer(channel, Handlers(), Limits(), on_notification_read=close) as peer:
         peers.append(peer)
 
         async def ask() -> None:

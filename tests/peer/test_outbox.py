@@ -11,7 +11,7 @@ import pytest
 from costs import costs_of
 from hypothesis import given
 from hypothesis import strategies as st
-from inside_peer import Exchange, ExchangeSink, Outbox, OutboxEntry
+from inside_peer import Exchange, ExchangeSink, QueuedMessage, SendQueue
 from inside_wire import Request
 
 from trio_mcp import Outgoing
@@ -22,19 +22,19 @@ def exchanges(count: int) -> list[Exchange]:
     return [Exchange(Request(id, "tools/call", None), None, 0.0, nowhere) for id in range(count)]
 
 
-def open_outbox() -> Outbox:
-    return Outbox(1_000_000_000, lambda: None)
+def open_outbox() -> SendQueue:
+    return SendQueue(1_000_000_000, lambda: None)
 
 
-def said(exchange: Exchange, number: int) -> OutboxEntry:
-    return OutboxEntry(Outgoing(b"%d" % number), exchange=exchange)
+def said(exchange: Exchange, number: int) -> QueuedMessage:
+    return QueuedMessage(Outgoing(b"%d" % number), exchange=exchange)
 
 
-def answered(exchange: Exchange, number: int) -> OutboxEntry:
-    return OutboxEntry(Outgoing(b"%d" % number, answers=(exchange.request.id,)), exchange=exchange)
+def answered(exchange: Exchange, number: int) -> QueuedMessage:
+    return QueuedMessage(Outgoing(b"%d" % number, answers=(exchange.request.id,)), exchange=exchange)
 
 
-def contents(outbox: Outbox) -> list[bytes]:
+def contents(outbox: SendQueue) -> list[bytes]:
     return [entry.message.data for entry in outbox.first()]
 
 
@@ -72,7 +72,7 @@ def withdraw_answers(count: int) -> None:
 def withdraw_entries(count: int) -> None:
     """Many requests of ours are given up before they are written."""
     outbox = open_outbox()
-    entries = [OutboxEntry(Outgoing(b"request")) for _ in range(count)]
+    entries = [QueuedMessage(Outgoing(b"request")) for _ in range(count)]
     for entry in entries:
         outbox.put(entry)
     for entry in reversed(entries):
@@ -83,7 +83,7 @@ def write_in_pieces(count: int) -> None:
     """Much is written, a buffer at a time."""
     outbox, message = open_outbox(), Outgoing(bytes(60_000))
     for _ in range(count):
-        outbox.put(OutboxEntry(message))
+        outbox.put(QueuedMessage(message))
     while first := outbox.first():
         outbox.remove_first(len(first), has_rest=False)
 
@@ -120,7 +120,7 @@ def test_what_is_given_up_goes_and_the_rest_stays_in_order() -> None:
 class _Model:
     """The same, by searching."""
 
-    lying: list[tuple[int, OutboxEntry]] = attrs.Factory(list[tuple[int, OutboxEntry]])
+    lying: list[tuple[int, QueuedMessage]] = attrs.Factory(list[tuple[int, QueuedMessage]])
 
     def withdraw_all_of(self, owner: int) -> None:
         self.lying = [(of, entry) for of, entry in self.lying if of != owner]
@@ -145,7 +145,7 @@ steps = st.lists(
 def test_it_does_what_a_search_would_do(steps: list[tuple[str, int]]) -> None:
     """Whatever is said, answered, taken back and written, and in whatever order."""
     outbox, model, several = open_outbox(), _Model(), exchanges(4)
-    gone: list[OutboxEntry] = []
+    gone: list[QueuedMessage] = []
     is_answered = [False] * 4
     for number, (step, owner) in enumerate(steps):
         match step:

@@ -7,21 +7,21 @@ from collections.abc import Awaitable, Callable
 import pytest
 import trio
 import trio.testing
-from inside_peer import Outbox, OutboxEntry, Peer, open_peer
+from inside_peer import Peer, QueuedMessage, SendQueue, open_peer
 from peers import Handlers, request
 from wires import ScriptedChannel
 
 from trio_mcp import ConnectionLost, Limits, Outgoing
 
 
-def entry(size: int, *, urgent: bool = False) -> OutboxEntry:
-    return OutboxEntry(Outgoing(b"x" * size), urgent=urgent)
+def entry(size: int, *, urgent: bool = False) -> QueuedMessage:
+    return QueuedMessage(Outgoing(b"x" * size), urgent=urgent)
 
 
 @pytest.mark.parametrize("waiting", ["wait_room", "wait_urgent_room", "wait_empty"])
 async def test_closing_lets_everybody_go(waiting: str) -> None:
     """Whatever they wait for will not come: nothing is written any more."""
-    outbox = Outbox(100)
+    outbox = SendQueue(100)
     outbox.put(entry(100, urgent=True))
     gone: list[int] = []
 
@@ -45,7 +45,7 @@ async def test_closing_lets_everybody_go(waiting: str) -> None:
 
 async def test_the_room_of_a_large_message_is_for_all_who_fit() -> None:
     """Its leaving wakes the first who waits, and nothing else leaves that could wake the others."""
-    outbox = Outbox(100)
+    outbox = SendQueue(100)
     outbox.put(entry(100))
     order: list[int] = []
 
@@ -69,7 +69,7 @@ async def test_the_room_of_a_large_message_is_for_all_who_fit() -> None:
 @pytest.mark.parametrize("rounds", [1, 20])
 async def test_whoever_waits_for_room_is_not_overtaken(rounds: int) -> None:
     """Who is woken for room that something urgent has taken keeps its place, and who comes meanwhile waits behind it."""
-    outbox = Outbox(100)
+    outbox = SendQueue(100)
     outbox.put(entry(100))
     order: list[object] = []
 
@@ -99,7 +99,7 @@ async def test_whoever_waits_for_room_is_not_overtaken(rounds: int) -> None:
 
 async def test_a_line_for_room_ends_with_those_who_give_up_waiting() -> None:
     """Cancelled, they leave nothing behind that others would have to wait for."""
-    outbox = Outbox(100)
+    outbox = SendQueue(100)
     outbox.put(entry(100))
     async with trio.open_nursery() as nursery:
         for _ in range(3):

@@ -98,7 +98,7 @@ async def test_a_question_lies_nowhere_from_the_moment_its_request_is_given_up(
     def look(_: Notification) -> None:
         sizes.append(peers[0].statistics().outbox_bytes)
 
-    async with open_peer(channel, Handlers({"x/ask": ask}), Limits(), on_notice=look) as peer:
+    async with open_peer(channel, Handlers({"x/ask": ask}), Limits(), on_notification_read=look) as peer:
         peers.append(peer)
         channel.stop_reading()
         await peer.notify("x/stuck")

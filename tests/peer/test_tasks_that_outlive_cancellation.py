@@ -28,14 +28,14 @@ class Noting:
     def route(self, request: Request, origin: Origin | None) -> None:
         del request, origin
 
-    def companion_of(self, request: Request, origin: Origin | None) -> Callable[[str], object] | None:
+    def parked_canceller(self, request: Request, origin: Origin | None) -> Callable[[str], object] | None:
         """Say that no request goes on with anything."""
         return None
 
     def take_back(self, request: Request) -> None:
         del request
 
-    def notice_key(self, notification: Notification) -> Hashable | None:
+    def notification_key(self, notification: Notification) -> Hashable | None:
         return notification.method
 
     async def notified(self, notification: Notification, origin: Origin | None) -> None:
@@ -73,7 +73,7 @@ async def test_a_body_that_is_cancelled_is_still_served(
     channel = ScriptedChannel(reply)
     with trio.CancelScope() as scope:
         async with open_peer(
-            channel, dispatcher, Limits(), on_notice=lambda notice: overheard.append(notice.method)
+            channel, dispatcher, Limits(), on_notification_read=lambda notice: overheard.append(notice.method)
         ) as peer:
             await trio.testing.wait_all_tasks_blocked()
             scope.cancel()

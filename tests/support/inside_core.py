@@ -104,9 +104,6 @@ from trio_mcp._core._uri_template import check_uri as check_uri
 from trio_mcp._core._uri_template import normalised as normalised
 from trio_mcp._core._uri_template import pct_decoded as pct_decoded
 from trio_mcp._core._uri_template import pct_encoded as pct_encoded
-from trio_mcp._peer._notifications import NoticeQueue as NoticeQueue
-from trio_mcp._peer._outbox import OutboundRequest as OutboundRequest
-from trio_mcp._peer._outbox import OutboundState as OutboundState
-from trio_mcp._peer._outbox import OutboundTable as OutboundTable
+from trio_mcp._peer._notifications import NotificationQueue as NotificationQueue
 
 forms_module = _forms

@@ -5,19 +5,21 @@ Tests import private names from here alone, so that moving one changes one file.
 
 from __future__ import annotations
 
+from trio_mcp._peer._call import Call as Call
+from trio_mcp._peer._call import CallState as CallState
+from trio_mcp._peer._call import QueuedMessage as QueuedMessage
 from trio_mcp._peer._call import current_clock as current_clock
 from trio_mcp._peer._call import granted_deadline as granted_deadline
 from trio_mcp._peer._exchange import Answer as Answer
 from trio_mcp._peer._exchange import Exchange as Exchange
 from trio_mcp._peer._exchange import ExchangeSink as ExchangeSink
 from trio_mcp._peer._exchange import Handler as Handler
-from trio_mcp._peer._exchange import Standing as Standing
+from trio_mcp._peer._exchange import LongLived as LongLived
 from trio_mcp._peer._exchanges import Arrival as Arrival
 from trio_mcp._peer._exchanges import Exchanges as Exchanges
 from trio_mcp._peer._exchanges import Ready as Ready
 from trio_mcp._peer._middleware import compose as compose
-from trio_mcp._peer._outbox import Outbox as Outbox
-from trio_mcp._peer._outbox import OutboxEntry as OutboxEntry
 from trio_mcp._peer._peer import Peer as Peer
 from trio_mcp._peer._peer import open_peer as open_peer
-from trio_mcp._trio import Steps as Steps
+from trio_mcp._peer._send_queue import SendQueue as SendQueue
+from trio_mcp._trio import InlineTask as InlineTask

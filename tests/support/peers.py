@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from typing import Any, final
 
-from inside_peer import Answer, Exchange, Handler, Standing
+from inside_peer import Answer, Exchange, Handler, LongLived
 from inside_wire import Request
 
 from trio_mcp import Notification, Origin, RequestError
@@ -18,8 +18,8 @@ class Handlers:
     """A dispatcher that knows a handler for each method, and keeps the notifications it is told.
 
     Args:
-        handlers: By method. Something that is no function is the answer itself, or a `Standing`.
-        on_notice: Called with each notification.
+        handlers: By method. Something that is no function is the answer itself, or a `LongLived`.
+        on_notification_read: Called with each notification.
 
     Attributes:
         heard: The methods of the notifications that were handled, or begun to be.
@@ -31,28 +31,28 @@ class Handlers:
 
     def __init__(
         self,
-        handlers: Mapping[str, Callable[[Exchange], Awaitable[Answer]] | Standing | Answer] | None = None,
-        on_notice: Callable[[Notification], Awaitable[object]] | None = None,
+        handlers: Mapping[str, Callable[[Exchange], Awaitable[Answer]] | LongLived | Answer] | None = None,
+        on_notification_read: Callable[[Notification], Awaitable[object]] | None = None,
     ) -> None:
         self._handlers = handlers or {}
-        self._on_notice = on_notice
+        self._on_notice = on_notification_read
         self.heard: list[str] = []
 
-    def route(self, request: Request, origin: Origin | None) -> Handler | Standing | Answer | None:
+    def route(self, request: Request, origin: Origin | None) -> Handler | LongLived | Answer | None:
         """Return the handler."""
         handler = self._handlers.get(request.method)
         if handler is None:
             raise RequestError(-32601, "no such method")
         return handler
 
-    def companion_of(self, request: Request, origin: Origin | None) -> Callable[[str], object] | None:
+    def parked_canceller(self, request: Request, origin: Origin | None) -> Callable[[str], object] | None:
         """Say that no request goes on with anything."""
         return None
 
     def take_back(self, request: Request) -> None:
         """Nothing is kept."""
 
-    def notice_key(self, notification: Notification) -> Hashable | None:
+    def notification_key(self, notification: Notification) -> Hashable | None:
         """Say that each notification is news."""
         return None
 

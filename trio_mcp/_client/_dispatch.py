@@ -219,7 +219,7 @@ class ServerMessages:
         with self.peer.clocks_stopped():
             return await question()
 
-    def companion_of(self, request: Request, origin: Origin | None) -> Callable[[str], object] | None:
+    def parked_canceller(self, request: Request, origin: Origin | None) -> Callable[[str], object] | None:
         """Say that no request goes on with anything."""
         del request, origin
         return None
@@ -227,8 +227,8 @@ class ServerMessages:
     def take_back(self, request: Request) -> None:
         """Nothing that is answered on the spot changes anything; see `Dispatcher.take_back`."""
 
-    def notice_key(self, notification: Notification) -> Hashable | None:
-        """Tell which notifications say the same; see `Dispatcher.notice_key`."""
+    def notification_key(self, notification: Notification) -> Hashable | None:
+        """Tell which notifications say the same; see `Dispatcher.notification_key`."""
         if notification.method.endswith("/list_changed"):
             return notification.method
         if notification.method == "notifications/resources/updated":

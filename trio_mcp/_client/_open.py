@@ -12,7 +12,7 @@ from typing_extensions import Unpack
 
 from .._limits import Limits, check_seconds
 from .._peer._middleware import Middleware
-from .._peer._outbox import OnFrame
+from .._peer._send_queue import OnFrame
 from .._revisions import Revision
 from .._trio import open_hidden_nursery, shield_started
 from .._version import __version__

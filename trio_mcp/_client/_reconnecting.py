@@ -30,8 +30,8 @@ from .._errors import ConnectionLost, McpError, RequestError, SessionLost
 from .._limits import Limits
 from .._logs import Log
 from .._peer._middleware import Middleware
-from .._peer._outbox import OnFrame
 from .._peer._peer import Peer, open_peer
+from .._peer._send_queue import OnFrame
 from .._trio import LightParkingLot, open_hidden_nursery
 from ..types import DiscoverResult, LoggingLevel
 from ._connection import ClientIdentity, Connection, negotiate, settle_era
@@ -499,7 +499,7 @@ class ConnectionKeeper:
                     messages,
                     limits,
                     on_frame=self._on_frame,
-                    on_notice=messages.subscriptions.overhear,
+                    on_notification_read=messages.subscriptions.overhear,
                     on_failure=self._hear_failure,
                     middleware=self._middleware,
                 ) as peer,

@@ -188,7 +188,7 @@ class Subscriptions:
         return change_callback(self._callbacks, change)
 
     def overhear(self, notification: Notification) -> None:
-        """Bring what a notification says to those it concerns; see `OnNotice`."""
+        """Bring what a notification says to those it concerns; see `OnNotificationRead`."""
         is_modern = self._is_modern
         if is_modern and notification.method == _ACKNOWLEDGED:
             self._acknowledge(notification.params or {})

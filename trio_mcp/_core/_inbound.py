@@ -1,6 +1,6 @@
 """The requests of the other side: which run, which wait, which must be refused.
 
-Decisions only: no I/O, no Trio, no clock. The peer starts and cancels tasks; this table says when.
+Decisions only: no I/O, no Trio, no clock. The peer starts and cancels tasks; this table decides when.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ import enum
 from builtins import id as identity_of
 from collections import OrderedDict
 from typing import Final, Generic, TypeVar, final
+
+import attrs
 
 from .._codec._json import weight_of
 from .._codec._jsonrpc import RequestId
@@ -30,6 +32,7 @@ class Admission(enum.Enum):
 
 
 @final
+@attrs.define(eq=False, kw_only=True)
 class InboundTable(Generic[_R, _W]):
     """The requests of the other side that are not answered yet.
 
@@ -37,44 +40,43 @@ class InboundTable(Generic[_R, _W]):
     `max_running_bytes`. Then it waits, in order of arrival. Responses, cancellations and pings never come here,
     so they get through.
 
-    A request that stands stays open until somebody ends it. It takes no place among those that run, or a hundred
-    of them would leave none for a call that takes a moment; how much may stand has limits of its own.
+    A long-lived request is open until one of the two sides ends it. It takes no place among those that run, or a
+    hundred of them would leave none for a short one; there are separate limits for them.
 
     Args:
         max_running: How many may run at once.
         max_running_bytes: What the running ones may weigh together.
         max_waiting_bytes: What the waiting ones may weigh together before it `is_overfull`.
-        max_standing: How much may stand at once, in places; a request may take more than one.
-        max_standing_bytes: What the standing ones may weigh together.
+        max_long_lived: How many places long-lived ones may take at once; a request may take more than one.
+        max_long_lived_bytes: What the long-lived ones may weigh together.
 
     Attributes:
-        is_overfull: Whether so much waits that no more should.
+        is_overfull: Whether so much waits that no more should be put off.
     """
 
-    def __init__(
-        self,
-        *,
-        max_running: int,
-        max_running_bytes: int,
-        max_waiting_bytes: int,
-        max_standing: int = 0,
-        max_standing_bytes: int = 0,
-    ) -> None:
-        self._max_running = max_running
-        self._max_running_bytes = max_running_bytes
-        self._max_waiting_bytes = max_waiting_bytes
-        self._max_standing = max_standing
-        self._max_standing_bytes = max_standing_bytes
-        self._running: dict[RequestId, tuple[_R, int, object]] = {}
-        self._running_bytes = 0
-        self._unweighed: dict[RequestId, bytes] = {}
-        self._standing: dict[RequestId, tuple[_R, int, int, object]] = {}
-        self._standing_places = 0
-        self._standing_bytes = 0
-        self._waiting: OrderedDict[RequestId, tuple[_W, int, object]] = OrderedDict()
-        self._from: dict[int, dict[RequestId, None]] = {}  # by the identity of the origin
-        self._waiting_bytes = 0
-        self.is_overfull = False
+    _max_running: int = attrs.field(alias="max_running")
+    _max_running_bytes: int = attrs.field(alias="max_running_bytes")
+    _max_waiting_bytes: int = attrs.field(alias="max_waiting_bytes")
+    _max_long_lived: int = attrs.field(default=0, alias="max_long_lived")
+    _max_long_lived_bytes: int = attrs.field(default=0, alias="max_long_lived_bytes")
+    is_overfull: bool = attrs.field(default=False, init=False)
+    _running: dict[RequestId, tuple[_R, int, object]] = attrs.field(
+        factory=dict[RequestId, tuple[_R, int, object]], init=False
+    )
+    _running_bytes: int = attrs.field(default=0, init=False)
+    _unweighed: dict[RequestId, bytes] = attrs.field(factory=dict[RequestId, bytes], init=False)
+    _long_lived: dict[RequestId, tuple[_R, int, int, object]] = attrs.field(
+        factory=dict[RequestId, tuple[_R, int, int, object]], init=False
+    )
+    _long_lived_places: int = attrs.field(default=0, init=False)
+    _long_lived_bytes: int = attrs.field(default=0, init=False)
+    _waiting: OrderedDict[RequestId, tuple[_W, int, object]] = attrs.field(
+        factory=OrderedDict[RequestId, tuple[_W, int, object]], init=False
+    )
+    _waiting_bytes: int = attrs.field(default=0, init=False)
+    _from: dict[int, dict[RequestId, None]] = attrs.field(
+        factory=dict[int, dict[RequestId, None]], init=False
+    )  # by identity of the origin
 
     @property
     def running(self) -> int:
@@ -82,9 +84,9 @@ class InboundTable(Generic[_R, _W]):
         return len(self._running)
 
     @property
-    def standing(self) -> int:
-        """How many requests stand."""
-        return len(self._standing)
+    def long_lived(self) -> int:
+        """How many long-lived requests there are."""
+        return len(self._long_lived)
 
     @property
     def waiting(self) -> int:
@@ -102,8 +104,8 @@ class InboundTable(Generic[_R, _W]):
         return self._waiting_bytes * 2 <= self._max_waiting_bytes
 
     def admit(self, id: RequestId) -> Admission:
-        """Decide about a request that has come. Follow with `run` or `wait`, with no checkpoint between."""
-        if id in self._running or id in self._standing or id in self._waiting:
+        """Decide about a new request. Call `run`, `run_long_lived` or `wait` next, with no checkpoint between."""
+        if id in self._running or id in self._long_lived or id in self._waiting:
             return Admission.DUPLICATE
         return Admission.RUN if not self._waiting and self._has_room else Admission.WAIT
 
@@ -114,7 +116,7 @@ class InboundTable(Generic[_R, _W]):
         return self._running_bytes < self._max_running_bytes or self._has_room_weighed()
 
     def _has_room_weighed(self) -> bool:
-        """Weigh those that run which were only guessed to weigh so much, and look again. Each is weighed once."""
+        """Weigh the running ones whose weight is only a guess, and decide again. Each is weighed once."""
         for id, data in self._unweighed.items():
             request, guessed, origin = self._running[id]
             size = weight_of(data)
@@ -123,7 +125,7 @@ class InboundTable(Generic[_R, _W]):
         self._unweighed.clear()
         return self._running_bytes < self._max_running_bytes
 
-    # Each of these three may say where the request came from, for `all_from`.
+    # Each of these three takes the origin of the request, for `all_from`.
 
     def run(
         self, id: RequestId, request: _R, size: int, origin: object = None, *, data: bytes | None = None
@@ -143,22 +145,22 @@ class InboundTable(Generic[_R, _W]):
             self._unweighed[id] = data
         self._running_bytes += size
         if origin is not None:
-            self._come(id, origin)
+            self._note_origin(id, origin)
 
-    def can_stand(self, places: int, size: int) -> bool:
-        """Whether there is room for one more request to stand."""
+    def has_room_for_long_lived(self, places: int, size: int) -> bool:
+        """Whether there is room for one more long-lived request."""
         return (
-            self._standing_places + places <= self._max_standing
-            and self._standing_bytes + size <= self._max_standing_bytes
+            self._long_lived_places + places <= self._max_long_lived
+            and self._long_lived_bytes + size <= self._max_long_lived_bytes
         )
 
-    def stand(self, id: RequestId, request: _R, places: int, size: int, origin: object = None) -> None:
-        """Enter a request as standing."""
-        self._standing[id] = request, places, size, origin
-        self._standing_places += places
-        self._standing_bytes += size
+    def run_long_lived(self, id: RequestId, request: _R, places: int, size: int, origin: object = None) -> None:
+        """Enter a long-lived request."""
+        self._long_lived[id] = request, places, size, origin
+        self._long_lived_places += places
+        self._long_lived_bytes += size
         if origin is not None:
-            self._come(id, origin)
+            self._note_origin(id, origin)
 
     def wait(self, id: RequestId, request: _W, size: int, origin: object = None) -> None:
         """Enter a request as waiting."""
@@ -166,12 +168,12 @@ class InboundTable(Generic[_R, _W]):
         self._waiting[id] = request, size, origin
         self._weigh_waiting(size)
         if origin is not None:
-            self._come(id, origin)
+            self._note_origin(id, origin)
 
-    def _come(self, id: RequestId, origin: object) -> None:
+    def _note_origin(self, id: RequestId, origin: object) -> None:
         self._from.setdefault(identity_of(origin), {})[id] = None
 
-    def _go(self, id: RequestId, origin: object) -> None:
+    def _forget_origin(self, id: RequestId, origin: object) -> None:
         ids = self._from[identity_of(origin)]
         del ids[id]
         if not ids:
@@ -182,17 +184,17 @@ class InboundTable(Generic[_R, _W]):
         return tuple(self._from.get(identity_of(origin), ()))
 
     def finish(self, id: RequestId) -> None:
-        """Take out a request that runs or stands: it is answered, or never will be."""
-        if id in self._standing:
-            _, places, size, origin = self._standing.pop(id)
-            self._standing_places -= places
-            self._standing_bytes -= size
+        """Take out a running or long-lived request: it is answered, or never will be."""
+        if id in self._long_lived:
+            _, places, size, origin = self._long_lived.pop(id)
+            self._long_lived_places -= places
+            self._long_lived_bytes -= size
         else:
             _, size, origin = self._running.pop(id)
             self._unweighed.pop(id, None)
             self._running_bytes -= size
         if origin is not None:
-            self._go(id, origin)
+            self._forget_origin(id, origin)
 
     def next_waiting(self) -> _W | None:
         """Take out the request that has waited longest, if there is one and room to run it."""
@@ -201,7 +203,7 @@ class InboundTable(Generic[_R, _W]):
         id, (request, size, origin) = self._waiting.popitem(last=False)
         self._weigh_waiting(-size)
         if origin is not None:
-            self._go(id, origin)
+            self._forget_origin(id, origin)
         return request
 
     def cancel_waiting(self, id: RequestId) -> _W | None:
@@ -212,24 +214,24 @@ class InboundTable(Generic[_R, _W]):
         request, size, origin = found
         self._weigh_waiting(-size)
         if origin is not None:
-            self._go(id, origin)
+            self._forget_origin(id, origin)
         return request
 
     def get_running(self, id: RequestId) -> _R | None:
-        """Return the request with this id, if it runs or stands."""
-        found = self._running.get(id) or self._standing.get(id)
+        """Return the request with this id, if it runs or is long-lived."""
+        found = self._running.get(id) or self._long_lived.get(id)
         return None if found is None else found[0]
 
     def all_running(self) -> tuple[_R, ...]:
-        """Return the requests that run, oldest first, and then those that stand."""
+        """Return the running requests, oldest first, and then the long-lived ones."""
         return (
             *(request for request, _, _ in self._running.values()),
-            *(request for request, _, _, _ in self._standing.values()),
+            *(request for request, _, _, _ in self._long_lived.values()),
         )
 
-    def all_standing(self) -> tuple[_R, ...]:
-        """Return the requests that stand, oldest first."""
-        return tuple(request for request, _, _, _ in self._standing.values())
+    def all_long_lived(self) -> tuple[_R, ...]:
+        """Return the long-lived requests, oldest first."""
+        return tuple(request for request, _, _, _ in self._long_lived.values())
 
     def all_waiting(self) -> tuple[tuple[RequestId, _W], ...]:
         """Return what waits, with ids, oldest first."""
@@ -240,7 +242,7 @@ class InboundTable(Generic[_R, _W]):
         forgotten = self.all_waiting()
         for id, (_, _, origin) in self._waiting.items():
             if origin is not None:
-                self._go(id, origin)
+                self._forget_origin(id, origin)
         self._waiting.clear()
         self._weigh_waiting(-self._waiting_bytes)
         return forgotten

@@ -26,9 +26,9 @@ from .._core._http_headers import PROTOCOL_VERSION, check_request_headers, versi
 from .._core._http_rules import EVENT_STREAM, HttpRefused, HttpServerSettings, accepts, busy, status_of_error
 from .._errors import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, SERVER_BUSY, RequestError
 from .._logs import Log
-from .._peer._exchange import Dispatcher, Exchange, Handler, Standing, not_begun
+from .._peer._exchange import Dispatcher, Exchange, Handler, LongLived, not_begun
 from .._peer._exchanges import reply_to
-from .._peer._middleware import InterposedDispatcher
+from .._peer._middleware import MiddlewareDispatcher
 from .._revisions import CLIENT_CAPABILITIES_KEY, METHODS, PROTOCOL_VERSION_KEY, Revision, Side
 from .._server._parking import Service
 from .._server._server import Server
@@ -78,7 +78,7 @@ class ModernRequests:
         self._turnstile = turnstile
         # Nothing of it belongs to a client: a modern request brings everything along.
         session: Dispatcher = ServerSession(server, service, service.background)
-        self._dispatcher = InterposedDispatcher(session, server.middleware) if server.middleware else session
+        self._dispatcher = MiddlewareDispatcher(session, server.middleware) if server.middleware else session
         self._exchanges: dict[Exchange, None] = {}
         self._standing_bytes: Counter[str] = Counter()
         self._silent: dict[Exchange, PostAnswer] = {}  # in the order in which they began
@@ -109,7 +109,7 @@ class ModernRequests:
         if refusal is not None:
             await self.refuse(call, request, refusal)
             return
-        if isinstance(decision, Standing):
+        if isinstance(decision, LongLived):
             call.on_standing()  # it is no request among others
             try:
                 with self._load.standing_request(call.loans.key, decision.places), self._weighed(call, request):
@@ -171,7 +171,7 @@ class ModernRequests:
         request: Request,
         origin: HttpOrigin,
         handler: Handler,
-        standing: Standing | None,
+        standing: LongLived | None,
     ) -> None:
         """Serve one exchange in this task, with the answer to its POST as its sink."""
         settings = self._settings
@@ -193,7 +193,7 @@ class ModernRequests:
                 standing.on_drain()
         if exchange.start_clock():
             handler = not_begun
-            exchange.companion = self._dispatcher.companion_of(request, exchange.origin)
+            exchange.cancel_parked = self._dispatcher.parked_canceller(request, exchange.origin)
         call.on_gone = lambda: exchange.give_up("the client closed the response")
         if call.is_gone:
             call.on_gone()

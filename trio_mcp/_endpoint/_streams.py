@@ -26,10 +26,11 @@ from .._core._http_rules import HttpRefused, status_of_error
 from .._errors import LocalProtocolError
 from .._limits import Limits
 from .._logs import Log
+from .._peer._call import QueuedMessage
 from .._peer._exchange import Exchange, OnProgress
 from .._peer._exchanges import Reply
-from .._peer._middleware import Message, Middleware, interpose, notification
-from .._peer._outbox import Outbox, OutboxEntry
+from .._peer._middleware import Message, Middleware, notification, send_through
+from .._peer._send_queue import SendQueue
 from .._server._lifetimes import Background
 from .._trio import LightParkingLot
 from ._call import SMALL, HttpCall, Place
@@ -85,7 +86,7 @@ class PostAnswer:
         self._turnstile = turnstile
         self._keep_alive = keep_alive
         self._may_stream = may_stream
-        self._outbox: Outbox | None = None
+        self._send_queue: SendQueue | None = None
         self._writing: trio.CancelScope | None = None
         self._is_ending = False
         self._sending = 0
@@ -93,14 +94,14 @@ class PostAnswer:
 
     def stream(self) -> None:
         """Make a stream of it, unless it is one, or must be none. Never waits."""
-        if self._outbox is None and self._may_stream:
-            self._outbox = Outbox(self._limits.max_outbox_bytes)
+        if self._send_queue is None and self._may_stream:
+            self._send_queue = SendQueue(self._limits.max_outbox_bytes)
             self._writing = trio.CancelScope()
             self._nursery.start_soon(
-                self._write, self._outbox, self._writing, name=f"streaming to {self._call.client}"
+                self._write, self._send_queue, self._writing, name=f"streaming to {self._call.client}"
             )
 
-    async def _write(self, outbox: Outbox, scope: trio.CancelScope) -> None:
+    async def _write(self, outbox: SendQueue, scope: trio.CancelScope) -> None:
         try:
             with scope:
                 await self._write_events(outbox)
@@ -112,13 +113,13 @@ class PostAnswer:
         finally:
             outbox.close()
 
-    async def _write_events(self, outbox: Outbox) -> None:
+    async def _write_events(self, outbox: SendQueue) -> None:
         call = self._call
         await call.start_stream()
         if not outbox.size:
             await call.send(KEEP_ALIVE)  # some proxies send the head on only when something follows it
         while True:
-            entries: Sequence[OutboxEntry] = ()
+            entries: Sequence[QueuedMessage] = ()
             with trio.move_on_after(self._keep_alive):
                 entries = await outbox.take()
             data = b"".join([encode_sse_event(entry.message.data) for entry in entries]) or KEEP_ALIVE
@@ -128,14 +129,14 @@ class PostAnswer:
                 call.on_answer()
                 for entry in entries:
                     if entry.exchange is not None:
-                        entry.exchange.companion = None
+                        entry.exchange.cancel_parked = None
                 await call.finish(data)
                 return
             await call.send(data)
             self._sending = 0
             self._cover(outbox)
 
-    def _cover(self, outbox: Outbox, more: int = 0) -> None:
+    def _cover(self, outbox: SendQueue, more: int = 0) -> None:
         """Let what the client has not taken yet be lent to it.
 
         Raises:
@@ -150,8 +151,8 @@ class PostAnswer:
 
         Until then what another task does for the request ends with it: the client has not been told how to go on.
         """
-        if self._outbox is None:
-            exchange.companion = None
+        if self._send_queue is None:
+            exchange.cancel_parked = None
             self._may_stream = False
             code = reply.error_code
             status = 200 if code is None else status_of_error(code, modern=True)
@@ -160,12 +161,12 @@ class PostAnswer:
             self._is_ending = True
             data, id = reply.data, exchange.request.id
             try:
-                self._cover(self._outbox, len(data))
+                self._cover(self._send_queue, len(data))
             except HttpRefused as refused:
                 _log.info("no room for the answer to %s: %s", self._call.client, refused)
                 data = encode_error(id, refused.error)
-            self._outbox.put(OutboxEntry(Outgoing(data, answers=(id,)), exchange=exchange))
-            await self._outbox.wait_empty()
+            self._send_queue.put(QueuedMessage(Outgoing(data, answers=(id,)), exchange=exchange))
+            await self._send_queue.wait_empty()
 
     def close(self) -> None:
         """Nothing more is sent. Without `finish`, what was begun stays torn."""
@@ -186,17 +187,17 @@ class PostAnswer:
         async def send(message: Message) -> None:
             await self._send(exchange, message.method, message.params)
 
-        await interpose(self._middleware, notification(method, params), send)
+        await send_through(self._middleware, notification(method, params), send)
 
     async def _send(self, exchange: Exchange, method: str, params: Mapping[str, Any] | Encoded | None) -> None:
         await trio.lowlevel.checkpoint_if_cancelled()
         await self._turnstile.enter(self._call.loans.key)
         data = self._encoded(method, params)
         self.stream()
-        if self._outbox is not None:
-            await self._outbox.wait_room()
+        if self._send_queue is not None:
+            await self._send_queue.wait_room()
             if not exchange.is_over and self._has_room_for(data):
-                self._outbox.put(OutboxEntry(Outgoing(data)))
+                self._send_queue.put(QueuedMessage(Outgoing(data)))
         await trio.lowlevel.cancel_shielded_checkpoint()
 
     def send_notification_nowait(
@@ -209,16 +210,16 @@ class PostAnswer:
         """
         data = self._encoded(method, params)
         self.stream()
-        if self._outbox is not None and not exchange.is_over:
-            if self._outbox.is_full or not self._has_room_for(data):
+        if self._send_queue is not None and not exchange.is_over:
+            if self._send_queue.is_full or not self._has_room_for(data):
                 raise trio.WouldBlock
-            self._outbox.put(OutboxEntry(Outgoing(data)))
+            self._send_queue.put(QueuedMessage(Outgoing(data)))
 
     def _has_room_for(self, data: bytes) -> bool:
         """Whether a notification may be put. A client that reads so little that there is no room for it goes."""
         try:
-            if self._outbox is not None:
-                self._cover(self._outbox, len(data))
+            if self._send_queue is not None:
+                self._cover(self._send_queue, len(data))
         except HttpRefused as refused:
             cut_stream(self._call, refused)
             return False

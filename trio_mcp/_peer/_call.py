@@ -1,33 +1,46 @@
-"""A task that waits for the answer to one request, and runs the request's progress callbacks while it does.
+"""One request of this side: its state, its progress callbacks, and the deadlines around its caller.
 
-Cancel scopes that progress and questions keep alive, and what callees are told of their callers' deadlines.
+Decides whether giving up a request costs a cancellation. Sends nothing itself; `Sender` has the table of all
+calls.
 """
 
 from __future__ import annotations
 
 import abc
+import enum
 import math
 from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Final, final
+from typing import Any, Final, final
 
 import attrs
 import trio
 
+from .._channel import Outgoing
+from .._codec._jsonrpc import RequestId
 from .._limits import check_seconds
 from .._trio import LightParkingLot
-from ._exchange import OnProgress, Progress
-from ._outbox import OutboundRequest, OutboxEntry
+from ._exchange import Exchange, OnProgress, Progress
+
+# How long a request may take.
+#
+# Trio's deadline scopes count wall-clock time. Two of ours do not: `fail_after_silence` starts again with each
+# sign of life of the server, and both it and a client's `request_timeout` stand still while this side's user
+# answers a question, because that time is not the server's. So each keeps an ordinary `trio.CancelScope` and
+# moves its deadline. They form a chain, innermost first, from a context variable: a sign of life is one for every
+# scope around the request, and what stops the inner one stops the outer ones. Stops are counted, because several
+# questions may be open at once.
+#
+# A context variable is copied into tasks that are started inside, and such a task may outlive the scope: hence
+# `_is_over` and the search in `current_clock`. The deadline that a server gets is not the one the scope
+# has at the moment (that can still move), but the latest that it can be moved to; see `granted_deadline`.
 
 
 @attrs.define(eq=False)
 class Clock(abc.ABC):
-    """A scope whose time is not simply that of the clock on the wall.
-
-    It stands still while the user of this side is being asked something: that time is not the other side's.
-    """
+    """A cancel scope whose deadline moves. It stands still while this side's user answers a question."""
 
     _scope: trio.CancelScope
     _enclosing: Clock | None
@@ -36,23 +49,23 @@ class Clock(abc.ABC):
 
     @property
     def deadline(self) -> float:
-        """When it fails if nothing happens until then, on Trio's clock."""
+        """When it fails if nothing is received until then, on Trio's clock."""
         return self._scope.deadline
 
     @property
     def heeds_progress(self) -> bool:
-        """Whether progress makes a difference, here or in the scopes around this one."""
+        """Whether progress moves a deadline, here or in the scopes around this one."""
         return any(isinstance(clock, SilenceScope) for clock in self._chain())
 
     def push(self) -> None:
-        """Something was heard: start the idle time again, here and in the scopes around this one."""
+        """Progress was received: start the idle time again, here and in the scopes around this one."""
         now = trio.current_time()
         for clock in self._chain():
             if not clock._stops:  # noqa: SLF001 - the same class
                 clock._hear(now)  # noqa: SLF001 - the same class
 
     def stop(self) -> None:
-        """Let the time stand still, here and in the scopes around this one, until `start` was called as often."""
+        """Stop the time, here and in the scopes around this one, until `start` was called as often."""
         now = trio.current_time()
         for clock in self._chain():
             clock._stops += 1  # noqa: SLF001 - the same class
@@ -75,7 +88,7 @@ class Clock(abc.ABC):
 
     @abc.abstractmethod
     def granted(self) -> float:
-        """Return the deadline that a callee may be told."""
+        """Return the deadline that may be sent to the server: the latest that this scope can have."""
 
     @abc.abstractmethod
     def _hear(self, now: float) -> None: ...
@@ -118,18 +131,18 @@ class SilenceScope(Clock):
 @final
 @attrs.define(eq=False, kw_only=True)
 class TimeoutScope(Clock):
-    """The time that a request may take, without what the user of this side takes of it.
+    """The time that a request may take, without the time in which this side's user answers questions.
 
     Attributes:
-        is_told: Whether the callee is told. Not where it may stand still while the callee's own goes on.
+        is_sent: Whether the server gets this deadline. Not where it may stand still while the server's goes on.
     """
 
-    is_told: bool
+    is_sent: bool
     _left: float = 0.0
 
     def granted(self) -> float:
-        """Return when it ends, if it may be told."""
-        return self._scope.deadline if self.is_told else math.inf
+        """Return when it ends, if that may be sent."""
+        return self._scope.deadline if self.is_sent else math.inf
 
     def _hear(self, now: float) -> None:
         pass
@@ -148,7 +161,7 @@ _current: ContextVar[Clock | None] = ContextVar("trio_mcp_clock", default=None)
 def current_clock() -> Clock | None:
     """Return the innermost `fail_after_silence` or `request_timeout` around the current task.
 
-    A task that was started inside one may live longer, and is then inside no more.
+    Not one that has ended, though the current task was started inside it.
     """
     clock = _current.get()
     while clock is not None and clock._is_over:  # noqa: SLF001 - this module's own
@@ -158,7 +171,7 @@ def current_clock() -> Clock | None:
 
 @contextmanager
 def clock_stopped() -> Generator[None]:
-    """Let the time of the scopes around the current task stand still during a block."""
+    """Stop the time of the scopes around the current task during a block."""
     clock = current_clock()
     if clock is None:
         yield
@@ -172,14 +185,14 @@ def clock_stopped() -> Generator[None]:
 
 @contextmanager
 def move_on_after_answer_time(seconds: float, *, is_told: bool) -> Generator[trio.CancelScope]:
-    """Cancel what is inside when it has taken so many seconds, not counting those in which the user was asked.
+    """Cancel the block after so many seconds, not counting those in which this side's user answers questions.
 
     Args:
         seconds: How many.
-        is_told: Whether callees are told; see `TimeoutScope`.
+        is_told: Whether servers get the deadline; see `TimeoutScope.is_sent`.
     """
     with trio.move_on_after(seconds) as scope:
-        clock = TimeoutScope(scope, _current.get(), is_told=is_told)
+        clock = TimeoutScope(scope, _current.get(), is_sent=is_told)
         token = _current.set(clock)
         try:
             yield scope
@@ -190,21 +203,21 @@ def move_on_after_answer_time(seconds: float, *, is_told: bool) -> Generator[tri
 
 @contextmanager
 def fail_after_silence(idle: float, *, at_most: float) -> Generator[SilenceScope]:
-    """Fail when the requests inside have been silent for too long, or have taken too long altogether.
+    """Fail when the requests inside have made no progress for too long, or have taken too long altogether.
 
-    Each progress notification of a request made inside starts the idle time again. The callee is told `at_most`
-    as its deadline, because the idle time is not one: it ends when the callee is silent, not when it is slow.
+    Each progress notification of a request made inside starts the idle time again. The server gets `at_most` as
+    its deadline, not the idle time: that ends when the server is silent, not when it is slow.
 
-    A question of the callee is a sign of life, too, and while this side's handlers answer it (`on_elicit` and its
-    like) the idle time stands still. In the eras before 2026-07-28 a question does not say which request it is
-    about: it counts for all that are pending on its connection when it comes.
+    A question of the server starts the idle time again too, and while this side's handlers answer it (`on_elicit`
+    and its like) that stands still. In the eras before 2026-07-28 a question does not name the request it is for:
+    it counts for all that are pending on its connection when it comes.
 
     Args:
         idle: Seconds without progress.
         at_most: Seconds altogether, whatever progress there is; ``math.inf`` for no end.
 
     Raises:
-        trio.TooSlowError: Either was exceeded. What was inside was cancelled, as with `trio.fail_after`.
+        trio.TooSlowError: Either was exceeded. The block was cancelled, as with `trio.fail_after`.
         ValueError: A duration is negative or not a number.
 
     Spec: 2026-07-28, basic/patterns/cancellation, "Timeouts".
@@ -228,31 +241,31 @@ def fail_after_silence(idle: float, *, at_most: float) -> Generator[SilenceScope
 
 
 def granted_deadline() -> float:
-    """Return the deadline that a request made now may tell its callee, on Trio's clock.
+    """Return the deadline to send with a request that is made now, on Trio's clock.
 
-    It is that of the cancel scopes around the current task, where a `fail_after_silence` counts with the latest
-    moment it can be pushed to, and a `request_timeout` that may stand still does not count. Trio knows which
-    scopes those are: not that in which the task was merely started.
+    It is that of the cancel scopes around the current task, where a `fail_after_silence` counts with its latest
+    deadline, and a `request_timeout` that may stand still does not count. Trio knows which scopes those are: not
+    one in which the task was merely started.
     """
     clock = current_clock()
     if clock is None:
         return trio.current_effective_deadline()
-    lifted: list[tuple[trio.CancelScope, float]] = []
+    changed: list[tuple[trio.CancelScope, float]] = []
     while clock is not None:
         scope = clock._scope  # noqa: SLF001 - this module's own
-        lifted.append((scope, scope.deadline))
+        changed.append((scope, scope.deadline))
         scope.deadline = clock.granted()
         clock = clock._enclosing  # noqa: SLF001 - this module's own
-    # No checkpoint in here, so nobody sees the scopes with these deadlines.
+    # No checkpoint here, so the scopes are back as they were before Trio looks at their deadlines.
     try:
         return trio.current_effective_deadline()
     finally:
-        for scope, deadline in lifted:
+        for scope, deadline in changed:
             scope.deadline = deadline
 
 
 _PROGRESS_BYTES: Final = 512
-"""What progress takes in memory beside its text and great numbers."""
+"""What a progress notification takes in memory beside its text and great numbers."""
 
 _GREAT: Final = 1 << 60
 
@@ -281,28 +294,64 @@ def weight_of_progress(progress: Progress) -> int:
 
 
 @final
+class CallState(enum.Enum):
+    """Where a request of this side stands."""
+
+    __hash__ = object.__hash__  # each is one object; Enum would hash the name, in Python
+
+    QUEUED = "not a byte of it has been handed to the transport"
+    WRITTEN = "the transport has it; giving it up now costs a cancellation"
+    ANSWERED = "its answer was received, or the connection is gone: there is nothing left to give up"
+    GIVEN_UP = "its caller waits for it no longer"
+
+
+# The transitions, one table for each event. A state that is not in the table of an event is a bug and raises
+# `KeyError`.
+_ON_WRITE: Final = {CallState.QUEUED: CallState.WRITTEN}
+_ON_ANSWER: Final = {
+    CallState.QUEUED: CallState.ANSWERED,  # the connection can end, and fail every request, before it is written
+    CallState.WRITTEN: CallState.ANSWERED,
+}
+_ON_GIVE_UP: Final = {
+    CallState.QUEUED: CallState.GIVEN_UP,
+    CallState.WRITTEN: CallState.GIVEN_UP,
+    CallState.ANSWERED: CallState.ANSWERED,  # the caller may be cancelled between the answer and its next step
+    CallState.GIVEN_UP: CallState.GIVEN_UP,  # an exception in the caller, after the client was left
+}
+
+
+@final
 @attrs.define(eq=False)
 class Call:
-    """The waiting side of an `OutboundRequest`.
+    """One request of this side, from the moment its caller makes it until its caller goes on.
 
-    Progress callbacks run here, in the caller's task: what they raise comes out of the call, its deadline covers
-    them, and when the call is over none of them is left. Progress comes here when it is read, before the answer
-    behind it, so that a callback holds up its own call and no other. When the connection ends it may run until
-    `end_callbacks` says.
+    Progress callbacks run in the caller's task: what they raise comes out of the call, its deadline covers them,
+    and none of them outlives it. Progress is handed over when it is read, before the answer behind it, so a slow
+    callback holds up its own call and no other. When the connection ends, callbacks run until `end_callbacks`.
 
     Attributes:
-        request: What is waited for.
-        entry: Where it lies in the outbox until it is written, perhaps with others as a batch.
+        id: Its id on this connection.
+        method: Its method.
         on_progress: Called for each progress notification, if the caller wants them.
         clock: The innermost `fail_after_silence` or `request_timeout` around the caller.
+        state: Where it stands; set by `mark_written`, `answer` and `give_up` alone.
+        message: What it is sent in, perhaps with others as a batch.
+        number: Which of the messages that were written that was, counted from 1; 0 before it was written.
+        result: The result, once there is one.
+        error: Why there is no result, once there is a reason.
         on_room: Called when one less progress notification waits, or none will any more.
         room: What its progress takes is counted here.
     """
 
-    request: OutboundRequest
-    entry: OutboxEntry | None = None
+    id: RequestId
+    method: str
     on_progress: OnProgress | None = None
     clock: Clock | None = None
+    state: CallState = CallState.QUEUED
+    message: QueuedMessage | None = None
+    number: int = 0
+    result: dict[str, Any] | None = None
+    error: Exception | None = None
     on_room: Callable[[Call], object] | None = None
     room: ProgressRoom | None = None
     _progress: deque[tuple[Progress, int]] | None = None
@@ -311,16 +360,59 @@ class Call:
     _callback: trio.CancelScope | None = None
     _callbacks_end: float = math.inf
     _why_cut: Exception | None = None
-    _doubt: tuple[float, Callable[[], object]] | None = None
+    _unclear: tuple[float, Callable[[], object]] | None = None
     _wake: LightParkingLot = attrs.field(factory=LightParkingLot)
 
     @property
+    def is_pending(self) -> bool:
+        """Whether it is neither answered nor given up."""
+        return self.state in _ON_ANSWER
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether its caller can go on: there is a result, or an error to raise."""
+        return self.result is not None or self.error is not None
+
+    def mark_written(self, number: int) -> None:
+        """The transport has it, in the message with this number."""
+        self.state = _ON_WRITE[self.state]
+        self.number = number
+
+    def answer(self, outcome: dict[str, Any] | Exception) -> None:
+        """Set how it ended, and wake the caller. A second answer is a stray, which never gets here."""
+        self.state = _ON_ANSWER[self.state]
+        if isinstance(outcome, dict):
+            self.result = outcome
+        else:
+            self.error = outcome
+        self._wake.unpark()
+
+    def give_up(self) -> bool:
+        """The caller waits for it no longer. This is the only place that decides whether a cancellation is due.
+
+        Returns:
+            Whether the other side must be notified: it may have the request, has not answered it, was not
+            notified yet, and the request is not ``initialize``, which must not be cancelled (2025-11-25,
+            basic/utilities/cancellation, "Behavior Requirements").
+        """
+        was = self.state
+        self.state = _ON_GIVE_UP[was]
+        return was is CallState.WRITTEN and self.method != "initialize"
+
+    def outcome(self) -> dict[str, Any]:
+        """Return the result of a settled call, or raise its error."""
+        if self.error is not None:
+            raise self.error
+        assert self.result is not None
+        return self.result
+
+    @property
     def wants_progress(self) -> bool:
-        """Whether anybody would notice progress."""
+        """Whether progress changes anything: there is a callback or an idle time."""
         return self.on_progress is not None or (self.clock is not None and self.clock.heeds_progress)
 
     def wake(self) -> None:
-        """Let the caller look again whether it can go on."""
+        """Let the caller check again whether it can go on."""
         self._wake.unpark()
 
     @property
@@ -344,18 +436,18 @@ class Call:
                 if self.on_room is not None:
                     self.on_room(self)
                 await self._handle(progress)
-            if self.request.is_settled:
+            if self.is_settled:
                 return
-            if self._doubt is None:
+            if self._unclear is None:
                 await self._wake.park()
             else:
-                await self._wait_in_doubt(*self._doubt)
+                await self._wait_unclear(*self._unclear)
 
-    async def _wait_in_doubt(self, until: float, fail: Callable[[], object]) -> None:
+    async def _wait_unclear(self, until: float, fail: Callable[[], object]) -> None:
         with trio.move_on_at(until):
             await self._wake.park()
             return
-        self._doubt = None
+        self._unclear = None
         fail()
 
     async def _handle(self, progress: Progress) -> None:
@@ -368,14 +460,14 @@ class Call:
                 await outcome
             self._callback = None
             if scope.cancelled_caught:
-                self.request.error = self._why_cut
+                self.error = self._why_cut
                 self.forget_progress()
         self._is_handling = False
 
-    def doubt(self, until: float, fail: Callable[[], object]) -> None:
-        """The other side may have refused the request without saying which: if no answer comes, it fails."""
-        if self._doubt is None:
-            self._doubt = until, fail
+    def fail_at(self, until: float, fail: Callable[[], object]) -> None:
+        """The other side may have refused this request, in an error without an id: fail it if no answer comes."""
+        if self._unclear is None:
+            self._unclear = until, fail
             self._wake.unpark()
 
     def hand_over(self, progress: Progress, room: ProgressRoom) -> None:
@@ -397,35 +489,55 @@ class Call:
 
     @property
     def has_stopped_clock(self) -> bool:
-        """Whether there is a `stop_clock` to be taken back."""
+        """Whether there is a `stop_clock` to be undone."""
         return self._stops > 0
 
     def stop_clock(self) -> None:
-        """The user is being asked, perhaps for this call: that is not the server's time."""
+        """This side's user answers a question, perhaps of this call: that time is not the server's."""
         if self.clock is not None:
             self._stops += 1
             self.clock.stop()
 
     def start_clock(self) -> None:
-        """Take one `stop_clock` back, if there is one left."""
+        """Undo one `stop_clock`, if there is one left."""
         if self._stops and self.clock is not None:
             self._stops -= 1
             self.clock.start()
 
     def drop_oldest(self) -> None:
-        """The progress that has waited longest makes room."""
+        """Drop the progress that has waited longest."""
         self._next_progress()
 
     def end_callbacks(self, deadline: float, why: Exception) -> None:
-        """Cancel what of its callbacks has not ended by the deadline, or begun; then the call fails."""
+        """Cancel the callbacks that have not ended by the deadline; then the call fails."""
         self._callbacks_end, self._why_cut = deadline, why
         if self._callback is not None:
             self._callback.deadline = deadline
 
     def forget_progress(self) -> None:
-        """No progress will be handled any more."""
+        """Drop all progress that waits: none is handled any more."""
         while self._progress:
             self._next_progress()
         self._progress = None
         if self.on_room is not None:
             self.on_room(self)
+
+
+@final
+@attrs.define(eq=False)
+class QueuedMessage:
+    """A message on its way through a `SendQueue`. It is here because it and its calls know each other.
+
+    Attributes:
+        message: What is to be written.
+        calls: The requests of this side that are in it.
+        exchange: The request of the other side it belongs to. It is withdrawn when that is given up.
+        cancels: The id of the request of this side that it cancels.
+        urgent: Whether it was put without waiting for room.
+    """
+
+    message: Outgoing
+    calls: tuple[Call, ...] = ()
+    exchange: Exchange | None = None
+    cancels: RequestId | None = None
+    urgent: bool = False

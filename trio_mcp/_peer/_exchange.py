@@ -1,16 +1,14 @@
-"""One request of the other side while it is being served.
+"""One request of the other side while it is being served, and the interface to the floor above: `Dispatcher`.
 
-An exchange is what a handler runs in: its id, its cancel scope, its deadline and its sink, the place where its
-notifications, its own questions and its answer go. It knows no connection: on a pipe the sink is the peer, over
-HTTP it is the response to one POST.
-
-What a peer asks of the floor above it: which handler serves a request, and what a notification means.
+An exchange is what a handler runs in: its request, its cancel scope, its deadline, and its sink for notifications
+and for requests back to the caller. It knows no connection: on a pipe the sink is the peer's sender, over HTTP
+the response to one POST.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Hashable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Mapping
 from typing import Any, Final, Protocol, TypeAlias, final
 
 import attrs
@@ -33,7 +31,7 @@ Answer: TypeAlias = Mapping[str, Any] | Encoded
 @final
 @attrs.frozen
 class Progress:
-    """How far a request has come.
+    """How much of a request is done.
 
     Attributes:
         progress: How much is done; greater each time.
@@ -53,7 +51,7 @@ OnProgress: TypeAlias = Callable[[Progress], object]
 
 
 class ExchangeSink(Protocol):
-    """Where what a handler sends goes."""
+    """Sends what a handler sends: notifications and requests that belong to its exchange."""
 
     async def send_notification(
         self, exchange: Exchange, method: str, params: Mapping[str, Any] | Encoded | None
@@ -71,14 +69,14 @@ class ExchangeSink(Protocol):
         """
         ...
 
-    async def send_request(
+    def send_request(
         self,
         exchange: Exchange,
         method: str,
         params: Mapping[str, Any] | None,
         on_progress: OnProgress | None,
-    ) -> dict[str, Any]:
-        """Ask the other side something on behalf of the exchange and wait for the result."""
+    ) -> Coroutine[Any, Any, dict[str, Any]]:
+        """Send a request for the exchange and wait for the result."""
         ...
 
 
@@ -91,15 +89,15 @@ class Exchange:
         request: The request.
         origin: Where it came from, as far as the transport knows.
         received_at: When it was received, on Trio's clock.
-        sink: Where what it sends goes.
+        sink: Sends what its handler sends.
         scope: Cancelled when the other side gives the request up, when its time is over, and when serving ends.
-            A task that serves one request after another has the same for all, until it is cancelled.
+            A task that serves one request after another uses one for all, until it is cancelled.
         silenced: Whether nothing more may be sent for it, because it was given up or is answered.
         given_up: Whether the other side gave it up.
         stopped: Whether serving ended before it did.
-        companion: Cancels the work that another task does for this request, for a reason. That ends with the
-            request, unless an answer gets to the wire: it may say how the work goes on.
-        on_drain: Called when serving is to end, for a request that stands open until then.
+        cancel_parked: Cancels, for a reason, the parked handler that serves this request in another task. Called
+            when the request ends, unless an answer gets to the wire: the client may go on with that.
+        on_drain: Called when serving is to end, for a long-lived request.
         deadline: When the time that the caller granted is over, on Trio's clock. Unlike that of the scope it
             stays when the request is done.
     """
@@ -112,7 +110,7 @@ class Exchange:
     silenced: bool = False
     given_up: bool = False
     stopped: bool = False
-    companion: Callable[[str], object] | None = None
+    cancel_parked: Callable[[str], object] | None = None
     on_drain: Callable[[], object] | None = None
     deadline: float = math.inf
     _abandoned: LightParkingLot | None = None
@@ -122,7 +120,7 @@ class Exchange:
     def is_over(self) -> bool:
         """Whether nothing more may be sent for it.
 
-        Also when the time its caller granted has passed: then the caller's cancellation is on its way.
+        Also when the time that its caller granted has passed: then the caller's cancellation is on its way.
         """
         return self.silenced or (self.is_overdue and not self.stopped)
 
@@ -156,11 +154,11 @@ class Exchange:
         return False
 
     def follow(self, other: Exchange) -> None:
-        """Go on where the last request of the same call has ended: its progress is not told again."""
+        """Continue the progress of the last request of the same call: what was reported is not sent again."""
         self._last_progress = other._last_progress
 
     def give_up(self, reason: str) -> None:
-        """The other side does not wait any more: cancel the handler and let nothing more be sent."""
+        """The other side waits no longer: cancel the handler, and send nothing more."""
         self.given_up = True
         self.silenced = True
         self._cancel(reason)
@@ -172,17 +170,17 @@ class Exchange:
 
     def _cancel(self, reason: str) -> None:
         self.scope.cancel(reason=reason)
-        self.end_companion(reason)
+        self.end_parked(reason)
         if self._abandoned is not None:
             self._abandoned.unpark_all()
 
-    def end_companion(self, reason: str) -> None:
-        """What another task does for this request has no purpose any more: cancel it.
+    def end_parked(self, reason: str) -> None:
+        """Cancel the parked handler of this request, if there is one.
 
-        For a request that is answered, too, whose answer was never written.
+        Also for an answered request whose answer was never written.
         """
-        if self.companion is not None:
-            self.companion(reason)
+        if self.cancel_parked is not None:
+            self.cancel_parked(reason)
 
     async def wait_abandoned(self) -> None:
         """Wait until the other side gives the request up, or serving ends. Does not checkpoint if so."""
@@ -213,11 +211,11 @@ class Exchange:
     async def ask(
         self, method: str, params: Mapping[str, Any] | None = None, *, on_progress: OnProgress | None = None
     ) -> dict[str, Any]:
-        """Ask the other side something. Cancelling the handler cancels the question, on the wire too.
+        """Send a request for this exchange. Cancelling the handler cancels it, on the wire too.
 
         Raises:
-            LocalProtocolError: This request is over already, and the task that asks is not cancelled with it: it
-                cleans up behind a shield, or is none of the request's.
+            LocalProtocolError: This exchange is over already, and the current task is not cancelled with it: it
+                cleans up behind a shield, or is not the handler's.
         """
         if self.is_over:
             await trio.lowlevel.checkpoint()  # a handler that was cancelled ends here, as at any other await
@@ -238,7 +236,7 @@ class Exchange:
             raise self.too_late_to_ask(method)
 
     def too_late_to_ask(self, method: str) -> LocalProtocolError:
-        """Return the error for who asks when this request is over."""
+        """Return the error for a request that is made when this exchange is over."""
         return LocalProtocolError(f"{method} cannot be asked: {self.request.method} is over already")
 
     async def report(self, progress: float, total: float | None, message: str | None) -> None:
@@ -264,18 +262,18 @@ Handler: TypeAlias = Callable[[Exchange], Awaitable[Answer]]
 
 
 async def not_begun(exchange: Exchange) -> Answer:
-    """Serve an exchange whose time is over already: not at all. It is answered like any that is too late."""
+    """Be the handler of an exchange whose time is over already: its scope is cancelled here at once."""
     await trio.lowlevel.checkpoint()
     raise AssertionError(f"{exchange.request.method} is not over")
 
 
 @final
 @attrs.frozen
-class Standing:
-    """How a request is served that stands open until one of the two sides ends it.
+class LongLived:
+    """How a request is served that is open until one of the two sides ends it.
 
-    It takes no place among the requests that are served at once, and never waits for one; how many there may be
-    is `Limits.max_subscriptions`. When serving is to end, it is asked to end first, so that nobody waits for it.
+    It takes no place among other requests, and never waits for one; `Limits.max_subscriptions` bounds how many
+    there are. When serving is to end, it is asked to end first, so that draining does not wait for it.
 
     Attributes:
         handler: Serves it.
@@ -300,21 +298,21 @@ class Dispatcher(Protocol):
     def answers_unreadable(self) -> bool:
         """Whether an error may be sent for a message that could not even be read as a request.
 
-        A server says so; a client has read a line that a library printed where the server's messages belong.
+        True for a server; a client may have read a line that a library of the server printed to its output.
         """
         ...
 
     @property
     def answers_malformed(self) -> bool:
-        """Whether an error may be sent for what has the id of a request, and is none: its sender waits for it."""
+        """Whether an error may be sent for an invalid message that has a request id: its sender waits for it."""
         ...
 
-    def route(self, request: Request, origin: Origin | None) -> Handler | Standing | Answer | None:
+    def route(self, request: Request, origin: Origin | None) -> Handler | LongLived | Answer | None:
         """Decide what a request means, before any later message is looked at.
 
         Returns:
-            The handler to run in an exchange, or a `Standing` one; or the answer itself, which then needs no
-            place among the requests being served; or `None` for a request that must not even be answered.
+            The handler to run in an exchange, or a `LongLived` one; or the answer itself, which then needs no
+            place among the requests being served; or `None` for a request that must not be answered at all.
 
         Raises:
             RequestError: The request is refused with this error.
@@ -322,18 +320,18 @@ class Dispatcher(Protocol):
         ...
 
     def take_back(self, request: Request) -> None:
-        """Forget what `route` has answered on the spot: middleware has let the request fail all the same."""
+        """Undo what `route` has answered at once: middleware has let the request fail all the same."""
         ...
 
-    def companion_of(self, request: Request, origin: Origin | None) -> Callable[[str], object] | None:
-        """Return what cancels the work that a request would go on with, for a reason; `None` if there is none.
+    def parked_canceller(self, request: Request, origin: Origin | None) -> Callable[[str], object] | None:
+        """Return a function that cancels, for a reason, the parked handler that a request would resume, if any.
 
         For a request that cannot be served at once, and may be given up before it is.
         """
         ...
 
-    def notice_key(self, notification: Notification) -> Hashable | None:
-        """Return what makes two notifications say the same, or `None` if each says something new."""
+    def notification_key(self, notification: Notification) -> Hashable | None:
+        """Return a key that is equal for notifications that repeat each other; `None` if each is new."""
         ...
 
     async def notified(self, notification: Notification, origin: Origin | None) -> None:

@@ -1,18 +1,14 @@
-"""Serves the requests of the other side over one connection.
+"""The requests of the other side: which are served, put off or refused, and what answers each.
 
-The answers to one batch, gathered until they can go back as one (2025-03-26, basic, "Batching").
-
-Runs the handler of one exchange to its reply, wherever the exchange came from.
-
-What is promised for every request is promised here: failures are masked, a granted time that is over cancels the
-handler, and a caller that does not give up after all is not left waiting. Where the reply goes is not known here.
+For every request, wherever it came from: failures are masked, a granted time that is over cancels the handler,
+and a caller that does not give up after all is answered. Which task runs a handler is the serve loop's business.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable, Mapping
-from contextvars import copy_context
+from contextvars import Context, copy_context
 from typing import Any, Final, final
 
 import attrs
@@ -37,17 +33,20 @@ from .._errors import CANCELLED_BY_DEADLINE, INTERNAL_ERROR, SERVER_BUSY, Reques
 from .._limits import Limits
 from .._logs import Log
 from .._trio import Contained, LightParkingLot, propagating
-from ._exchange import Answer, Dispatcher, Exchange, ExchangeSink, Handler, Standing, not_begun
-from ._outbox import Outbox, OutboxEntry
-from ._sending import Calls
+from ._call import QueuedMessage
+from ._exchange import Answer, Dispatcher, Exchange, Handler, LongLived, not_begun
+from ._sender import Sender
+
+_log: Final = Log("trio_mcp.peer")
 
 
 @final
+@attrs.define(eq=False)
 class BatchReply:
-    """Gathers the answers to the requests of one batch.
+    """Gathers the answers to one batch until they go back as one (2025-03-26, basic, "Batching").
 
-    Holds itself open while the batch is taken apart; `close` says that this is done. When nothing is missing any
-    more, one array of the answers is sent, or nothing if there are none: JSON-RPC 2.0, section 6.
+    It counts itself as a missing answer until `close`, while the batch is taken apart. When nothing is missing
+    any more, one array of the answers is sent, or nothing if there are none: JSON-RPC 2.0, section 6.
 
     Args:
         send: Called with the array.
@@ -55,14 +54,13 @@ class BatchReply:
         max_bytes: How much the answers may be together. Those that come when it is used up become errors.
     """
 
-    def __init__(self, send: Callable[[Outgoing], None], origin: Origin | None, max_bytes: int) -> None:
-        self._send = send
-        self._max_bytes = max_bytes
-        self._bytes = 0
-        self._origin = origin
-        self._missing = 1
-        self._answers: list[bytes] = []
-        self._ids: list[RequestId] = []
+    _send: Callable[[Outgoing], None]
+    _origin: Origin | None
+    _max_bytes: int
+    _bytes: int = attrs.field(default=0, init=False)
+    _missing: int = attrs.field(default=1, init=False)
+    _answers: list[bytes] = attrs.field(factory=list[bytes], init=False)
+    _ids: list[RequestId] = attrs.field(factory=list[RequestId], init=False)
 
     def expect(self) -> None:
         """Wait for one more answer."""
@@ -86,9 +84,6 @@ class BatchReply:
             self._send(Outgoing(encode_batch(self._answers), answers=tuple(self._ids), origin=self._origin))
 
     close = skip
-
-
-_log: Final = Log("trio_mcp.peer")
 
 
 @final
@@ -121,7 +116,8 @@ async def reply_to(
     Args:
         exchange: The request; its scope is entered here.
         handler: Serves it.
-        limits: How large a reply may be, and how long a caller whose time is over is waited for.
+        limits: How large a reply may be, and how long to wait for the cancellation of a caller whose time is
+            over.
         wait_room: Waits, inside the exchange, until there is room for the reply.
 
     Returns:
@@ -140,13 +136,13 @@ async def reply_to(
 
 
 async def settle(exchange: Exchange, reply: Reply | None, limits: Limits) -> Reply | None:
-    """Decide what becomes of an exchange whose scope was cancelled, and see to it that its caller does not wait.
+    """Return the reply to an exchange whose scope was cancelled, so that its caller is not left waiting.
 
     Args:
         exchange: The request; its scope is left.
-        reply: What its handler has made of it all the same. It counts where serving ends, and not when the time
-            granted is over: then the caller is told that, whatever the handler has swallowed.
-        limits: How long a caller whose time is over is waited for.
+        reply: The reply of its handler, if it made one all the same. It is used where serving ends, and not when
+            the granted time is over: then the answer is that error, whatever the handler has swallowed.
+        limits: How long to wait for the cancellation of a caller whose time is over.
 
     Returns:
         The reply; `None` if the other side has given the request up.
@@ -157,12 +153,12 @@ async def settle(exchange: Exchange, reply: Reply | None, limits: Limits) -> Rep
         await exchange.wait_abandoned()
     if exchange.given_up:
         return None
-    exchange.end_companion("the request has ended")
+    exchange.end_parked("the request has ended")
     return reply if reply is not None and exchange.stopped else _too_late(exchange)
 
 
 def note_failure(exchange: Exchange, error: BaseException) -> Reply:
-    """Return the reply to a request whose handler has failed, and tell our log why: it alone is told.
+    """Return the reply to a request whose handler has failed, and log the failure; the reply does not show it.
 
     Args:
         exchange: The request.
@@ -198,8 +194,7 @@ async def make_reply(
             _log.error("%s: %s", request.method, problem)
             reply = Reply.of_error(exchange, RequestError(INTERNAL_ERROR, problem))
     except BaseException as error:  # noqa: ASYNC103
-        # The boundary of one request: whatever fails in a handler is the answer to it, told to our log in
-        # full and to the other side not at all.
+        # The boundary of one request: a handler's failure answers it, logged in full and masked on the wire.
         passing = propagating(error)
         if passing is error:
             raise
@@ -223,21 +218,21 @@ def _too_late(exchange: Exchange) -> Reply:
 @final
 @attrs.define
 class Arrival:
-    """How a request came.
+    """How a request was received.
 
     Attributes:
         origin: Where from, as far as the transport knows.
         data: Its bytes; `None` for one that came in a batch.
         batch: The batch it came in; `None` for one that came alone.
         received_at: When, on Trio's clock.
-        companion: Cancels the work that it would go on with, if it is never served; see `Exchange.companion`.
+        cancel_parked: See `Exchange.cancel_parked`; for a request that waits and may never be served.
     """
 
     origin: Origin | None
     data: bytes | None
     batch: BatchReply | None
     received_at: float
-    companion: Callable[[str], object] | None = None
+    cancel_parked: Callable[[str], object] | None = None
 
 
 @final
@@ -246,8 +241,8 @@ class Ready:
     """A request that is to be served now.
 
     Attributes:
-        exchange: The request, which is entered among those that are being served.
-        handler: Who serves it.
+        exchange: The request, entered among those that are being served.
+        handler: Serves it.
         arrival: How it came.
     """
 
@@ -256,65 +251,44 @@ class Ready:
     arrival: Arrival
 
 
+def inbound_table(limits: Limits) -> InboundTable[Exchange, Arrival]:
+    """Return an empty table of the requests of the other side."""
+    return InboundTable(
+        max_running=limits.max_inbound_requests,
+        max_running_bytes=limits.max_inbound_bytes,
+        max_waiting_bytes=limits.max_waiting_bytes,
+        max_long_lived=limits.max_subscriptions,
+        max_long_lived_bytes=limits.max_subscription_bytes,
+    )
+
+
 @final
+@attrs.define(eq=False)
 class Exchanges:
-    """The requests of the other side: refused, answered on the spot, given to somebody to serve, or put off.
+    """The requests of the other side: refused, answered at once, returned to be served, or put off."""
 
-    Args:
-        nursery: Where the tasks run of those that nobody else serves.
-        dispatcher: Knows the handlers.
-        sink: Where what the exchanges send goes.
-        outbox: Takes the answers.
-        put: Puts something there, or writes it at once.
-        calls: The requests of ours; while they wait, reading must go on.
-        limits: How many requests, and how large.
-        changed: Woken when a request is done, or one of ours is made.
-        name: What the tasks are called.
-    """
-
-    def __init__(
-        self,
-        nursery: trio.Nursery,
-        dispatcher: Dispatcher,
-        sink: ExchangeSink,
-        outbox: Outbox,
-        put: Callable[[OutboxEntry], None],
-        calls: Calls,
-        limits: Limits,
-        changed: LightParkingLot,
-        name: str,
-    ) -> None:
-        self._nursery = nursery
-        self._dispatcher = dispatcher
-        self._sink = sink
-        self._outbox = outbox
-        self._put = put
-        self._calls = calls
-        self._limits = limits
-        self._table: InboundTable[Exchange, Arrival] = InboundTable(
-            max_running=limits.max_inbound_requests,
-            max_running_bytes=limits.max_inbound_bytes,
-            max_waiting_bytes=limits.max_waiting_bytes,
-            max_standing=limits.max_subscriptions,
-            max_standing_bytes=limits.max_subscription_bytes,
-        )
-        self._changed = changed
-        self._name = name
-        self._variables = copy_context()
-        self._refusal: RequestError | None = None
-        self._is_over = False
-        self._starts_waiting = True
-        self._lagging = False
+    _nursery: trio.Nursery  # of the tasks that serve what the serve loop does not
+    _dispatcher: Dispatcher
+    _sender: Sender
+    _table: InboundTable[Exchange, Arrival]
+    _limits: Limits
+    _changed: LightParkingLot  # woken when a request is done, or one of this side is made
+    _name: str  # of the tasks
+    _variables: Context = attrs.field(factory=copy_context, init=False)
+    _refusal: RequestError | None = attrs.field(default=None, init=False)
+    _is_over: bool = attrs.field(default=False, init=False)
+    _starts_waiting: bool = attrs.field(default=True, init=False)
+    _lagging: bool = attrs.field(default=False, init=False)
 
     @property
     def running(self) -> int:
-        """How many requests are being served, but for those that stand."""
+        """How many requests are being served, except long-lived ones."""
         return self._table.running
 
     @property
-    def standing(self) -> int:
-        """How many requests stand open until one of the two sides ends them."""
-        return self._table.standing
+    def long_lived(self) -> int:
+        """How many requests are open until one of the two sides ends them."""
+        return self._table.long_lived
 
     @property
     def waiting(self) -> int:
@@ -323,14 +297,15 @@ class Exchanges:
 
     @property
     def must_wait(self) -> bool:
-        """Whether reading should pause with `wait_room`: enough waits here, and no question of ours is open."""
-        return self._table.is_overfull and not self._lagging and not len(self._calls)
+        """Whether reading should pause with `wait_room`: too much waits, and no request of this side is open."""
+        return self._table.is_overfull and not self._lagging and not self._sender.calls
 
     async def wait_room(self) -> None:
         """Wait until there is room, or until waiting for it has become unreasonable.
 
-        What lies behind may be the cancellations of those that take the places. So reading goes on after a while,
-        and until at most half of the room is taken it does not pause again: requests that find none are refused.
+        The messages behind may be the cancellations of those that take the places. So reading goes on after a
+        while, and until at most half of the room is taken it does not pause again: requests that find no room are
+        refused.
         """
         with trio.move_on_after(self._limits.slow_consumer_timeout):
             while self.must_wait:
@@ -377,7 +352,7 @@ class Exchanges:
     def _take(
         self, request: Request, arrival: Arrival, scope: trio.CancelScope | None, *, has_room: bool
     ) -> Ready | None:
-        """Ask the dispatcher who serves a request, and answer it or see to it that it is served.
+        """Ask the dispatcher what to do with a request, and do it.
 
         Raises:
             RequestError: It is refused.
@@ -388,8 +363,8 @@ class Exchanges:
                 if has_room:
                     return self._enter(request, decision, arrival, scope)
                 self._put_off(request, arrival)
-            elif isinstance(decision, Standing):
-                self._stand(request, decision, arrival)
+            elif isinstance(decision, LongLived):
+                self._start_long_lived(request, decision, arrival)
             else:
                 self._answer_at_once(request.id, decision, arrival)
         except RequestError:
@@ -397,7 +372,7 @@ class Exchanges:
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            # The boundary of one request. Here it keeps a request that nobody thought of from ending the reader.
+            # The boundary of one request: a dispatcher's bug must not end the reader.
             _log.exception("%s could not be served", request.method)
             raise RequestError(INTERNAL_ERROR, "internal error") from error  # noqa: ASYNC104
         return None
@@ -414,54 +389,51 @@ class Exchanges:
         lent = scope
         if scope is None:
             scope = trio.CancelScope()
-        exchange = Exchange(request, arrival.origin, arrival.received_at, self._sink, scope)
+        exchange = Exchange(request, arrival.origin, arrival.received_at, self._sender, scope)
         is_late = exchange.start_clock()
         data = arrival.data
         if data is None:
             # Each part of a batch may be what is heavy in it, and outlive the others.
             data = encode_request(request.id, request.method, request.params)
         self._table.run(request.id, exchange, most_weight(len(data)), arrival.origin, data=data)
-        exchange.companion = arrival.companion
+        exchange.cancel_parked = arrival.cancel_parked
         if not is_late:
             return Ready(exchange, handler, arrival)
         if lent is not None:
             lent.deadline = math.inf
             exchange.scope = trio.CancelScope(deadline=exchange.deadline)
-        if exchange.companion is None:
-            exchange.companion = self._dispatcher.companion_of(request, arrival.origin)
+        if exchange.cancel_parked is None:
+            exchange.cancel_parked = self._dispatcher.parked_canceller(request, arrival.origin)
         self.start(Ready(exchange, not_begun, arrival))
         return None
 
     def start(self, ready: Ready) -> None:
-        """Serve a request in a task of its own.
-
-        Whoever calls this, mostly a request that is done and makes room, the task has the context variables of
-        whoever has opened the connection.
-        """
+        """Serve a request in a new task, with the context variables of the opener of the connection."""
         self._variables.run(lambda: self._nursery.start_soon(self._run, ready, name=self._name))
 
-    def _stand(self, request: Request, standing: Standing, arrival: Arrival) -> None:
+    def _start_long_lived(self, request: Request, served: LongLived, arrival: Arrival) -> None:
         if arrival.batch is not None:
             # Its answer would keep those of all the others.
             raise invalid_request(f"{request.method} cannot come in a batch")
         assert arrival.data is not None, "it has not come in a batch"
         size = close_weight_of(arrival.data)
-        if not self._table.can_stand(standing.places, size):
+        if not self._table.has_room_for_long_lived(served.places, size):
             limits = self._limits
             raise RequestError(
                 SERVER_BUSY,
                 f"too much is subscribed to over this connection: max_subscriptions is "
                 f"{limits.max_subscriptions}, max_subscription_bytes is {limits.max_subscription_bytes}",
             )
-        exchange = Exchange(request, arrival.origin, arrival.received_at, self._sink, on_drain=standing.on_drain)
+        exchange = Exchange(request, arrival.origin, arrival.received_at, self._sender, on_drain=served.on_drain)
         exchange.start_clock()
-        self._table.stand(request.id, exchange, standing.places, size, arrival.origin)
-        self.start(Ready(exchange, standing.handler, arrival))
+        self._table.run_long_lived(request.id, exchange, served.places, size, arrival.origin)
+        self.start(Ready(exchange, served.handler, arrival))
 
     def _put_off(self, request: Request, arrival: Arrival) -> None:
-        """Keep a request as it came until there is room; decoded it would weigh ten times as much."""
+        """Keep a request until there is room, as bytes: decoded it would weigh ten times as much."""
         if self._table.is_overfull:
-            # Reading goes on, for what the requests being served may wait for, or what cancels them, lies behind.
+            # Reading goes on: answers that the requests being served wait for, or their cancellations, may
+            # follow.
             raise RequestError(
                 SERVER_BUSY,
                 f"{self.running} requests are being served (max_inbound_requests) and those that wait exceed "
@@ -469,10 +441,10 @@ class Exchanges:
             )
         if arrival.data is None:
             arrival.data = encode_request(request.id, request.method, request.params)
-        arrival.companion = self._dispatcher.companion_of(request, arrival.origin)
+        arrival.cancel_parked = self._dispatcher.parked_canceller(request, arrival.origin)
         size = len(arrival.data)
         if isinstance(request.id, str):
-            size += 4 * len(request.id)  # which is kept decoded
+            size += 4 * len(request.id)  # the id is kept decoded
         self._table.wait(request.id, arrival, size, arrival.origin)
 
     def _start_waiting(self) -> None:
@@ -496,9 +468,9 @@ class Exchanges:
         self._changed.unpark_all()
 
     async def _run(self, ready: Ready) -> None:
-        """Serve one request in a task of its own."""
+        """Be the task that serves one request."""
         try:
-            reply = await reply_to(ready.exchange, ready.handler, self._limits, self._outbox.wait_room)
+            reply = await reply_to(ready.exchange, ready.handler, self._limits, self._sender.queue.wait_room)
         except BaseException:
             self._variables.copy().run(self.leave, ready)
             raise
@@ -513,7 +485,7 @@ class Exchanges:
         self.leave(ready)
 
     def leave(self, ready: Ready) -> None:
-        """A request is not served any more; nothing is said about it."""
+        """A request is no longer served; nothing is sent about it."""
         exchange = ready.exchange
         exchange.silenced = True
         table = self._table
@@ -522,15 +494,15 @@ class Exchanges:
             self._start_waiting()
 
     def _send(self, id: RequestId, answer: bytes, arrival: Arrival, exchange: Exchange | None = None) -> None:
-        """Put an answer into the outbox; one for which no exchange has waited is urgent."""
+        """Send an answer; one for which no exchange has waited for room is urgent."""
         message = Outgoing(answer, answers=(id,), origin=arrival.origin)
         if arrival.batch is not None:
             arrival.batch.add(message)
         else:
-            self._put(OutboxEntry(message, (), exchange, None, exchange is None))
+            self._sender.put(QueuedMessage(message, (), exchange, None, exchange is None))
 
     def cancel(self, params: Mapping[str, Any]) -> bool:
-        """The other side gives a request up. Returns whether it was one that is not answered yet.
+        """The other side has cancelled a request. Returns whether it was one that is not answered yet.
 
         Spec: 2025-11-25, basic/utilities/cancellation, "Behavior Requirements".
         """
@@ -545,10 +517,10 @@ class Exchanges:
                 f"the caller gave it up: {reason}" if isinstance(reason, str) else "the caller gave it up",
             )
             return True
-        return self._cancel_waiting(id) or self._outbox.withdraw_answer(id)
+        return self._cancel_waiting(id) or self._sender.queue.withdraw_answer(id)
 
     def cancel_from(self, origin: Origin) -> None:
-        """Nobody waits for what came from an origin."""
+        """The origin is gone: cancel every request that came from it."""
         for id in self._table.all_from(origin):
             exchange = self._table.get_running(id)
             if exchange is not None:
@@ -558,7 +530,7 @@ class Exchanges:
 
     def _cancel(self, exchange: Exchange, reason: str) -> None:
         exchange.give_up(reason)
-        self._outbox.withdraw_all_of(exchange)
+        self._sender.queue.withdraw_all_of(exchange)
 
     def _cancel_waiting(self, id: RequestId) -> bool:
         waiting = self._table.cancel_waiting(id)
@@ -566,34 +538,34 @@ class Exchanges:
             return False
         if waiting.batch is not None:
             waiting.batch.skip()
-        if waiting.companion is not None:
-            waiting.companion("the caller gave it up")
+        if waiting.cancel_parked is not None:
+            waiting.cancel_parked("the caller gave it up")
         self._room_has_changed()
         return True
 
     def refuse_new(self, error: RequestError) -> None:
-        """Refuse every request that comes from now on. What has come is served."""
+        """Refuse every request that is received from now on. Earlier ones are served."""
         self._refusal = error
 
-    def end_standing(self) -> None:
-        """Ask every request that stands open to end. Never waits."""
-        for exchange in self._table.all_standing():
+    def end_long_lived(self) -> None:
+        """Ask every long-lived request to end. Never waits."""
+        for exchange in self._table.all_long_lived():
             if exchange.on_drain is not None:
                 exchange.on_drain()
 
     async def wait_done(self) -> None:
         """Wait until nothing is being served and nothing waits. Does not checkpoint if that is so."""
-        while self._table.running or self._table.standing or self._table.waiting:
+        while self._table.running or self._table.long_lived or self._table.waiting:
             await self._changed.park()
 
     def stop(self, reason: str) -> None:
-        """Cancel everything that is being served, and answer with an error that says so."""
+        """Cancel everything that is being served, and answer with an error."""
         self._drop_waiting(RequestError(SERVER_BUSY, "serving ended before the request was started"))
         for exchange in self._table.all_running():
             exchange.stop(reason)
 
     def give_up(self, reason: str) -> None:
-        """Cancel everything that is being served, begin no more, and answer nothing: nobody can hear it."""
+        """Cancel everything that is being served, begin no more, and answer nothing: the connection is gone."""
         self._is_over = True
         self._drop_waiting(None)
         for exchange in self._table.all_running():
@@ -604,6 +576,6 @@ class Exchanges:
         for id, arrival in self._table.forget_waiting():
             if error is not None:
                 self._send(id, encode_error(id, error), arrival)
-            elif arrival.companion is not None:
-                arrival.companion("the connection has ended")
+            elif arrival.cancel_parked is not None:
+                arrival.cancel_parked("the connection has ended")
         self._room_has_changed()

@@ -1,11 +1,9 @@
-"""Code of a user's that stands between a peer and its messages: what it sees, and how it is put together.
+"""Middleware: user code that requests and notifications pass through, in both directions.
 
 The same for a client and a server. No I/O here, and nothing that knows what a message means.
 
-Leads the messages of a peer through middleware, in both directions.
-
-Two kinds of notification belong to a request and do not pass here: ``notifications/cancelled``, because giving up
-must not wait for anybody, and ``notifications/progress``, which goes to the call that wants it.
+Two kinds of notification belong to a request and do not pass through middleware: ``notifications/cancelled``,
+because giving up must not wait, and ``notifications/progress``, which goes to the call that wants it.
 """
 
 from __future__ import annotations
@@ -21,19 +19,19 @@ from .._codec import _json
 from .._codec._jsonrpc import Encoded, Notification, Request
 from .._errors import RequestError
 from .._trio import LightParkingLot, open_hidden_nursery
-from ._exchange import Answer, Dispatcher, Exchange, Handler, Standing
+from ._exchange import Answer, Dispatcher, Exchange, Handler, LongLived
 
 
 @final
 @attrs.frozen
 class Message:
-    """A request or notification on its way: out of this side, or into it.
+    """A request or notification that this side sends or has received.
 
     Attributes:
         direction: Whether this side sends it or has received it.
         method: Its method.
         params: Its parameters as plain JSON, `_meta` included; `None` if it has none.
-        is_notification: Whether nobody answers it.
+        is_notification: Whether it is a notification, which has no answer.
     """
 
     direction: Literal["sent", "received"]
@@ -47,23 +45,24 @@ class Message:
 
 
 CallNext: TypeAlias = Callable[[Message], Awaitable[Mapping[str, Any] | None]]
-"""Hands a message on and returns its result as plain JSON; `None` for a notification.
+"""Passes a message on and returns its result as plain JSON; `None` for a notification.
 
-What goes wrong further in comes out of it: `RequestError` for an error that answers a request.
+Raises what fails further in: `RequestError` for an error that answers a request.
 """
 
 Middleware: TypeAlias = Callable[[Message, CallNext], Awaitable[Mapping[str, Any] | None]]
-"""Takes a message and what hands it on, and returns the result, `None` for a notification.
+"""Takes a message and a function that passes it on, and returns the result; `None` for a notification.
 
-It may hand on another message (see `Message.evolve`), return a result without handing anything on, drop a
-notification, hand on twice, or raise. It runs where the message is waited for, so a deadline there covers it.
+It may pass on another message (see `Message.evolve`), return a result without passing anything on, drop a
+notification, pass on twice, or raise. It runs in the task that waits for the message, so a deadline there
+covers it.
 """
 
 
 def compose(middleware: Sequence[Middleware], innermost: CallNext) -> CallNext:
-    """Return what hands a message through all middleware to the innermost; the first is the outermost.
+    """Return a function that passes a message through all middleware; the first is the outermost.
 
-    Without any it is the innermost itself, so that what nobody asked for costs nothing.
+    Without any middleware it is the innermost function itself, which costs nothing.
     """
     call_next = innermost
     for layer in reversed(middleware):
@@ -79,24 +78,23 @@ def _wrap(layer: Middleware, call_next: CallNext) -> CallNext:
 
 
 TURNS_TO_COME_THROUGH: Final = 16
-"""For how many turns of the event loop a batch waits for a request that is still in middleware.
+"""For how many passes of the event loop a batch waits for a request that is still in middleware.
 
-Whoever only goes from one checkpoint to the next is through by then. Whoever waits for something may wait for an
-answer to the batch.
+Middleware that only checkpoints is through by then. One that waits may wait for an answer to the batch itself.
 """
 
 
-async def interpose(
+async def send_through(
     middleware: Sequence[Middleware],
     message: Message,
     send: Callable[[Message], Awaitable[Mapping[str, Any] | None]],
 ) -> Mapping[str, Any] | None:
-    """Send a message of ours through middleware.
+    """Send a message of this side through middleware.
 
     Args:
         middleware: What it goes through; the first is the outermost.
         message: The message.
-        send: Sends it at last, if it gets there.
+        send: Sends it, if middleware passes it on.
 
     Returns:
         The result; `None` for a notification.
@@ -108,7 +106,7 @@ async def interpose(
     return _checked(message, await compose(middleware, send)(message))
 
 
-async def interpose_batch(
+async def send_batch_through(
     middleware: Sequence[Middleware],
     requests: Sequence[tuple[str, Mapping[str, Any] | None]],
     send_batch: Callable[
@@ -116,29 +114,29 @@ async def interpose_batch(
     ],
     send: Callable[[Message], Awaitable[Mapping[str, Any] | None]],
 ) -> list[dict[str, Any] | RequestError]:
-    """Send a batch of ours through middleware, each request on its own way, and what comes through as one batch.
+    """Send each request of a batch through middleware, and what is passed on as one batch.
 
-    A request that middleware keeps may wait for whatever it likes, also for the answer to one that is through: a
-    lock that lets one in at a time does. So those that are through do not wait for others that do not move. They
-    go out as a batch, and what comes through later as further ones.
+    Middleware may keep a request until another one is answered: a lock that lets one in at a time does. So
+    requests that were passed on do not wait for others that do not move. They are sent as a batch, and what is
+    passed on later as further ones.
 
     Args:
         middleware: What the requests go through; the first is the outermost.
         requests: Methods and parameters.
-        send_batch: Sends what has come through.
-        send: Sends a request that middleware hands on a second time, alone.
+        send_batch: Sends what was passed on.
+        send: Sends a request that middleware passes on a second time, alone.
     """
     outcomes: list[dict[str, Any] | RequestError] = [{} for _ in requests]
     answers: dict[int, dict[str, Any] | RequestError] = {}
     still_out = set(range(len(requests)))
     through: dict[int, tuple[str, Mapping[str, Any] | None]] = {}
     answered = trio.Event()  # for those in `through`
-    someone_came = LightParkingLot()
+    moved = LightParkingLot()
     has_failed = False
 
     def come_in(index: int) -> None:
         still_out.discard(index)
-        someone_came.unpark()
+        moved.unpark()
 
     async def ask(index: int, method: str, params: Mapping[str, Any] | None) -> None:
         async def innermost(message: Message) -> Mapping[str, Any] | None:
@@ -152,7 +150,9 @@ async def interpose_batch(
             return answer
 
         try:
-            outcomes[index] = dict(await interpose(middleware, Message("sent", method, params), innermost) or {})
+            outcomes[index] = dict(
+                await send_through(middleware, Message("sent", method, params), innermost) or {}
+            )
         except RequestError as error:
             outcomes[index] = error
         come_in(index)
@@ -166,7 +166,7 @@ async def interpose_batch(
                 await trio.lowlevel.checkpoint()
                 turns = turns + 1 if len(still_out) == count else 0
             else:
-                await someone_came.park()
+                await moved.park()
 
     async def ask_together(
         these: Mapping[int, tuple[str, Mapping[str, Any] | None]], answered: trio.Event
@@ -207,16 +207,16 @@ def _plain(params: Mapping[str, Any] | Encoded | None) -> Mapping[str, Any] | No
 
 
 def notification(method: str, params: Mapping[str, Any] | Encoded | None) -> Message:
-    """Return a notification of ours as middleware sees it."""
+    """Return a notification of this side as middleware sees it."""
     return Message("sent", method, _plain(params), is_notification=True)
 
 
 @final
-class InterposedDispatcher:
+class MiddlewareDispatcher:
     """A dispatcher behind middleware.
 
-    What the inner dispatcher answers on the spot, or refuses, takes its way through the middleware as well, and
-    so becomes an exchange like any other; what must not be answered at all passes by.
+    What the inner dispatcher answers at once, or refuses, goes through the middleware too, and so becomes an
+    exchange like any other; what must not be answered at all does not.
 
     Args:
         inner: Decides what messages mean.
@@ -234,16 +234,16 @@ class InterposedDispatcher:
 
     @property
     def answers_unreadable(self) -> bool:
-        """Whether an error may be sent for a message that is none."""
+        """Whether an error may be sent for an unreadable message."""
         return self._inner.answers_unreadable
 
     @property
     def answers_malformed(self) -> bool:
-        """Whether an error may be sent for what has the id of a request, and is none."""
+        """Whether an error may be sent for an invalid message with the id of a request."""
         return self._inner.answers_malformed
 
-    def route(self, request: Request, origin: Origin | None) -> Handler | Standing | Answer | None:
-        """Find who serves a request now; what the middleware makes of it is served instead, later."""
+    def route(self, request: Request, origin: Origin | None) -> Handler | LongLived | Answer | None:
+        """Find the handler of a request now; the middleware may change what that gets, later."""
         try:
             decision = self._inner.route(request, origin)
         except RequestError as error:
@@ -253,7 +253,7 @@ class InterposedDispatcher:
                 raise refusal
 
             decision = refuse
-        if isinstance(decision, Standing):
+        if isinstance(decision, LongLived):
             return attrs.evolve(decision, handler=self._handler(decision.handler))
         return None if decision is None else self._handler(decision)
 
@@ -266,8 +266,8 @@ class InterposedDispatcher:
                 return _json.decode(answer) if isinstance(answer, Encoded) else answer
 
             asked = exchange.request
-            if exchange.companion is None:
-                exchange.companion = self._inner.companion_of(asked, exchange.origin)
+            if exchange.cancel_parked is None:
+                exchange.cancel_parked = self._inner.parked_canceller(asked, exchange.origin)
             message = Message("received", asked.method, asked.params)
             try:
                 result = _checked(message, await compose(self._middleware, innermost)(message))
@@ -282,18 +282,18 @@ class InterposedDispatcher:
         return serve
 
     def take_back(self, request: Request) -> None:
-        """Nothing is decided here."""
+        """Do nothing: `route` answers nothing at once."""
 
-    def companion_of(self, request: Request, origin: Origin | None) -> Callable[[str], object] | None:
-        """Return what cancels the work that a request would go on with."""
-        return self._inner.companion_of(request, origin)
+    def parked_canceller(self, request: Request, origin: Origin | None) -> Callable[[str], object] | None:
+        """Return what cancels the parked handler that a request would resume."""
+        return self._inner.parked_canceller(request, origin)
 
-    def notice_key(self, notification: Notification) -> Hashable | None:
-        """Tell which notifications say the same."""
-        return self._inner.notice_key(notification)
+    def notification_key(self, notification: Notification) -> Hashable | None:
+        """Return a key that is equal for notifications that repeat each other."""
+        return self._inner.notification_key(notification)
 
     async def notified(self, notification: Notification, origin: Origin | None) -> None:
-        """Bring a notification to its handler, through the middleware."""
+        """Pass a notification to its handler, through the middleware."""
 
         async def innermost(message: Message) -> None:
             await self._inner.notified(Notification(message.method, _as_dict(message.params)), origin)

@@ -1,20 +1,16 @@
-"""What becomes of the notifications of one connection.
+"""Delivers the notifications that one connection receives.
 
     progress        ──> the call that wants it, whose task handles it: one after another, in wire order
     everything else ──> one queue, one task: one at a time, in wire order
 
-So what is slow holds up its own kind alone. What waits too long in one of these lines holds up reading, for once.
-
-A bounded queue of notifications that knows which of them may go when it overflows.
-
-No I/O, no Trio, no clock: how long an overflow is waited out is the peer's business.
+So a slow handler holds up its own kind alone. A full line holds up reading, for a limited time.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Mapping
-from contextvars import copy_context
+from contextvars import Context, copy_context
 from heapq import heappop, heappush
 from typing import Any, Final, Generic, Literal, TypeAlias, TypeGuard, TypeVar, final
 
@@ -27,21 +23,21 @@ from .._codec._json import weight_of
 from .._codec._jsonrpc import Notification, encode_notification
 from .._limits import Limits
 from .._logs import Log
-from .._trio import Contained, LightParkingLot, Steps, propagating
+from .._trio import Contained, InlineTask, LightParkingLot, propagating
 from ._call import Call, ProgressRoom
 from ._exchange import Dispatcher, Progress
-from ._sending import Calls
+from ._sender import Sender
 
 _T = TypeVar("_T")
 
 
 @final
-class NoticeQueue(Generic[_T]):
-    """Notices in the order they came.
+@attrs.define(eq=False)
+class NotificationQueue(Generic[_T]):
+    """A bounded queue that knows which notifications to drop. No I/O, no Trio, no clock.
 
-    A notice with a key says the same as every other with that key ("the list of tools has changed"): one of them
-    is enough. A notice without a key is one of a series (progress, log messages), of which the newest matter
-    most.
+    A notification with a key repeats every other with that key ("the list of tools has changed"): one of them is
+    enough. One without a key belongs to a series (log messages), of which the newest matter most.
 
     Args:
         max_length: How many there may be.
@@ -51,40 +47,45 @@ class NoticeQueue(Generic[_T]):
         size: What they weigh together.
     """
 
-    def __init__(self, max_length: int, max_bytes: int) -> None:
-        self._max_length = max_length
-        self._max_bytes = max_bytes
-        # By number, oldest first, each with its key and what it weighs.
-        self._notices: OrderedDict[int, tuple[Hashable | None, _T, int]] = OrderedDict()
-        self.size = 0
-        self._last_number = 0
-        # Which one is missed least must not be searched for: a flood makes room once for each notice that comes.
-        self._series: deque[int] | None = None  # without a key; none, because an empty one weighs much
-        self._latest: dict[Hashable, int] = {}  # of each key
-        self._repeated: list[int] = []  # those of which there is a later one, as a heap
+    _max_length: int
+    _max_bytes: int
+    size: int = attrs.field(default=0, init=False)
+    # By number, oldest first, each with its key and its weight.
+    _entries: OrderedDict[int, tuple[Hashable | None, _T, int]] = attrs.field(
+        factory=OrderedDict[int, tuple[Hashable | None, _T, int]], init=False
+    )
+    _last_number: int = attrs.field(default=0, init=False)
+    # The next to drop must be found without a search: in a flood each that comes drops one.
+    _series: deque[int] | None = attrs.field(
+        default=None, init=False
+    )  # no key; `None`, as an empty deque is large
+    _latest: dict[Hashable, int] = attrs.field(factory=dict[Hashable, int], init=False)  # of each key
+    _repeated: list[int] = attrs.field(
+        factory=list[int], init=False
+    )  # those of which there is a later one, as a heap
 
     def __len__(self) -> int:
-        return len(self._notices)
+        return len(self._entries)
 
     @property
     def is_full(self) -> bool:
         """Whether one must go before the next can come."""
-        return len(self._notices) >= self._max_length or self.size >= self._max_bytes
+        return len(self._entries) >= self._max_length or self.size >= self._max_bytes
 
     @property
     def is_relieved(self) -> bool:
         """Whether at most half of the room is taken."""
-        return len(self._notices) * 2 <= self._max_length and self.size * 2 <= self._max_bytes
+        return len(self._entries) * 2 <= self._max_length and self.size * 2 <= self._max_bytes
 
     @property
     def first(self) -> _T | None:
-        """The oldest notice, which stays, or `None` if there is none."""
-        return next(iter(self._notices.values()))[1] if self._notices else None
+        """The oldest, which stays in the queue, or `None` if there is none."""
+        return next(iter(self._entries.values()))[1] if self._entries else None
 
-    def push(self, key: Hashable | None, notice: _T, size: int) -> None:
-        """Add a notice, and what it weighs. Does not look whether there is room."""
+    def push(self, key: Hashable | None, item: _T, size: int) -> None:
+        """Add a notification with its weight, whether there is room or not."""
         self._last_number = number = self._last_number + 1
-        self._notices[number] = key, notice, size
+        self._entries[number] = key, item, size
         self.size += size
         if key is None:
             if self._series is None:
@@ -97,19 +98,19 @@ class NoticeQueue(Generic[_T]):
             self._latest[key] = number
 
     def pop(self) -> _T:
-        """Take the oldest notice.
+        """Take the oldest.
 
         Raises:
             IndexError: There is none.
         """
-        if not self._notices:
-            raise IndexError("there is no notice")
-        return self._take_out(next(iter(self._notices)))
+        if not self._entries:
+            raise IndexError("the queue is empty")
+        return self._take_out(next(iter(self._entries)))
 
     def drop(self) -> _T:
-        """Take out the notice that is missed least, to make room.
+        """Drop a notification to make room, and return it.
 
-        That is the oldest of a series, else the oldest that a later one repeats, else the oldest.
+        The oldest without a key, else the oldest that a later one repeats, else the oldest.
 
         Raises:
             IndexError: There is none.
@@ -121,11 +122,8 @@ class NoticeQueue(Generic[_T]):
         return self.pop()
 
     def _take_out(self, number: int) -> _T:
-        """Take out the oldest notice, or the oldest of a series, or the oldest that is repeated.
-
-        So each leads the list that it is on.
-        """
-        key, notice, size = self._notices.pop(number)
+        """Remove the oldest, the oldest without a key, or the oldest repeated one: each is first in its list."""
+        key, item, size = self._entries.pop(number)
         self.size -= size
         if key is None:
             assert self._series is not None, "it was pushed"
@@ -136,7 +134,7 @@ class NoticeQueue(Generic[_T]):
             del self._latest[key]
         else:
             heappop(self._repeated)
-        return notice
+        return item
 
 
 _log: Final = Log("trio_mcp.peer")
@@ -146,71 +144,67 @@ OTHERS: Final = "others"
 ALL_PROGRESS: Final = "all progress"
 
 MAX_TURNS: Final = 4
-"""After how many turns of the event loop a handler counts as one that waits. One that does not takes two."""
+"""After how many passes of the event loop a handler counts as waiting. One that does not wait takes two."""
 
 _Line: TypeAlias = Call | Literal["others", "all progress"]
-"""What can be full: the line of a call, that of all others, and what those of all calls weigh together."""
+"""What can be full: the line of a call, the line of all others, and the weight of all progress together."""
 
 
 @final
 @attrs.define
-class _Notice:
+class _Received:
     notification: Notification
     origin: Origin | None
 
 
 @final
-class Notices:
+@attrs.define(eq=False)
+class Notifications:
     """Bounded lines of notifications: one for each call that wants progress, and one for all others.
 
-    A handler that is slow makes its line grow, and a full line holds up reading when more comes for it, but only
-    for `Limits.slow_consumer_timeout`: a slow handler must not keep answers from their callers, least of all from
+    A slow handler makes its line grow, and a full line holds up reading when more comes for it, but only for
+    `Limits.slow_consumer_timeout`: a slow handler must not keep answers from their callers, least of all from
     itself. From then on, until that line is half empty or its call is over, nothing holds up reading: in every
-    line that is full, the notifications that are missed least make room for new ones, and are counted.
+    full line the oldest notifications of a series, or those that a later one repeats, are dropped and counted.
 
-    Args:
-        calls: Knows which call a progress token belongs to.
-        dispatcher: Handles everything but progress.
-        limits: How long a line may be, and how long it may hold up reading.
-        wake: Called when something is offered, if the task ends when it has emptied the queue.
-
-    What is handled in different tasks is begun in wire order all the same: before reading gives something to
-    another task it pauses, with `wait_begun`, until the one before has begun with what it was given, or turns out
-    to wait.
+    What is handled in different tasks is begun in wire order all the same: before reading passes something to
+    another task it pauses, with `wait_begun`, until the handler of what was passed on before has begun, or turns
+    out to wait.
 
     Attributes:
         has_unbegun: Whether something that is no progress waits to be handled, and not for another's handler.
         has_called: Whether progress was given to calls since reading has paused for them. If either is so, a
             request that comes then waits as well, with `wait_begun`.
-        dropped: How many notifications had to make room so far.
+        dropped: How many notifications were dropped so far.
     """
 
-    def __init__(
-        self,
-        calls: Calls,
-        dispatcher: Dispatcher,
-        limits: Limits,
-        wake: Callable[[], object] | None = None,
-    ) -> None:
-        self._calls = calls
-        self._dispatcher = dispatcher
-        self._limits = limits
-        self._queue: NoticeQueue[_Notice] = NoticeQueue(limits.max_notifications, limits.max_notification_bytes)
-        self._progress = ProgressRoom()
-        self._something = LightParkingLot() if wake is None else None
-        self._wake = wake
-        self._room = LightParkingLot()
-        self._delivered = LightParkingLot()
-        self._variables = copy_context()
-        self._handling: Notification | None = None
-        self._is_delivering = False
-        # Dicts where sets would do: an empty set weighs three times as much, and every session has these.
-        self._full: dict[Call, None] = {}  # those whose line was full, and is not half empty yet
-        self._awaited: _Line | None = None  # the one that reading waits for
-        self._lagging: dict[_Line, None] = {}  # those for which it has waited long enough
-        self.has_unbegun = False
-        self.has_called = False
-        self.dropped = 0
+    _sender: Sender  # knows which call a progress token belongs to
+    _dispatcher: Dispatcher
+    _limits: Limits
+    _start_task: Callable[[], object] | None = None  # starts `deliver`, if that ends when the queue is empty
+    has_unbegun: bool = attrs.field(default=False, init=False)
+    has_called: bool = attrs.field(default=False, init=False)
+    dropped: int = attrs.field(default=0, init=False)
+    _queue: NotificationQueue[_Received] = attrs.field(init=False)
+    _progress: ProgressRoom = attrs.field(factory=ProgressRoom, init=False)
+    _something: LightParkingLot | None = attrs.field(init=False)
+    _room: LightParkingLot = attrs.field(factory=LightParkingLot, init=False)
+    _delivered: LightParkingLot = attrs.field(factory=LightParkingLot, init=False)
+    _variables: Context = attrs.field(factory=copy_context, init=False)
+    _handling: Notification | None = attrs.field(default=None, init=False)
+    _is_delivering: bool = attrs.field(default=False, init=False)
+    # Dicts where sets would do: an empty set is three times as large, and every session has these.
+    _full: dict[Call, None] = attrs.field(
+        factory=dict[Call, None], init=False
+    )  # whose line was full, and is not half empty yet
+    _awaited: _Line | None = attrs.field(default=None, init=False)  # the line that reading waits for
+    _lagging: dict[_Line, None] = attrs.field(
+        factory=dict[_Line, None], init=False
+    )  # those for which it has waited long enough
+
+    def __attrs_post_init__(self) -> None:
+        self._queue = NotificationQueue(self._limits.max_notifications, self._limits.max_notification_bytes)
+        self._something = LightParkingLot() if self._start_task is None else None
 
     def must_wait(self, method: object, params: object) -> bool:
         """Whether reading should pause, with `wait_begun` and `wait_room`, before a notification is offered.
@@ -227,7 +221,7 @@ class Notices:
         if method != PROGRESS:
             self._awaited = OTHERS if self._queue.is_full else None
         elif self._full or self._is_full(ALL_PROGRESS):
-            call = self._calls.find(params.get("progressToken") if _json.is_object(params) else None)
+            call = self._sender.find_call(params.get("progressToken") if _json.is_object(params) else None)
             if call is not None:
                 self._awaited = next((line for line in (call, ALL_PROGRESS) if self._is_full(line)), None)
         return self._awaited is not None
@@ -240,7 +234,7 @@ class Notices:
         return self._progress.taken >= self._limits.max_notification_bytes
 
     async def wait_begun(self) -> None:
-        """Wait until the handling of what was offered has begun, unless it has to wait for something else."""
+        """Wait until the handlers of what was offered have begun, unless they wait for another handler."""
         turns = 0
         first = self._queue.first
         while self.has_unbegun:
@@ -252,18 +246,18 @@ class Notices:
             first = self._queue.first
         if self.has_called:
             self.has_called = False
-            # Their tasks run in the next turn of the event loop; this one in that and the next.
+            # Their tasks run in the next pass of the event loop; this one in that and the next.
             await trio.lowlevel.checkpoint()
             await trio.lowlevel.checkpoint()
 
     async def wait_delivered(self) -> None:
-        """Wait until nothing is left, and what was handed on is handled."""
+        """Wait until every notification that was offered is handled."""
         await trio.lowlevel.checkpoint()
         while self._is_delivering or self._queue.first is not None:
             await self._delivered.park()
 
     async def wait_room(self) -> None:
-        """Wait until there is room for what `must_wait` was asked about, or until that has become unreasonable.
+        """Wait for room in the line that made `must_wait` true, for `Limits.slow_consumer_timeout` at most.
 
         Does not checkpoint if there is.
         """
@@ -276,15 +270,13 @@ class Notices:
             self._awaited = None
             return
         self._awaited = None
-        if not self._is_full(line):  # room came in the turn in which the time ran out
+        if not self._is_full(line):  # room came in the pass in which the time ran out
             return
         self._lagging[line] = None
         _log.warning(
             "%s faster than they are handled; as many are waiting as may (max_notifications is %d, "
             "max_notification_bytes is %d), so progress and log messages are dropped, oldest first",
-            f"progress notifications of {line.request.method} come"
-            if isinstance(line, Call)
-            else "notifications come",
+            f"progress notifications of {line.method} come" if isinstance(line, Call) else "notifications come",
             self._limits.max_notifications,
             self._limits.max_notification_bytes,
         )
@@ -306,12 +298,12 @@ class Notices:
         if data is None:
             data = encode_notification(notification.method, notification.params)
         size = weight_of(data)
-        self._queue.push(self._dispatcher.notice_key(notification), _Notice(notification, origin), size)
+        self._queue.push(self._dispatcher.notification_key(notification), _Received(notification, origin), size)
         self.has_unbegun = self.has_unbegun or len(self._queue) == 1
         self._wake_up()
 
     def _offer_progress(self, params: Mapping[str, Any]) -> None:
-        call = self._calls.find(params.get("progressToken"))
+        call = self._sender.find_call(params.get("progressToken"))
         if call is None:
             _log.debug("ignored progress for a request that is over or never asked for it: %.200r", params)
             return
@@ -349,21 +341,21 @@ class Notices:
         self._room.unpark_all()
 
     def _wake_up(self) -> None:
-        """Let the task that delivers look what there is."""
-        if self._wake is not None:
-            self._wake()
+        """Let the task that delivers take what is queued."""
+        if self._start_task is not None:
+            self._start_task()
         elif self._something is not None:
             self._something.unpark()
 
     async def deliver(self) -> None:
-        """Handle one notification after another but progress: for ever, or until there is none left."""
+        """Handle one notification after another, except progress: for ever, or until the queue is empty."""
         goes_on = True
         while goes_on:
             with Contained(self._note_failure) as block:
                 goes_on = await self._deliver(block)
 
     async def _deliver(self, block: Contained) -> bool:
-        """Do so until a handler has left something open in the block. Returns whether to go on with another."""
+        """Handle them until a handler has left something open in the block. Returns whether to enter another."""
         while True:
             self._is_delivering = self._queue.first is not None
             if self._queue.first is None:
@@ -377,35 +369,35 @@ class Notices:
                     return True
                 self._handling = None
 
-    def _pop(self) -> _Notice:
-        notice = self._queue.pop()
+    def _pop(self) -> _Received:
+        received = self._queue.pop()
         self.has_unbegun = self._queue.first is not None
         if self._queue.is_relieved:
             self._lagging.pop(OTHERS, None)
         self._room.unpark_all()
-        return notice
+        return received
 
-    async def _handle(self, notice: _Notice) -> None:
-        self._handling = notice.notification
+    async def _handle(self, received: _Received) -> None:
+        self._handling = received.notification
         task = trio.lowlevel.current_task()
-        steps = Steps(self._notified(notice), self._variables.copy())
+        steps = InlineTask(self._notified(received), self._variables.copy())
         if not steps.begin(task):
             await steps.go_on(task)
 
-    async def _notified(self, notice: _Notice) -> None:
+    async def _notified(self, received: _Received) -> None:
         try:
-            await self._dispatcher.notified(notice.notification, notice.origin)
+            await self._dispatcher.notified(received.notification, received.origin)
         except BaseException as error:  # noqa: ASYNC103
-            # The boundary of one notification: its handler's failure costs nobody else anything.
+            # The boundary of one notification: its handler's failure must not end the task.
             passing = propagating(error)
             if passing is error:
                 raise
-            _log.exception("a handler of %s failed", notice.notification.method)
+            _log.exception("a handler of %s failed", received.notification.method)
             if passing is not None:
                 raise passing from None  # noqa: ASYNC104
 
     def _note_failure(self, error: BaseException) -> None:
-        """A handler has left something open, or what it has raised before has come back."""
+        """A handler has left something open, or has raised the cancellation of a scope that it has left."""
         notification, self._handling = self._handling, None
         if notification is None:
             raise error
@@ -413,7 +405,7 @@ class Notices:
 
 
 def _read_progress(params: Mapping[str, Any]) -> Progress | None:
-    """Read the parameters of a progress notification, or nothing if they are not its."""
+    """Read the parameters of a progress notification. `None` if they are invalid."""
     progress, total, message = params.get("progress"), params.get("total"), params.get("message")
     if not _is_number(progress):
         return None

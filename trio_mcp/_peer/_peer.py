@@ -1,24 +1,22 @@
-"""One end of one connection, brought to life by Trio.
+"""One end of one connection, and the tasks that it needs.
 
-    wire ──> workers, one of which reads ──> the intake ──> calls, notices, exchanges
-    wire <── whoever has something to say, or the writer <── the outlet <── calls, notifications, answers
+    wire ──> the serve loop ──> the receiver ──> calls, notifications, exchanges
+    wire <── the current task, or the writer task <── the sender <── calls, notifications, answers
 
 Who owns what: `open_peer` owns the nursery. The writer and the notification task are shielded and end with
-`aclose`, so that a body that is being cancelled can still say goodbye. Workers and exchanges are not shielded;
-if they are cancelled, a shielded task goes on reading. At a channel that can wake them (`Channel.may_rest`) all
-of these are there only while there is something to do. Callers wait in their own tasks and own nothing here but
-their entry in a table.
+`aclose`, so that a body that is being cancelled can still send. The tasks of the serve loop are not shielded; if
+they are cancelled, a shielded task goes on reading. At a channel that can wake them (`Channel.rests`) all of
+these run only while there is something to do. Callers wait in their own tasks and own nothing here but their
+entry in a table.
 
 Knows no tools, no resources, no eras and no transports.
-
-The tasks of a connection that serve no request: they read, write and deliver notifications.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
-from contextvars import copy_context
+from contextvars import Context, copy_context
 from typing import Any, Final, TypeAlias, final
 
 import attrs
@@ -31,48 +29,44 @@ from .._limits import Limits
 from .._logs import Log
 from .._trio import LightParkingLot, open_hidden_nursery
 from ._exchange import Dispatcher, OnProgress
-from ._exchanges import Exchanges
-from ._middleware import InterposedDispatcher, Middleware
-from ._notifications import Notices
-from ._outbox import Frames, OnFrame, Outbox
-from ._receiver import Intake, OnFailure, OnNotice
-from ._sending import Outlet
-from ._serving import Workers
+from ._exchanges import Exchanges, inbound_table
+from ._middleware import Middleware, MiddlewareDispatcher
+from ._notifications import Notifications
+from ._receiver import OnFailure, OnNotificationRead, Receiver
+from ._send_queue import FrameHook, OnFrame, SendQueue
+from ._sender import Sender
+from ._serve_loop import MAX_IDLE, ServeLoop
 
 Work: TypeAlias = Callable[[], Awaitable[object]]
 
 
 @final
-class Servants:
-    """Tasks that are shielded, and end when they have nothing more to do or with `end`.
+@attrs.define(eq=False)
+class BackgroundTasks:
+    """The shielded tasks of a connection: they end when they have nothing to do, or with `end`.
 
-    The body of a connection goes first and its servants after it, so that what cleans up can still say something.
-    Each task has a shielded scope of its own inside the nursery of the connection, and whatever wakes it, it runs
-    with the context variables of the task that has opened the connection.
-
-    Args:
-        nursery: Where they run.
-        owner: Whose they are, for their names.
+    The body of a connection ends first and these tasks after it, so that cleanup in the body can still send. Each
+    task has a shielded scope inside the nursery of the connection, and runs with the context variables of the
+    task that has opened the connection, wherever it is started.
     """
 
-    def __init__(self, nursery: trio.Nursery, owner: str) -> None:
-        self._nursery = nursery
-        self._owner = owner
-        self._variables = copy_context()
-        self._scopes: dict[Work, trio.CancelScope] = {}
-        self._has_ended = False
+    _nursery: trio.Nursery
+    _connection: str  # for the names of the tasks
+    _variables: Context = attrs.field(factory=copy_context, init=False)
+    _scopes: dict[Work, trio.CancelScope] = attrs.field(factory=dict[Work, trio.CancelScope], init=False)
+    _has_ended: bool = attrs.field(default=False, init=False)
 
-    def wake(self, work: Work, doing: str) -> bool:
-        """Start a task, unless it runs already or everything has ended. Returns whether it did. Never waits.
+    def start(self, work: Work, doing: str) -> bool:
+        """Start a task, unless it runs already or `end` was called. Returns whether it did. Never waits.
 
         Args:
             work: What it does. Between finding that nothing is left and its return there must be no checkpoint.
-            doing: The same in words.
+            doing: What it does, for its name.
         """
         if work in self._scopes or self._has_ended:
             return False
         self._scopes[work] = trio.CancelScope(shield=True)
-        name = f"{doing} {self._owner}"
+        name = f"{doing} {self._connection}"
         self._variables.run(lambda: self._nursery.start_soon(self._run, work, name=name))
         return True
 
@@ -84,7 +78,7 @@ class Servants:
             del self._scopes[work]
 
     def end(self, reason: str) -> None:
-        """Cancel them all, and start none any more. Never waits."""
+        """Cancel all of them, and start no more. Never waits."""
         self._has_ended = True
         for scope in self._scopes.values():
             scope.cancel(reason=reason)
@@ -96,15 +90,15 @@ _log: Final = Log("trio_mcp.peer")
 @final
 @attrs.frozen
 class PeerStatistics:
-    """What is going on at one end of a connection.
+    """Counters of one end of a connection.
 
     Attributes:
-        calls: Requests of ours without an answer.
+        calls: Requests of this side whose callers still wait.
         exchanges: Requests of the other side that are being served.
-        standing: Requests of the other side that stand open, such as subscriptions; not counted in `exchanges`.
+        standing: Long-lived requests of the other side, such as subscriptions; not counted in `exchanges`.
         waiting: Requests of the other side that wait for their turn.
-        outbox_bytes: What lies ready to be written.
-        dropped_notifications: Notifications that had to make room because they were handled too slowly.
+        outbox_bytes: Bytes that are ready to be written.
+        dropped_notifications: Notifications that were dropped because they were handled too slowly.
     """
 
     calls: int
@@ -117,7 +111,7 @@ class PeerStatistics:
 
 @final
 class Peer:
-    """One end of one connection: asks, is asked, notifies and is notified. Made by `open_peer`."""
+    """One end of one connection: sends and serves requests and notifications. Made by `open_peer`."""
 
     def __init__(
         self,
@@ -127,84 +121,68 @@ class Peer:
         limits: Limits,
         on_frame: OnFrame | None,
         middleware: Sequence[Middleware] = (),
-        on_notice: OnNotice | None = None,
+        on_notification_read: OnNotificationRead | None = None,
         on_failure: OnFailure | None = None,
     ) -> None:
         if middleware:
-            dispatcher = InterposedDispatcher(dispatcher, middleware)
+            dispatcher = MiddlewareDispatcher(dispatcher, middleware)
         self._channel = channel
         self._limits = limits
-        self._servants = Servants(nursery, channel.description)
-        self._rests = channel.rests(self._wake_reader)
-        self._outbox = Outbox(limits.max_outbox_bytes, self._wake_writer if self._rests else None)
-        frames = None if on_frame is None else Frames(on_frame)
+        self._background = BackgroundTasks(nursery, channel.description)
+        self._rests = channel.rests(self._start_reader)
+        self._queue = queue = SendQueue(limits.max_outbox_bytes, self._start_writer if self._rests else None)
+        frames = None if on_frame is None else FrameHook(on_frame)
         changed = LightParkingLot()
-        serving = f"serving {channel.description}"
-        self._outlet = outlet = Outlet(
-            channel,
-            self._outbox,
-            limits,
-            frames,
-            middleware,
-            changed,
-            rests=self._rests,
-            serving=self._serving,
-            refusal=self._refusal,
-            on_failure=self._fail,
+        name = f"serving {channel.description}"
+        inbound = inbound_table(limits)
+        self._sender = sender = Sender(channel, queue, limits, middleware, frames, inbound, changed, self._fail)
+        self._notifications = Notifications(
+            sender, dispatcher, limits, self._start_notifications if self._rests else None
         )
-        self._calls = outlet.calls
-        self._notices = Notices(self._calls, dispatcher, limits, self._wake_notices if self._rests else None)
-        self._exchanges = Exchanges(
-            nursery, dispatcher, outlet, self._outbox, outlet.put, self._calls, limits, changed, serving
-        )
-        intake = Intake(
+        self._exchanges = Exchanges(nursery, dispatcher, sender, inbound, limits, changed, name)
+        self._receiver = Receiver(
             channel,
             dispatcher,
-            self._outbox,
-            self._calls,
-            self._notices,
+            sender,
+            self._notifications,
             self._exchanges,
             limits,
-            show=None if frames is None else frames.received,
-            on_notice=on_notice,
-            on_failure=on_failure,
+            frames,
+            on_notification_read,
+            on_failure,
         )
-        self._intake = intake
-        self._workers = Workers(
+        self._serve_loop = ServeLoop(
             nursery,
-            intake,
+            self._receiver,
             self._exchanges,
-            self._outbox,
+            sender,
             limits,
-            name=serving,
-            keeps_idle=not self._rests,
-            flush=outlet.flush,
-            on_end=self._end_reading,
-            on_cancelled=self._wake_reader,
+            name,
+            0 if self._rests else MAX_IDLE,
+            self._end_reading,
+            self._start_reader,
         )
-        # No message will come any more, or its owner does not wait.
-        self.has_input_ended: bool = False
+        self.has_input_ended: bool = False  # no message will come any more, or the owner does not wait for it
         self._owner_waits = LightParkingLot()
-        self._end: ConnectionLost | None = None  # why nothing comes any more
-        self._lost: ConnectionLost | None = None  # why nothing goes any more either
+        self._end: ConnectionLost | None = None  # why no message will come any more
         self._closing = False
-        self._closed: trio.Event | None = None  # for those who close while somebody closes
+        self._closed: trio.Event | None = None  # for those who close while another task closes
         self._is_closed = False
 
-    # What the floor above says.
+    # What clients and servers send.
 
-    async def request(
+    def request(
         self,
         method: str,
         params: Mapping[str, Any] | None = None,
         *,
         on_progress: OnProgress | None = None,
         on_id: Callable[[RequestId], object] | None = None,
-    ) -> dict[str, Any]:
+    ) -> Coroutine[Any, Any, dict[str, Any]]:
         """Send a request and wait for its result.
 
         The caller's deadline covers waiting for room, writing and waiting for the answer. A caller that is
-        cancelled leaves at once: a request that was not written is taken back, for one that was written the
+        cancelled leaves at once: a request that was not written is withdrawn, for one that was written the
         cancellation follows it on the wire, and neither is waited for.
 
         Args:
@@ -222,25 +200,25 @@ class Peer:
                 can lose that alone: then `end` is `None`.
             trio.ClosedResourceError: This end was closed.
         """
-        return await self._outlet.request(method, params, on_progress=on_progress, on_id=on_id)
+        return self._sender.request(method, params, on_progress=on_progress, on_id=on_id)
 
     def fail_request(self, id: RequestId, error: Exception) -> bool:
-        """Let a request of ours end with an error, because the other side said that it will not answer.
+        """End a request of this side with an error, because the other side has reported that it will not answer.
 
-        Whoever waits for it raises the error. The other side is told nothing: it knows.
+        Its caller raises the error. No cancellation is sent.
 
         Returns:
-            Whether somebody waited for it.
+            Whether a caller waited for it.
         """
-        return self._calls.fail(id, error)
+        return self._sender.fail(id, error)
 
     def clocks_stopped(self) -> AbstractContextManager[None]:
         """Stop `fail_after_silence` and `request_timeout` for every request that is pending, during a block."""
-        return self._calls.clocks_stopped()
+        return self._sender.clocks_stopped()
 
     def deliver(self, notification: Notification) -> None:
-        """Put a notification of this side's own in line with those that were received. Never waits."""
-        self._notices.offer(notification, None)
+        """Deliver a notification of this side to itself, in line with those that were received. Never waits."""
+        self._notifications.offer(notification, None)
 
     async def request_batch(
         self, requests: Sequence[tuple[str, Mapping[str, Any] | None]]
@@ -257,17 +235,17 @@ class Peer:
 
         Spec: 2025-03-26, basic, "Batching". Whether the revision has batches is the caller's business.
         """
-        return await self._outlet.request_batch(requests)
+        return await self._sender.request_batch(requests)
 
     async def notify(self, method: str, params: Mapping[str, Any] | Encoded | None = None) -> None:
-        """Send a notification. Returns when it is in line to be written; cancelled, it was not sent.
+        """Send a notification. Returns when it is queued; cancelled, it was not sent.
 
         Raises:
             LocalProtocolError: It is larger than `Limits.max_message_bytes`.
             ConnectionLost: The connection is gone.
             trio.ClosedResourceError: This end was closed.
         """
-        await self._outlet.notify(method, params)
+        await self._sender.notify(method, params)
 
     async def wait_input_ended(self) -> None:
         """Wait until no message will come any more."""
@@ -277,11 +255,11 @@ class Peer:
             await self.wait_to_look()
 
     async def wait_to_look(self) -> None:
-        """Wait until `has_input_ended` has changed, or somebody has called `look_again`."""
+        """Wait until `has_input_ended` has changed, or `look_again` is called."""
         await self._owner_waits.park()
 
     def look_again(self) -> None:
-        """Let those go who are in `wait_to_look`. Never waits."""
+        """Wake the tasks in `wait_to_look`. Never waits."""
         self._owner_waits.unpark_all()
 
     def _input_has_ended(self) -> None:
@@ -290,55 +268,52 @@ class Peer:
 
     @property
     def end(self) -> ConnectionLost | None:
-        """Why no message will come any more, once that is so and unless this side closed."""
+        """Why no message will come any more; `None` while one may, or if this side closed."""
         return self._end
 
     def statistics(self) -> PeerStatistics:
         """Return counters, for tests and debugging."""
         return PeerStatistics(
-            calls=len(self._calls),
+            calls=len(self._sender.calls),
             exchanges=self._exchanges.running,
-            standing=self._exchanges.standing,
+            standing=self._exchanges.long_lived,
             waiting=self._exchanges.waiting,
-            outbox_bytes=self._outbox.size,
-            dropped_notifications=self._notices.dropped,
+            outbox_bytes=self._queue.size,
+            dropped_notifications=self._notifications.dropped,
         )
 
     # The tasks of the connection.
 
-    def _serving(self) -> int:
-        return self._exchanges.running
-
     def _begin(self) -> None:
         """Start them, unless they are started when there is something to do."""
-        self._wake_reader()
+        self._start_reader()
         if not self._rests:
-            self._wake_writer()
-            self._wake_notices()
+            self._start_writer()
+            self._start_notifications()
 
-    def _wake_reader(self) -> None:
-        """Let somebody read. What is left of workers that were cancelled may still have something to hear."""
-        if not self._workers.wake():
-            self._servants.wake(self._read, "reading from")
+    def _start_reader(self) -> None:
+        """Read: in the serve loop, or if that was cancelled, in a shielded task."""
+        if not self._serve_loop.start():
+            self._background.start(self._read, "reading from")
 
-    def _wake_writer(self) -> None:
-        self._servants.wake(self._outlet.write, "writing to")
+    def _start_writer(self) -> None:
+        self._background.start(self._sender.write, "writing to")
 
-    def _wake_notices(self) -> bool:
-        return self._servants.wake(self._notices.deliver, "notifications of")
+    def _start_notifications(self) -> None:
+        self._background.start(self._notifications.deliver, "notifications of")
 
     async def _read(self) -> None:
         try:
             while True:
-                ready = self._intake.next_request(None)
+                ready = self._receiver.next_request(None)
                 if ready is not None:
                     self._exchanges.start(ready)
-                elif self._intake.must_wait:
-                    await self._intake.wait()
-                elif self._intake.may_rest():
+                elif self._receiver.must_wait:
+                    await self._receiver.wait()
+                elif self._receiver.may_rest():
                     return
                 else:
-                    await self._intake.receive()
+                    await self._receiver.receive()
         except (trio.EndOfChannel, ConnectionLost, trio.ClosedResourceError, trio.BrokenResourceError) as error:
             self._end_reading(error)
 
@@ -353,7 +328,7 @@ class Peer:
         self._lose(self._loss(error))
 
     def _loss(self, error: Exception) -> ConnectionLost:
-        """Say why the channel cannot be used any more. Its owner may have closed it while it was in use."""
+        """Return why the channel cannot be used any more. Its owner may have closed it while it was in use."""
         if isinstance(error, ConnectionLost):
             return error
         how = "was closed" if isinstance(error, trio.ClosedResourceError) else f"failed: {error}"
@@ -367,7 +342,7 @@ class Peer:
         """No message will come any more. What is being served may still be answered."""
         if self._end is None and not self._closing:
             self._end = why
-            self._calls.fail_all(why.renewed)
+            self._sender.end_input(why.renewed)
         self._input_has_ended()
 
     def _lose(self, why: ConnectionLost) -> None:
@@ -375,12 +350,7 @@ class Peer:
         _log.debug("%s is lost: %s", self._channel.description, why.reason)
         self._exchanges.give_up(why.reason)  # before their questions fail, as in `_close`
         self._end_input(why)
-        self._lost = why
-        self._outbox.close()
-
-    def _refusal(self) -> Exception | None:
-        """Return why nothing is said any more; `None` while anything is."""
-        return self._why_closed() if self._closing or self._lost is not None else None
+        self._sender.lose(self._why_closed)
 
     def _why_closed(self) -> Exception:
         if self._end is not None:
@@ -390,49 +360,50 @@ class Peer:
     async def drain(self) -> None:
         """Refuse new requests, let what came finish within `Limits.drain_timeout`, cancel the rest."""
         self._exchanges.refuse_new(RequestError(SERVER_BUSY, "serving is about to end"))
-        self._exchanges.end_standing()
+        self._exchanges.end_long_lived()
         with trio.move_on_after(self._limits.drain_timeout):
             await self._exchanges.wait_done()
-            await self._notices.wait_delivered()
+            await self._notifications.wait_delivered()
         self._exchanges.stop("serving ended")
         await self._exchanges.wait_done()
 
     def abort(self) -> None:
-        """Let go of the connection without another word; what `aclose` does, but for the goodbye. Never waits."""
+        """Release the connection without sending anything more; otherwise as `aclose`. Never waits."""
         if self._closing:
             return
         self._close()
         self._let_go()
 
     def _close(self) -> None:
-        """Ask and serve nothing more."""
+        """Send and serve no more requests."""
         self._closing = True
-        # Handlers first: one that waits for an answer is cancelled there, and does not see its question fail.
+        # Handlers first: one that waits for an answer is cancelled there, and does not see its request fail.
         self._exchanges.give_up("this end of the connection was closed")
-        self._calls.leave(self._why_closed)
+        self._sender.leave(self._why_closed)
 
     def _let_go(self) -> None:
-        self._outbox.close()
-        self._workers.end()
-        self._servants.end("the connection was closed")
+        self._queue.close()
+        self._serve_loop.end()
+        self._background.end("the connection was closed")
         self._input_has_ended()
         self._is_closed = True
         if self._closed is not None:
             self._closed.set()
 
     async def aclose(self) -> None:
-        """Say goodbye and let go of the connection; the channel itself is its owner's to close.
+        """Cancel what is under way and release the connection. The channel is its owner's to close.
 
-        Every request of ours that is written and not answered is given up on the wire, every caller that waits
-        gets `trio.ClosedResourceError`, every exchange is cancelled. What is still to be said has
-        `Limits.goodbye_timeout` to be taken. May be cancelled, and even then leaves nothing.
+        Every request of this side that is written and not answered is cancelled on the wire, every caller that
+        waits gets `trio.ClosedResourceError`, every exchange is cancelled. What is still queued is written within
+        `Limits.goodbye_timeout`. May be cancelled, and even then leaves nothing.
         """
         if not self._closing:
             self._close()
-            # Shielded, or a cancelled task could not say goodbye; bounded, or a stuck peer could hold it.
+            # Shielded, or a cancelled task could not send its cancellations; bounded, or a stuck peer could hold
+            # it.
             try:
                 with trio.move_on_after(self._limits.goodbye_timeout, shield=True):
-                    await self._outbox.wait_empty()
+                    await self._queue.wait_empty()
             finally:
                 self._let_go()  # after Ctrl+C, too: it comes out of what the main task waits for, shielded or not
         if self._is_closed:
@@ -450,26 +421,26 @@ async def open_peer(
     *,
     on_frame: OnFrame | None = None,
     middleware: Sequence[Middleware] = (),
-    on_notice: OnNotice | None = None,
+    on_notification_read: OnNotificationRead | None = None,
     on_failure: OnFailure | None = None,
 ) -> AsyncGenerator[Peer]:
-    """Run one end of a connection for as long as the body runs, then say goodbye.
+    """Run one end of a connection for as long as the body runs, then cancel what is under way.
 
-    The end of the connection does not end the body: what is asked then raises `ConnectionLost`. An exception of
-    the body comes out as itself. Leaving is the checkpoint; it takes at most `Limits.goodbye_timeout` plus the
+    The end of the connection does not end the body: later requests raise `ConnectionLost`. An exception of the
+    body comes out as itself. Leaving is the checkpoint; it takes at most `Limits.goodbye_timeout` plus the
     cleanup of the handlers that still run.
 
     Args:
         channel: The transport; the caller closes it afterwards.
-        dispatcher: Says what the messages of the other side mean.
+        dispatcher: Decides what the messages of the other side mean.
         limits: What the connection may cost.
         on_frame: Called with each message in either direction.
-        middleware: What every request and notification goes through, in either direction.
-        on_notice: Called with each notification as it is read. It must neither wait nor raise.
+        middleware: What requests and notifications pass through, in either direction; see `_middleware`.
+        on_notification_read: Called with each notification as it is read. It must neither wait nor raise.
         on_failure: Called with failures that are no single request's. It must neither wait nor raise.
     """
     async with open_hidden_nursery() as nursery:
-        peer = Peer(channel, dispatcher, nursery, limits, on_frame, middleware, on_notice, on_failure)
+        peer = Peer(channel, dispatcher, nursery, limits, on_frame, middleware, on_notification_read, on_failure)
         peer._begin()  # noqa: SLF001 - the peer's owner
         try:
             yield peer

@@ -1,11 +1,11 @@
-"""What becomes of each message that comes over one connection, in wire order, and of nothing else.
+"""Takes the messages of one connection in wire order, and hands each to the part of the peer it is for.
 
     a response      ──> the call that waits for it
     a notification  ──> `cancelled`: the exchange's scope, at once
                     ──> the others: one queue, one task, in wire order
-    a request       ──> refused or answered on the spot, put off until there is room, or handed to whoever reads
+    a request       ──> refused or answered at once, put off until there is room, or returned to be served
 
-Messages are taken without waiting. When what they set off must not go on growing, `must_wait` says so.
+Messages are taken without waiting. When reading must pause, `must_wait` says so. Runs no handlers.
 """
 
 from __future__ import annotations
@@ -41,25 +41,26 @@ from .._codec._jsonrpc import (
 from .._errors import PARSE_ERROR, TRANSPORT_FAILED, McpError, RequestError
 from .._limits import Limits
 from .._logs import Log
+from ._call import QueuedMessage
 from ._exchange import Dispatcher
 from ._exchanges import Arrival, BatchReply, Exchanges, Ready
-from ._notifications import Notices
-from ._outbox import Outbox, OutboxEntry
-from ._sending import Calls
+from ._notifications import Notifications
+from ._send_queue import FrameHook, SendQueue
+from ._sender import Sender
 
 _log: Final = Log("trio_mcp.peer")
 
 MAX_AT_ONCE: Final = 100
-"""After how many messages that nobody must serve others have their turn. A read may bring half a million."""
+"""After how many messages that need no handler other tasks get a pass. One read may bring half a million."""
 
 PARTS_AT_ONCE: Final = 8
-"""After how many parts of a batch others have their turn. There may be a thousand, and each be a request."""
+"""After how many parts of a batch other tasks get a pass. There may be a thousand, each of them a request."""
 
-OnNotice: TypeAlias = Callable[[Notification], object]
+OnNotificationRead: TypeAlias = Callable[[Notification], object]
 """Called with each notification but progress while it is being read, before any later message is looked at."""
 
 OnFailure: TypeAlias = Callable[[McpError], object]
-"""Called with what the transport says has failed, if it is no single request."""
+"""Called with failures that the transport reports and that concern no single request."""
 
 
 @final
@@ -78,52 +79,34 @@ class _EndOfBatch:
 
 
 @final
-class Intake:
-    """Takes the messages of one connection.
+@attrs.define(eq=False)
+class Receiver:
+    """Takes the messages of one connection."""
 
-    Args:
-        channel: Where they come from.
-        dispatcher: Knows about batches.
-        outbox: Takes complaints.
-        calls: What answers are for.
-        notices: Takes notifications.
-        exchanges: Takes requests.
-        limits: How large a batch may be.
-        show: Called with the bytes of each message.
-        on_notice: Called with each notification but progress.
-        on_failure: Called with failures that are no single request's.
-    """
+    _channel: Channel
+    _dispatcher: Dispatcher
+    _sender: Sender
+    _notifications: Notifications
+    _exchanges: Exchanges
+    _limits: Limits
+    _frames: FrameHook | None  # called with the bytes of each message
+    _on_notification_read: OnNotificationRead | None
+    _on_failure: OnFailure | None
+    _queue: SendQueue = attrs.field(init=False)
+    _received: deque[Received | _Decoded | _EndOfBatch] = attrs.field(
+        factory=deque[Received | _Decoded | _EndOfBatch], init=False
+    )
+    _harmless_bytes: int = attrs.field(init=False)
+    _received_at: float = attrs.field(default=0.0, init=False)
+    _is_held_up: bool = attrs.field(
+        default=False, init=False
+    )  # until notifications before the next message begin
+    _gives_way: bool = attrs.field(default=False, init=False)  # for one pass of the event loop
+    _parts_taken: int = attrs.field(default=0, init=False)
 
-    def __init__(
-        self,
-        channel: Channel,
-        dispatcher: Dispatcher,
-        outbox: Outbox,
-        calls: Calls,
-        notices: Notices,
-        exchanges: Exchanges,
-        limits: Limits,
-        *,
-        show: Callable[[bytes], object] | None,
-        on_notice: OnNotice | None,
-        on_failure: OnFailure | None,
-    ) -> None:
-        self._channel = channel
-        self._dispatcher = dispatcher
-        self._outbox = outbox
-        self._calls = calls
-        self._notices = notices
-        self._exchanges = exchanges
-        self._limits = limits
-        self._show = show
-        self._on_notice = on_notice
-        self._on_failure = on_failure
-        self._received: deque[Received | _Decoded | _EndOfBatch] = deque()
-        self._harmless_bytes = harmless_size(limits.max_decoded_bytes)
-        self._received_at = 0.0
-        self._is_held_up = False
-        self._gives_way = False
-        self._parts_taken = 0
+    def __attrs_post_init__(self) -> None:
+        self._queue = self._sender.queue
+        self._harmless_bytes = harmless_size(self._limits.max_decoded_bytes)
 
     async def receive(self) -> None:
         """Wait for messages. Cancelled, it has lost none.
@@ -136,13 +119,13 @@ class Intake:
         self._received.extend(received)
 
     def may_rest(self) -> bool:
-        """Return whether nobody need wait in `receive`; see `Channel.may_rest`."""
+        """Return whether no task need wait in `receive`; see `Channel.may_rest`."""
         return self._channel.may_rest()
 
     @property
     def must_wait(self) -> bool:
         """Whether `wait` is to be called before anything more is taken."""
-        return self._is_held_up or self._gives_way or self._outbox.is_overfull or self._exchanges.must_wait
+        return self._is_held_up or self._gives_way or self._queue.is_overfull or self._exchanges.must_wait
 
     async def wait(self) -> None:
         """Wait until more may be taken. Does not checkpoint if it may."""
@@ -150,26 +133,26 @@ class Intake:
             self._gives_way = False
             await trio.lowlevel.checkpoint()
         if self._is_held_up:
-            await self._notices.wait_begun()
-            await self._notices.wait_room()
+            await self._notifications.wait_begun()
+            await self._notifications.wait_room()
             self._is_held_up = False
         if self._exchanges.must_wait:
             await self._exchanges.wait_room()
-        if self._outbox.is_overfull:
-            await self._outbox.wait_urgent_room()
+        if self._queue.is_overfull:
+            await self._queue.wait_urgent_room()
 
     def next_request(self, scope: trio.CancelScope | None) -> Ready | None:
-        """Take messages until one is a request that somebody must serve.
+        """Take messages until one is a request with a handler.
 
         Args:
-            scope: The scope that the caller would serve it in, if it has one.
+            scope: The scope in which the caller will serve it, if it has one.
 
         Returns:
             The request; `None` if there is no message left, or `must_wait` says so.
         """
-        received, outbox, exchanges = self._received, self._outbox, self._exchanges
+        received, queue, exchanges = self._received, self._queue, self._exchanges
         taken = 0
-        while received and not (self._is_held_up or outbox.is_overfull or exchanges.must_wait):
+        while received and not (self._is_held_up or queue.is_overfull or exchanges.must_wait):
             if taken == MAX_AT_ONCE:
                 self._gives_way = True
                 return None
@@ -203,23 +186,23 @@ class Intake:
 
     def _take(self, message: Incoming, scope: trio.CancelScope | None) -> Ready | None:
         if len(message.data) > self._harmless_bytes and self._is_too_costly(message):
-            if self._show is not None:
-                self._show(message.data)
+            if self._frames is not None:
+                self._frames.received(message.data)
             self._take_costly(message)
             return None
         try:
             value = _json.decode(message.data) if message.value is ABSENT else message.value
         except (ValueError, RecursionError) as error:
-            if self._show is not None:
-                self._show(message.data)
+            if self._frames is not None:
+                self._frames.received(message.data)
             self._take_unreadable(message, error)
             return None
         if _json.is_object(value) and self._must_follow(value):
             self._is_held_up = True
             self._received.appendleft(message)
             return None
-        if self._show is not None and _was_on_wire(message.failure):
-            self._show(message.data)
+        if self._frames is not None and _was_on_wire(message.failure):
+            self._frames.received(message.data)
         if message.failure is not None:
             self._take_failure(value, message.failure)
         elif _json.is_array(value):
@@ -243,17 +226,17 @@ class Intake:
         self._take_excess(data[:FRAGMENT_BYTES], data[-FRAGMENT_BYTES:], problem, message.origin)
 
     def _take_excess(self, head: bytes, tail: bytes, problem: str, origin: Origin | None) -> None:
-        """Take what is more than it may be: only its ends are looked at."""
+        """Take a message that exceeds a limit: only its ends are examined."""
         id = id_of_fragment(head, tail)
         if not is_response_fragment(head, tail):
             self._complain(id, invalid_request(problem), origin)
-        elif not self._calls.refuse(id, f"the answer was {problem}", whole=_is_batch(head)):
+        elif not self._sender.refuse(id, f"the answer was {problem}", whole=_is_batch(head)):
             _log.warning("%s sent %s, and it is lost", self._channel.description, problem)
 
     def _take_unreadable(self, message: Incoming, error: Exception) -> None:
-        """Take what cannot be decoded: if an answer can be seen in it, there will be no other."""
+        """Take a message that cannot be decoded. If it looks like an answer, there will be no other."""
         id = answered_id_of_fragment(message.data)
-        if not self._calls.refuse(id, f"the answer cannot be read: {error}", whole=_is_batch(message.data)):
+        if not self._sender.refuse(id, f"the answer cannot be read: {error}", whole=_is_batch(message.data)):
             self._complain(None, RequestError(PARSE_ERROR, f"parse error: {error}"), message.origin)
 
     def _take_batch(self, messages: list[Any], origin: Origin | None) -> None:
@@ -265,14 +248,14 @@ class Intake:
                 problem = f"a batch of {len(messages)} messages; it holds 1 to {most} (max_batch_messages)"
             answered = [answered_id(message) for message in messages]
             for id in answered:
-                self._calls.refuse(id, f"the answer came in {problem}")
+                self._sender.refuse(id, f"the answer came in {problem}")
             if not answered or None in answered:
                 self._complain(None, invalid_request(problem), origin)
             else:
                 _log.warning("%s sent answers in %s", self._channel.description, problem)
             return
         batch = BatchReply(
-            lambda reply: self._outbox.put(OutboxEntry(reply)), origin, self._limits.max_message_bytes
+            lambda reply: self._queue.put(QueuedMessage(reply)), origin, self._limits.max_message_bytes
         )
         self._received.appendleft(_EndOfBatch(batch))
         self._received.extendleft(
@@ -289,30 +272,30 @@ class Intake:
             return self._exchanges.receive(message, arrival, scope)
         if isinstance(message, Notification):
             self._take_notification(message, arrival)
-        elif not self._calls.settle(message):
+        elif not self._sender.settle(message):
             self._take_stray(message)
         return None
 
     def _must_follow(self, value: dict[str, Any]) -> bool:
-        """Whether notifications that came before a message keep it back: too many of them, or it is a request."""
+        """Whether a message must wait for notifications before it: there are too many, or it is a request."""
         if "id" in value:
-            return "method" in value and (self._notices.has_called or self._notices.has_unbegun)
+            return "method" in value and (self._notifications.has_called or self._notifications.has_unbegun)
         method = value.get("method")
-        return method != "notifications/cancelled" and self._notices.must_wait(method, value.get("params"))
+        return method != "notifications/cancelled" and self._notifications.must_wait(method, value.get("params"))
 
     def _take_failure(self, value: Any, failure: McpError) -> None:
-        """There is no answer of the other side: whoever waits for it learns why."""
+        """The transport reports that a request has failed: pass the error to its caller."""
         id = read_id(value.get("id")) if _json.is_object(value) else None
         if id is not None:
-            if not self._calls.fail(id, failure):
-                _log.debug("nobody waits for what has failed, id %r: %s", id, failure)
+            if not self._sender.fail(id, failure):
+                _log.debug("no call waits for what has failed, id %r: %s", id, failure)
         elif self._on_failure is not None:
             self._on_failure(failure)
         else:
             _log.warning("%s: %s", self._channel.description, failure)
 
     def _take_invalid(self, error: InvalidMessage, value: Any, arrival: Arrival) -> None:
-        if self._calls.refuse(answered_id(value), f"invalid response: {error.reason}"):
+        if self._sender.refuse(answered_id(value), f"invalid response: {error.reason}"):
             return
         if not error.answerable:
             _log.warning("ignored an invalid response from %s: %s", self._channel.description, error.reason)
@@ -328,24 +311,24 @@ class Intake:
     def _take_notification(self, notification: Notification, arrival: Arrival) -> None:
         if notification.method == "notifications/cancelled" and self._exchanges.cancel(notification.params or {}):
             return
-        if self._on_notice is not None and notification.method != "notifications/progress":
-            self._on_notice(notification)
-        self._notices.offer(notification, arrival.origin, arrival.data)
+        if self._on_notification_read is not None and notification.method != "notifications/progress":
+            self._on_notification_read(notification)
+        self._notifications.offer(notification, arrival.origin, arrival.data)
 
     def _take_stray(self, response: Response | ErrorResponse) -> None:
-        """An answer nobody waits for: late, repeated, or to something that was never asked."""
+        """An answer that no call waits for: late, repeated, or to a request that was never made."""
         if isinstance(response, ErrorResponse) and response.id is None:
-            if self._calls.settle_nameless(response.error):
+            if self._sender.fail_unreadable(response.error):
                 return
             _log.warning("%s could not read a message of ours: %s", self._channel.description, response.error)
         else:
-            _log.debug("ignored an answer that nobody waits for, id %r", response.id)
+            _log.debug("ignored an answer that no call waits for, id %r", response.id)
 
     def _complain(self, id: RequestId | None, error: RequestError, origin: Origin | None) -> None:
-        """Answer a message that is none with an error, if this side does that."""
+        """Reply to an unusable message with an error, if this side does that."""
         _log.warning("%s sent what cannot be used: %s", self._channel.description, error.message)
         if self._dispatcher.answers_unreadable or (id is not None and self._dispatcher.answers_malformed):
-            self._outbox.put(OutboxEntry(Outgoing(encode_error(id, error), origin=origin), urgent=True))
+            self._queue.put(QueuedMessage(Outgoing(encode_error(id, error), origin=origin), urgent=True))
 
 
 def _is_batch(data: bytes) -> bool:
@@ -354,5 +337,5 @@ def _is_batch(data: bytes) -> bool:
 
 
 def _was_on_wire(failure: McpError | None) -> bool:
-    """Whether the other side has said this, and not the transport in its place."""
+    """Whether the other side has sent this, and not the transport in its place."""
     return failure is None or (isinstance(failure, RequestError) and failure.code != TRANSPORT_FAILED)

@@ -40,7 +40,7 @@ from .._errors import (
 )
 from .._limits import Limits
 from .._logs import Log
-from .._peer._exchange import Answer, Exchange, Standing
+from .._peer._exchange import Answer, Exchange, LongLived
 from .._peer._peer import Peer
 from .._revisions import SUBSCRIPTION_ID_KEY, Revision
 from .._trio import LightParkingLot
@@ -489,7 +489,7 @@ class Subscriptions:
                 self._receiver.want(change)
             self._receiver.want_announcements()
 
-    def route(self, request: Request, revision: Revision) -> Standing | Answer | None:
+    def route(self, request: Request, revision: Revision) -> LongLived | Answer | None:
         """Decide who serves a request; nobody, if it is not about subscriptions, or not of what the server has.
 
         Raises:
@@ -579,7 +579,7 @@ class Subscriptions:
 
     def _listen(
         self, request: Request, params: types.SubscriptionsListenRequestParams, revision: Revision
-    ) -> Standing:
+    ) -> LongLived:
         wanted = params.notifications
         count, limit = len(wanted.resource_subscriptions or ()), self._limits.max_subscriptions
         if count >= limit:
@@ -592,7 +592,7 @@ class Subscriptions:
         # All that came with it is kept, decoded, and each URI once more for the hub.
         weight = LISTENING_BYTES + weight_of(_json.encode(request.params)) + SUBSCRIPTION_BYTES * count
         listening = _Listening(request.id, revision, granted, self._hub, self._written, self._kept, weight)
-        return Standing(listening.serve, listening.end, places=1 + len(granted.resource_subscriptions or ()))
+        return LongLived(listening.serve, listening.end, places=1 + len(granted.resource_subscriptions or ()))
 
     def _granted(self, wanted: types.SubscriptionFilter) -> types.SubscriptionFilter:
         """Return the part of what is wanted that the server has; the rest is left out of it."""

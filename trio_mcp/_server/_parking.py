@@ -246,7 +246,7 @@ class Run:
         self._attending = exchange.request.params or {}
         kept = self._context.attended_by(exchange, agreement)
         self._scope.deadline = exchange.deadline
-        exchange.companion = self.cancel
+        exchange.cancel_parked = self.cancel
         try:
             if kept is not None:
                 await kept.say(exchange)
@@ -498,7 +498,7 @@ class Parking:
         state = self.seal(_BY_HAND + _json.encode(notes), self._binding(exchange.request, exchange.origin))
         return types.InputRequiredResult(input_requests=asked or None, request_state=state)
 
-    def companion_of(self, request: Request, origin: Origin | None) -> Callable[[str], object] | None:
+    def parked_canceller(self, request: Request, origin: Origin | None) -> Callable[[str], object] | None:
         """Return what cancels the handler that a request would wake up, as long as nothing else has woken it."""
         try:
             kind, token = self._open((request.params or {}).get("requestState"), self._binding(request, origin))

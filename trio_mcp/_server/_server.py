@@ -21,8 +21,8 @@ from .._core._lifecycle import Agreement
 from .._core._sealing import Sealer
 from .._limits import Limits
 from .._peer._middleware import Middleware
-from .._peer._outbox import OnFrame
 from .._peer._peer import open_peer
+from .._peer._send_queue import OnFrame
 from .._revisions import Revision
 from ..types import Icon, Implementation
 from ._application import Application, ServerExtension, ServerExtensions

@@ -20,7 +20,7 @@ from .._codec._jsonrpc import Encoded, Notification, Request
 from .._core._lifecycle import Agreement, ServerLifecycle
 from .._errors import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, RemoteProtocolError, RequestError
 from .._logs import Log
-from .._peer._exchange import Answer, Exchange, Handler, Standing
+from .._peer._exchange import Answer, Exchange, Handler, LongLived
 from .._revisions import BATCH_REVISION, INPUT_METHODS, SERVER_INFO_KEY, Revision
 from ._application import Application, MethodHandler
 from ._asking import Abilities, is_answered_wrongly, read_said
@@ -270,7 +270,7 @@ class ServerSession:
 
     # Requests.
 
-    def route(self, request: Request, origin: Origin | None) -> Handler | Standing | Answer | None:
+    def route(self, request: Request, origin: Origin | None) -> Handler | LongLived | Answer | None:
         """Decide who serves a request; see `Dispatcher.route`."""
         del origin
         agreement = self._lifecycle.agree(request)
@@ -290,16 +290,16 @@ class ServerSession:
         if request.method == "initialize":
             self._lifecycle.forget()
 
-    def companion_of(self, request: Request, origin: Origin | None) -> Callable[[str], object] | None:
-        """Find the parked handler that a request would wake up; see `Dispatcher.companion_of`."""
+    def parked_canceller(self, request: Request, origin: Origin | None) -> Callable[[str], object] | None:
+        """Find the parked handler that a request would wake up; see `Dispatcher.parked_canceller`."""
         if request.params is None or "requestState" not in request.params:
             return None
-        return self._service.parking.companion_of(request, origin)
+        return self._service.parking.parked_canceller(request, origin)
 
     # Notifications.
 
-    def notice_key(self, notification: Notification) -> Hashable | None:
-        """Tell which notifications say the same; see `Dispatcher.notice_key`."""
+    def notification_key(self, notification: Notification) -> Hashable | None:
+        """Tell which notifications say the same; see `Dispatcher.notification_key`."""
         return notification.method if notification.method == "notifications/roots/list_changed" else None
 
     async def notified(self, notification: Notification, origin: Origin | None) -> None:

@@ -1,0 +1,377 @@
+"""The queue of messages that are ready to be written: bounded, in order, and open to withdrawal.
+
+Knows neither requests' states nor the transport. `Sender` puts messages here and writes them. Also the `on_frame`
+hook, which is called with each message of a connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import Final, Literal, TypeAlias, final
+
+import attrs
+
+from .._codec._jsonrpc import RequestId
+from .._logs import Log
+from .._trio import LightParkingLot
+from ._call import QueuedMessage
+from ._exchange import Exchange
+
+_log: Final = Log("trio_mcp.peer")
+
+OnFrame: TypeAlias = Callable[[Literal["sent", "received"], bytes], object]
+"""Called with each message as it is handed to the wire or received from it, for logs and tests."""
+
+
+@final
+@attrs.define(eq=False)
+class FrameHook:
+    """Calls `on_frame` until it fails: it must not disturb the connection it observes."""
+
+    _on_frame: OnFrame | None
+
+    def sent(self, data: bytes) -> None:
+        """A message is handed to the wire."""
+        self._call("sent", data)
+
+    def received(self, data: bytes) -> None:
+        """A message was received."""
+        self._call("received", data)
+
+    def _call(self, direction: Literal["sent", "received"], data: bytes) -> None:
+        if self._on_frame is not None:
+            try:
+                self._on_frame(direction, data)
+            except Exception:
+                _log.exception("on_frame failed and is not called again")
+                self._on_frame = None
+
+
+COALESCED_BYTES: Final = 64 * 1024
+"""How many bytes are handed to the transport at once: a pipe's buffer. More would count as written too early."""
+
+FEW_HOLES: Final = 8
+"""How many places of removed messages are stepped over, beside as many as there are messages."""
+
+
+# What can still be withdrawn, and what that costs.
+#
+# A message is in one of three places: here, being written, or gone. Only while it is here can it be withdrawn,
+# and then it was never sent. So a request that is given up here costs no cancellation, and a cancellation that is
+# here when the answer comes is not sent either. That gives exactly one cancellation for each request that was
+# written, given up, and not answered before the cancellation could be written, and none for any other. It is
+# deterministic: there is no checkpoint between taking messages out of the queue and `Call.mark_written`, and
+# `Call.give_up` decides by that state alone. A queue that handed its messages to a buffer of its own, or a
+# writer with a checkpoint in between, would break it.
+#
+# `send_nowait` of a channel may take messages and keep a rest of the last one. They count as written from then
+# on, and nothing else is written before that rest (`_has_rest`), which the writer task waits for.
+#
+# Withdrawing must not search: a peer may give up a thousand requests in one read. The entries are a dict, so each
+# is found by itself; finding them by exchange or by id needs an index, which exists only from the first
+# withdrawal until the queue is empty, so that connections on which nothing is withdrawn do not pay for it.
+
+
+@final
+class _Index:
+    """Finds messages in a queue by what they belong to.
+
+    Attributes:
+        answers: What answers one request, by its id.
+    """
+
+    def __init__(self, entries: Iterable[QueuedMessage]) -> None:
+        self.answers: dict[RequestId, QueuedMessage] = {}
+        self._of: dict[Exchange, dict[QueuedMessage, None]] = {}
+        for entry in entries:
+            self.add(entry)
+
+    def add(self, entry: QueuedMessage) -> None:
+        if entry.exchange is not None:
+            self._of.setdefault(entry.exchange, {})[entry] = None
+        answers = entry.message.answers
+        if len(answers) == 1:
+            self.answers[answers[0]] = entry
+
+    def remove(self, entry: QueuedMessage) -> None:
+        exchange, answers = entry.exchange, entry.message.answers
+        if exchange is not None:
+            entries = self._of[exchange]
+            del entries[entry]
+            if not entries:
+                del self._of[exchange]
+        if len(answers) == 1 and self.answers.get(answers[0]) is entry:
+            del self.answers[answers[0]]
+
+    def entries_of(self, exchange: Exchange) -> tuple[QueuedMessage, ...]:
+        """Return everything that belongs to a request of the other side, in order."""
+        return tuple(self._of.get(exchange, ()))
+
+
+@final
+@attrs.define(eq=False)
+class SendQueue:
+    """A queue between the tasks that send messages and the one that writes them.
+
+    Putting is atomic: a sender that is cancelled while it waits for room has put nothing. A message that was not
+    taken yet can be withdrawn, and then was never written. After `close` no method waits, and what is put is
+    lost.
+
+    Args:
+        max_bytes: How many bytes may be here before senders wait. A message of any size fits while less is here.
+        start_writer: Called when something is put; it starts the writer task unless that runs. `None` if the
+            writer always runs.
+
+    Attributes:
+        is_held: If true, `put` does not wake the writer: the current task will flush the queue before it waits.
+        is_overfull: Whether so much was put without waiting that reading should pause: the other side does not
+            read.
+        on_question_withdrawn: Called with a message with requests of this side that was withdrawn together with
+            the exchange that made them: their callers must be notified.
+    """
+
+    _max_bytes: int
+    _start_writer: Callable[[], object] | None = None
+    is_held: bool = attrs.field(default=False, init=False)
+    is_overfull: bool = attrs.field(default=False, init=False)
+    on_question_withdrawn: Callable[[QueuedMessage], object] | None = attrs.field(default=None, init=False)
+    _full_from: int = attrs.field(
+        init=False
+    )  # 0 while a sender waits for room, so that later ones wait behind it
+    _in_line: int = attrs.field(default=0, init=False)
+    _is_waking: bool = attrs.field(default=False, init=False)
+    _entries: dict[QueuedMessage, None] = attrs.field(factory=dict[QueuedMessage, None], init=False)
+    _holes: int = attrs.field(default=0, init=False)
+    _index: _Index | None = attrs.field(default=None, init=False)
+    _bytes: int = attrs.field(default=0, init=False)
+    _urgent_bytes: int = attrs.field(default=0, init=False)
+    _being_written: bool = attrs.field(default=False, init=False)
+    _has_rest: bool = attrs.field(default=False, init=False)
+    _closed: bool = attrs.field(default=False, init=False)
+    _room: LightParkingLot = attrs.field(factory=LightParkingLot, init=False)
+    _urgent_room: LightParkingLot = attrs.field(factory=LightParkingLot, init=False)
+    _nothing: LightParkingLot = attrs.field(factory=LightParkingLot, init=False)
+    _something: LightParkingLot | None = attrs.field(default=None, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._full_from = self._max_bytes
+        if self._start_writer is None:
+            self._something = LightParkingLot()
+            self._start_writer = self._something.unpark
+
+    @property
+    def size(self) -> int:
+        """How many bytes are queued; what is being written is not counted."""
+        return self._bytes
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is queued; something may be being written all the same."""
+        return not self._entries
+
+    @property
+    def is_full(self) -> bool:
+        """Whether senders must wait: there is no room, or others wait for it."""
+        return self._bytes >= self._full_from
+
+    async def wait_room(self) -> None:
+        """Wait in line until there is room. Does not checkpoint if there is room and no line.
+
+        There must be no checkpoint between the return of this and the caller's `put`, so that what is put had
+        room. One waiter wakes the next, so that a thousand of them are not woken for the room of one. While there
+        is a line, each new sender joins it, and one that was woken for room that is gone again keeps its place:
+        only urgent messages overtake.
+        """
+        if self._bytes < self._full_from or self._closed:
+            return
+        self._in_line += 1
+        self._full_from = 0
+        try:
+            await self._room.park()
+            self._is_waking = False
+            while self._bytes >= self._max_bytes and not self._closed:
+                await self._room.park(is_first=True)
+                self._is_waking = False
+        finally:
+            self._in_line -= 1
+            if not self._in_line:
+                self._full_from = self._max_bytes
+        self._wake_first()
+
+    def _wake_first(self) -> None:
+        """Wake the first in line; one at a time, because tasks that are woken run in any order."""
+        if not self._is_waking:
+            self._is_waking = self._room.unpark()
+
+    async def wait_urgent_room(self) -> None:
+        """Wait until it is not overfull. Does not checkpoint if it is not."""
+        while self.is_overfull and not self._closed:
+            await self._urgent_room.park()
+
+    def put(self, entry: QueuedMessage) -> None:
+        """Add a message, whether there is room or not; senders that can wait have called `wait_room`.
+
+        Those that cannot wait mark it urgent: cancellations, of which there is at most one for each request that
+        was written, and answers of the reader itself, which pauses while the queue is overfull.
+        """
+        if self._closed:
+            return
+        self._entries[entry] = None
+        if self._index is not None:
+            self._index.add(entry)
+        self._bytes += len(entry.message.data)
+        if entry.urgent:
+            self._count_urgent(len(entry.message.data))
+        if not self.is_held:
+            self.wake_writer()
+
+    def wake_writer(self) -> None:
+        """Let the writer take what is queued."""
+        assert self._start_writer is not None
+        self._start_writer()
+
+    def release(self) -> None:
+        """The task that has set `is_held` will not flush after all: the writer does."""
+        self.is_held = False
+        if self._entries:
+            self.wake_writer()
+
+    def withdraw(self, entry: QueuedMessage) -> None:
+        """Withdraw a message, unless it was taken to be written."""
+        if entry in self._entries:
+            self._take_out(entry)
+        self._after_leaving()
+
+    def withdraw_all_of(self, exchange: Exchange) -> None:
+        """Withdraw everything that belongs to a request which its sender gave up."""
+        if self._entries:
+            for entry in self._indexed().entries_of(exchange):
+                self._take_out(entry)
+                if entry.calls and self.on_question_withdrawn is not None:
+                    self.on_question_withdrawn(entry)
+        self._after_leaving()
+
+    def withdraw_answer(self, id: RequestId) -> bool:
+        """Withdraw the answer to a request of the other side, and what its exchange has sent before.
+
+        Returns whether the answer had not been taken to be written.
+        """
+        entry = self._indexed().answers.get(id) if self._entries else None
+        if entry is None:
+            return False
+        if entry.exchange is None:
+            self.withdraw(entry)
+        else:
+            self.withdraw_all_of(entry.exchange)
+            entry.exchange.end_parked("its caller gave it up before the answer was written")
+        return True
+
+    def _indexed(self) -> _Index:
+        """Return the index, which is kept from the first withdrawal until the queue is empty."""
+        if self._index is None:
+            self._index = _Index(self._entries)
+        return self._index
+
+    def first(self) -> list[QueuedMessage]:
+        """Return as much as goes to the transport at once, and leave it here; nothing during another write."""
+        entries = self._entries
+        if not entries or self._being_written:
+            return []
+        if self._bytes <= COALESCED_BYTES:
+            return list(entries)
+        taken: list[QueuedMessage] = []
+        size = 0
+        for entry in entries:
+            size += len(entry.message.data)
+            if size > COALESCED_BYTES and taken:
+                break
+            taken.append(entry)
+        return taken
+
+    def remove_first(self, count: int, *, has_rest: bool) -> None:
+        """The transport has taken so many messages; it may keep a rest of the last one."""
+        for entry in list(islice(self._entries, count)):
+            self._take_out(entry)
+        self._being_written = self._has_rest = has_rest
+        if has_rest:
+            self.wake_writer()
+        self._after_leaving()
+
+    async def take(self) -> list[QueuedMessage]:
+        """Wait until something is queued, and take as much of it as goes to the transport at once.
+
+        The next call confirms that what was taken before is on the wire. Returns an empty list when the transport
+        has a rest to write first.
+        """
+        if not self._has_rest:
+            self._being_written = False
+        self._after_leaving()
+        while not (self._has_rest or self._entries):
+            assert self._something is not None, "a writer that was started finds something"
+            await self._something.park()
+        taken = self.first()
+        for entry in taken:
+            self._take_out(entry)
+        self._being_written = True
+        self._has_rest = False
+        self._after_leaving()
+        return taken
+
+    def may_rest(self) -> bool:
+        """Confirm that what was taken is on the wire. Returns whether the writer may end; see `start_writer`."""
+        if self._something is not None:
+            return False
+        if not self._has_rest:
+            self._being_written = False
+        self._after_leaving()
+        return not (self._has_rest or self._entries)
+
+    async def wait_empty(self) -> None:
+        """Wait until everything is on the wire. Does not checkpoint if it is."""
+        while (self._entries or self._being_written) and not self._closed:
+            await self._nothing.park()
+
+    def close(self) -> None:
+        """Drop everything, and wake all tasks that wait here."""
+        self._closed = True
+        unsent = [
+            entry.exchange for entry in self._entries if entry.message.answers and entry.exchange is not None
+        ]
+        self._entries.clear()
+        self._index = None
+        self._bytes = self._urgent_bytes = 0
+        self.is_overfull = False
+        for lot in (self._room, self._urgent_room, self._nothing):
+            lot.unpark_all()
+        for exchange in unsent:
+            exchange.end_parked("the connection has ended before the answer was written")
+
+    def _take_out(self, entry: QueuedMessage) -> None:
+        entries = self._entries
+        del entries[entry]
+        if self._index is not None:
+            self._index.remove(entry)
+            if not entries:
+                self._index = None
+        self._holes += 1
+        if self._holes > FEW_HOLES + len(entries):
+            self._entries = dict.fromkeys(entries)
+            self._holes = 0
+        size = len(entry.message.data)
+        self._bytes -= size
+        if entry.urgent:
+            self._count_urgent(-size)
+
+    def _count_urgent(self, size: int) -> None:
+        self._urgent_bytes += size
+        self.is_overfull = self._urgent_bytes >= self._max_bytes
+
+    def _after_leaving(self) -> None:
+        # Mostly no task waits, and checking that first saves the rest.
+        if self._room and self._bytes < self._max_bytes:
+            self._wake_first()
+        if self._urgent_room and not self.is_overfull:
+            self._urgent_room.unpark_all()
+        if self._nothing and not self._entries and not self._being_written:
+            self._nothing.unpark_all()

@@ -1,0 +1,570 @@
+"""Sends what one end of a connection has to send: its requests, its notifications, and the queue of both.
+
+    put ──> the send queue ──> written at once, if nothing else is under way and the wire takes it
+                           ──> by the writer task, if the wire does not
+                           ──> by the task that holds the queue, together with what that sends itself
+
+Has the table of this side's requests, from the moment each is made until its caller goes on.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, Final, final
+
+import attrs
+import trio
+
+from .._channel import Channel, Outgoing
+from .._codec._jsonrpc import (
+    Encoded,
+    ErrorResponse,
+    RequestId,
+    Response,
+    encode_batch,
+    encode_notification,
+    encode_request,
+    read_id,
+)
+from .._core._inbound import InboundTable
+from .._errors import ConnectionLost, LocalProtocolError, RemoteProtocolError, RequestError
+from .._limits import MAX_SECONDS, Limits
+from .._logs import Log
+from .._revisions import PROGRESS_TOKEN_KEY, TIMEOUT_KEY
+from .._trio import LightParkingLot
+from ._call import Call, CallState, QueuedMessage, current_clock, granted_deadline
+from ._exchange import Exchange, OnProgress
+from ._middleware import Message, Middleware, notification, send_batch_through, send_through
+from ._send_queue import FrameHook, SendQueue
+
+_log: Final = Log("trio_mcp.peer")
+
+
+@final
+@attrs.define(eq=False)
+class Sender:
+    """Sends the messages of this side and writes them. It is the `ExchangeSink` of the connection.
+
+    Attributes:
+        queue: What is ready to be written.
+        calls: The requests of this side whose callers have not gone on yet, by id.
+    """
+
+    _channel: Channel
+    queue: SendQueue
+    _limits: Limits
+    _middleware: Sequence[Middleware]
+    _frames: FrameHook | None  # called with what is written
+    _inbound: InboundTable[
+        Any, Any
+    ]  # the requests being served: while there are any, messages are written together
+    _changed: LightParkingLot  # woken when a request is made
+    _on_failure: Callable[[Exception], object]  # called with the error with which writing has failed
+    calls: dict[RequestId, Call] = attrs.field(factory=dict[RequestId, Call], init=False)
+    _last_id: int = attrs.field(default=0, init=False)
+    _pending: int = attrs.field(default=0, init=False)  # how many calls are neither answered nor given up
+    _cancellations: dict[RequestId, QueuedMessage] = attrs.field(
+        factory=dict[RequestId, QueuedMessage], init=False
+    )  # not written yet
+    # A batch needs many places. It waits apart, or it would keep a place from those behind it that need one.
+    _turn: LightParkingLot = attrs.field(factory=LightParkingLot, init=False)
+    _batch_turn: LightParkingLot = attrs.field(factory=LightParkingLot, init=False)
+    _refuses_requests: Callable[[], Exception] | None = attrs.field(default=None, init=False)
+    _refuses_all: Callable[[], Exception] | None = attrs.field(default=None, init=False)
+    _written: int = attrs.field(default=0, init=False)  # how many messages were written, of any kind
+    _read: int = attrs.field(
+        default=0, init=False
+    )  # how many of them the peer has read, as far as its answers show
+
+    def __attrs_post_init__(self) -> None:
+        self.queue.on_question_withdrawn = self._fail_withdrawn
+
+    # Requests. The two functions that callers use are plain: they return the coroutine that does the work, which
+    # saves a frame on each way into it.
+
+    def request(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None,
+        *,
+        on_progress: OnProgress | None = None,
+        on_id: Callable[[RequestId], object] | None = None,
+        exchange: Exchange | None = None,
+    ) -> Coroutine[Any, Any, dict[str, Any]]:
+        """Send a request and wait for its result; see `Peer.request`.
+
+        Args:
+            method: The method.
+            params: Its parameters.
+            on_progress: Called with its progress.
+            on_id: Called with its id.
+            exchange: The request of the other side for which it is made, and with which it is over.
+        """
+        if self._middleware:
+            return self._request_through(method, params, on_progress, on_id, exchange)
+        return self._request(method, params, on_progress, on_id, exchange)
+
+    def send_request(
+        self,
+        exchange: Exchange,
+        method: str,
+        params: Mapping[str, Any] | None,
+        on_progress: OnProgress | None,
+    ) -> Coroutine[Any, Any, dict[str, Any]]:
+        """Send a request for an exchange; see `ExchangeSink`."""
+        return self.request(method, params, on_progress=on_progress, exchange=exchange)
+
+    async def _request_through(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None,
+        on_progress: OnProgress | None,
+        on_id: Callable[[RequestId], object] | None,
+        exchange: Exchange | None,
+    ) -> dict[str, Any]:
+        async def send(message: Message) -> Mapping[str, Any]:
+            return await self._request(message.method, message.params, on_progress, on_id, exchange)
+
+        result = await send_through(self._middleware, Message("sent", method, params), send)
+        assert result is not None
+        return dict(result)
+
+    async def _request(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None,
+        on_progress: OnProgress | None = None,
+        on_id: Callable[[RequestId], object] | None = None,
+        exchange: Exchange | None = None,
+    ) -> dict[str, Any]:
+        await trio.lowlevel.checkpoint_if_cancelled()
+        await self._wait_turn(1)
+        if exchange is not None:
+            exchange.check_may_ask(method)  # it may have been given up while it waited, behind a shield
+        # No checkpoint from here to the queue: the request is in the table and in the queue, or in neither.
+        call, data = self._open(method, params, on_progress)
+        if on_id is not None:
+            on_id(call.id)
+        origin = None if exchange is None else exchange.origin
+        call.message = message = QueuedMessage(Outgoing(data, (call.id,), (), origin), (call,), exchange)
+        self.put(message)
+        await self._wait_settled(message.calls)
+        return call.outcome()
+
+    async def request_batch(
+        self, requests: Sequence[tuple[str, Mapping[str, Any] | None]]
+    ) -> list[dict[str, Any] | RequestError]:
+        """Send several requests as one batch, and wait for all answers; see `Peer.request_batch`."""
+        if self._middleware and requests:
+            return await send_batch_through(
+                self._middleware,
+                requests,
+                self._request_batch,
+                lambda message: self._request(message.method, message.params),
+            )
+        return await self._request_batch(requests)
+
+    async def _request_batch(
+        self, requests: Sequence[tuple[str, Mapping[str, Any] | None]]
+    ) -> list[dict[str, Any] | RequestError]:
+        name = min("max_batch_messages", "max_outbound_requests", key=lambda limit: getattr(self._limits, limit))
+        most: int = getattr(self._limits, name)
+        if not 0 < len(requests) <= most:
+            raise ValueError(f"a batch holds 1 to {name}={most} requests, not {len(requests)}")
+        await trio.lowlevel.checkpoint_if_cancelled()
+        await self._wait_turn(len(requests))
+        calls: list[Call] = []
+        frames: list[bytes] = []
+        try:
+            for method, params in requests:
+                call, data = self._open(method, params, None)
+                calls.append(call)
+                frames.append(data)
+            batch = self._checked(encode_batch(frames), "the batch")
+        except BaseException:
+            for call in calls:
+                self._close(call)
+            raise
+        message = QueuedMessage(Outgoing(batch, tuple(call.id for call in calls)), tuple(calls))
+        for call in calls:
+            call.message = message
+        self.put(message)
+        await self._wait_settled(calls)
+        return [_outcome(call) for call in calls]
+
+    async def _wait_settled(self, calls: Sequence[Call]) -> None:
+        """Wait until all these calls are settled, or give them up. They are queued; no checkpoint since."""
+        try:
+            for call in calls:
+                await call.wait()
+        except BaseException as error:
+            for call in calls:
+                self._give_up(call, _reason(error))
+            raise
+        finally:
+            for call in calls:
+                self._close(call)
+
+    async def _wait_turn(self, count: int) -> None:
+        """Wait until so many requests can be entered and written. Does not checkpoint if they can."""
+        turn = self._turn if count == 1 else self._batch_turn
+        has_room = not self.queue.is_full
+        while self._refuses_requests is None:
+            if self._pending + count > self._limits.max_outbound_requests:
+                await turn.park()
+                has_room = not self.queue.is_full
+            elif not has_room:
+                try:
+                    await self.queue.wait_room()
+                    has_room = True
+                finally:
+                    # A task that leaves here has not taken the place it was woken for.
+                    self._wake_next()
+            else:
+                return
+        raise self._refuses_requests()
+
+    def _wake_next(self) -> None:
+        """A place may be free: wake those that wait for one."""
+        self._turn.unpark()
+        self._batch_turn.unpark_all()
+
+    def _open(
+        self, method: str, params: Mapping[str, Any] | None, on_progress: OnProgress | None
+    ) -> tuple[Call, bytes]:
+        """Enter a request, and encode it. Ids are never used twice on one connection."""
+        self._last_id = id = self._last_id + 1
+        call = Call(id, method, on_progress, current_clock())
+        self.calls[id] = call
+        self._pending += 1
+        self._changed.unpark_all()
+        try:
+            return call, self._checked(encode_request(id, method, self._with_meta(call, params)), method)
+        except BaseException:
+            self._close(call)
+            raise
+
+    def _with_meta(self, call: Call, params: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+        """Add what the other side needs of this call: where its progress goes, how long we will wait."""
+        ours: dict[str, Any] = {}
+        if call.wants_progress:
+            ours[PROGRESS_TOKEN_KEY] = call.id
+        deadline = granted_deadline()
+        if deadline != math.inf and call.method != "initialize":
+            left = max(0.0, deadline - trio.current_time())  # minus infinity in a scope that is cancelled already
+            if left <= MAX_SECONDS:
+                # Rounded up: the other side's clock starts later than ours and must not run out before ours does.
+                ours[TIMEOUT_KEY] = math.ceil(left * 1000)
+        if not ours:
+            return params
+        if params is None:
+            return {"_meta": ours}
+        return {**params, "_meta": {**(params.get("_meta") or {}), **ours}}
+
+    def _checked(self, data: bytes, what: str) -> bytes:
+        """Return an encoded message, unless it is too large."""
+        if len(data) > self._limits.max_message_bytes:
+            raise LocalProtocolError(
+                f"{what} is {len(data)} bytes as a message; max_message_bytes is {self._limits.max_message_bytes}"
+            )
+        return data
+
+    # How requests end. `_give_up` sends the one cancellation that is due, `_settle` enters an answer; neither
+    # waits.
+
+    def _give_up(self, call: Call, reason: str) -> None:
+        """Withdraw the request if it was not written, else send a cancellation if it was not answered."""
+        if call.state is CallState.QUEUED and call.message is not None:
+            self.queue.withdraw(call.message)
+        if call.is_pending:
+            self._pending -= 1
+        if call.give_up():
+            _log.debug("%s was given up: %s", call.method, reason)
+            cancellation = self._channel.give_up(call.id, reason)
+            if cancellation is not None:
+                data = encode_notification(cancellation.method, cancellation.params)
+                # It goes the way that the request went, so that it cannot come first where there are several.
+                origin = None if call.message is None else call.message.message.origin
+                message = QueuedMessage(Outgoing(data, origin=origin), cancels=call.id, urgent=True)
+                self._cancellations[call.id] = message
+                self.queue.put(message)
+
+    def _close(self, call: Call) -> None:
+        """The caller goes on, however the call has ended."""
+        if call.is_pending:  # it was never sent
+            self._pending -= 1
+            call.give_up()
+        self.calls.pop(call.id, None)
+        call.forget_progress()
+        if call.clock is not None:
+            while call.has_stopped_clock:
+                call.start_clock()
+        self._wake_next()
+
+    def _settle(self, call: Call, outcome: dict[str, Any] | Exception) -> None:
+        self._pending -= 1
+        call.answer(outcome)
+
+    def _find(self, id: RequestId | None) -> Call | None:
+        """Return the call that an answer with this id is for: one that is written and not answered.
+
+        `1` and `"1"` are two ids. If there is none, a cancellation with this id that is still queued is
+        withdrawn: there is nothing left to cancel.
+        """
+        if id is None:
+            return None
+        call = self.calls.get(id)
+        if call is not None and call.state is CallState.WRITTEN:
+            return call
+        message = self._cancellations.pop(id, None)
+        if message is not None:
+            self.queue.withdraw(message)
+        return None
+
+    def settle(self, response: Response | ErrorResponse) -> bool:
+        """Give an answer to the call that waits for it. Returns whether one does."""
+        call = self._find(response.id)
+        if call is None:
+            return False
+        self._read = max(self._read, call.number)
+        self._settle(call, response.result if isinstance(response, Response) else response.error)
+        return True
+
+    def refuse(self, id: RequestId | None, problem: str, *, whole: bool = False) -> bool:
+        """The answer with this id cannot be used. Returns whether a call waited for it.
+
+        Args:
+            id: The id.
+            problem: What is wrong with the answer.
+            whole: Whether it was in a batch of which nothing can be used. What was asked in one batch is answered
+                in one, so nothing that was asked with it will be answered.
+        """
+        call = self._find(id)
+        if call is None:
+            return False
+        for one in (call,) if not whole or call.message is None else call.message.calls:
+            self.fail(one.id, RemoteProtocolError(f"{one.method}: {problem}"))
+        return True
+
+    def fail(self, id: RequestId | None, error: Exception) -> bool:
+        """The request with this id gets no result. Returns whether a call waited for it."""
+        call = self._find(id)
+        if call is None:
+            return False
+        call.end_callbacks(trio.current_time() + self._limits.slow_consumer_timeout, error)
+        self._settle(call, error)
+        return True
+
+    def fail_unreadable(self, error: RequestError) -> bool:
+        """The peer could not read a message of ours, or not its id. Returns whether a call may be meant.
+
+        One may if everything else that was written has been read, which an answer to something later shows. Since
+        the error may also mean nothing, the call fails only if no answer comes within `Limits.goodbye_timeout`.
+        """
+        if self._written != self._read + 1:
+            return False
+        refused = [call for call in self.calls.values() if call.number == self._written]
+        until = trio.current_time() + self._limits.goodbye_timeout
+        for call in refused:
+            if not call.is_settled:
+                call.fail_at(until, partial(self.fail, call.id, copy.copy(error)))
+        return bool(refused)
+
+    def _fail_withdrawn(self, message: QueuedMessage) -> None:
+        """These requests belong to an exchange that was given up before they were written.
+
+        A caller that is shielded is not cancelled with the exchange, and would wait for ever.
+        """
+        assert message.exchange is not None
+        for call in message.calls:
+            self._settle(call, message.exchange.too_late_to_ask(call.method))
+
+    def find_call(self, progress_token: object) -> Call | None:
+        """Return the call that asked for progress under this token."""
+        token = read_id(progress_token)
+        call = None if token is None else self.calls.get(token)
+        return call if call is not None and call.wants_progress and not call.is_settled else None
+
+    @contextmanager
+    def clocks_stopped(self) -> Generator[None]:
+        """Stop the clocks of all calls that are pending now, as long as the block or the call lasts."""
+        calls = [call for call in self.calls.values() if call.clock is not None]
+        for call in calls:
+            call.stop_clock()
+        try:
+            yield
+        finally:
+            for call in calls:
+                call.start_clock()
+
+    def end_input(self, make_error: Callable[[], Exception]) -> None:
+        """No answer will come any more: every pending call fails, and so does every later request.
+
+        What was received before may still be handled, for as long as a slow handler is waited for.
+        """
+        self._refuses_requests = make_error
+        callbacks_end = trio.current_time() + self._limits.slow_consumer_timeout
+        for call in tuple(self.calls.values()):
+            call.end_callbacks(callbacks_end, make_error())
+            if call.is_settled:
+                continue
+            if call.state is CallState.QUEUED and call.message is not None:
+                self.queue.withdraw(call.message)
+            self._settle(call, make_error())
+        self._turn.unpark_all()
+        self._batch_turn.unpark_all()
+
+    def lose(self, make_error: Callable[[], Exception]) -> None:
+        """The connection is gone: refuse notifications too, and drop what is queued."""
+        self._refuses_all = make_error
+        self.queue.close()
+
+    def leave(self, make_error: Callable[[], Exception]) -> None:
+        """This end closes: cancel every request that is written and not answered, and refuse everything."""
+        was_lost, self._refuses_requests = self._refuses_requests is not None, make_error
+        self._refuses_all = make_error
+        # If it was lost before, all calls are settled, and have a deadline for their callbacks.
+        for call in () if was_lost else tuple(self.calls.values()):
+            if not call.is_settled:
+                self._give_up(call, "the connection is being closed")
+                call.error = make_error()
+            elif call.is_behind:
+                call.error = make_error()  # answered, but not everything before the answer was handled
+            call.end_callbacks(-math.inf, make_error())
+            call.forget_progress()
+            call.wake()
+        self.calls.clear()
+        self._turn.unpark_all()
+        self._batch_turn.unpark_all()
+
+    # Notifications.
+
+    async def notify(
+        self, method: str, params: Mapping[str, Any] | Encoded | None, exchange: Exchange | None = None
+    ) -> None:
+        """Send a notification; see `Peer.notify`."""
+        # Progress does not pass through middleware; see `_middleware`.
+        if not self._middleware or method == "notifications/progress":
+            await self._notify(method, params, exchange)
+            return
+
+        async def send(message: Message) -> None:
+            await self._notify(message.method, message.params, exchange)
+
+        await send_through(self._middleware, notification(method, params), send)
+
+    async def send_notification(
+        self, exchange: Exchange, method: str, params: Mapping[str, Any] | Encoded | None
+    ) -> None:
+        """Send a notification that belongs to an exchange; see `ExchangeSink`."""
+        if self._middleware:
+            await self.notify(method, params, exchange)
+        else:
+            await self._notify(method, params, exchange)
+
+    def send_notification_nowait(
+        self, exchange: Exchange, method: str, params: Mapping[str, Any] | Encoded | None
+    ) -> None:
+        """Send a notification that belongs to an exchange, if there is room; see `ExchangeSink`."""
+        if self.queue.is_full or not self._channel.has_room(exchange.origin):
+            raise trio.WouldBlock
+        self._put_notification(self._checked(encode_notification(method, params), method), exchange)
+
+    async def _notify(
+        self, method: str, params: Mapping[str, Any] | Encoded | None, exchange: Exchange | None
+    ) -> None:
+        await trio.lowlevel.checkpoint_if_cancelled()
+        data = self._checked(encode_notification(method, params), method)
+        origin = None if exchange is None else exchange.origin
+        await self._channel.wait_turn(origin)
+        if self.queue.is_full or not self._channel.has_room(origin):
+            await self.queue.wait_room()
+            while not self._channel.has_room(origin):
+                await self._channel.wait_room(origin)
+                await self.queue.wait_room()
+        self._put_notification(data, exchange)
+        await trio.lowlevel.cancel_shielded_checkpoint()
+
+    def _put_notification(self, data: bytes, exchange: Exchange | None) -> None:
+        if self._refuses_all is not None:
+            raise self._refuses_all()
+        if exchange is None:
+            self.put(QueuedMessage(Outgoing(data)))
+        elif not exchange.is_over:
+            self.put(QueuedMessage(Outgoing(data, (), (), exchange.origin), (), exchange))
+
+    # Writing.
+
+    def put(self, message: QueuedMessage) -> None:
+        """Send a message: at once, if nothing else is under way; else together with other messages."""
+        queue = self.queue
+        # What is queued already could not be written at once, and its writer is awake. To try again with each new
+        # message would look at all the others each time.
+        if queue.is_held or self._inbound.running + len(self.calls) > 1 or not queue.is_empty:
+            queue.put(message)
+        else:
+            queue.is_held = True
+            queue.put(message)
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what is queued, as far as the wire takes it now; the writer does the rest. Never waits."""
+        queue = self.queue
+        queue.is_held = False
+        while first := queue.first():
+            try:
+                is_written = self._channel.send_nowait([queued.message for queued in first])
+            except trio.WouldBlock:
+                queue.wake_writer()
+                return
+            except (ConnectionLost, trio.ClosedResourceError) as error:
+                self._on_failure(error)
+                return
+            self._mark_written(first)
+            queue.remove_first(len(first), has_rest=not is_written)
+
+    async def write(self) -> None:
+        """Be the writer task: as long as the connection lasts, or until `SendQueue.may_rest`."""
+        try:
+            while not self.queue.may_rest():
+                taken = await self.queue.take()
+                self._mark_written(taken)
+                await self._channel.send([queued.message for queued in taken])
+        except (ConnectionLost, trio.ClosedResourceError, trio.BrokenResourceError) as error:
+            self._on_failure(error)
+
+    def _mark_written(self, messages: Sequence[QueuedMessage]) -> None:
+        for queued in messages:
+            self._written += 1
+            for call in queued.calls:
+                call.mark_written(self._written)
+            if queued.cancels is not None:
+                del self._cancellations[queued.cancels]
+            if self._frames is not None:
+                self._frames.sent(queued.message.data)
+
+
+def _outcome(call: Call) -> dict[str, Any] | RequestError:
+    try:
+        return call.outcome()
+    except RequestError as error:
+        return error
+
+
+def _reason(error: BaseException) -> str:
+    """Return the reason to send with a cancellation. It must not show the text of an exception."""
+    if not isinstance(error, trio.Cancelled):
+        return f"the caller failed with {type(error).__name__}"
+    match error.source:
+        case "deadline":
+            return "the caller's deadline passed"
+        case "explicit":
+            return error.reason or "the caller was cancelled"
+        case "nursery":
+            return "another task of the caller's failed"  # Trio's own reason quotes the exception
+        case _:
+            return "the caller was cancelled"
