@@ -52,12 +52,14 @@ def _homes_of(package: str) -> Mapping[str, str]:
     The compiled module is run with an ``__import__`` that only notes what it is asked for. That needs no source,
     takes a fraction of a millisecond, and works wherever the package can be imported from.
     """
-    homes: dict[str, str] = {}
+    module = SimpleNamespace()
+    homes: dict[str, str] = vars(module)
 
     def note(home: str, _: object, __: object, names: Sequence[str], level: int) -> object:
         assert level == 1
-        homes.update(dict.fromkeys(names, home))
-        return SimpleNamespace(**dict.fromkeys(names))
+        for name in names:
+            homes[name] = home
+        return module  # from which the statement takes the name
 
     spec: Any = find_spec(f"{package}._public")
     exec(spec.loader.get_code(spec.name), {"__builtins__": {"__import__": note}})  # noqa: S102 - our own module
