@@ -15,11 +15,11 @@ import trio.testing
 from http_script import ReceivedRequest, ServerConnection, serve_http_script
 from inside_core import ReadFields
 from inside_http import (
+    ConnectionPool,
     HttpClient,
     HttpConnection,
     HttpRequest,
     HttpTarget,
-    ConnectionPool,
     open_http_client,
     parse_target,
     send_following,

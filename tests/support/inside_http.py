@@ -6,8 +6,8 @@ Tests import private names from here alone, so that moving one changes one file.
 from __future__ import annotations
 
 from trio_mcp._http import _client
-from trio_mcp._http._client import HttpClient as HttpClient
 from trio_mcp._http._client import ConnectionPool as ConnectionPool
+from trio_mcp._http._client import HttpClient as HttpClient
 from trio_mcp._http._client import open_http_client as open_http_client
 from trio_mcp._http._client import send_following as send_following
 from trio_mcp._http._connection import HttpConnection as HttpConnection
