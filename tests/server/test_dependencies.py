@@ -550,5 +550,5 @@ def test_a_dependency_for_a_default_is_refused() -> None:
     def tell(x: str = Depends(plain)) -> str:  # type: ignore[assignment] # pyright: ignore[reportArgumentType]
         return x
 
-    with pytest.raises(TypeError, match="belongs inside Annotated"):
+    with pytest.raises(TypeError, match="write it inside Annotated"):
         Server("s").tool(tell)

@@ -97,7 +97,7 @@ async def test_a_server_that_does_not_run_any_more_serves_nobody() -> None:
     near, far = memory_channel_pair()
     async with Server("short").open() as running:
         pass
-    with pytest.raises(trio.ClosedResourceError, match="does not run any more"):
+    with pytest.raises(trio.ClosedResourceError, match="this server has ended"):
         await running.serve_channel(far)
     with pytest.raises(trio.EndOfChannel):
         await near.receive()

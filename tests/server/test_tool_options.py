@@ -298,7 +298,7 @@ async def test_a_raw_output_schema_is_sent_to_the_letter_and_enforced(
             assert result["isError"]
             assert said(result) == "measure failed. The server's log says why."
     assert 't: "warm" is not of type "number"' in caplog.text
-    assert "no structured_content" in caplog.text
+    assert "needs structured_content" in caplog.text
 
 
 def test_a_raw_output_schema_must_be_sound() -> None:

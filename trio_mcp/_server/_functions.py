@@ -29,12 +29,12 @@ from ._context import Context
 from ._input_required import is_interim
 from ._threads import Threads
 
-_Kind: TypeAlias = Literal["plain", "thread", "async", "manager", "async manager"]
+MethodHandler: TypeAlias = Callable[[Mapping[str, Any], Context[Any]], Awaitable[object]]
+"""Serves a method: its parameters as plain JSON in; a wire object, plain JSON, or bytes of JSON out."""
 
-_MANAGERS: Final[Mapping[Any, _Kind]] = {
-    contextlib.AbstractContextManager: "manager",
-    contextlib.AbstractAsyncContextManager: "async manager",
-}
+_T = TypeVar("_T")
+
+_NOTHING: Final = object()
 
 
 @final
@@ -67,234 +67,6 @@ class Depends:
 def anything(_hint: Any) -> bool:
     """Accept every hint."""
     return True
-
-
-def is_context(hint: Any) -> bool:
-    """Whether a parameter with this hint gets the context."""
-    return hint is Context or typing.get_origin(hint) is Context
-
-
-def is_provided(hint: Any) -> bool:
-    """Whether a parameter with this hint is filled by the server, not by the client."""
-    return is_context(hint) or _marker(hint) is not None
-
-
-def _marker(hint: Any) -> Depends | None:
-    """Return the dependency that a hint, or a branch of it, asks for."""
-    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if origin is typing.Annotated:
-        found = next((remark for remark in arguments[1:] if isinstance(remark, Depends)), None)
-        return _marker(arguments[0]) if found is None else found
-    if origin in {typing.Union, types.UnionType}:
-        return next(filter(None, map(_marker, arguments)), None)
-    return None
-
-
-def refuse_misplaced(function: Callable[..., Any]) -> None:
-    """Refuse dependencies in a place where they have no effect.
-
-    Raises:
-        TypeError: A parameter has one for its default.
-    """
-    for name, parameter in inspect.signature(function).parameters.items():
-        if isinstance(parameter.default, Depends):
-            raise TypeError(
-                f"{name_of(function)}(): parameter {name!r} has Depends(...) as its default; "
-                "write it inside Annotated"
-            )
-
-
-def own_parameters(function: Callable[..., Any], provided: Mapping[str, Any]) -> list[inspect.Parameter]:
-    """Return the parameters of a function that are not provided."""
-    return [found for name, found in inspect.signature(function).parameters.items() if name not in provided]
-
-
-@final
-@attrs.frozen(kw_only=True, eq=False)
-class _Step:
-    """One function of a graph.
-
-    Attributes:
-        marker: The `Depends` that asks for it.
-        enter: Calls it.
-        spec: How it is called.
-        kind: How its value is got from what it returns.
-        contexts: Its parameters that get the context.
-        needs: Its other parameters, each with the number of the step before this one that fills it.
-    """
-
-    marker: Depends
-    enter: Callable[..., Any]
-    spec: CallSpec
-    kind: _Kind
-    contexts: tuple[str, ...]
-    needs: tuple[tuple[str, int], ...]
-
-
-@final
-@attrs.frozen(kw_only=True, eq=False)
-class Injection:
-    """How the provided parameters of one function are filled.
-
-    Attributes:
-        contexts: The parameters that get the context.
-        needs: The others, each with the number of its step.
-        steps: What is called, in order: each after all that it needs.
-    """
-
-    contexts: tuple[str, ...]
-    needs: tuple[tuple[str, int], ...]
-    steps: tuple[_Step, ...]
-
-    @classmethod
-    def read(cls, function: Callable[..., Any], provided: Mapping[str, Any]) -> Injection:
-        """Read the graph of dependencies below a function.
-
-        Args:
-            function: The function.
-            provided: Its parameters that are provided, with their hints.
-
-        Raises:
-            TypeError: The graph has a circle, a parameter that is never filled, or something that is not a
-                function.
-        """
-        graph = _Graph(name_of(function))
-        contexts, needs = graph.read(provided)
-        return cls(contexts=contexts, needs=needs, steps=tuple(graph.steps))
-
-    async def enter(
-        self, context: Context[Any], threads: Threads, stack: contextlib.AsyncExitStack
-    ) -> dict[str, Any]:
-        """Call the steps in order, and return the values of the parameters."""
-        values: list[Any] = []
-        for step in self.steps:
-            values.append(await _enter(step, _filled(step.contexts, step.needs, context, values), threads, stack))
-        return _filled(self.contexts, self.needs, context, values)
-
-
-def _filled(
-    contexts: tuple[str, ...], needs: tuple[tuple[str, int], ...], context: Context[Any], values: list[Any]
-) -> dict[str, Any]:
-    filled: dict[str, Any] = dict.fromkeys(contexts, context)
-    for name, number in needs:
-        filled[name] = values[number]
-    return filled
-
-
-async def _enter(step: _Step, filled: dict[str, Any], threads: Threads, stack: contextlib.AsyncExitStack) -> Any:
-    args, kwargs = step.spec.arrange(filled)
-    match step.kind:
-        case "plain":
-            return step.enter(*args, **kwargs)
-        case "async":
-            return await step.enter(*args, **kwargs)
-        case "manager":
-            return stack.enter_context(step.enter(*args, **kwargs))
-        case "async manager":
-            return await stack.enter_async_context(step.enter(*args, **kwargs))
-        case "thread":
-            # It has nothing to clean up, so its thread can be left behind.
-            return await threads.run(step.enter, *args, **kwargs)
-
-
-@final
-class _Graph:
-    """The steps found so far below one function."""
-
-    def __init__(self, root: str) -> None:
-        self.steps: list[_Step] = []
-        self._root = root
-        self._path: list[Depends] = []  # what is being read, outermost first
-
-    def read(self, provided: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[tuple[str, int], ...]]:
-        """Read the provided parameters of a function: which get the context, and which a step's value."""
-        contexts: list[str] = []
-        needs: list[tuple[str, int]] = []
-        for name, hint in provided.items():
-            marker = _marker(hint)
-            if marker is None:
-                contexts.append(name)
-            else:
-                needs.append((name, self._number(marker, name)))
-        return tuple(contexts), tuple(needs)
-
-    def _number(self, marker: Depends, parameter: str) -> int:
-        """Return the number of a dependency's step, after reading it if it is new."""
-        for number, step in enumerate(self.steps):
-            if step.marker == marker:
-                return number
-        if marker in self._path:
-            circle = [*self._path[self._path.index(marker) :], marker]
-            path = " -> ".join(f"{name_of(step.function)}()" for step in circle)
-            raise TypeError(f"{self._root}(): its dependencies form a circle: {path}")
-        given: object = marker.function
-        if not callable(given) or isinstance(given, type):
-            asking = name_of(self._path[-1].function) if self._path else self._root
-            raise TypeError(
-                f"{asking}(): parameter {parameter!r}: Depends takes a function, not {marker.function!r}"
-            )
-        self._path.append(marker)
-        self._read_step(marker, name_of(marker.function))
-        self._path.pop()
-        return len(self.steps) - 1
-
-    def _read_step(self, marker: Depends, name: str) -> None:
-        refuse_misplaced(marker.function)
-        spec = inspect_callable(marker.function, injected=anything, unstructured=anything)
-        provided = {parameter: hint for parameter, hint in spec.injected.items() if is_provided(hint)}
-        for found in own_parameters(marker.function, provided):
-            if found.default is found.empty and found.kind is not found.VAR_KEYWORD:
-                raise TypeError(
-                    f"{self._root}(): the parameter {found.name!r} of its dependency {name}() is never filled; "
-                    "give it a default, or annotate it with Context or Annotated[..., Depends(...)]"
-                )
-        contexts, needs = self.read(provided)
-        kind, enter = _kind_of(marker, is_async=spec.is_async)
-        if marker.thread and kind != "thread":
-            raise TypeError(f"{self._root}(): Depends({name}, thread=True) is only for plain functions")
-        self.steps.append(_Step(marker=marker, enter=enter, spec=spec, kind=kind, contexts=contexts, needs=needs))
-
-
-def _kind_of(marker: Depends, *, is_async: bool) -> tuple[_Kind, Callable[..., Any]]:
-    """Return how a dependency's value is got, and the function that is called for it."""
-    function = marker.function
-    plain: Any = function
-    while isinstance(plain, functools.partial):
-        plain = cast("Any", plain.func)
-    annotated = plain if inspect.isroutine(plain) else type(plain).__call__
-    if inspect.isasyncgenfunction(annotated):
-        return "async manager", contextlib.asynccontextmanager(
-            cast("Callable[..., AsyncGenerator[Any]]", function)
-        )
-    if inspect.isgeneratorfunction(annotated):
-        return "manager", contextlib.contextmanager(cast("Callable[..., Generator[Any]]", function))
-    # A generator with one of contextlib's decorators.
-    inner = inspect.unwrap(annotated)
-    if inspect.isasyncgenfunction(inner):
-        return "async manager", function
-    if inspect.isgeneratorfunction(inner):
-        return "manager", function
-    if is_async:
-        return "async", function
-    returned = typing_extensions.get_type_hints(annotated).get("return")
-    kind = _MANAGERS.get(typing.get_origin(returned) or returned)
-    return kind or ("thread" if marker.thread else "plain"), function
-
-
-def name_of(function: Any) -> str:
-    """Return the name of a function, for messages."""
-    while isinstance(function, functools.partial):
-        function = cast("Any", function.func)
-    name: str = getattr(function, "__name__", type(function).__name__)
-    return name
-
-
-MethodHandler: TypeAlias = Callable[[Mapping[str, Any], Context[Any]], Awaitable[object]]
-"""Serves a method: its parameters as plain JSON in; a wire object, plain JSON, or bytes of JSON out."""
-
-_T = TypeVar("_T")
-
-_NOTHING: Final = object()
 
 
 @final
@@ -550,3 +322,233 @@ def _handler(
         timeout=math.inf if timeout is None else timeout,
         limiter=None if limit is None else trio.CapacityLimiter(limit),
     )
+
+
+# Parameters that are provided, and the plan for filling them.
+
+_Kind: TypeAlias = Literal["plain", "thread", "async", "manager", "async manager"]
+
+_MANAGERS: Final[Mapping[Any, _Kind]] = {
+    contextlib.AbstractContextManager: "manager",
+    contextlib.AbstractAsyncContextManager: "async manager",
+}
+
+
+def is_context(hint: Any) -> bool:
+    """Whether a parameter with this hint gets the context."""
+    return hint is Context or typing.get_origin(hint) is Context
+
+
+def is_provided(hint: Any) -> bool:
+    """Whether a parameter with this hint is filled by the server, not by the client."""
+    return is_context(hint) or _marker(hint) is not None
+
+
+def _marker(hint: Any) -> Depends | None:
+    """Return the dependency that a hint, or a branch of it, asks for."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Annotated:
+        found = next((remark for remark in arguments[1:] if isinstance(remark, Depends)), None)
+        return _marker(arguments[0]) if found is None else found
+    if origin in {typing.Union, types.UnionType}:
+        return next(filter(None, map(_marker, arguments)), None)
+    return None
+
+
+def refuse_misplaced(function: Callable[..., Any]) -> None:
+    """Refuse dependencies in a place where they have no effect.
+
+    Raises:
+        TypeError: A parameter has one for its default.
+    """
+    for name, parameter in inspect.signature(function).parameters.items():
+        if isinstance(parameter.default, Depends):
+            raise TypeError(
+                f"{name_of(function)}(): parameter {name!r} has Depends(...) as its default; "
+                "write it inside Annotated"
+            )
+
+
+def own_parameters(function: Callable[..., Any], provided: Mapping[str, Any]) -> list[inspect.Parameter]:
+    """Return the parameters of a function that are not provided."""
+    return [found for name, found in inspect.signature(function).parameters.items() if name not in provided]
+
+
+@final
+@attrs.frozen(kw_only=True, eq=False)
+class _Step:
+    """One function of a graph.
+
+    Attributes:
+        marker: The `Depends` that asks for it.
+        enter: Calls it.
+        spec: How it is called.
+        kind: How its value is got from what it returns.
+        contexts: Its parameters that get the context.
+        needs: Its other parameters, each with the number of the step before this one that fills it.
+    """
+
+    marker: Depends
+    enter: Callable[..., Any]
+    spec: CallSpec
+    kind: _Kind
+    contexts: tuple[str, ...]
+    needs: tuple[tuple[str, int], ...]
+
+
+@final
+@attrs.frozen(kw_only=True, eq=False)
+class Injection:
+    """How the provided parameters of one function are filled.
+
+    Attributes:
+        contexts: The parameters that get the context.
+        needs: The others, each with the number of its step.
+        steps: What is called, in order: each after all that it needs.
+    """
+
+    contexts: tuple[str, ...]
+    needs: tuple[tuple[str, int], ...]
+    steps: tuple[_Step, ...]
+
+    @classmethod
+    def read(cls, function: Callable[..., Any], provided: Mapping[str, Any]) -> Injection:
+        """Read the graph of dependencies below a function.
+
+        Args:
+            function: The function.
+            provided: Its parameters that are provided, with their hints.
+
+        Raises:
+            TypeError: The graph has a circle, a parameter that is never filled, or something that is not a
+                function.
+        """
+        graph = _Graph(name_of(function))
+        contexts, needs = graph.read(provided)
+        return cls(contexts=contexts, needs=needs, steps=tuple(graph.steps))
+
+    async def enter(
+        self, context: Context[Any], threads: Threads, stack: contextlib.AsyncExitStack
+    ) -> dict[str, Any]:
+        """Call the steps in order, and return the values of the parameters."""
+        values: list[Any] = []
+        for step in self.steps:
+            values.append(await _enter(step, _filled(step.contexts, step.needs, context, values), threads, stack))
+        return _filled(self.contexts, self.needs, context, values)
+
+
+def _filled(
+    contexts: tuple[str, ...], needs: tuple[tuple[str, int], ...], context: Context[Any], values: list[Any]
+) -> dict[str, Any]:
+    filled: dict[str, Any] = dict.fromkeys(contexts, context)
+    for name, number in needs:
+        filled[name] = values[number]
+    return filled
+
+
+async def _enter(step: _Step, filled: dict[str, Any], threads: Threads, stack: contextlib.AsyncExitStack) -> Any:
+    args, kwargs = step.spec.arrange(filled)
+    match step.kind:
+        case "plain":
+            return step.enter(*args, **kwargs)
+        case "async":
+            return await step.enter(*args, **kwargs)
+        case "manager":
+            return stack.enter_context(step.enter(*args, **kwargs))
+        case "async manager":
+            return await stack.enter_async_context(step.enter(*args, **kwargs))
+        case "thread":
+            # It has nothing to clean up, so its thread can be left behind.
+            return await threads.run(step.enter, *args, **kwargs)
+
+
+@final
+class _Graph:
+    """The steps found so far below one function."""
+
+    def __init__(self, root: str) -> None:
+        self.steps: list[_Step] = []
+        self._root = root
+        self._path: list[Depends] = []  # what is being read, outermost first
+
+    def read(self, provided: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[tuple[str, int], ...]]:
+        """Read the provided parameters of a function: which get the context, and which a step's value."""
+        contexts: list[str] = []
+        needs: list[tuple[str, int]] = []
+        for name, hint in provided.items():
+            marker = _marker(hint)
+            if marker is None:
+                contexts.append(name)
+            else:
+                needs.append((name, self._number(marker, name)))
+        return tuple(contexts), tuple(needs)
+
+    def _number(self, marker: Depends, parameter: str) -> int:
+        """Return the number of a dependency's step, after reading it if it is new."""
+        for number, step in enumerate(self.steps):
+            if step.marker == marker:
+                return number
+        if marker in self._path:
+            circle = [*self._path[self._path.index(marker) :], marker]
+            path = " -> ".join(f"{name_of(step.function)}()" for step in circle)
+            raise TypeError(f"{self._root}(): its dependencies form a circle: {path}")
+        given: object = marker.function
+        if not callable(given) or isinstance(given, type):
+            asking = name_of(self._path[-1].function) if self._path else self._root
+            raise TypeError(
+                f"{asking}(): parameter {parameter!r}: Depends takes a function, not {marker.function!r}"
+            )
+        self._path.append(marker)
+        self._read_step(marker, name_of(marker.function))
+        self._path.pop()
+        return len(self.steps) - 1
+
+    def _read_step(self, marker: Depends, name: str) -> None:
+        refuse_misplaced(marker.function)
+        spec = inspect_callable(marker.function, injected=anything, unstructured=anything)
+        provided = {parameter: hint for parameter, hint in spec.injected.items() if is_provided(hint)}
+        for found in own_parameters(marker.function, provided):
+            if found.default is found.empty and found.kind is not found.VAR_KEYWORD:
+                raise TypeError(
+                    f"{self._root}(): the parameter {found.name!r} of its dependency {name}() is never filled; "
+                    "give it a default, or annotate it with Context or Annotated[..., Depends(...)]"
+                )
+        contexts, needs = self.read(provided)
+        kind, enter = _kind_of(marker, is_async=spec.is_async)
+        if marker.thread and kind != "thread":
+            raise TypeError(f"{self._root}(): Depends({name}, thread=True) is only for plain functions")
+        self.steps.append(_Step(marker=marker, enter=enter, spec=spec, kind=kind, contexts=contexts, needs=needs))
+
+
+def _kind_of(marker: Depends, *, is_async: bool) -> tuple[_Kind, Callable[..., Any]]:
+    """Return how a dependency's value is got, and the function that is called for it."""
+    function = marker.function
+    plain: Any = function
+    while isinstance(plain, functools.partial):
+        plain = cast("Any", plain.func)
+    annotated = plain if inspect.isroutine(plain) else type(plain).__call__
+    if inspect.isasyncgenfunction(annotated):
+        return "async manager", contextlib.asynccontextmanager(
+            cast("Callable[..., AsyncGenerator[Any]]", function)
+        )
+    if inspect.isgeneratorfunction(annotated):
+        return "manager", contextlib.contextmanager(cast("Callable[..., Generator[Any]]", function))
+    # A generator with one of contextlib's decorators.
+    inner = inspect.unwrap(annotated)
+    if inspect.isasyncgenfunction(inner):
+        return "async manager", function
+    if inspect.isgeneratorfunction(inner):
+        return "manager", function
+    if is_async:
+        return "async", function
+    returned = typing_extensions.get_type_hints(annotated).get("return")
+    kind = _MANAGERS.get(typing.get_origin(returned) or returned)
+    return kind or ("thread" if marker.thread else "plain"), function
+
+
+def name_of(function: Any) -> str:
+    """Return the name of a function, for messages."""
+    while isinstance(function, functools.partial):
+        function = cast("Any", function.func)
+    name: str = getattr(function, "__name__", type(function).__name__)
+    return name
