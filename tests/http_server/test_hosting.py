@@ -25,8 +25,7 @@ import trustme
 from descriptors import open_files
 from http_raw import Events, call_tool, modern
 from http_wire import Served, Wire, request_for, serving
-from inside_endpoint import READ_BYTES, Connections
-from inside_endpoint import Wire as BaseWire
+from inside_endpoint import READ_BYTES, ConnectionIO, Connections
 from inside_transports import open_streamable_http
 from raw import initialize
 
@@ -82,7 +81,7 @@ def make_server(log: list[str] | None = None, **options: Any) -> Server[Any]:
     return server
 
 
-class SilentWire(BaseWire):
+class SilentWire(ConnectionIO):
     """A connection on which nothing happens."""
 
     is_cut = False

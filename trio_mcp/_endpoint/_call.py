@@ -38,7 +38,7 @@ STEP: Final = 64 * KIB
 
 
 @final
-class Served:
+class MessageLoan:
     """The loan of a message: it lasts for as long as anybody has this, and no longer.
 
     Mostly that is the POST alone. In the legacy era a message is served by its session, which goes on when the
@@ -74,7 +74,7 @@ class RequestLoans:
         self.key: Final = key
         self._body: Loan | None = None
         self._answer: Loan | None = None
-        self.served: Served | None = None
+        self.served: MessageLoan | None = None
 
     def grow_body(self, size: int, give_way: Callable[[], object]) -> int:
         """So much of the body has come. Returns up to how much this need not be said again.
@@ -110,7 +110,7 @@ class RequestLoans:
             limit = f"{self._pool.own_setting} is {self._pool.most_of_one}"
             raise _too_costly(f"{amount} bytes of memory while it is served; {limit}")
         try:
-            self.served = Served(self._pool.lend(self.key, "requests", amount))
+            self.served = MessageLoan(self._pool.lend(self.key, "requests", amount))
         except Overdrawn as problem:
             raise _no_room(
                 problem, f"there is no room for a message that takes {amount} bytes of memory"
@@ -216,12 +216,12 @@ class _Tally:
 
 
 @final
-class Place:
+class RequestSlot:
     """What a request of HTTP takes. A context that gives it back; calling it says that its answer is left."""
 
     __slots__ = ("_client", "_load", "_tally")
 
-    def __init__(self, load: Load, client: str, tally: _Tally) -> None:
+    def __init__(self, load: RequestLimits, client: str, tally: _Tally) -> None:
         self._load = load
         self._client = client
         self._tally: _Tally | None = tally
@@ -262,9 +262,9 @@ class Place:
         tally.add(self._client)
         self._tally = tally
 
-    def outlive(self) -> Place:
+    def outlive(self) -> RequestSlot:
         """Give it back, and return one of the same kind that takes its place, to be given back by itself."""
-        other = Place(self._load, self._client, self._load.served if self._tally is None else self._tally)
+        other = RequestSlot(self._load, self._client, self._load.served if self._tally is None else self._tally)
         self.leave()
         return other
 
@@ -282,7 +282,7 @@ class Place:
 
 
 @final
-class Load:
+class RequestLimits:
     """Counts what comes, and what is read and served at once, by client.
 
     Everything counts from its arrival, for the address that it comes from, and once it is known who has sent it,
@@ -330,7 +330,7 @@ class Load:
         """How many places the requests that stand open take."""
         return self._standing.total
 
-    def arrived(self, client: str) -> Place:
+    def arrived(self, client: str) -> RequestSlot:
         """Count one request of HTTP until its place is given back.
 
         That is while it is found out who has sent it, and while it is read; of a POST that brings no request and
@@ -343,7 +343,7 @@ class Load:
             self._take_token(client)
         if self.answered.total > self._settings.max_requests_per_principal:
             self._check_answered(client)
-        return Place(self, client, self._room_in(self._read, client, "messages are being read"))
+        return RequestSlot(self, client, self._room_in(self._read, client, "messages are being read"))
 
     def _take_token(self, client: str) -> None:
         wait = self._rates.take(client, trio.current_time())
@@ -389,7 +389,7 @@ class Load:
             raise busy(429, f"{tally.of(client)} of your {what} (max_requests_per_principal)", 1)
 
     @contextmanager
-    def standing_request(self, client: str, places: int) -> Generator[None]:
+    def long_lived_request(self, client: str, places: int) -> Generator[None]:
         """Count one request that stands open while the body runs.
 
         Raises:
@@ -573,8 +573,8 @@ class HttpOrigin:
 
     principal: str | None
     holder: str
-    served: Served | None = None
-    place: Place | None = None
+    served: MessageLoan | None = None
+    place: RequestSlot | None = None
 
 
 @final

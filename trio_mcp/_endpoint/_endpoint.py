@@ -39,11 +39,11 @@ from .._server._lifetimes import Shutdown
 from .._server._parking import Lifetime
 from .._server._server import Server
 from .._trio import Contained, LightParkingLot, going_on, open_hidden_nursery, sole_error
-from ._call import Authenticate, HttpCall, Load, Place, RequestLoans, nothing
+from ._call import Authenticate, HttpCall, RequestLimits, RequestLoans, RequestSlot, nothing
 from ._event_store import EventStore, MemoryEventStore
 from ._legacy import LegacySessions
 from ._modern import ModernRequests, names_era
-from ._session_channel import Posted
+from ._session_channel import PostBody
 from ._turnstile import Turnstile, Turnstiles
 
 _log: Final = Log("trio_mcp.http")
@@ -94,7 +94,7 @@ class Endpoint:
         settings: HttpServerSettings,
         modern: ModernRequests,
         legacy: LegacySessions,
-        load: Load,
+        load: RequestLimits,
         turnstiles: Turnstiles,
         account: Account,
         authenticate: Authenticate | None,
@@ -110,7 +110,7 @@ class Endpoint:
         self._authenticate = authenticate
         self._hosts = settings.host_rules()
         self._forms = (JSON,) if settings.json_only else (JSON, EVENT_STREAM)
-        self._routes: dict[str, dict[str, Callable[[HttpCall, Place], Awaitable[None]]]] = {
+        self._routes: dict[str, dict[str, Callable[[HttpCall, RequestSlot], Awaitable[None]]]] = {
             settings.path.rstrip("/") or "/": {
                 "POST": self._post,
                 "GET": lambda call, _: legacy.get(call),
@@ -282,13 +282,13 @@ class Endpoint:
 
     # POSTs.
 
-    async def _post(self, call: HttpCall, place: Place) -> None:
+    async def _post(self, call: HttpCall, place: RequestSlot) -> None:
         check_content_type(call.headers)
         check_accept(call.headers, *self._forms)
         body = await call.read_body()
         await self._turnstile.serve(call, body, partial(self._take, call, place, body))
 
-    async def _take(self, call: HttpCall, place: Place, body: bytes) -> None:
+    async def _take(self, call: HttpCall, place: RequestSlot, body: bytes) -> None:
         value = self._decoded(call, body)
         if is_array(value):
             await self._post_batch(call, place, body, value)
@@ -303,7 +303,7 @@ class Endpoint:
         if self._is_modern(call, message):
             await self._post_modern(call, message)
         else:
-            await self._legacy.post(call, place, Posted(body, value, [message]))
+            await self._legacy.post(call, place, PostBody(body, value, [message]))
 
     def _decoded(self, call: HttpCall, body: bytes) -> Any:
         call.loans.serve(body, self._max_decoded_bytes)
@@ -356,7 +356,7 @@ class Endpoint:
         }
         return RequestError(UNSUPPORTED_PROTOCOL_VERSION, f"unsupported protocol version {version[:40]!r}", data)
 
-    async def _post_batch(self, call: HttpCall, place: Place, body: bytes, values: list[Any]) -> None:
+    async def _post_batch(self, call: HttpCall, place: RequestSlot, body: bytes, values: list[Any]) -> None:
         """Take a batch: 2025-03-26 alone has them (basic, "Batching")."""
         if not values or len(values) > MAX_BATCH:
             raise HttpRefused(
@@ -372,7 +372,7 @@ class Endpoint:
                 raise HttpRefused(400, f"invalid request: in a batch, {error.reason}") from error
             self._check_legacy(message)
             messages.append(message)
-        posted = Posted(body, values, messages)
+        posted = PostBody(body, values, messages)
         if posted.requests:
             place.serve()
             self._turnstile.charge_batch(call.loans.key, len(posted.requests))
@@ -394,12 +394,12 @@ class Endpoint:
             newest = max(revision for revision in Revision if revision.is_modern)
             raise HttpRefused(400, f"invalid request: a message of {newest} comes alone, as a POST of its own")
 
-    async def _post_as_2024(self, call: HttpCall, place: Place) -> None:
+    async def _post_as_2024(self, call: HttpCall, place: RequestSlot) -> None:
         check_content_type(call.headers)
         body = await call.read_body()
         await self._turnstile.serve(call, body, partial(self._take_as_2024, call, place, body))
 
-    async def _take_as_2024(self, call: HttpCall, place: Place, body: bytes) -> None:
+    async def _take_as_2024(self, call: HttpCall, place: RequestSlot, body: bytes) -> None:
         value = self._decoded(call, body)
         try:
             messages = [parse_message(value)]
@@ -409,7 +409,7 @@ class Endpoint:
             self._check_legacy(message)
         if any(isinstance(message, Request) for message in messages):
             place.serve()
-        await self._legacy.post_as_2024(call, place, Posted(body, value, messages))
+        await self._legacy.post_as_2024(call, place, PostBody(body, value, messages))
 
     # How it ends.
 
@@ -457,7 +457,7 @@ async def open_endpoint(
     lifetime = Lifetime(Shutdown() if shutdown is None else shutdown, server.limits)
     store = MemoryEventStore() if event_store is None else event_store
     async with server.open_service(lifetime) as service, open_hidden_nursery() as nursery:
-        load = Load(settings, server.limits)
+        load = RequestLimits(settings, server.limits)
         requests = Turnstile(nursery)
         turnstiles = Turnstiles(requests, Turnstile(nursery, among=requests))
         modern = ModernRequests(server, service, nursery, settings, load, turnstiles.notifications)

@@ -22,10 +22,10 @@ from .._server._lifetimes import Shutdown
 from .._server._parking import Service
 from .._server._server import Server
 from .._trio import LightParkingLot, open_hidden_nursery
-from ._call import HttpCall, Place
+from ._call import HttpCall, RequestSlot
 from ._event_store import EventStore, count_against
 from ._session import LegacySession, session_ended
-from ._session_channel import KeptForSession, Posted, too_many
+from ._session_channel import PostBody, SessionLoans, too_many
 from ._turnstile import Turnstiles
 
 SESSION_ID_BYTES: Final = 24
@@ -98,7 +98,7 @@ class LegacySessions:
 
     # Streamable HTTP.
 
-    async def post(self, call: HttpCall, place: Place, posted: Posted) -> None:
+    async def post(self, call: HttpCall, place: RequestSlot, posted: PostBody) -> None:
         """Answer a POST.
 
         Raises:
@@ -118,7 +118,7 @@ class LegacySessions:
             raise HttpRefused(400, f"{SESSION_ID} is missing; sessions begin with initialize")
 
     @staticmethod
-    def _check_batch(posted: Posted, revision: Revision | None) -> None:
+    def _check_batch(posted: PostBody, revision: Revision | None) -> None:
         if posted.is_batch and revision is not BATCH_REVISION:
             raise HttpRefused(400, "invalid request: the revision in use has no batches")
 
@@ -172,7 +172,7 @@ class LegacySessions:
             setting = self._places.own_setting
             raise busy(429, f"{most} sessions are kept for you, and you begin others too fast ({setting})", wait)
 
-    def _kept_for(self, session: LegacySession, holder: str, places: Pool | None) -> KeptForSession:
+    def _kept_for(self, session: LegacySession, holder: str, places: Pool | None) -> SessionLoans:
         """Lend a session its bytes, and its place if it lasts for more than one request.
 
         Of whoever has most, the one that is idle for longest gives way.
@@ -181,7 +181,7 @@ class LegacySessions:
             HttpRefused: All are in use.
         """
         try:
-            return KeptForSession(places, self._bytes, holder, session.let_go)
+            return SessionLoans(places, self._bytes, holder, session.let_go)
         except Overdrawn as error:
             raise too_many(error) from None
 
@@ -193,7 +193,7 @@ class LegacySessions:
             self._dropped += session.dropped
             self._ended.unpark_all()
 
-    async def _begin(self, call: HttpCall, place: Place, posted: Posted) -> None:
+    async def _begin(self, call: HttpCall, place: RequestSlot, posted: PostBody) -> None:
         session = self._open(call)
         try:
             await session.post(call, place, posted, [(SESSION_ID.encode("ascii"), session.id.encode("ascii"))])
@@ -203,7 +203,9 @@ class LegacySessions:
         if session.has_failed:
             session.end("its handshake was refused")
 
-    async def _serve_alone(self, call: HttpCall, place: Place, posted: Posted, revision: Revision | None) -> None:
+    async def _serve_alone(
+        self, call: HttpCall, place: RequestSlot, posted: PostBody, revision: Revision | None
+    ) -> None:
         """Serve a POST by a session that lasts for it alone."""
         assumed = None if revision is None else Agreement(revision, {}, None, DEFAULT_LOG_LEVEL)
         session = LegacySession(
@@ -268,7 +270,7 @@ class LegacySessions:
         url = f"{call.root}{self._settings.messages_path}?session_id={session.id}"
         await session.listen_as_2024(call, url)
 
-    async def post_as_2024(self, call: HttpCall, place: Place, posted: Posted) -> None:
+    async def post_as_2024(self, call: HttpCall, place: RequestSlot, posted: PostBody) -> None:
         """Take a POST that belongs to a session of HTTP+SSE.
 
         Raises:

@@ -34,7 +34,7 @@ from .._server._parking import Service
 from .._server._server import Server
 from .._server._session import ServerSession
 from .._trio import LightParkingLot
-from ._call import HttpCall, HttpOrigin, Load
+from ._call import HttpCall, HttpOrigin, RequestLimits
 from ._session_channel import RETRY_AFTER
 from ._streams import PostAnswer
 from ._turnstile import Turnstile
@@ -67,7 +67,7 @@ class ModernRequests:
         service: Service[Any],
         nursery: trio.Nursery,
         settings: HttpServerSettings,
-        load: Load,
+        load: RequestLimits,
         turnstile: Turnstile,
     ) -> None:
         self._server = server
@@ -112,7 +112,7 @@ class ModernRequests:
         if isinstance(decision, Standing):
             call.on_standing()  # it is no request among others
             try:
-                with self._load.standing_request(call.loans.key, decision.places), self._weighed(call, request):
+                with self._load.long_lived_request(call.loans.key, decision.places), self._weighed(call, request):
                     call.loans.served = None  # from here on it is lent as what can be taken back
                     await self._serve(call, request, origin, decision.handler, decision)
             except HttpRefused as refused:

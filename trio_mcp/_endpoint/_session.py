@@ -32,10 +32,10 @@ from .._server._lifetimes import Background, Shutdown
 from .._server._parking import Service
 from .._server._server import Server
 from .._trio import open_hidden_nursery
-from ._call import HttpCall, HttpOrigin, Place, connected
+from ._call import HttpCall, HttpOrigin, RequestSlot, connected
 from ._event_store import EventStore
-from ._session_channel import KeptForSession, Posted, PostOrigin, SessionChannel, too_many
-from ._streams import EventStream, Storing
+from ._session_channel import PostBody, PostOrigin, SessionChannel, SessionLoans, too_many
+from ._streams import EventStream, EventWriter
 from ._turnstile import Turnstiles
 
 _T = TypeVar("_T")
@@ -51,7 +51,7 @@ ID_BYTES: Final = 256
 
 
 @final
-class EarlyGoodbyes:
+class EarlyCancellations:
     """What one client has given up and not yet asked, as far as that can be told; bounded in number and in time.
 
     A goodbye to a request that was here is none of these, even if that is long answered: a client that uses an
@@ -130,7 +130,7 @@ class LegacySession:
         kept: What is lent for it, before it is served.
     """
 
-    kept: KeptForSession
+    kept: SessionLoans
 
     def __init__(
         self,
@@ -154,7 +154,7 @@ class LegacySession:
         self._event_type = event_type
         self.revision: Revision | None = None if assumed is None else assumed.revision
         # Made when there is something to be stored: many sessions say nothing.
-        self._storing: Storing | None = None
+        self._storing: EventWriter | None = None
         self._standalone = self._new_stream(STANDALONE)
         self._channel = SessionChannel(
             f"HTTP session {id[:8]}…",
@@ -168,7 +168,7 @@ class LegacySession:
         self._unread: dict[int, tuple[RequestId, ...]] | None = None
         self._streams: dict[int, EventStream] = {}  # of POSTs
         self._asking: dict[RequestId, tuple[EventStream, set[RequestId]]] = {}
-        self._early_goodbyes: EarlyGoodbyes | None = None
+        self._early_cancellations: EarlyCancellations | None = None
         self._posts = 0
         self._visits = 0
         self._uses = 0
@@ -223,7 +223,7 @@ class LegacySession:
             with trio.CancelScope(shield=True):  # both only tidy up
                 await self._channel.aclose()
                 if self._store is not None:
-                    storing = self._storing or Storing(self._store, self.id, self._forget_ended)
+                    storing = self._storing or EventWriter(self._store, self.id, self._forget_ended)
                     await storing.forget(self._server.limits.goodbye_timeout)
 
     def _begin(self, scope: trio.CancelScope) -> None:
@@ -247,7 +247,7 @@ class LegacySession:
     def _keep_subscribed(self, amount: int) -> None:
         self.kept.keep("subscriptions", amount)
 
-    def _keep_said(self, posted: Posted) -> None:
+    def _keep_said(self, posted: PostBody) -> None:
         """Have lent what its client says of itself, and is kept.
 
         Raises:
@@ -311,7 +311,7 @@ class LegacySession:
     # POSTs.
 
     async def post(
-        self, call: HttpCall, place: Place, posted: Posted, headers: Sequence[HeaderField] = ()
+        self, call: HttpCall, place: RequestSlot, posted: PostBody, headers: Sequence[HeaderField] = ()
     ) -> None:
         """Take what a POST brings, and answer it.
 
@@ -340,13 +340,13 @@ class LegacySession:
         finally:
             self._leave()
 
-    def _still_wanted(self, posted: Posted) -> Posted | None:
+    def _still_wanted(self, posted: PostBody) -> PostBody | None:
         """Return what a POST brings without the requests whose goodbyes have overtaken them."""
         if posted.begins:
             return posted
-        if self._early_goodbyes is None:
-            self._early_goodbyes = EarlyGoodbyes()
-        goodbyes, now, before = self._early_goodbyes, trio.current_time(), self._early_goodbyes.size
+        if self._early_cancellations is None:
+            self._early_cancellations = EarlyCancellations()
+        goodbyes, now, before = self._early_cancellations, trio.current_time(), self._early_cancellations.size
         given_up = {request.id for request in posted.requests if goodbyes.is_given_up(request.id, now)}
         for id in posted.cancelled:
             goodbyes.say(id, now)
@@ -357,11 +357,11 @@ class LegacySession:
         _log.debug("%s: given up before they came: %.200r", self._channel.description, given_up)
         return posted.without(given_up)
 
-    async def _take(self, call: HttpCall, posted: Posted) -> None:
+    async def _take(self, call: HttpCall, posted: PostBody) -> None:
         with connected(call):
             await self._put(posted, HttpOrigin(call.principal, call.loans.key, call.loans.served))
 
-    async def _put(self, posted: Posted, origin: Origin) -> None:
+    async def _put(self, posted: PostBody, origin: Origin) -> None:
         cancelled = posted.cancelled
         after = (lambda: self._gave_up(cancelled)) if cancelled else None
         await self._channel.put(posted.incoming(origin), after)
@@ -380,7 +380,9 @@ class LegacySession:
                     stream.end()
                     self._forget_ended(stream)
 
-    async def _answer(self, call: HttpCall, place: Place, posted: Posted, headers: Sequence[HeaderField]) -> None:
+    async def _answer(
+        self, call: HttpCall, place: RequestSlot, posted: PostBody, headers: Sequence[HeaderField]
+    ) -> None:
         self._posts += 1
         stream = self._new_stream(self._posts)
         wants_stream = accepts(call.headers.get("accept"), EVENT_STREAM) and not posted.begins
@@ -429,7 +431,7 @@ class LegacySession:
             self._forget_ended(stream)
 
     async def _answer_whole(
-        self, call: HttpCall, stream: EventStream, posted: Posted, headers: Sequence[HeaderField]
+        self, call: HttpCall, stream: EventStream, posted: PostBody, headers: Sequence[HeaderField]
     ) -> None:
         """Answer with one JSON object."""
         while (message := stream.sole_message()) is None and not stream.is_ended:
@@ -569,7 +571,7 @@ class LegacySession:
         """Whether it is a session of HTTP+SSE."""
         return self._event_type is not None
 
-    async def take_as_2024(self, call: HttpCall, place: Place, posted: Posted) -> None:
+    async def take_as_2024(self, call: HttpCall, place: RequestSlot, posted: PostBody) -> None:
         """Take a message that was posted to a session of HTTP+SSE; it is answered on the session's stream."""
         self._use()
         wanted = self._still_wanted(posted)
@@ -583,7 +585,7 @@ class LegacySession:
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             raise session_ended() from None
 
-    async def _put_as_2024(self, call: HttpCall, place: Place, posted: Posted) -> None:
+    async def _put_as_2024(self, call: HttpCall, place: RequestSlot, posted: PostBody) -> None:
         """Hand over a message. Its request has a place until it is answered or given up."""
         kept = place.outlive() if posted.requests else None
         if kept is not None:
@@ -597,7 +599,7 @@ class LegacySession:
     def _store_soon(self, stream: EventStream) -> None:
         if self._store is not None and self._background is not None:
             if self._storing is None:
-                self._storing = Storing(self._store, self.id, self._forget_ended)
+                self._storing = EventWriter(self._store, self.id, self._forget_ended)
             self._storing.soon(stream, self._background)
 
 

@@ -27,7 +27,7 @@ from .._core._http_rules import HttpRefused, busy
 from .._errors import TRANSPORT_FAILED, RequestError
 from .._logs import Log
 from .._trio import LightParkingLot
-from ._call import HttpOrigin, Place, Served
+from ._call import HttpOrigin, MessageLoan, RequestSlot
 from ._streams import EventStream
 from ._turnstile import Turnstiles
 
@@ -53,7 +53,7 @@ class PostOrigin:
         answered: Callable[[], object],
         *,
         is_releasable: bool,
-        served: Served | None = None,
+        served: MessageLoan | None = None,
     ) -> None:
         self.principal: Final = principal
         self.served: Final = served
@@ -111,7 +111,7 @@ class SessionChannel(Channel):
         self._turnstiles = turnstiles
         self._holder = holder
         # What requests of HTTP+SSE take, whose POSTs are over, until they are answered.
-        self._places: dict[RequestId, Place] | None = None
+        self._places: dict[RequestId, RequestSlot] | None = None
         self._arrivals: OrderedDict[_Arrival, None] = OrderedDict()
         self._after: Callable[[], object] | None = None
         self._wake: Callable[[], object] = _nothing
@@ -207,13 +207,13 @@ class SessionChannel(Channel):
                     self._on_question(number, message.request_ids)
         return True
 
-    def keep_places(self, requests: Sequence[Request], place: Place) -> None:
+    def keep_places(self, requests: Sequence[Request], place: RequestSlot) -> None:
         """Let requests have a place until they are answered or given up, or this is closed."""
         self._places = {} if self._places is None else self._places
         for request in requests:
             self._places.setdefault(request.id, place)
 
-    def answered(self, ids: Sequence[RequestId], place: Place | None) -> None:
+    def answered(self, ids: Sequence[RequestId], place: RequestSlot | None) -> None:
         """Give back what requests took."""
         if place is not None and self._places is not None:
             place.leave()
@@ -265,7 +265,7 @@ class SessionChannel(Channel):
 
 @final
 @attrs.frozen(eq=False)
-class Posted:
+class PostBody:
     """The body of a POST.
 
     Attributes:
@@ -306,7 +306,7 @@ class Posted:
         ]
         return [id for id in ids if id is not None]
 
-    def without(self, ids: Container[RequestId]) -> Posted | None:
+    def without(self, ids: Container[RequestId]) -> PostBody | None:
         """Return it without the requests of these ids; `None` if nothing is left."""
         left = [
             n
@@ -316,7 +316,7 @@ class Posted:
         if not left:
             return None
         value = [self.value[n] for n in left] if self.is_batch else self.value
-        return Posted(self.body, value, [self.messages[n] for n in left])
+        return PostBody(self.body, value, [self.messages[n] for n in left])
 
     def incoming(self, origin: Origin) -> Incoming:
         """Return it as what a peer receives."""
@@ -341,7 +341,7 @@ def too_many(error: Overdrawn) -> HttpRefused:
 
 
 @final
-class KeptForSession:
+class SessionLoans:
     """The loans of one session.
 
     Args:

@@ -7,7 +7,7 @@ that a later connection can begin where the last one ended. An event leaves the 
 a connection missed before the queue begins it reads from the store; between the two there is no gap, however slow
 the store is, and nothing comes twice.
 
-Storing what the streams of one session say, for clients that lost a connection.
+EventWriter what the streams of one session say, for clients that lost a connection.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .._peer._middleware import Message, Middleware, interpose, notification
 from .._peer._outbox import Outbox, OutboxEntry
 from .._server._lifetimes import Background
 from .._trio import LightParkingLot
-from ._call import SMALL, HttpCall, Place
+from ._call import SMALL, HttpCall, RequestSlot
 from ._event_store import EventStore, StoredEvent
 from ._turnstile import Turnstile
 
@@ -304,7 +304,7 @@ class EventStream:
         self._on_dropped = on_dropped
         self._on_queued = on_queued
         self.dropped = 0
-        self.place: Place | None = None
+        self.place: RequestSlot | None = None
         self._queue: OrderedDict[int, bytes] = OrderedDict()
         self._queued_bytes = 0
         self._last = 0
@@ -567,7 +567,7 @@ class EventStream:
 
 
 @final
-class Storing:
+class EventWriter:
     """Hands events to a store, one call at a time, in a task that is there only while there are any.
 
     Args:

@@ -1,6 +1,6 @@
 """The connections of a host: how many there are, how long they may idle, and how they end. Knows no HTTP library.
 
-Whatever reads HTTP on a connection is a `Connection`; what one of them does costs no other anything.
+Whatever reads HTTP on a connection is a `HostConnection`; what one of them does costs no other anything.
 
 How many connections there may be, and which gives way when there are no more places. Knows nothing of HTTP.
 
@@ -31,11 +31,12 @@ import trio
 
 from .._core._account import holder_of
 from .._core._http_rules import HttpRefused, HttpServerSettings
+from .._endpoint._endpoint import Endpoint
 from .._endpoint._turnstile import Turnstile
 from .._logs import Log
 from .._trio import LightParkingLot, open_hidden_nursery
-from ._heads import encode_refusal
-from ._wires import Wire
+from ._requests import BodyReader, RequestBody, RequestBuffer, RequestHead, body_reader, encode_refusal
+from ._socket_io import READ_AHEAD, ConnectionIO
 
 _log: Final = Log("trio_mcp.http")
 
@@ -80,7 +81,7 @@ class _Party(Generic[_T]):
 
 
 @final
-class Places(Generic[_T]):
+class ConnectionLimits(Generic[_T]):
     """The places for connections.
 
     When all are taken, a new connection waits, and somebody gives way to it:
@@ -108,7 +109,7 @@ class Places(Generic[_T]):
         self._party_of: dict[_T, _Party[_T]] = {}  # of all whose tasks have not left
         self._placed = 0  # without those that were cut
         self._resting: dict[_T, float] = {}  # since when; the longest first
-        self._heads: dict[_T, float] = {}  # of those that rest: whose next request has begun to come
+        self._begun: dict[_T, float] = {}  # of those that rest: whose next request has begun to come
         self._waiting: dict[_T, float] = {}
         self._leaving: set[_T] = set()  # cut, and their places are not free yet
         self._cut_ones: set[_T] = set()
@@ -209,14 +210,14 @@ class Places(Generic[_T]):
     def work(self, connection: _T) -> None:
         """A request has come over it."""
         self._resting.pop(connection, None)
-        if self._heads:
-            self._heads.pop(connection, None)
+        if self._begun:
+            self._begun.pop(connection, None)
 
     def begin(self, connection: _T) -> None:
         """A part of a request has come over it. It rests still, and has only so long for the rest of the head."""
-        if connection in self._resting and connection not in self._heads:
-            self._heads[connection] = trio.current_time()
-            if len(self._heads) == 1:
+        if connection in self._resting and connection not in self._begun:
+            self._begun[connection] = trio.current_time()
+            if len(self._begun) == 1:
                 self._alarm.unpark_all()
 
     def rest(self, connection: _T) -> None:
@@ -242,7 +243,7 @@ class Places(Generic[_T]):
         """It counts for its address no more."""
         party = self._party_of[connection]
         self._resting.pop(connection, None)
-        self._heads.pop(connection, None)
+        self._begun.pop(connection, None)
         if self._waiting.pop(connection, None) is None:
             self._rank(party, -1, connection)
         else:
@@ -365,7 +366,7 @@ class Places(Generic[_T]):
         """End what is overdue. Returns when the next one will be."""
         due = math.inf
         for since_of, timeout in (
-            (self._heads, head_timeout),
+            (self._begun, head_timeout),
             (self._resting, idle_timeout),
             (self._waiting, idle_timeout),
         ):
@@ -428,32 +429,49 @@ def _open_descriptors() -> int:
 _Args = TypeVarTuple("_Args")
 
 
-class Connection(abc.ABC):
-    """One connection.
+class HostConnection(abc.ABC):
+    """One connection. It reads here; subclasses parse the fields of heads, answer requests and send.
+
+    A task reads as long as the connection lasts, so that a client that goes is noticed at once. One request is
+    served at a time, in its own task. What follows it is kept, up to `READ_AHEAD` bytes, until it is answered:
+
+        no request: receive ──> append to the buffer ──> a whole head? ──> `_begin` starts the request's task
+        a request whose body is incomplete: receive ──> `_hand_over` ──> what follows the body goes to the buffer
+        a request whose body is complete: receive ──> append to the buffer; wait for its answer once that is full
+
+    After bytes that are not a valid request (`_is_irregular`) everything received is dropped.
 
     Args:
-        wire: Its bytes.
-        places: Told whether it rests.
+        io: Its bytes.
+        limits: Notified when it rests and when it works.
+        settings: What it may cost.
+        endpoint: Answers its requests.
 
     Attributes:
-        wire: Its bytes.
-        is_draining: Whether no request is to follow the one that is being served.
+        io: Its bytes.
+        is_draining: Whether the request that is being served is the last one.
     """
 
-    def __init__(self, wire: Wire, places: Places[Wire]) -> None:
-        self.wire: Final = wire
+    def __init__(
+        self,
+        io: ConnectionIO,
+        limits: ConnectionLimits[ConnectionIO],
+        settings: HttpServerSettings,
+        endpoint: Endpoint,
+    ) -> None:
+        self.io: Final = io
         self.is_draining: bool = False
-        self._places = places
+        self._limits = limits
+        self._settings = settings
+        self._endpoint = endpoint
         self._reading = trio.CancelScope()
         self._variables = copy_context()
-
-    @final
-    def start(self, async_fn: Callable[[*_Args], Awaitable[object]], *args: *_Args) -> None:
-        """Serve a request in a task of its own.
-
-        It may be the end of the request before it that starts it. It has the context variables of the connection.
-        """
-        self._variables.run(lambda: self._nursery.start_soon(async_fn, *args, name="an HTTP request"))
+        self._buffer = RequestBuffer(settings.max_head_bytes)
+        self._is_irregular = False
+        self._has_room = LightParkingLot()
+        # Both belong to the request that is being served.
+        self._body_reader: BodyReader | None = None
+        self._body: RequestBody | None = None
 
     @final
     async def serve(self) -> None:
@@ -465,35 +483,115 @@ class Connection(abc.ABC):
                     await self._read()
                 await self._end()
         finally:
-            self.wire.cut()
+            self.io.cut()
+
+    @final
+    def start(self, async_fn: Callable[[*_Args], Awaitable[object]], *args: *_Args) -> None:
+        """Start a task for a request, with the context variables of the connection.
+
+        The task of the request before it may be what calls this, and its variables are its own.
+        """
+        self._variables.run(lambda: self._nursery.start_soon(async_fn, *args, name="an HTTP request"))
+
+    # Reading.
+
+    async def _read(self) -> None:
+        """Read, and start requests in the nursery, until the client closes or `stop_reading` is called."""
+        while True:
+            size, reader, body = READ_AHEAD, self._body_reader, self._body
+            if reader is not None and body is not None:
+                if not reader.is_complete:
+                    await body.wait_asked()
+                    size = body.read_size
+                elif self._buffer.is_full:
+                    await self._has_room.park()
+                    continue
+            data = await self.io.receive(size)
+            if not data:
+                return
+            if not (self._is_irregular or self.has_stopped):  # received before reading could be stopped
+                await self._take(data)
+            if self._body_reader is None:
+                self._limits.begin(self.io)
+
+    async def _take(self, data: bytes) -> None:
+        """Take what was received, as far as it can be used now; the rest goes to the buffer."""
+        reader = self._body_reader
+        if reader is None:
+            self._buffer.add(data)
+            try:
+                if (lines := self._buffer.take_head()) is None:
+                    return
+                head = self._read_head(lines)
+            except HttpRefused as refused:
+                self._is_irregular = True
+                self.start(self.refuse, refused)
+                return
+            self._body_reader = reader = body_reader(head.length)
+            self._limits.work(self.io)
+            self._body = await self._begin(head)
+            if reader.is_complete:
+                return
+            data = self._buffer.take(head.length)
+        if not reader.is_complete:
+            try:
+                piece = reader.feed(data)
+            except ValueError as error:
+                self._is_irregular = True
+                if self._body is not None:
+                    self._body.fail(f"the body cannot be read: {error}")
+                return
+            await self._hand_over(piece, is_complete=reader.is_complete)
+            data = reader.rest
+        self._buffer.add(data)
+
+    async def _take_next(self) -> None:
+        """The request is answered: serve what its client has sent ahead."""
+        self._body_reader = self._body = None
+        if self._buffer and not (self._is_irregular or self.has_stopped):
+            await self._take(b"")
+        self._has_room.unpark_all()
 
     @abc.abstractmethod
-    async def _read(self) -> None:
-        """Read, and let requests be served in the nursery, until nothing comes or nothing is wanted any more."""
+    def _read_head(self, data: bytes) -> RequestHead:
+        """Parse a head.
+
+        Raises:
+            HttpRefused: It is malformed, or not served.
+        """
+
+    @abc.abstractmethod
+    async def _begin(self, head: RequestHead) -> RequestBody | None:
+        """Start the task of a request, and return what its body goes to. Waits for nothing."""
+
+    @abc.abstractmethod
+    async def _hand_over(self, piece: bytes, *, is_complete: bool) -> None:
+        """Give the request a piece of its body. Waits for nothing."""
 
     @abc.abstractmethod
     async def _end(self) -> None:
-        """There is nothing more to read. The request that is being served, if there is one, is given up."""
+        """Nothing more will be read: abandon the request that is being served, if there is one."""
+
+    # What the request that is being served calls.
 
     @final
-    def rest(self, *, sent_ahead: bool) -> None:
-        """No request is being served from now on.
-
-        Args:
-            sent_ahead: Whether the next one has come already, or has begun to.
-        """
-        self._places.rest(self.wire)
-        if sent_ahead:
-            self._places.begin(self.wire)
+    def rest(self) -> None:
+        """Note that the request is answered, so that the connection rests, or ends if it must."""
+        self._limits.rest(self.io)
+        if self._buffer:
+            self._limits.begin(self.io)
         if self.is_draining:
             self.stop_reading("no more requests are served")
-        elif sent_ahead and self._places.must_give_way(self.wire):
-            self.stop_reading("others wait for a place")
+        elif self._buffer and self._limits.must_give_way(self.io):
+            self.stop_reading("other connections wait for a place")
 
     @final
-    def take(self) -> None:
-        """Something has come. If no request is being served, the head of the next one has begun."""
-        self._places.begin(self.wire)
+    async def refuse(self, refused: HttpRefused) -> None:
+        """Answer bytes that are not a valid request, and end the connection."""
+        _log.info("refused something from %s: %s", self.io.client, refused)
+        with suppress(trio.BrokenResourceError):
+            await self.io.send(encode_refusal(refused))
+        self.stop_reading("what was received is not a valid request")
 
     @property
     def has_stopped(self) -> bool:
@@ -501,25 +599,12 @@ class Connection(abc.ABC):
         return self._reading.cancel_called
 
     @final
-    def work(self) -> None:
-        """A request is being served from now on."""
-        self._places.work(self.wire)
-
-    @final
-    async def refuse(self, refused: HttpRefused) -> None:
-        """Answer what is no request that could be served, and end the connection."""
-        _log.info("refused something from %s: %s", self.wire.client, refused)
-        with suppress(trio.BrokenResourceError):
-            await self.wire.send(encode_refusal(refused))
-        self.stop_reading("what came cannot be read")
-
-    @final
     def stop_reading(self, reason: str) -> None:
         """Read no further."""
         self._reading.cancel(reason=reason)
 
 
-OpenConnection: TypeAlias = Callable[[Wire, Places[Wire]], Connection]
+OpenConnection: TypeAlias = Callable[[ConnectionIO, ConnectionLimits[ConnectionIO]], HostConnection]
 
 
 @final
@@ -546,61 +631,63 @@ class Connections:
                 most,
                 settings.max_connections,
             )
-        self._places = Places[Wire](most, settings.max_connections_per_address, lambda wire: wire.cut())
+        self._limits = ConnectionLimits[ConnectionIO](
+            most, settings.max_connections_per_address, lambda io: io.cut()
+        )
         self._reading = Turnstile(nursery)
         self._writing = Turnstile(nursery)
         self._proxies = settings.proxy_rules()
-        self._connections: set[Connection] = set()
+        self._connections: set[HostConnection] = set()
         self._is_draining = False
 
     async def wait_door(self) -> None:
         """Wait until one more may be accepted."""
-        await self._places.wait_door()
+        await self._limits.wait_door()
 
     @property
     def is_door_open(self) -> bool:
         """Whether `wait_door` would not wait."""
-        return self._places.is_door_open
+        return self._limits.is_door_open
 
-    def enter(self, wire: Wire) -> bool:
+    def enter(self, io: ConnectionIO) -> bool:
         """Count one that is about to be served, once it has a place; or say that it must not be."""
-        is_known = wire.client is not None and not self._proxies.trusts(wire.client)
-        holder = holder_of(wire.client) if is_known else None
-        wire.share(self._reading, self._writing, f"connection {id(wire)}" if holder is None else holder)
-        return self._places.enter(wire, holder)
+        is_known = io.client is not None and not self._proxies.trusts(io.client)
+        holder = holder_of(io.client) if is_known else None
+        io.share(self._reading, self._writing, f"connection {id(io)}" if holder is None else holder)
+        return self._limits.enter(io, holder)
 
     def make_room(self, *, is_patient: bool) -> bool:
-        """Let one give way because the machine has no room; see `Places.make_room`."""
-        return self._places.make_room(is_patient=is_patient)
+        """Let one give way because the machine has no room; see `ConnectionLimits.make_room`."""
+        return self._limits.make_room(is_patient=is_patient)
 
-    async def serve(self, wire: Wire) -> None:
+    async def serve(self, io: ConnectionIO) -> None:
         """Serve one until it ends. Whatever happens on it costs nobody else theirs."""
         try:
-            if await self._places.wait_place(wire):
-                await self._begin(wire)
+            if await self._limits.wait_place(io):
+                await self._begin(io)
         except trio.BrokenResourceError:
             pass  # there was no agreement on TLS
         except Exception:
             # The boundary of one connection.
             _log.exception("a connection failed")
         finally:
-            self._places.leave(wire)
-            wire.cut()
+            self._limits.leave(io)
+            io.cut()
 
-    async def _begin(self, wire: Wire) -> None:
-        await wire.wait_to_read()
-        connection = self._open_connection(wire, self._places)
+    async def _begin(self, io: ConnectionIO) -> None:
+        await io.wait_to_read()
+        connection = self._open_connection(io, self._limits)
         connection.is_draining = self._is_draining
         self._connections.add(connection)
         try:
-            await wire.start()
+            await io.start()
             await connection.serve()
         finally:
             self._connections.discard(connection)
 
     async def attend(self) -> None:
         """End what has rested for too long, and what has to give way, for as long as this runs."""
-        await self._places.attend(self._idle_timeout, self._head_timeout)
+        await self._limits.attend(self._idle_timeout, self._head_timeout)
 
     async def finish(self) -> None:
         """End what rests, and let the others finish what was begun."""
@@ -609,9 +696,9 @@ class Connections:
         self._is_draining = True
         for connection in self._connections:
             connection.is_draining = True
-        self._places.cut_resting()
-        await self._places.wait_empty()
+        self._limits.cut_resting()
+        await self._limits.wait_empty()
 
     def abort(self) -> None:
         """Cut every connection."""
-        self._places.cut_all()
+        self._limits.cut_all()

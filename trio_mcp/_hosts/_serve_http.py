@@ -36,7 +36,7 @@ from .._server._serve import run_until_signal
 from .._server._server import Server
 from .._trio import open_hidden_nursery, take_over
 from ._connections import PATIENCE_SECONDS, Connections, OpenConnection
-from ._wires import SocketWire, TlsWire, Wire
+from ._socket_io import ConnectionIO, SocketIO, TlsIO
 
 if sys.platform != "win32":
     from ._unix_sockets import listen_at
@@ -396,11 +396,11 @@ async def _accept(
             continue
         failures.end()
         for connection, client in found:
-            wire = _wire_over(connection, client, settings, ssl_context)
-            if connections.enter(wire):
-                nursery.start_soon(connections.serve, wire, name="an HTTP connection")
+            io = _wire_over(connection, client, settings, ssl_context)
+            if connections.enter(io):
+                nursery.start_soon(connections.serve, io, name="an HTTP connection")
             else:
-                wire.cut()
+                io.cut()
 
 
 def _wire_over(
@@ -408,12 +408,12 @@ def _wire_over(
     client: str | None,
     settings: HttpServerSettings,
     ssl_context: ssl.SSLContext | None,
-) -> Wire:
+) -> ConnectionIO:
     if ssl_context is None:
-        return SocketWire(connection, client, settings.send_timeout)
+        return SocketIO(connection, client, settings.send_timeout)
     transport = trio.SocketStream(trio.socket.from_stdlib_socket(connection))
     stream = trio.SSLStream(transport, ssl_context, server_side=True, https_compatible=True)
-    return TlsWire(stream, client, settings.send_timeout, handshake_timeout=settings.body_timeout)
+    return TlsIO(stream, client, settings.send_timeout, handshake_timeout=settings.body_timeout)
 
 
 def _url_of(listener: trio.SocketListener, ssl_context: ssl.SSLContext | None, path: str) -> str:

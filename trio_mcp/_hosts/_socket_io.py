@@ -30,7 +30,7 @@ LINGER_SECONDS: Final = 2.0
 would make its system throw the answer away."""
 
 
-class Wire(abc.ABC):
+class ConnectionIO(abc.ABC):
     """A connection. One task reads and one writes at a time.
 
     Args:
@@ -124,13 +124,13 @@ class Wire(abc.ABC):
 
 
 @final
-class SocketWire(Wire):
+class SocketIO(ConnectionIO):
     """A plain socket.
 
     Args:
         connection: The socket, which does not block.
-        client: As for `Wire`.
-        send_timeout: As for `Wire`.
+        client: As for `ConnectionIO`.
+        send_timeout: As for `ConnectionIO`.
     """
 
     def __init__(self, connection: socket.socket, client: str | None, send_timeout: float) -> None:
@@ -190,13 +190,13 @@ class SocketWire(Wire):
 
 
 @final
-class TlsWire(Wire):
+class TlsIO(ConnectionIO):
     """A connection over TLS.
 
     Args:
         stream: The connection.
-        client: As for `Wire`.
-        send_timeout: As for `Wire`.
+        client: As for `ConnectionIO`.
+        send_timeout: As for `ConnectionIO`.
         handshake_timeout: How long the handshake may take, in seconds.
     """
 
