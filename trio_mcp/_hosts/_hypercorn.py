@@ -1,9 +1,9 @@
 """HTTP/1.1 by Hypercorn. The only module that imports Hypercorn; it is imported when a server starts.
 
 Hypercorn's own `serve` is not used: one irregular client can end that server, a client that does not read delays
-its end, and each request starts and stops a timer. So its HTTP/1.1 protocol runs on our connections: `_connections`
-bounds and ends them; a request is one task, and its messages are passed by calls, without a channel; head and
-body are sent together.
+its end, and each request starts and stops a timer. So its HTTP/1.1 protocol runs on our connections, which
+`_connections` bounds and ends; a request is one task, and its messages are passed by calls, without a channel;
+head and body are sent together.
 
     bytes ──> the buffer ──> a head ──> h11, and the rules of `_requests` ──> Hypercorn ──> a task for the request
                               └─────> a body, read strictly and encoded again for h11 ──> Hypercorn
