@@ -148,10 +148,10 @@ class LegacySession:
     _settings: HttpServerSettings
     principal: str | None
     _store: EventStore | None
-    _turnstiles: Turnstiles = attrs.field(kw_only=True)
-    _holder: str = attrs.field(kw_only=True)
-    _assumed: Agreement | None = attrs.field(default=None, kw_only=True)
-    _event_type: str | None = attrs.field(default=None, kw_only=True)
+    _turnstiles: Turnstiles = attrs.field(alias="turnstiles", kw_only=True)
+    _holder: str = attrs.field(alias="holder", kw_only=True)
+    _assumed: Agreement | None = attrs.field(alias="assumed", default=None, kw_only=True)
+    _event_type: str | None = attrs.field(alias="event_type", default=None, kw_only=True)
     loans: SessionLoans = attrs.field(init=False)
     revision: Revision | None = attrs.field(init=False)
     _standalone: EventStream = attrs.field(init=False)

@@ -121,7 +121,7 @@ class PostOrigin:
     answers: EventStream
     messages: EventStream
     on_answered: Callable[[], object]
-    _is_releasable: bool = attrs.field(kw_only=True)
+    _is_releasable: bool = attrs.field(alias="is_releasable", kw_only=True)
     served: MessageLoan | None = attrs.field(default=None, kw_only=True)
 
     def release(self, retry_after: float | None) -> None:
@@ -155,10 +155,10 @@ class SessionChannel(Channel):
 
     _description: str
     _standalone: EventStream
-    _on_question: Callable[[int, tuple[RequestId, ...]], object] = attrs.field(kw_only=True)
-    _on_lost: Callable[[tuple[RequestId, ...]], object] = attrs.field(kw_only=True)
-    _turnstiles: Turnstiles = attrs.field(kw_only=True)
-    _holder: str = attrs.field(kw_only=True)
+    _on_question: Callable[[int, tuple[RequestId, ...]], object] = attrs.field(alias="on_question", kw_only=True)
+    _on_lost: Callable[[tuple[RequestId, ...]], object] = attrs.field(alias="on_lost", kw_only=True)
+    _turnstiles: Turnstiles = attrs.field(alias="turnstiles", kw_only=True)
+    _holder: str = attrs.field(alias="holder", kw_only=True)
     # What requests of HTTP+SSE count as, whose POSTs are over, until they are answered.
     _slots: dict[RequestId, RequestSlot] | None = attrs.field(default=None, init=False)
     _arrivals: OrderedDict[_Arrival, None] = attrs.field(factory=OrderedDict[_Arrival, None], init=False)

@@ -125,8 +125,8 @@ class PostAnswer:
     _limits: Limits
     _middleware: Sequence[Middleware]
     _turnstile: Turnstile
-    _keep_alive: float = attrs.field(kw_only=True)
-    _may_stream: bool = attrs.field(kw_only=True)
+    _keep_alive: float = attrs.field(alias="keep_alive", kw_only=True)
+    _may_stream: bool = attrs.field(alias="may_stream", kw_only=True)
     _outbox: Outbox | None = attrs.field(default=None, init=False)
     _writer: StreamWriter = attrs.field(init=False)  # set with the outbox
     _writing: trio.CancelScope = attrs.field(init=False)  # so is this
@@ -308,13 +308,13 @@ class EventStream:
     number: int
     _store: EventStore | None
     _to_be_stored: Callable[[EventStream], object]
-    _max_bytes: int = attrs.field(kw_only=True)
-    _keep_alive: float = attrs.field(kw_only=True)
-    _retry_ms: int = attrs.field(kw_only=True)
-    _event_type: str | None = attrs.field(default=None, kw_only=True)
-    _is_optional: bool = attrs.field(default=False, kw_only=True)
-    _on_dropped: Callable[[int], object] = attrs.field(default=_ignore, kw_only=True)
-    _on_queued: Callable[[int], object] = attrs.field(default=_ignore, kw_only=True)
+    _max_bytes: int = attrs.field(alias="max_bytes", kw_only=True)
+    _keep_alive: float = attrs.field(alias="keep_alive", kw_only=True)
+    _retry_ms: int = attrs.field(alias="retry_ms", kw_only=True)
+    _event_type: str | None = attrs.field(alias="event_type", default=None, kw_only=True)
+    _is_optional: bool = attrs.field(alias="is_optional", default=False, kw_only=True)
+    _on_dropped: Callable[[int], object] = attrs.field(alias="on_dropped", default=_ignore, kw_only=True)
+    _on_queued: Callable[[int], object] = attrs.field(alias="on_queued", default=_ignore, kw_only=True)
     dropped: int = attrs.field(default=0, init=False)
     slot: RequestSlot | None = attrs.field(default=None, init=False)
     is_ended: bool = attrs.field(default=False, init=False)
