@@ -36,11 +36,11 @@ class AsgiCall(HttpCall):
     """One request of an ASGI server.
 
     Args:
-        scope: What ASGI says of it.
+        scope: Its ASGI scope.
         send: Takes the answer.
         settings: What its body may cost.
-        headers: Its header fields, where they have been read already.
-        ask_for_body: Called when the body is wanted and has not begun to come.
+        headers: Its header fields, if they were parsed already.
+        ask_for_body: Called when the body is wanted and nothing of it was received.
 
     Attributes:
         body: Its body, as far as it has come.
@@ -71,13 +71,13 @@ class AsgiCall(HttpCall):
         self._send = send
         self.on_cut: Callable[[], object] | None = None
         self._is_open = False
-        self._rest = b""  # of an answer whose client has gone
+        self._rest = b""  # of an answer whose client is gone
         self._is_one_one = scope.get("http_version") in ("1.0", "1.1")
         self.body: Final = RequestBody(settings, _declared(self.headers.get("content-length")), self.closing)
         self._ask_for_body = ask_for_body
 
     def take(self, message: AsgiMessage) -> None:
-        """Take what the server says of the request."""
+        """Take a message of the request: a piece of its body, or its disconnect."""
         if message["type"] == "http.disconnect":
             self.body.end()
             self.gone()
@@ -86,7 +86,7 @@ class AsgiCall(HttpCall):
             self.body.feed(bytes(message.get("body", b"")), is_complete=is_complete)
 
     async def pump(self, receive: AsgiReceive) -> None:
-        """Receive until the other side is gone."""
+        """Receive until the client is gone."""
         while not self.is_gone:
             await self.body.wait_asked()
             self.take(await receive())
@@ -121,24 +121,24 @@ class AsgiCall(HttpCall):
             self.on_cut()
 
     async def end(self) -> None:
-        """End an answer that was begun, although nobody reads it any more. For hosts that are not ours.
+        """End an answer that was begun, although its client is gone. For hosts that are not ours.
 
-        They may wait for that before they look at what came behind the request, and see that nobody is there.
+        They may wait for that before they read on, and notice that the client is gone.
         """
         if self._is_open:
             self._is_open = False
-            with suppress(Exception):  # whatever the host makes of it
+            with suppress(Exception):  # the host may refuse it
                 await self._send({"type": "http.response.body", "body": self._rest, "more_body": False})
 
     async def _send_unless_gone(self, message: AsgiMessage) -> None:
-        """Send a part of the answer. Once nobody reads it no part is sent any more, not even its end."""
+        """Send a part of the answer. Once its client is gone, nothing more is sent, not even its end."""
         if self.is_gone:
             await trio.lowlevel.checkpoint()
             return
         try:
             await self._send(message)
         except (OSError, trio.BrokenResourceError, trio.ClosedResourceError):
-            self.gone()  # ASGI lets hosts say so like this
+            self.gone()  # how ASGI lets hosts report a disconnect
 
 
 def _declared(length: str | None) -> int | None:
@@ -146,9 +146,9 @@ def _declared(length: str | None) -> int | None:
 
 
 def _path_of(scope: AsgiScope, root: str) -> str:
-    """Return the path without what the application is mounted under, whether the framework has cut it or not."""
+    """Return the path without what the application is mounted under; only some frameworks have removed that."""
     path = str(scope["path"])
-    # The absolute form of a target, which proxies use; it is decoded.
+    # The absolute form of a target, which proxies use; the path is decoded.
     if path.startswith(("http://", "https://")):
         path = "/" + path.partition("://")[2].partition("/")[2]
     if root and (path == root or path.startswith(f"{root}/")):
@@ -161,17 +161,17 @@ class McpASGI:
     """A server as an ASGI application: ``McpASGI(server)``.
 
     Run it by itself, or mount it under a path in a framework that runs on Trio, such as Starlette or Quart-Trio
-    on Hypercorn's Trio worker. It needs the lifespan protocol: where a framework does not hand that on to what it
+    on Hypercorn's Trio worker. It needs the lifespan protocol: where a framework does not pass that on to what it
     mounts, enter `running` in that framework's own lifespan.
 
-    A server like Hypercorn needs more care than an application can take; `serve_http` takes it.
+    An application cannot bound the connections of its host, nor clients that do not read; `serve_http` does.
 
     Args:
         server: The server.
         settings: What is served, and to whom.
-        authenticate: Finds out who sends a request, and returns the principal, or raises `HttpRefused`. One that
-            returns `None` lets nobody in, unless `HttpServerSettings.allow_anonymous` says so. It may take
-            `HttpServerSettings.authenticate_timeout`. `None` for no such check: everybody is let in, as nobody.
+        authenticate: Authenticates each request: returns its principal, or raises `HttpRefused`. If it returns
+            `None`, the request is refused (401), unless `HttpServerSettings.allow_anonymous` is set. It may take
+            `HttpServerSettings.authenticate_timeout`. `None` for no authentication: all clients are anonymous.
         event_store: Keeps events for clients of the legacy era that lost a connection; in memory by default.
     """
 
@@ -193,8 +193,8 @@ class McpASGI:
     async def running(self) -> AsyncGenerator[None]:
         """Serve while a block runs: ``async with app.running():``. Instead of the lifespan protocol.
 
-        Leaving lets requests finish within `Limits.drain_timeout`, and the lifespan take its time. Cancelled,
-        both are cancelled.
+        Leaving lets requests finish within `Limits.drain_timeout`, and the lifespan take its time.
+        Cancelled, both are cancelled.
 
         Raises:
             RuntimeError: It runs already.
@@ -246,7 +246,7 @@ class McpASGI:
                 await send({"type": "lifespan.startup.complete"})
                 await receive()
         except Exception as error:
-            # The boundary of the application: the host decides what becomes of it.
+            # The boundary of the application: the host decides how to go on.
             _log.exception("the server did not %s", "end in good order" if has_started else "start")
             kind = "shutdown" if has_started else "startup"
             await send({"type": f"lifespan.{kind}.failed", "message": type(error).__name__})

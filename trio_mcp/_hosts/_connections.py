@@ -1,17 +1,9 @@
-"""The connections of a host: how many there are, how long they may idle, and how they end. Knows no HTTP library.
-
-Whatever reads HTTP on a connection is a `HostConnection`; what one of them does costs no other anything.
-
-How many connections there may be, and which gives way when there are no more places. Knows nothing of HTTP.
+"""The connections of a host: how many there may be, which gives way, how long they may rest, and how they end.
 
     accepted ──> is there a place? ──> it rests, works, rests … and leaves
-                     └──> it waits without being read, while somebody gives way to it
+                     └──> it waits without being read, while another connection gives way to it
 
-A connection rests before it has asked anything, and once everything that was asked is answered. What gives way is
-a matter of addresses, not of connections: whoever holds most is the first, so that one client, or ten, cannot
-take what all others need.
-
-How many connections this process can have: each takes a descriptor, and so does every file that is open.
+How heads are parsed and answers encoded is left to the subclasses of `HostConnection`.
 """
 
 from __future__ import annotations
@@ -38,33 +30,40 @@ from .._trio import LightParkingLot, open_hidden_nursery
 from ._requests import BodyReader, RequestBody, RequestBuffer, RequestHead, body_reader, encode_refusal
 from ._socket_io import READ_AHEAD, ConnectionIO
 
+if sys.platform != "win32":
+    import resource
+
 _log: Final = Log("trio_mcp.http")
 
+LEAST_RESERVE: Final = 32
+RESERVED_PART: Final = 8
+"""At least so many descriptors, and one in so many, are left for what handlers open."""
+
 REST_SECONDS: Final = 5.0
-"""How long a connection may rest that gives way to one of an address that holds as much: who has just asked may
-be about to ask again."""
+"""How long a connection has rested that gives way to one of an address with as many: a client that has just asked
+may be about to ask again. In seconds."""
 
 PATIENCE_SECONDS: Final = 1.0
-"""How long one waits for an address that holds more to end something by itself, before that is cut."""
+"""How long a connection waits for an address with more to have one that rests, before one that works is cut."""
 
 MAX_WAITING: Final = 64
-"""How many may wait for a place. Each takes a descriptor, and nothing else."""
+"""How many connections may wait for a place. Each takes a descriptor, and nothing else."""
 
 MAX_LOOKED_AT: Final = 1_000
-"""How many connections are looked at to find one that rests. Beyond, all are taken to work."""
+"""How many connections are looked at to find one that rests. All others are assumed to work."""
 
 _T = TypeVar("_T", bound=Hashable)
+_Args = TypeVarTuple("_Args")
 
 
 @final
 class _Party(Generic[_T]):
-    """One address, or one connection of which no address says whose it is.
+    """One address, or one connection without a known address.
 
     Attributes:
-        key: Which.
-        placed: Its connections that have a place, in the order in which they came. Those that were cut are not
-            counted.
-        waiting: How many of its connections wait for one.
+        key: The address, or what stands for it.
+        placed: Its connections that have a place, oldest first, without those that were cut.
+        waiting: How many of its connections wait for a place.
     """
 
     __slots__ = ("key", "placed", "waiting")
@@ -82,20 +81,22 @@ class _Party(Generic[_T]):
 
 @final
 class ConnectionLimits(Generic[_T]):
-    """The places for connections.
+    """Limits the connections in total and by address, and decides which one gives way.
 
-    When all are taken, a new connection waits, and somebody gives way to it:
+    A connection rests before its first request, and when all its requests are answered. Addresses give way, not
+    connections: the one with most is the first, so that neither one client nor ten can take what all others need.
+    When all places are taken, a new connection waits, and another one gives way to it:
 
-    * A connection that rests, of the address that has most, if that has two more at least than the new one's.
-    * If no such one rests for `PATIENCE_SECONDS`, the youngest connection of that address, although it works.
+    * One that rests, of the address with most, if that has at least two more than the address of the new one.
+    * If none of these rests for `PATIENCE_SECONDS`, the youngest connection of that address, although it works.
     * Otherwise the one that has rested longest, after `REST_SECONDS`, of an address that has no fewer.
 
-    So what works is cut only for an address that has less, and whoever has most finds room only where its own
-    connections rest. One address gets only so many places in any case: beyond, its own give way, or it gets no
-    more. A place is free when the task of the connection has left it.
+    So a connection that works is cut only for an address with fewer, and the address with most finds room only
+    where its own connections rest. An address with `address_limit` connections gets another only in place of one
+    of its own that rests. A place is free once the task of its connection has left.
 
     Args:
-        limit: How many there are.
+        limit: How many places there are.
         address_limit: How many of them one address may have.
         cut: Ends a connection at once; its task then leaves. Must not wait.
     """
@@ -105,11 +106,11 @@ class ConnectionLimits(Generic[_T]):
         self._address_limit = address_limit
         self._cut = cut
         self._parties: dict[Hashable, _Party[_T]] = {}
-        self._ranks: dict[int, dict[_Party[_T], None]] = {}  # by how many places they have
-        self._party_of: dict[_T, _Party[_T]] = {}  # of all whose tasks have not left
+        self._ranks: dict[int, dict[_Party[_T], None]] = {}  # by how many places they have taken
+        self._party_of: dict[_T, _Party[_T]] = {}  # of all connections whose tasks have not left
         self._placed = 0  # without those that were cut
         self._resting: dict[_T, float] = {}  # since when; the longest first
-        self._begun: dict[_T, float] = {}  # of those that rest: whose next request has begun to come
+        self._begun: dict[_T, float] = {}  # of those that rest: since when a part of the next head is there
         self._waiting: dict[_T, float] = {}
         self._leaving: set[_T] = set()  # cut, and their places are not free yet
         self._cut_ones: set[_T] = set()
@@ -121,11 +122,11 @@ class ConnectionLimits(Generic[_T]):
     # Coming and going.
 
     def enter(self, connection: _T, address: str | None) -> bool:
-        """Take a connection in, if its address may have one more: it has a place, or waits for one.
+        """Admit a connection if its address may have one more: it gets a place, or waits for one.
 
         Args:
-            connection: The connection. It has asked nothing yet.
-            address: Where it comes from; `None` if that says nothing of who it is.
+            connection: The connection, which rests.
+            address: The address of its client; `None` if that does not tell clients apart.
         """
         key: Hashable = (None, connection) if address is None else address
         party = self._parties.get(key)
@@ -157,7 +158,7 @@ class ConnectionLimits(Generic[_T]):
         self.rest(connection)
 
     def _rank(self, party: _Party[_T], more: int, connection: _T) -> None:
-        """One place more for a party, or one less."""
+        """Count one place more for a party, or one less."""
         before = len(party.placed)
         if before:
             rank = self._ranks[before]
@@ -183,8 +184,8 @@ class ConnectionLimits(Generic[_T]):
     async def wait_door(self) -> None:
         """Wait until another connection may be accepted.
 
-        That is always, unless as many wait as may, and nobody has more than one: then there is nobody who would
-        have to give way, and the next one may as well wait in the system.
+        That is at once, unless `MAX_WAITING` connections wait and no address has more than one: then none would
+        give way, and the next one may as well wait in the system's queue.
         """
         while not self.is_door_open:
             await self._changed.park()
@@ -199,7 +200,7 @@ class ConnectionLimits(Generic[_T]):
         return max(self._ranks, default=0) > 1 or any(self._party_of[each].weight > 1 for each in self._waiting)
 
     def _drop_heavier(self, newcomer: _Party[_T]) -> bool:
-        """Drop one that waits, of the address that has most, unless that is the newcomer's."""
+        """Drop a connection that waits, of the address with most, unless that is the newcomer's."""
         heaviest = max(self._waiting, key=lambda each: self._party_of[each].weight)
         party = self._party_of[heaviest]
         if party is newcomer or party.weight <= newcomer.weight + 1:
@@ -208,27 +209,27 @@ class ConnectionLimits(Generic[_T]):
         return True
 
     def work(self, connection: _T) -> None:
-        """A request has come over it."""
+        """Note that a request has arrived."""
         self._resting.pop(connection, None)
         if self._begun:
             self._begun.pop(connection, None)
 
     def begin(self, connection: _T) -> None:
-        """A part of a request has come over it. It rests still, and has only so long for the rest of the head."""
+        """Note that a part of a head has arrived. It still rests; `head_timeout` bounds the rest of the head."""
         if connection in self._resting and connection not in self._begun:
             self._begun[connection] = trio.current_time()
             if len(self._begun) == 1:
                 self._alarm.unpark_all()
 
     def rest(self, connection: _T) -> None:
-        """What was asked is answered."""
+        """Note that its requests are answered."""
         if connection in self._party_of and connection not in self._cut_ones:
             self._resting[connection] = trio.current_time()
             if self._sleeps or self._waiting:
                 self._alarm.unpark_all()
 
     def leave(self, connection: _T) -> None:
-        """It has ended."""
+        """Note that its task has ended."""
         if connection not in self._cut_ones:
             self._forget(connection)
         del self._party_of[connection]
@@ -240,7 +241,7 @@ class ConnectionLimits(Generic[_T]):
         self._changed.unpark_all()
 
     def _forget(self, connection: _T) -> None:
-        """It counts for its address no more."""
+        """Count it for its address no more."""
         party = self._party_of[connection]
         self._resting.pop(connection, None)
         self._begun.pop(connection, None)
@@ -252,7 +253,7 @@ class ConnectionLimits(Generic[_T]):
                 self._parties.pop(party.key, None)
 
     def _end(self, connection: _T) -> None:
-        """Cut a connection. It counts for its address no more, and takes its place until its task leaves."""
+        """Cut a connection. It no longer counts for its address, but keeps its place until its task leaves."""
         has_place = connection not in self._waiting
         self._forget(connection)
         self._cut_ones.add(connection)
@@ -261,14 +262,14 @@ class ConnectionLimits(Generic[_T]):
         self._cut(connection)
         self._changed.unpark_all()
 
-    # Who gives way.
+    # Which connection gives way.
 
     def _settle(self) -> float:
-        """Give free places to those who wait, and let others give way to them. Returns when to look again."""
+        """Give free places to connections that wait, and let others give way. Returns when to look again."""
         now = trio.current_time()
         if not self._waiting:
             return math.inf
-        # Who has least is first; among them, who has waited longest.
+        # The address with fewest is first; among equals, the connection that has waited longest.
         line = sorted(self._waiting, key=lambda each: len(self._party_of[each].placed))
         free = self._limit - self._placed - len(self._leaving)
         for connection in line[: max(0, free)]:
@@ -290,7 +291,7 @@ class ConnectionLimits(Generic[_T]):
         return min(next((due for due in dues if due > now), math.inf) for dues in (patient, rested))
 
     def _who_gives_way(self, has: int, now: float, *, is_patient: bool) -> _T | None:
-        """Return the connection that has to end for one of an address that has so many already."""
+        """Return the connection that gives way to one of an address that `has` so many places."""
         looked_at = 0
         for rank in sorted((rank for rank in self._ranks if rank >= has + 2), reverse=True):
             for party in self._ranks[rank]:
@@ -317,10 +318,10 @@ class ConnectionLimits(Generic[_T]):
         return min(resting, key=self._resting.__getitem__, default=None)
 
     def make_room(self, *, is_patient: bool) -> bool:
-        """Let one give way because the machine has no room, or say that there is none.
+        """Let one give way because the machine has no room. Returns false if none does.
 
         Args:
-            is_patient: Whether only what rests has to.
+            is_patient: Whether only one that rests may have to.
         """
         victim = self._who_gives_way(0, trio.current_time(), is_patient=is_patient)
         if victim is None:
@@ -331,8 +332,8 @@ class ConnectionLimits(Generic[_T]):
     def must_give_way(self, connection: _T) -> bool:
         """Whether a connection is to end although the next request has come over it already.
 
-        Who sends requests ahead never rests. When all places are taken, that must not keep them from others; but
-        only if its address is the crowd: most of them are its, or as many as it may have.
+        A connection whose client sends requests ahead never rests. When all places are taken, it must not keep
+        its place from others, if its address has most of the places, or as many as it may have.
         """
         party = self._party_of[connection]
         most = min(self._address_limit, self._limit // 2 + 1)
@@ -347,13 +348,13 @@ class ConnectionLimits(Generic[_T]):
     # Time.
 
     async def attend(self, idle_timeout: float, head_timeout: float) -> None:
-        """End what has rested, or waited, for too long, and let others give way, for as long as this runs.
+        """End connections that rest or wait for too long, and let others give way, for as long as this runs.
 
         One task does it for all connections, so that a request costs no timer.
 
         Args:
-            idle_timeout: How long one may rest, or wait for a place.
-            head_timeout: How long one may rest once a request has begun to come.
+            idle_timeout: How long one may rest, or wait for a place, in seconds.
+            head_timeout: How long one may rest once a part of a head has arrived, in seconds.
         """
         while True:
             due = min(self._end_overdue(idle_timeout, head_timeout), self._settle())
@@ -363,7 +364,7 @@ class ConnectionLimits(Generic[_T]):
             self._sleeps = False
 
     def _end_overdue(self, idle_timeout: float, head_timeout: float) -> float:
-        """End what is overdue. Returns when the next one will be."""
+        """End connections that are overdue. Returns when the next one will be."""
         due = math.inf
         for since_of, timeout in (
             (self._begun, head_timeout),
@@ -379,7 +380,7 @@ class ConnectionLimits(Generic[_T]):
         return due
 
     def cut_resting(self) -> None:
-        """End those at once that rest, or wait."""
+        """End connections that rest or wait, at once."""
         for connection in (*self._resting, *self._waiting):
             self._end(connection)
 
@@ -394,19 +395,10 @@ class ConnectionLimits(Generic[_T]):
             self._cut(connection)
 
 
-if sys.platform != "win32":
-    import resource
-
-
-LEAST_RESERVE: Final = 32
-RESERVED_PART: Final = 8
-"""At least so many descriptors, and one in so many, are left to what handlers open."""
-
-
 def most_connections(wanted: int) -> int:
-    """Return how many connections there may be, if so many are wanted: as many as there can be, and at least one.
+    """Return how many connections this process can have: at most `wanted`, and at least one.
 
-    The limit of the process is left as it is: whoever runs it has set it.
+    Each takes a descriptor, and so does each open file. The process's limit of descriptors is not changed.
     """
     if sys.platform == "win32":
         return wanted
@@ -415,7 +407,7 @@ def most_connections(wanted: int) -> int:
         if limit == resource.RLIM_INFINITY:
             return wanted
         reserve = max(LEAST_RESERVE, limit // RESERVED_PART)
-        # Those that wait for a place have one as well.
+        # Connections that wait for a place have a descriptor as well.
         return max(1, min(wanted, limit - _open_descriptors() - reserve - MAX_WAITING))
 
 
@@ -423,10 +415,7 @@ def _open_descriptors() -> int:
     try:
         return sum(1 for _ in Path("/dev/fd").iterdir())
     except OSError:
-        return LEAST_RESERVE  # nobody says
-
-
-_Args = TypeVarTuple("_Args")
+        return LEAST_RESERVE  # the system does not list them
 
 
 class HostConnection(abc.ABC):
@@ -609,12 +598,12 @@ OpenConnection: TypeAlias = Callable[[ConnectionIO, ConnectionLimits[ConnectionI
 
 @final
 class Connections:
-    """The connections there are.
+    """All connections of one server.
 
     Args:
         open_connection: Makes one.
         settings: How many there may be, and what each may cost.
-        nursery: Where it is seen to that each connection has its turn.
+        nursery: Where the turnstiles for reading and writing run.
     """
 
     def __init__(
@@ -627,7 +616,7 @@ class Connections:
         if most < settings.max_connections:
             _log.log(
                 logging.INFO if most > settings.max_connections // 2 else logging.WARNING,
-                "this process can have %d connections, and not %d (max_connections): RLIMIT_NOFILE",
+                "this process can have %d connections, not %d (max_connections); raise RLIMIT_NOFILE",
                 most,
                 settings.max_connections,
             )
@@ -641,7 +630,7 @@ class Connections:
         self._is_draining = False
 
     async def wait_door(self) -> None:
-        """Wait until one more may be accepted."""
+        """Wait until one more may be accepted; see `ConnectionLimits.wait_door`."""
         await self._limits.wait_door()
 
     @property
@@ -650,7 +639,7 @@ class Connections:
         return self._limits.is_door_open
 
     def enter(self, io: ConnectionIO) -> bool:
-        """Count one that is about to be served, once it has a place; or say that it must not be."""
+        """Admit a connection; `serve` then waits for its place. Returns false if it must be closed."""
         is_known = io.client is not None and not self._proxies.trusts(io.client)
         holder = holder_of(io.client) if is_known else None
         io.share(self._reading, self._writing, f"connection {id(io)}" if holder is None else holder)
@@ -661,12 +650,12 @@ class Connections:
         return self._limits.make_room(is_patient=is_patient)
 
     async def serve(self, io: ConnectionIO) -> None:
-        """Serve one until it ends. Whatever happens on it costs nobody else theirs."""
+        """Serve a connection until it ends. What fails on it ends no other."""
         try:
             if await self._limits.wait_place(io):
                 await self._begin(io)
         except trio.BrokenResourceError:
-            pass  # there was no agreement on TLS
+            pass  # the TLS handshake failed
         except Exception:
             # The boundary of one connection.
             _log.exception("a connection failed")
@@ -686,11 +675,11 @@ class Connections:
             self._connections.discard(connection)
 
     async def attend(self) -> None:
-        """End what has rested for too long, and what has to give way, for as long as this runs."""
+        """End connections that rest too long, and those that give way, for as long as this runs."""
         await self._limits.attend(self._idle_timeout, self._head_timeout)
 
     async def finish(self) -> None:
-        """End what rests, and let the others finish what was begun."""
+        """End connections that rest, and wait until the others have answered their requests."""
         self._reading.open()
         self._writing.open()
         self._is_draining = True
@@ -700,5 +689,5 @@ class Connections:
         await self._limits.wait_empty()
 
     def abort(self) -> None:
-        """Cut every connection."""
+        """Cut all connections."""
         self._limits.cut_all()
