@@ -11,7 +11,7 @@ import pytest
 import trio
 from http_raw import call_tool
 from http_wire import Wire, serving
-from inside_endpoint import SocketWire
+from inside_endpoint import SocketIO
 
 from trio_mcp import Context, HttpCall, HttpRefused, HttpServerSettings, Server
 
@@ -417,13 +417,13 @@ class Counter(trio.abc.Instrument):
 async def test_a_request_costs_one_task_and_one_write(monkeypatch: pytest.MonkeyPatch) -> None:
     """Head and body go out together, and no timer is started for a request, or stopped."""
     sent: list[int] = []
-    real = SocketWire.send
+    real = SocketIO.send
 
-    async def send(self: SocketWire, data: bytes) -> None:
+    async def send(self: SocketIO, data: bytes) -> None:
         sent.append(len(data))
         await real(self, data)
 
-    monkeypatch.setattr(SocketWire, "send", send)
+    monkeypatch.setattr(SocketIO, "send", send)
     counter = Counter()
     with trio.fail_after(20):
         async with serving(make_server()) as served, served.wire() as wire:

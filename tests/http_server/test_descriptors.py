@@ -101,7 +101,7 @@ async def test_silent_connections_do_not_shut_out_others_where_files_are_few(htt
             assert process.stderr is not None
             process.kill()
             said = (await process.stderr.receive_some(1 << 20)).decode()
-            assert said.count("(max_connections): RLIMIT_NOFILE") == 1
+            assert said.count("(max_connections); raise RLIMIT_NOFILE") == 1
             assert "no room for another connection" not in said
 
 

@@ -13,7 +13,7 @@ import pytest
 import trio
 import trio.testing
 from inside_core import SHARE
-from inside_endpoint import FEW, SocketWire, Turnstile, accept_waiting
+from inside_endpoint import FEW, SocketIO, Turnstile, accept_waiting
 from passes import counted
 
 from trio_mcp import Shutdown
@@ -82,19 +82,19 @@ async def test_who_gives_up_waiting_enters_never() -> None:
 async def test_a_wire_is_read_when_it_is_its_turn() -> None:
     """Bytes of a hundred connections of one client are read in passes, and what is read is what was sent."""
     pairs = [socket.socketpair() for _ in range(MANY)]
-    wires: list[SocketWire] = []
+    wires: list[SocketIO] = []
     read: list[int] = []
     with counted() as passes:
         async with turnstile() as turns, trio.open_nursery() as nursery:
             await turns.enter(HONEST)
             for near, far in pairs:
                 near.setblocking(False)
-                wire = SocketWire(near, HOG, 5)
+                wire = SocketIO(near, HOG, 5)
                 wire.share(turns, turns, HOG)
                 wires.append(wire)
                 far.send(b"x")
 
-            async def receive(wire: SocketWire) -> None:
+            async def receive(wire: SocketIO) -> None:
                 assert await wire.receive() == b"x"
                 read.append(passes.number)
 
@@ -111,7 +111,7 @@ async def test_a_wire_that_is_cut_while_it_waits_for_its_turn_has_nothing_to_rea
     """It gives its turn back when that comes."""
     near, far = socket.socketpair()
     near.setblocking(False)
-    wire = SocketWire(near, HOG, 5)
+    wire = SocketIO(near, HOG, 5)
     async with turnstile() as turns, trio.open_nursery() as nursery:
         wire.share(turns, turns, HOG)
         await turns.enter(HONEST)

@@ -7,24 +7,24 @@ from collections.abc import AsyncGenerator
 
 import pytest
 import trio
-from inside_endpoint import SocketWire
+from inside_endpoint import SocketIO
 
 pytestmark = pytest.mark.timeout(30)
 
 
 @pytest.fixture
-async def pair() -> AsyncGenerator[tuple[SocketWire, socket.socket]]:
+async def pair() -> AsyncGenerator[tuple[SocketIO, socket.socket]]:
     """A wire, and the socket at its other end."""
     near, far = socket.socketpair()
     near.setblocking(False)
-    wire = SocketWire(near, None, 0.3)
+    wire = SocketIO(near, None, 0.3)
     yield wire, far
     wire.cut()
     far.close()
 
 
 async def test_one_that_is_cut_has_nothing_to_read_and_takes_nothing(
-    pair: tuple[SocketWire, socket.socket],
+    pair: tuple[SocketIO, socket.socket],
 ) -> None:
     """Before and after, by somebody else; and the next one works."""
     wire, _ = pair
@@ -39,7 +39,7 @@ async def test_one_that_is_cut_has_nothing_to_read_and_takes_nothing(
 
 
 @pytest.mark.parametrize("does", ["reads", "writes"])
-async def test_cutting_ends_a_wait(pair: tuple[SocketWire, socket.socket], does: str) -> None:
+async def test_cutting_ends_a_wait(pair: tuple[SocketIO, socket.socket], does: str) -> None:
     wire, _ = pair
     with trio.fail_after(10):
         async with trio.open_nursery() as nursery:
@@ -56,7 +56,7 @@ async def test_cutting_ends_a_wait(pair: tuple[SocketWire, socket.socket], does:
             wire.cut()
 
 
-async def test_who_does_not_read_is_cut_after_the_send_timeout(pair: tuple[SocketWire, socket.socket]) -> None:
+async def test_who_does_not_read_is_cut_after_the_send_timeout(pair: tuple[SocketIO, socket.socket]) -> None:
     wire, far = pair
     with trio.fail_after(10):
         began = trio.current_time()
@@ -67,7 +67,7 @@ async def test_who_does_not_read_is_cut_after_the_send_timeout(pair: tuple[Socke
     assert far.recv(1)
 
 
-async def test_much_arrives_whole(pair: tuple[SocketWire, socket.socket]) -> None:
+async def test_much_arrives_whole(pair: tuple[SocketIO, socket.socket]) -> None:
     wire, far = pair
     data = bytes(range(256)) * 20_000
     received = bytearray()

@@ -10,7 +10,7 @@ import attrs
 import trio
 import trio.testing
 from inside_core import HttpHost, fastest_fields
-from inside_endpoint import READ_BYTES, OpenConnection, Places, Wire, _host
+from inside_endpoint import READ_BYTES, ConnectionIO, ConnectionLimits, OpenConnection, _host
 from inside_http import HttpConnection, HttpRequest, HttpResponse
 
 from trio_mcp import HttpServerSettings, Server, open_endpoint
@@ -21,7 +21,7 @@ MemoryStream: TypeAlias = "trio.StapledStream[trio.abc.SendStream, trio.abc.Rece
 
 
 @final
-class MemoryWire(Wire):
+class MemoryWire(ConnectionIO):
     """One end of a pair of streams that take nothing which the other side does not read."""
 
     def __init__(self, stream: MemoryStream) -> None:
@@ -66,7 +66,7 @@ class Hosted:
         fields = [(name, value.strip(b" \t")) for name, value in request.headers]  # our client sends no blanks
         request = attrs.evolve(request, headers=fields)
         near, far = trio.testing.lockstep_stream_pair()
-        places = Places[Wire](1_000, 1_000, lambda wire: wire.cut())
+        places = ConnectionLimits[ConnectionIO](1_000, 1_000, lambda wire: wire.cut())
         served = self._open_connection(MemoryWire(far), places)
         self._nursery.start_soon(served.serve)  # noqa: ASYNC113 - as over a network
         connection = HttpConnection(

@@ -10,7 +10,7 @@ from trio_mcp._endpoint._legacy import REPLACED_AT_ONCE as REPLACED_AT_ONCE
 from trio_mcp._endpoint._session import KEPT_FOR as KEPT_FOR
 from trio_mcp._endpoint._session import MAX_ID_LENGTH as MAX_ID_LENGTH
 from trio_mcp._endpoint._session import MAX_IDS as MAX_IDS
-from trio_mcp._endpoint._session import EarlyGoodbyes as EarlyGoodbyes
+from trio_mcp._endpoint._session import EarlyCancellations as EarlyCancellations
 from trio_mcp._endpoint._session import LegacySession as LegacySession
 from trio_mcp._endpoint._turnstile import FEW as FEW
 from trio_mcp._endpoint._turnstile import GREAT as GREAT
@@ -18,21 +18,21 @@ from trio_mcp._endpoint._turnstile import Turnstile as Turnstile
 from trio_mcp._endpoint._turnstile import _metered as _metered
 from trio_mcp._endpoint._turnstile import is_great as is_great
 from trio_mcp._hosts import _lean
-from trio_mcp._hosts._asgi import RequestBody as RequestBody
 from trio_mcp._hosts._asgi import _path_of as _path_of
 from trio_mcp._hosts._connections import MAX_WAITING as MAX_WAITING
 from trio_mcp._hosts._connections import PATIENCE_SECONDS as PATIENCE_SECONDS
 from trio_mcp._hosts._connections import REST_SECONDS as REST_SECONDS
+from trio_mcp._hosts._connections import ConnectionLimits as ConnectionLimits
 from trio_mcp._hosts._connections import Connections as Connections
 from trio_mcp._hosts._connections import OpenConnection as OpenConnection
-from trio_mcp._hosts._connections import Places as Places
-from trio_mcp._hosts._heads import RequestBuffer as RequestBuffer
-from trio_mcp._hosts._heads import RequestHead as RequestHead
-from trio_mcp._hosts._heads import read_head as read_head
+from trio_mcp._hosts._requests import RequestBody as RequestBody
+from trio_mcp._hosts._requests import RequestBuffer as RequestBuffer
+from trio_mcp._hosts._requests import RequestHead as RequestHead
+from trio_mcp._hosts._requests import read_head as read_head
 from trio_mcp._hosts._serve_http import _host as _host
 from trio_mcp._hosts._serve_http import accept_waiting as accept_waiting
-from trio_mcp._hosts._wires import READ_BYTES as READ_BYTES
-from trio_mcp._hosts._wires import SocketWire as SocketWire
-from trio_mcp._hosts._wires import Wire as Wire
+from trio_mcp._hosts._socket_io import READ_BYTES as READ_BYTES
+from trio_mcp._hosts._socket_io import ConnectionIO as ConnectionIO
+from trio_mcp._hosts._socket_io import SocketIO as SocketIO
 
 lean_module = _lean

@@ -1,13 +1,7 @@
-"""One HTTP request and the way back, as a host carries them. What is in them is not looked at here.
+"""One HTTP request as a host carries it, what it costs, and how many there may be. No message is looked at here.
 
-What one HTTP request keeps for its client, from the second piece of its body to the last of its answer.
-
-    the body, while it arrives ──> the message, while it is served ──> the answer, until the wire has taken it
-
-Each of these is a loan of the server's account, in the name of whoever asks. What waits for the client, a body or
-an answer, gives way when memory is short; a message that is being served does not.
-
-How much is being served, of whom, and what is too much.
+`RequestLoans` is the memory that a request takes, `RequestLimits` counts requests by client, and `HttpCall` is
+the request itself, which hosts implement.
 """
 
 from __future__ import annotations
@@ -30,19 +24,19 @@ from .._core._turns import RateTable
 from .._limits import KIB, Limits
 
 SMALL: Final = 16 * KIB
-"""What a body, a message or an answer may weigh without a loan, in bytes. As many as there may be at once weigh
-little, and asking for a loan would cost each request more than it is worth."""
+"""What a body, a message or an answer may weigh without a loan, in bytes. All of them together weigh little, and
+borrowing would cost each request more than it is worth."""
 
 STEP: Final = 64 * KIB
-"""What grows is lent in steps of so many bytes."""
+"""Loans that grow do so in steps of so many bytes."""
 
 
 @final
-class Served:
-    """The loan of a message: it lasts for as long as anybody has this, and no longer.
+class MessageLoan:
+    """The loan of a message, given back when nothing refers to this object any more.
 
-    Mostly that is the POST alone. In the legacy era a message is served by its session, which goes on when the
-    client leaves the POST, and may let it wait; it has this for as long as it has the message (`HttpOrigin`).
+    Mostly only the POST does. In the legacy era a message is served by its session, which goes on when the client
+    leaves the POST, and may let the message wait; its origin refers to this (`HttpOrigin`).
     """
 
     __slots__ = ("loan",)
@@ -56,15 +50,20 @@ class Served:
 
 @final
 class RequestLoans:
-    """What one request keeps.
+    """The loans of one request, from the second piece of its body to the last piece of its answer.
+
+        the body, while it arrives ──> the message, while it is served ──> the answer, until it is taken
+
+    Each is a loan of the server's account, in the name of the client. What waits for the client, a body or an
+    answer, gives way when memory is short; a message that is being served does not.
 
     Args:
-        pool: Lends the bytes; `None` if nobody counts them.
-        key: Whose request it is.
+        pool: Lends the bytes; `None` if they are not counted.
+        key: In whose name.
 
     Attributes:
-        key: The same.
-        served: The loan of the message, while the POST has it; `None` if it is small.
+        key: In whose name.
+        served: The loan of the message, while the POST has it; `None` if the message is small.
     """
 
     __slots__ = ("_answer", "_body", "_pool", "key", "served")
@@ -74,14 +73,14 @@ class RequestLoans:
         self.key: Final = key
         self._body: Loan | None = None
         self._answer: Loan | None = None
-        self.served: Served | None = None
+        self.served: MessageLoan | None = None
 
     def grow_body(self, size: int, give_way: Callable[[], object]) -> int:
-        """So much of the body has come. Returns up to how much this need not be said again.
+        """Borrow for the part of the body that was received. Returns up to which size that lasts.
 
         Args:
-            size: How much, in bytes; more than `SMALL`.
-            give_way: Called if it has to go before all of it is there. Must not wait.
+            size: How large that part is, in bytes; more than `SMALL`.
+            give_way: Called if the body has to be dropped before it is complete. Must not wait.
 
         Raises:
             HttpRefused: There is no room for it.
@@ -91,10 +90,14 @@ class RequestLoans:
         return amount
 
     def serve(self, body: bytes, max_decoded_bytes: int) -> None:
-        """The body is there, and about to be decoded: what both take is lent, in place of what was lent for it.
+        """Borrow for the whole body and for what it takes decoded, in place of the loan for the body.
+
+        Args:
+            body: The body, which is about to be decoded.
+            max_decoded_bytes: What it may take decoded; see `Limits.max_decoded_bytes`.
 
         Raises:
-            HttpRefused: There is no room for it, or it is more than there ever is.
+            HttpRefused: There is no room for it, or never will be.
         """
         if self._body is not None:
             self._give_back_body()
@@ -103,25 +106,23 @@ class RequestLoans:
         if amount <= SMALL or self._pool is None:
             return
         if cost > max_decoded_bytes:
-            raise _too_costly(
-                f"{cost} bytes of memory once it is decoded; max_decoded_bytes is {max_decoded_bytes}"
-            )
+            raise _too_costly(f"{cost} bytes of memory decoded; max_decoded_bytes is {max_decoded_bytes}")
         if amount > self._pool.most_of_one:
             limit = f"{self._pool.own_setting} is {self._pool.most_of_one}"
             raise _too_costly(f"{amount} bytes of memory while it is served; {limit}")
         try:
-            self.served = Served(self._pool.lend(self.key, "requests", amount))
+            self.served = MessageLoan(self._pool.lend(self.key, "requests", amount))
         except Overdrawn as problem:
             raise _no_room(
                 problem, f"there is no room for a message that takes {amount} bytes of memory"
             ) from None
 
     def keep_answer(self, size: int, cut: Callable[[], object]) -> None:
-        """The request is served, and so much of its answer waits to be taken, with the message itself.
+        """Borrow for a whole answer that waits to be sent, and for the message, which is still in memory.
 
         Args:
-            size: How much, in bytes.
-            cut: Called if the answer has to go before its client has taken it. Must not wait.
+            size: How large the answer is, in bytes.
+            cut: Called if the answer has to be dropped before the connection has taken it. Must not wait.
 
         Raises:
             HttpRefused: There is no room for it.
@@ -133,9 +134,9 @@ class RequestLoans:
         self.grow_answer(size, cut)
 
     def grow_answer(self, size: int, cut: Callable[[], object]) -> int:
-        """So much of a stream waits to be taken, more than before or less; see `keep_answer`.
+        """Borrow for what waits to be sent of a stream, in place of the loan before; see `keep_answer`.
 
-        Returns up to how much this need not be said again.
+        Returns up to which size that lasts.
         """
         amount = 0 if size <= SMALL else -(-size // STEP) * STEP
         if self._answer is not None or amount:
@@ -145,7 +146,7 @@ class RequestLoans:
     def _grown(
         self, loan: Loan | None, kind: Literal["bodies", "answers"], amount: int, give_way: Callable[[], object]
     ) -> Loan | None:
-        """Return what is lent of something that is so large now."""
+        """Borrow, or change a loan; return the loan."""
         if self._pool is None:
             return None
         try:
@@ -158,7 +159,7 @@ class RequestLoans:
         return loan
 
     def give_back(self) -> None:
-        """The request is over. What is served for it beyond that keeps its loan."""
+        """Give back all loans, but for that of a message which a session still serves."""
         if self._body is not None:
             self._give_back_body()
         self.served = None
@@ -181,14 +182,13 @@ def _no_room(problem: Overdrawn, what: str) -> HttpRefused:
 
 
 def gave_way(what: str) -> HttpRefused:
-    """Return the refusal of what was kept until others needed the room."""
-    problem = f"{what} had to make room for others (max_kept_bytes, max_kept_bytes_per_principal)"
-    return busy(503, problem)
+    """Return the refusal of what was dropped because others needed the room."""
+    return busy(503, f"{what} had to make room for others (max_kept_bytes, max_kept_bytes_per_principal)")
 
 
 @final
 class _Tally:
-    """How many there are of something, of all clients and of each."""
+    """How many there are of something: of each client, and in total."""
 
     __slots__ = ("_of", "total")
 
@@ -197,18 +197,18 @@ class _Tally:
         self.total: int = 0
 
     def of(self, client: str) -> int:
-        """How many are this client's."""
+        """Return how many a client has."""
         return self._of.get(client, 0)
 
-    def add(self, client: str, places: int = 1) -> None:
-        """So many more."""
-        self._of[client] = self._of.get(client, 0) + places
-        self.total += places
+    def add(self, client: str, count: int = 1) -> None:
+        """Count more."""
+        self._of[client] = self._of.get(client, 0) + count
+        self.total += count
 
-    def remove(self, client: str, places: int = 1) -> None:
-        """So many less."""
-        left = self._of[client] - places
-        self.total -= places
+    def remove(self, client: str, count: int = 1) -> None:
+        """Count less."""
+        left = self._of[client] - count
+        self.total -= count
         if left:
             self._of[client] = left
         else:
@@ -216,45 +216,48 @@ class _Tally:
 
 
 @final
-class Place:
-    """What a request of HTTP takes. A context that gives it back; calling it says that its answer is left."""
+class RequestSlot:
+    """What an HTTP request counts as at the moment: read, served, or answered. Leaving the context ends it.
 
-    __slots__ = ("_client", "_load", "_tally")
+    It is callable so that it can be `HttpCall.on_answer`.
+    """
 
-    def __init__(self, load: Load, client: str, tally: _Tally) -> None:
-        self._load = load
+    __slots__ = ("_client", "_limits", "_tally")
+
+    def __init__(self, limits: RequestLimits, client: str, tally: _Tally) -> None:
+        self._limits = limits
         self._client = client
         self._tally: _Tally | None = tally
         tally.add(client)
 
     def belong_to(self, client: str) -> None:
-        """It is known now who has sent it: it counts for them, and no more for the address that it came from.
+        """Count it for a principal instead of the address that it came from.
 
         Raises:
-            HttpRefused: They have too many already.
+            HttpRefused: The principal has too many already.
         """
         if client != self._client and self._tally is not None:
-            self._load.pass_on(self._client, client)
+            self._limits.pass_on(self._client, client)
             self._tally.remove(self._client)
             self._client = client
             self._tally.add(client)
 
     def serve(self) -> None:
-        """It brings a request: let it take a place among those instead, as long as that is being served.
+        """Count it as served: it brings a request, which is about to be.
 
         Raises:
             HttpRefused: There are too many already.
         """
-        self._move(self._load.room_to_serve(self._client))
+        self._move(self._limits.room_to_serve(self._client))
 
     def __call__(self) -> None:
-        """Only its answer has to be sent: let it take a place among those instead, until its client has taken it.
+        """Count it as answered: only its answer is left to be sent.
 
-        What waits to be read keeps others out only beyond as many as may be served: who has read an answer may
-        ask again at once, whether we have heard of that or not.
+        Answers refuse other requests only beyond as many as may be served: a client that has read an answer may
+        send the next request at once, before we know that the answer was read.
         """
-        if self._tally is not None and self._tally is not self._load.answered:
-            self._move(self._load.answered)
+        if self._tally is not None and self._tally is not self._limits.answered:
+            self._move(self._limits.answered)
 
     def _move(self, tally: _Tally) -> None:
         if self._tally is not None:
@@ -262,14 +265,16 @@ class Place:
         tally.add(self._client)
         self._tally = tally
 
-    def outlive(self) -> Place:
-        """Give it back, and return one of the same kind that takes its place, to be given back by itself."""
-        other = Place(self._load, self._client, self._load.served if self._tally is None else self._tally)
+    def outlive(self) -> RequestSlot:
+        """Leave it, and return another that counts in its stead until that is left."""
+        other = RequestSlot(
+            self._limits, self._client, self._limits.served if self._tally is None else self._tally
+        )
         self.leave()
         return other
 
     def leave(self) -> None:
-        """Give it back."""
+        """Count it no more. Again does nothing."""
         tally, self._tally = self._tally, None
         if tally is not None:
             tally.remove(self._client)
@@ -282,22 +287,23 @@ class Place:
 
 
 @final
-class Load:
-    """Counts what comes, and what is read and served at once, by client.
+class RequestLimits:
+    """Counts the requests of each client, and refuses what is too much.
 
-    Everything counts from its arrival, for the address that it comes from, and once it is known who has sent it,
-    for them. So it costs the address alone to find out, and whoever is refused has had it.
+    Each request counts from its arrival, for the address that it comes from; once its principal is known, for the
+    principal. So authenticating costs the address alone.
 
-    The requests that are being served do not keep out what may end them: in the legacy era cancellations, and the
-    answers that their handlers wait for, are POSTs as well. So each POST is read before it may be too much.
+    Requests that are being served do not refuse what may end them: in the legacy era cancellations, and the
+    answers that handlers wait for, are POSTs as well. So each POST is read before it may be refused as one too
+    many.
 
     Args:
         settings: How many there may be.
-        limits: How many may stand open.
+        limits: How many may be long-lived.
 
     Attributes:
         served: Requests that are being served.
-        answered: Answers that their clients have not taken yet.
+        answered: Answers that connections have not taken yet.
     """
 
     def __init__(self, settings: HttpServerSettings, limits: Limits) -> None:
@@ -312,29 +318,29 @@ class Load:
 
     @property
     def running(self) -> int:
-        """How many requests are being served, but for those that stand open."""
+        """How many requests are being served, without those that are long-lived."""
         return self.served.total
 
     @property
     def reading(self) -> int:
-        """How many POSTs are being read, or are no requests and being answered."""
+        """How many POSTs are being read, or have no request and are being answered."""
         return self._read.total
 
     @property
     def answering(self) -> int:
-        """How many answers their clients have not taken yet."""
+        """How many answers connections have not taken yet."""
         return self.answered.total
 
     @property
     def standing(self) -> int:
-        """How many places the requests that stand open take."""
+        """How many subscriptions the long-lived requests have."""
         return self._standing.total
 
-    def arrived(self, client: str) -> Place:
-        """Count one request of HTTP until its place is given back.
+    def arrived(self, client: str) -> RequestSlot:
+        """Count one HTTP request until its slot is left.
 
-        That is while it is found out who has sent it, and while it is read; of a POST that brings no request and
-        of what gets no stream also while it is answered.
+        That is while its client is authenticated, and while it is read; a POST without a request, and what gets
+        no stream, also while it is answered.
 
         Raises:
             HttpRefused: There are too many already.
@@ -343,7 +349,7 @@ class Load:
             self._take_token(client)
         if self.answered.total > self._settings.max_requests_per_principal:
             self._check_answered(client)
-        return Place(self, client, self._room_in(self._read, client, "messages are being read"))
+        return RequestSlot(self, client, self._room_in(self._read, client, "messages are being read"))
 
     def _take_token(self, client: str) -> None:
         wait = self._rates.take(client, trio.current_time())
@@ -352,10 +358,10 @@ class Load:
             raise busy(429, f"more than {rate:g} requests per second (max_request_rate)", wait)
 
     def pass_on(self, address: str, principal: str) -> None:
-        """Count what has come from an address for who has sent it. There is a place for it already.
+        """Check that a request which was counted for an address may count for its principal.
 
         Raises:
-            HttpRefused: They have too many already.
+            HttpRefused: The principal has too many already.
         """
         if self._is_rated:
             self._rates.give_back(address)
@@ -365,12 +371,12 @@ class Load:
     def _check_answered(self, client: str) -> None:
         settings, answered = self._settings, self.answered
         if answered.of(client) > settings.max_requests_per_principal:
-            raise busy(429, f"{answered.of(client)} answers are not read by you (max_requests_per_principal)", 1)
-        if answered.total > settings.max_requests and answered.of(client):  # who reads them gets in
+            raise busy(429, f"you have not read {answered.of(client)} answers (max_requests_per_principal)", 1)
+        if answered.total > settings.max_requests and answered.of(client):  # a client without any is let in
             raise busy(503, f"{answered.total} answers are not read (max_requests)", 1)
 
     def room_to_serve(self, client: str) -> _Tally:
-        """Return where one request more may be counted.
+        """Return where one more served request may be counted.
 
         Raises:
             HttpRefused: There are too many already.
@@ -378,7 +384,7 @@ class Load:
         return self._room_in(self.served, client, "requests are being served")
 
     def _room_in(self, tally: _Tally, client: str, what: str) -> _Tally:
-        if tally.total >= self._settings.max_requests_per_principal:  # else nobody has so many
+        if tally.total >= self._settings.max_requests_per_principal:  # otherwise no client has so many
             self._check_own(tally, client, what)
         if tally.total >= self._settings.max_requests:
             raise busy(503, f"{tally.total} {what} (max_requests)", 1)
@@ -389,19 +395,20 @@ class Load:
             raise busy(429, f"{tally.of(client)} of your {what} (max_requests_per_principal)", 1)
 
     @contextmanager
-    def standing_request(self, client: str, places: int) -> Generator[None]:
-        """Count one request that stands open while the body runs.
+    def long_lived_request(self, client: str, subscriptions: int) -> Generator[None]:
+        """Count a long-lived request while the body runs.
 
         Raises:
             HttpRefused: There are too many already.
         """
-        if self._standing.of(client) + places > self._limits.max_subscriptions:
-            raise busy(429, f"with these {places} you had more than max_subscriptions", 1)
-        self._standing.add(client, places)
+        most = self._limits.max_subscriptions
+        if self._standing.of(client) + subscriptions > most:
+            raise busy(429, f"with these {subscriptions} you would have more than {most} (max_subscriptions)", 1)
+        self._standing.add(client, subscriptions)
         try:
             yield
         finally:
-            self._standing.remove(client, places)
+            self._standing.remove(client, subscriptions)
 
 
 STREAM_HEADERS: Final = (
@@ -409,11 +416,11 @@ STREAM_HEADERS: Final = (
     (b"cache-control", b"no-cache, no-transform"),
     (b"x-accel-buffering", b"no"),
 )
-"""The head of a stream. Proxies must neither keep it nor gather it (2026-07-28, "Receiving Messages")."""
+"""The head of a stream. Proxies must neither cache nor buffer it (2026-07-28, "Receiving Messages")."""
 
 
 _NOT_LENT: Final = RequestLoans()
-"""What a request keeps before it is known who sent it: nobody counts it, and so it holds nothing itself."""
+"""The loans of a request whose client is not known yet: not counted, so all such requests share this."""
 
 
 def nothing() -> None:
@@ -421,25 +428,25 @@ def nothing() -> None:
 
 
 class HttpCall(abc.ABC):
-    """One HTTP request and the way back. Hosts implement it; one object is one request.
+    """One HTTP request, and how it is answered. Hosts implement it; one object is one request.
 
     Attributes:
         method: In capitals.
-        path: Where it goes, decoded, without what the host is mounted under.
-        query: What follows the question mark, as it came.
+        path: Its path, decoded, without what the host is mounted under.
+        query: What follows the question mark, as received.
         headers: Its header fields.
-        client: The address it came from; `None` where there are no addresses. Hosts give that of the connection,
-            and the endpoint replaces it by what a trusted proxy says.
-        scheme: ``http`` or ``https``; the same holds for it.
+        client: The address of its client; `None` where there are no addresses. Hosts set that of the connection,
+            and the endpoint replaces it by what a trusted proxy reports.
+        scheme: ``http`` or ``https``; set and replaced likewise.
         root: What the host is mounted under, without a slash at the end.
-        principal: Who sent it, once that is known.
-        answer_headers: What every answer to it says beside its own header fields.
+        principal: Who sent it, once that is known; `None` if it is anonymous.
+        answer_headers: Header fields that are added to every answer.
         is_started: Whether an answer has begun.
-        is_gone: Whether the other side is gone, or wants no answer any more.
-        loans: What is kept for it, once it is known who sent it.
-        on_answer: Called before the last of the answer is sent, at least once: nothing is being done any more.
-        on_standing: Called when it turns out to stand open, and to be no request among others.
-        on_gone: Called when the other side goes. Must not wait.
+        is_gone: Whether the client is gone, or wants no answer any more.
+        loans: The memory that it takes, once its client is known.
+        on_answer: Called, at least once, before the last part of the answer is sent: the request is served.
+        on_standing: Called when it turns out to be long-lived, and no longer counts as a request being served.
+        on_gone: Called when the client goes. Must not wait.
     """
 
     def __init__(
@@ -471,21 +478,21 @@ class HttpCall(abc.ABC):
 
     @abc.abstractmethod
     async def read_body(self) -> bytes:
-        """Wait for the body, within the limits that the host was given.
+        """Wait for the body, within the limits of the host's settings.
 
         Raises:
-            HttpRefused: It is too large (413), or came too slowly (408), or its sender has gone (400).
+            HttpRefused: It is too large (413), or arrived too slowly (408), or the client has gone (400).
         """
 
     @abc.abstractmethod
     async def send_head(self, status: int, headers: Sequence[HeaderField]) -> None:
-        """Begin the answer. The host may send this only together with what follows, which comes at once."""
+        """Begin the answer. The host may delay the head until the next part, which follows at once."""
 
     @abc.abstractmethod
     async def send(self, data: bytes) -> None:
-        """Send a part of the body, and wait until the wire has taken it. Does nothing when nobody reads on.
+        """Send a part of the body, and wait until the connection takes it. Does nothing once the client is gone.
 
-        Cancelling this may tear what is sent, so only a task that ends the answer may be cancelled here.
+        Cancelling this may leave a part half sent, so only a task that ends the answer may be cancelled here.
         """
 
     @abc.abstractmethod
@@ -494,27 +501,27 @@ class HttpCall(abc.ABC):
 
     @abc.abstractmethod
     def cut(self) -> None:
-        """Let nothing more of the answer be sent, and end what it is sent over, at once. Must not wait."""
+        """Send nothing more of the answer, and close its connection at once. Must not wait."""
 
     @property
     def closing(self) -> tuple[HeaderField, ...]:
-        """What an answer says after which the connection ends; nothing where hosts cannot end it."""
+        """Header fields of an answer after which the connection ends; empty where the host cannot end it."""
         return ()
 
     @property
     def key(self) -> str:
-        """Whose limits count: the principal's, or the address's where nobody authenticates (IPv6 by network)."""
+        """Whose limits apply: the principal's, or the address's if there is none (IPv6 by network)."""
         return holder_of(self.client) if self.principal is None else f"principal {self.principal}"
 
     @final
     def gone(self) -> None:
-        """The other side is gone. For the host to call, as often as it likes."""
+        """Note that the client is gone. The host calls this, and may call it again."""
         if not self.is_gone:
             self.is_gone = True
             self.on_gone()
 
     async def send_whole(self, status: int, headers: Sequence[HeaderField], body: bytes) -> None:
-        """Send a whole answer. For hosts that can do so in one go."""
+        """Send a whole answer. Hosts that can send it in one piece override this."""
         await self.send_head(status, headers)
         await self.finish(body)
 
@@ -551,35 +558,35 @@ class HttpCall(abc.ABC):
 
 
 Authenticate: TypeAlias = Callable[[HttpCall], Awaitable[str | None]]
-"""Finds out who sends a request: called with each before its body is read.
+"""Authenticates a request: called with each one before its body is read.
 
-Returns the principal, which is no empty text, or `None` for nobody, who is let in only with
+Returns the principal, a non-empty string, or `None` for an anonymous client, which is let in only with
 `HttpServerSettings.allow_anonymous`; or raises `HttpRefused` with the status and the header fields of the
-refusal. Everything else, raised or returned, is its own failure: the request is refused (500), and the log says
-why. It is cancelled after `HttpServerSettings.authenticate_timeout`, and when the client goes."""
+refusal. Anything else that it raises or returns is its own failure: the request is refused (500), and the reason
+is logged. It is cancelled after `HttpServerSettings.authenticate_timeout`, and when the client goes."""
 
 
 @final
-@attrs.frozen(eq=False)
+@attrs.define(eq=False)
 class HttpOrigin:
     """One request as the origin of a message; see `Origin`.
 
     Attributes:
         principal: Who sent it.
-        holder: In whose name is kept what outlives it.
-        served: What is lent for the message, for as long as anybody has it.
-        place: What its request takes until it is answered, where the POST itself gets no answer.
+        holder: In whose name the server keeps what outlives it.
+        served: The loan of the message, which lasts as long as anything refers to it.
+        slot: What its request counts as until it is answered, where the POST itself gets no answer.
     """
 
     principal: str | None
     holder: str
-    served: Served | None = None
-    place: Place | None = None
+    served: MessageLoan | None = None
+    slot: RequestSlot | None = None
 
 
 @final
-class connected:  # noqa: N801 - a context, and no generator: each request of a session has one
-    """Run the body while the other side is there; when it goes, the body is cancelled."""
+class connected:  # noqa: N801 - a context without a generator: each request of a session has one
+    """A context that is cancelled when the client goes."""
 
     __slots__ = ("_call", "_scope")
 

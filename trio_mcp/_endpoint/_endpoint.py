@@ -1,6 +1,6 @@
 """The HTTP endpoint of a server: who is let in, where a request goes, and of which era it is.
 
-Each request is looked at by itself, so that clients of every revision use one endpoint at the same time:
+The era is decided for each request by itself, so that clients of all revisions use one endpoint at the same time:
 
     its parameters name a modern revision, or `MCP-Protocol-Version` does   ──> one exchange (`_modern`)
     anything else                                                           ──> a session (`_legacy`)
@@ -39,11 +39,11 @@ from .._server._lifetimes import Shutdown
 from .._server._parking import Lifetime
 from .._server._server import Server
 from .._trio import Contained, LightParkingLot, open_hidden_nursery, propagating, sole_error
-from ._call import Authenticate, HttpCall, Load, Place, RequestLoans, nothing
+from ._call import Authenticate, HttpCall, RequestLimits, RequestLoans, RequestSlot, nothing
 from ._event_store import EventStore, MemoryEventStore
 from ._legacy import LegacySessions
 from ._modern import ModernRequests, names_era
-from ._session_channel import Posted
+from ._session_channel import PostBody
 from ._turnstile import Turnstile, Turnstiles
 
 _log: Final = Log("trio_mcp.http")
@@ -52,7 +52,7 @@ MAX_BATCH: Final = 1_000
 """Messages in one batch."""
 
 _PARTING: Final = frozenset({403, 421, 429, 503})
-"""The statuses after which a connection ends."""
+"""The statuses after which the connection ends."""
 
 _OURS: Final = f"{LAST_EVENT_ID}, {METHOD}, {NAME}, {PROTOCOL_VERSION}, {SESSION_ID}"
 _ALLOWED_HEADERS: Final = f"Accept, Authorization, Content-Type, {_OURS}".encode("ascii")
@@ -62,17 +62,17 @@ _EXPOSED_HEADERS: Final = f"{SESSION_ID}, WWW-Authenticate, Retry-After".encode(
 @final
 @attrs.frozen
 class EndpointStatistics:
-    """What is going on at an endpoint.
+    """The counters of an endpoint.
 
     Attributes:
-        requests: Requests that are being served.
-        standing: Places that subscriptions take.
+        requests: Requests that are being served, without long-lived ones.
+        standing: Subscriptions of long-lived requests.
         sessions: Sessions of the legacy era.
-        dropped: Messages for the streams of such sessions that have made room for newer ones, because their
-            clients had opened none.
-        reading: POSTs that are being read, or are no requests and being answered.
-        answering: Answers that their clients have not taken yet.
-        kept: What is kept for clients: of `Limits.max_kept_bytes`, as ``"bytes"``, and of places.
+        dropped: Messages for such sessions that were dropped, because their clients had opened no stream for
+            them.
+        reading: POSTs that are being read, or have no request and are being answered.
+        answering: Answers that connections have not taken yet.
+        kept: What is lent to clients: of `Limits.max_kept_bytes`, as ``"bytes"``, and of places.
     """
 
     requests: int
@@ -94,7 +94,7 @@ class Endpoint:
         settings: HttpServerSettings,
         modern: ModernRequests,
         legacy: LegacySessions,
-        load: Load,
+        request_limits: RequestLimits,
         turnstiles: Turnstiles,
         account: Account,
         authenticate: Authenticate | None,
@@ -103,14 +103,14 @@ class Endpoint:
         self._settings = settings
         self._modern = modern
         self._legacy = legacy
-        self._load = load
+        self._request_limits = request_limits
         self._turnstile = turnstiles.requests
         self._notifying = turnstiles.notifications
         self._account = account
         self._authenticate = authenticate
         self._hosts = settings.host_rules()
         self._forms = (JSON,) if settings.json_only else (JSON, EVENT_STREAM)
-        self._routes: dict[str, dict[str, Callable[[HttpCall, Place], Awaitable[None]]]] = {
+        self._routes: dict[str, dict[str, Callable[[HttpCall, RequestSlot], Awaitable[None]]]] = {
             settings.path.rstrip("/") or "/": {
                 "POST": self._post,
                 "GET": lambda call, _: legacy.get(call),
@@ -127,21 +127,21 @@ class Endpoint:
 
     def statistics(self) -> EndpointStatistics:
         """Return counters."""
-        load = self._load
+        counted = self._request_limits
         return EndpointStatistics(
-            load.running,
-            load.standing,
+            counted.running,
+            counted.standing,
             len(self._legacy),
             self._legacy.dropped,
-            load.reading,
-            load.answering,
+            counted.reading,
+            counted.answering,
             self._account.statistics(),
         )
 
     async def handle(self, call: HttpCall) -> None:
         """Answer one request. What fails costs that request alone.
 
-        Cancelled, the request is given up.
+        Cancelled, the request is cancelled, and its answer stays incomplete.
         """
         self._active += 1
         try:
@@ -152,36 +152,38 @@ class Endpoint:
         except BaseException as error:  # noqa: ASYNC103
             if propagating(error) is not None:
                 raise
-            # The boundary of one request: it is told to our log in full, and to the other side not at all.
+            # The boundary of one request: our log gets the error in full, and the client nothing of it.
             _log.exception("%s %s failed", call.method, call.path)
             if not call.is_started:
                 problem = RequestError(INTERNAL_ERROR, "internal error")
                 await call.respond(500, encode_error(None, problem))  # noqa: ASYNC102, ASYNC104 - no cancellation
         finally:
             call.loans.give_back()
-            # What it was asked to call holds what was sent, and is held by it: until the garbage collector comes.
+            # The callbacks refer to what was sent, which refers to them: a cycle for the garbage collector.
             call.on_gone = call.on_answer = call.on_standing = nothing
             self._active -= 1
             if self._idle and not self._active:
                 self._idle.unpark_all()
 
     async def _refuse(self, call: HttpCall, refused: HttpRefused) -> None:
-        # A wrong name or page is somebody's setting, or somebody's attack; the rest is a client's business.
+        # A wrong Host or Origin is a wrong setting or an attack; the rest concerns the client.
         level = logging.WARNING if refused.status in (403, 421) else logging.INFO
         _log.log(level, "refused %s %.100s of %s: %s", call.method, call.path, call.client, refused)
         if not call.is_started:
-            # Who asks too much, or what they must not, need not ask more over this connection.
+            # A client that asks too much, or what it must not, need not go on over this connection.
             closing = call.closing if refused.status in _PARTING else ()
             await call.respond(refused.status, encode_error(None, refused.error), [*refused.headers, *closing])
 
     async def _admit(self, call: HttpCall) -> None:
-        """Check who is asking and for what, and go on."""
+        """Check the header fields, then route the request."""
         settings = self._settings
         size = call.headers.size
         if size > settings.max_head_bytes:
             raise HttpRefused(431, f"header fields of {size} bytes; max_head_bytes is {settings.max_head_bytes}")
         if call.headers.has_repeats and len(call.headers.get_all("authorization")) > 1:
-            raise HttpRefused(400, "Authorization is there more than once")  # whoever looks may see another
+            raise HttpRefused(
+                400, "Authorization is sent more than once; send it once"
+            )  # others may read another one
         call.client, call.scheme = self._proxies.sender(call.client, call.scheme, call.headers)
         self._hosts.check(call.headers)
         origin = call.headers.get("origin")
@@ -196,7 +198,7 @@ class Endpoint:
     async def _route(self, call: HttpCall) -> None:
         methods = self._routes.get(call.path.rstrip("/") or "/")
         if methods is None:
-            raise HttpRefused(404, f"there is nothing at {call.path[:100]!r}")
+            raise HttpRefused(404, f"nothing is served at {call.path[:100]!r}")
         if call.method == "OPTIONS" and self._settings.cors:
             await self._preflight(call, ", ".join(methods).encode("ascii"))
         elif (answer := methods.get(call.method)) is None:
@@ -204,38 +206,38 @@ class Endpoint:
                 405, f"{call.method[:20]} is not allowed here", [(b"allow", ", ".join(methods).encode("ascii"))]
             )
         else:
-            # Whoever it is, it counts from now on: finding out who costs something, too.
+            # It counts from now on: authenticating costs something, too.
             key = call.key
-            with self._load.arrived(key) as place:
-                call.on_answer, call.on_standing = place, place.leave
+            with self._request_limits.arrived(key) as slot:
+                call.on_answer, call.on_standing = slot, slot.leave
                 if self._authenticate is not None:
                     call.principal = await self._identify(call, self._authenticate)
                     key = call.key
-                    place.belong_to(key)
+                    slot.belong_to(key)
                 call.loans = RequestLoans(self._account.bytes, key)
                 if key != self._turnstile.last_seen:
                     self._turnstile.see(key)
-                await answer(call, place)
+                await answer(call, slot)
 
     async def _identify(self, call: HttpCall, authenticate: Authenticate) -> str | None:
-        """Find out who sends a request; return the principal.
+        """Authenticate a request; return the principal.
 
-        That is code of the server's author. Whatever it raises or leaves open costs this request alone. It may
-        take as long as its client waits, but no longer than `authenticate_timeout`.
+        `authenticate` is the user's code. What it raises or leaves open costs this request alone. It is cancelled
+        when its client goes, and after `authenticate_timeout`.
 
         Raises:
-            HttpRefused: Whoever it is must not be let in, or nobody can tell.
+            HttpRefused: The client is refused, or could not be authenticated.
         """
         failures: list[BaseException] = []
         timeout = self._settings.authenticate_timeout
         block = Contained(failures.append, trio.CancelScope(deadline=trio.current_time() + timeout))
-        said: object = None
+        principal: object = None
         before = list(call.answer_headers)
         with block:
             call.on_gone = block.scope.cancel
             if call.is_gone:
                 call.on_gone()
-            said = cast("object", await authenticate(call))
+            principal = cast("object", await authenticate(call))
             call.answer_headers = [answer_field(name, value) for name, value in call.answer_headers]
             before = call.answer_headers
         call.answer_headers = before
@@ -244,23 +246,24 @@ class Endpoint:
             raise self._failed_to_identify(call, failures[0])
         if block.scope.cancelled_caught:
             if call.is_gone:
-                raise HttpRefused(400, "the client went away before it was known who it is")
+                raise HttpRefused(400, "the client went away before it was authenticated")
             _log.error("authenticate took more than %g s (authenticate_timeout)", timeout)
-            raise busy(503, "it takes too long to find out who you are (authenticate_timeout)")
-        if said is None and self._settings.allow_anonymous:
+            raise busy(503, "authenticating you takes too long (authenticate_timeout); try again")
+        if principal is None and self._settings.allow_anonymous:
             return None
-        if said is None or said == "":
-            raise HttpRefused(401, "nobody is known to have sent this", [("www-authenticate", "Bearer")])
-        if isinstance(said, str):
-            return said
-        problem = TypeError(f"authenticate must return a str, or None for nobody, not {type(said).__name__}")
+        if principal is None or principal == "":
+            raise HttpRefused(401, "the request is not authenticated", [("www-authenticate", "Bearer")])
+        if isinstance(principal, str):
+            return principal
+        kind = type(principal).__name__
+        problem = TypeError(f"authenticate must return a str, or None for an anonymous client, not {kind}")
         raise self._failed_to_identify(call, problem)
 
     @staticmethod
     def _failed_to_identify(call: HttpCall, error: BaseException) -> HttpRefused:
-        """Return what is answered when `authenticate` has raised something."""
+        """Return the refusal when `authenticate` has failed."""
         cause = error
-        if isinstance(error, BaseExceptionGroup):  # it may have a nursery
+        if isinstance(error, BaseExceptionGroup):  # of a nursery in it
             cause = sole_error(cast("BaseExceptionGroup[BaseException]", error)) or cause
         if isinstance(cause, HttpRefused):
             return cause
@@ -282,16 +285,16 @@ class Endpoint:
 
     # POSTs.
 
-    async def _post(self, call: HttpCall, place: Place) -> None:
+    async def _post(self, call: HttpCall, slot: RequestSlot) -> None:
         check_content_type(call.headers)
         check_accept(call.headers, *self._forms)
         body = await call.read_body()
-        await self._turnstile.serve(call, body, partial(self._take, call, place, body))
+        await self._turnstile.serve(call, body, partial(self._take, call, slot, body))
 
-    async def _take(self, call: HttpCall, place: Place, body: bytes) -> None:
+    async def _take(self, call: HttpCall, slot: RequestSlot, body: bytes) -> None:
         value = self._decoded(call, body)
         if is_array(value):
-            await self._post_batch(call, place, body, value)
+            await self._post_batch(call, slot, body, value)
             return
         try:
             message = parse_message(value)
@@ -299,11 +302,11 @@ class Endpoint:
             await self._invalid(call, value, error)
             return
         if isinstance(message, Request):
-            place.serve()
+            slot.serve()
         if self._is_modern(call, message):
             await self._post_modern(call, message)
         else:
-            await self._legacy.post(call, place, Posted(body, value, [message]))
+            await self._legacy.post(call, slot, PostBody(body, value, [message]))
 
     def _decoded(self, call: HttpCall, body: bytes) -> Any:
         call.loans.serve(body, self._max_decoded_bytes)
@@ -319,7 +322,7 @@ class Endpoint:
         await call.respond(400, encode_error(id if error.answerable else None, problem.error))
 
     def _is_modern(self, call: HttpCall, message: Message) -> bool:
-        """Whether a message is of the modern era: it says so itself, or its header does."""
+        """Whether a message is of the modern era, by its own `_meta` or by its header field."""
         if isinstance(message, (Request, Notification)) and names_era(message.params):
             return True
         version = call.headers.get(PROTOCOL_VERSION)
@@ -328,7 +331,7 @@ class Endpoint:
         known = next((revision for revision in Revision if revision == version), None)
         if known is not None:
             return known.is_modern or not self._legacy.is_served
-        # A revision nobody knows. Sessions, and what begins them, are the legacy era's.
+        # An unknown revision. Requests that name or begin a session are of the legacy era.
         begins = isinstance(message, Request) and message.method == "initialize"
         return SESSION_ID not in call.headers and not begins
 
@@ -343,7 +346,7 @@ class Endpoint:
             await self._modern.notification(call, message)
         else:
             raise HttpRefused(
-                400, "invalid request: a server of this revision asks nothing, so there is no answer"
+                400, "invalid request: servers of this revision send no requests, so send no responses"
             )
 
     def _speaks(self, version: str) -> bool:
@@ -356,8 +359,8 @@ class Endpoint:
         }
         return RequestError(UNSUPPORTED_PROTOCOL_VERSION, f"unsupported protocol version {version[:40]!r}", data)
 
-    async def _post_batch(self, call: HttpCall, place: Place, body: bytes, values: list[Any]) -> None:
-        """Take a batch: 2025-03-26 alone has them (basic, "Batching")."""
+    async def _post_batch(self, call: HttpCall, slot: RequestSlot, body: bytes, values: list[Any]) -> None:
+        """Take a batch: only 2025-03-26 has them (basic, "Batching")."""
         if not values or len(values) > MAX_BATCH:
             raise HttpRefused(
                 400, f"invalid request: a batch of {len(values)} messages; 1 to {MAX_BATCH} may be in one"
@@ -372,51 +375,52 @@ class Endpoint:
                 raise HttpRefused(400, f"invalid request: in a batch, {error.reason}") from error
             self._check_legacy(message)
             messages.append(message)
-        posted = Posted(body, values, messages)
+        posted = PostBody(body, values, messages)
         if posted.requests:
-            place.serve()
+            slot.serve()
             self._turnstile.charge_batch(call.loans.key, len(posted.requests))
-        await self._legacy.post(call, place, posted)
+        await self._legacy.post(call, slot, posted)
 
     @staticmethod
     def _check_legacy(message: Message) -> None:
-        """Check that what goes to a session belongs to one.
+        """Check that a message which goes to a session is of the legacy era.
 
-        A modern message comes alone, at the endpoint, and its header fields say what it says: proxies route by
-        them, and let in or not. A way around that check would be a way past those proxies.
+        A modern message is the only one of its POST, and its header fields repeat what it contains, by which
+        proxies route and filter. A way around that check would be a way past those proxies.
 
         Spec: 2026-07-28, basic/transports/streamable-http, "Sending Messages" and "Request Metadata".
 
         Raises:
-            HttpRefused: It is a modern one.
+            HttpRefused: It is of the modern era.
         """
         if isinstance(message, (Request, Notification)) and names_era(message.params):
             newest = max(revision for revision in Revision if revision.is_modern)
-            raise HttpRefused(400, f"invalid request: a message of {newest} comes alone, as a POST of its own")
+            raise HttpRefused(400, f"invalid request: a message of {newest} must be the only one of its POST")
 
-    async def _post_as_2024(self, call: HttpCall, place: Place) -> None:
+    async def _post_as_2024(self, call: HttpCall, slot: RequestSlot) -> None:
         check_content_type(call.headers)
         body = await call.read_body()
-        await self._turnstile.serve(call, body, partial(self._take_as_2024, call, place, body))
+        await self._turnstile.serve(call, body, partial(self._take_as_2024, call, slot, body))
 
-    async def _take_as_2024(self, call: HttpCall, place: Place, body: bytes) -> None:
+    async def _take_as_2024(self, call: HttpCall, slot: RequestSlot, body: bytes) -> None:
         value = self._decoded(call, body)
         try:
             messages = [parse_message(value)]
         except InvalidMessage:
-            messages = []  # the session says so, on its stream
+            messages = []  # the session refuses it, on its stream
         for message in messages:
             self._check_legacy(message)
         if any(isinstance(message, Request) for message in messages):
-            place.serve()
-        await self._legacy.post_as_2024(call, place, Posted(body, value, messages))
+            slot.serve()
+        await self._legacy.post_as_2024(call, slot, PostBody(body, value, messages))
 
-    # How it ends.
+    # Draining.
 
     async def drain(self) -> None:
-        """Serve nothing new; let what is being served finish within `Limits.drain_timeout`, then cancel it.
+        """Serve nothing new; let requests finish within `Limits.drain_timeout`, then cancel them.
 
-        What came is answered, subscriptions and sessions are ended in good order. May be cancelled.
+        All requests are answered; subscriptions and sessions end in good order. Cancelled, it leaves the rest to
+        `open_endpoint`.
         """
         limits = self._server.limits
         self._turnstile.open()
@@ -446,9 +450,9 @@ async def open_endpoint(
     Args:
         server: The server.
         settings: What is served, and to whom.
-        authenticate: Finds out who sends a request; see `serve_http`.
+        authenticate: Authenticates requests; see `serve_http`.
         event_store: Keeps events for clients of the legacy era that lost a connection; in memory by default.
-        shutdown: Says how long the lifespan may take. Who serves the endpoint heeds the rest of it.
+        shutdown: How long the lifespan may take. The rest of it is up to the caller.
 
     Raises:
         EndedBeforeStart: The lifespan was cancelled while it was being entered.
@@ -457,14 +461,16 @@ async def open_endpoint(
     lifetime = Lifetime(Shutdown() if shutdown is None else shutdown, server.limits)
     store = MemoryEventStore() if event_store is None else event_store
     async with server.open_service(lifetime) as service, open_hidden_nursery() as nursery:
-        load = Load(settings, server.limits)
+        request_limits = RequestLimits(settings, server.limits)
         requests = Turnstile(nursery)
         turnstiles = Turnstiles(requests, Turnstile(nursery, among=requests))
-        modern = ModernRequests(server, service, nursery, settings, load, turnstiles.notifications)
+        modern = ModernRequests(server, service, nursery, settings, request_limits, turnstiles.notifications)
         if settings.keep_alive_interval < math.inf:
             nursery.start_soon(modern.show_life)
         legacy = LegacySessions(server, service, nursery, settings, store, turnstiles)
         try:
-            yield Endpoint(server, settings, modern, legacy, load, turnstiles, service.account, authenticate)
+            yield Endpoint(
+                server, settings, modern, legacy, request_limits, turnstiles, service.account, authenticate
+            )
         finally:
             nursery.cancel_scope.cancel(reason="the endpoint was closed")

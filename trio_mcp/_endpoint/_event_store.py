@@ -1,4 +1,4 @@
-"""Where the events of streams are kept, so that a client which lost its connection can have those it missed."""
+"""Keeps the events of streams, so that a client which lost its connection can get those that it missed."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ StoredEvent: TypeAlias = tuple[int, bytes]
 """The number of an event in its stream, and its message."""
 
 EVENT_BYTES: Final = 200
-"""What an event counts for itself, beside its message."""
+"""How many bytes an event counts in addition to its message."""
 
 
 class EventStore(Protocol):
-    """Keeps the events of sessions. Numbers in a stream grow; a gap is what was dropped for want of room.
+    """Keeps the events of sessions. Numbers in a stream grow; a missing one is an event dropped for want of room.
 
-    Calls for one session come one at a time, save `read`. What one raises is logged, and the events are lost.
+    Calls for one session are made one at a time, except `read`. What one raises is logged, and its events are
+    lost.
 
     Spec: 2025-11-25, basic/transports, "Resumability and Redelivery".
     """
@@ -32,7 +33,7 @@ class EventStore(Protocol):
         ...
 
     async def read(self, session: str, stream: int, after: int, limit: int) -> Sequence[StoredEvent]:
-        """Return the first events of a stream after a number, at most so many, in order."""
+        """Return the first events of a stream after a number, in order, at most `limit`."""
         ...
 
     async def forget(self, session: str) -> None:
@@ -42,11 +43,11 @@ class EventStore(Protocol):
 
 @final
 class EventShares:
-    """How much of a store each session takes, and which of them gives way. No I/O; one thread at a time.
+    """How much of a store each session takes, and which one gives way. No I/O; one thread at a time.
 
     Args:
-        most: What all of them may take together.
-        drop: Called with a session that is to lose all of its events.
+        most: What all sessions may take together, in bytes.
+        drop: Called with a session whose events are all to be dropped.
     """
 
     def __init__(self, most: int, drop: Callable[[str], object]) -> None:
@@ -57,24 +58,24 @@ class EventShares:
 
     @property
     def size(self) -> int:
-        """What all of them take, in bytes."""
+        """What all sessions take, in bytes."""
         return self._pool.lent
 
     def count_against(self, session: str, holder: str, account: Pool | None) -> None:
-        """Say whose a session is, before anything of it is kept; otherwise it is one client by itself.
+        """Set whose a session is, before anything of it is kept; otherwise it counts as a client by itself.
 
         Args:
             session: The session.
             holder: In whose name its events are kept.
-            account: Lends what they take beside; `None` if the account does not count them.
+            account: Lends what they take as well; `None` if no account counts them.
         """
         self._holders[session] = holder, account
 
     def set(self, session: str, size: int) -> bool:
-        """Let a session take so much; of the client with most another session may lose its events for that.
+        """Let a session take so much; another session, of the client with most, may lose its events for that.
 
         Returns:
-            Whether there is room for it. If not, it takes what it took.
+            Whether there is room for it. If not, nothing has changed.
         """
         if not size:
             self._give_back(session)
@@ -88,14 +89,14 @@ class EventShares:
                 try:
                     self._lend(session, holder, pools, size)
                 except Overdrawn:
-                    # Of what the client has only other events make room, and nothing that is of use by itself.
+                    # Only other events of the client make room for events: all else it has is worth more.
                     if not self._pool.take_oldest_of(holder):
                         return False
                 else:
                     return True
         finally:
             for loan in self._loans.get(session, ()):
-                loan.rest()  # who says something has the newest
+                loan.rest()  # the session with the newest events gives way last
 
     def _lend(self, session: str, holder: str, pools: tuple[Pool, ...], size: int) -> None:
         def lose() -> None:
@@ -120,14 +121,14 @@ class EventShares:
             loan.give_back()
 
     def forget(self, session: str) -> None:
-        """A session has ended."""
+        """Forget a session that has ended."""
         self._give_back(session)
         self._holders.pop(session, None)
 
 
 @final
 @attrs.define
-class _Kept:
+class _SessionEvents:
     events: deque[tuple[int, int, bytes]] = attrs.field(factory=deque[tuple[int, int, bytes]])
     size: int = 0
 
@@ -148,8 +149,8 @@ class MemoryEventStore:
     clients, too (`Limits.max_kept_bytes`).
 
     Args:
-        max_bytes: What the events of all sessions may weigh together; beyond, of the client whose sessions have
-            most the one that has said nothing for the longest time loses its events.
+        max_bytes: What the events of all sessions may weigh together; beyond, a session of the client with most
+            loses its events: the one without new events for the longest time.
         max_session_bytes: The same for one session; beyond, it loses its oldest events.
         max_session_events: How many events of one session are kept.
     """
@@ -169,7 +170,7 @@ class MemoryEventStore:
             check_whole(name, value)
         self._max_session_bytes = max_session_bytes
         self._max_session_events = max_session_events
-        self._sessions: dict[str, _Kept] = {}
+        self._sessions: dict[str, _SessionEvents] = {}
         self._shares: Final = EventShares(max_bytes, lambda session: self._sessions.pop(session, None))
 
     @property
@@ -179,7 +180,7 @@ class MemoryEventStore:
 
     async def append(self, session: str, stream: int, events: Sequence[StoredEvent]) -> None:
         """Keep events; see `EventStore.append`."""
-        kept = self._sessions.setdefault(session, _Kept())
+        kept = self._sessions.setdefault(session, _SessionEvents())
         for number, data in events:
             kept.events.append((stream, number, data))
             kept.size += weight_of(data)
@@ -208,7 +209,7 @@ class MemoryEventStore:
 
 
 def count_against(store: EventStore, session: str, holder: str, account: Pool) -> None:
-    """Say whose a session is; a store of somebody else's has bounds of its own.
+    """Count what a session stores against its client. A store that is not ours has its own bounds.
 
     Args:
         store: Where its events will be kept.

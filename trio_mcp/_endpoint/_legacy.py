@@ -9,6 +9,7 @@ import secrets
 from typing import Any, Final, final
 from urllib.parse import parse_qs
 
+import attrs
 import trio
 
 from .._core._account import Overdrawn, Pool
@@ -22,25 +23,26 @@ from .._server._lifetimes import Shutdown
 from .._server._parking import Service
 from .._server._server import Server
 from .._trio import LightParkingLot, open_hidden_nursery
-from ._call import HttpCall, Place
+from ._call import HttpCall, RequestSlot
 from ._event_store import EventStore, count_against
 from ._session import LegacySession, session_ended
-from ._session_channel import KeptForSession, Posted, too_many
+from ._session_channel import PostBody, SessionLoans, too_many
 from ._turnstile import Turnstiles
 
 SESSION_ID_BYTES: Final = 24
 REPLACED_SECONDS: Final = 30.0
-"""In what time a client that has as many sessions as it may can have all of them replaced by others, in seconds:
-making and ending them costs everybody time, in the garbage collector too."""
+"""In how many seconds a client with as many sessions as it may have can have all of them replaced by others: to
+begin and to end sessions costs all clients time, in the garbage collector too."""
 
 REPLACED_AT_ONCE: Final = 100
-"""How many of them at once, before that counts."""
+"""How many of them it can have replaced at once, before that rate counts."""
 
 ASSUMED: Final = Revision.V2025_03_26
-"""What a request without `MCP-Protocol-Version` is of, where nothing else says so ("Protocol Version Header")."""
+"""The revision of a request without `MCP-Protocol-Version` ("Protocol Version Header")."""
 
 
 @final
+@attrs.define(eq=False)
 class LegacySessions:
     """All sessions of one endpoint.
 
@@ -50,55 +52,50 @@ class LegacySessions:
         nursery: Where sessions run.
         settings: How many there may be, and how they are served.
         store: Keeps events for clients that lost a connection.
-        turnstiles: Where what is done for clients waits for its turn.
+        turnstiles: Where work for clients waits for its turn.
     """
 
-    def __init__(
-        self,
-        server: Server[Any],
-        service: Service[Any],
-        nursery: trio.Nursery,
-        settings: HttpServerSettings,
-        store: EventStore,
-        turnstiles: Turnstiles,
-    ) -> None:
-        self._server = server
-        self._service = service
-        self._nursery = nursery
-        self._settings = settings
-        self._store = store
-        self._turnstiles = turnstiles
-        self._shutdown = Shutdown()
-        self._sessions: dict[str, LegacySession] = {}
-        self._legacy = frozenset(revision for revision in server.revisions if not revision.is_modern)
-        self._places = service.account.places(
+    _server: Server[Any]
+    _service: Service[Any]
+    _nursery: trio.Nursery
+    _settings: HttpServerSettings
+    _store: EventStore
+    _turnstiles: Turnstiles
+    _shutdown: Shutdown = attrs.field(factory=Shutdown, init=False)
+    _sessions: dict[str, LegacySession] = attrs.field(factory=dict[str, LegacySession], init=False)
+    _revisions: frozenset[Revision] = attrs.field(init=False)
+    _places: Pool = attrs.field(init=False)
+    _replaced: RateTable = attrs.field(init=False)
+    _ended: LightParkingLot = attrs.field(factory=LightParkingLot, init=False)
+    _dropped: int = attrs.field(default=0, init=False)  # in sessions that have ended
+
+    def __attrs_post_init__(self) -> None:
+        self._revisions = frozenset(revision for revision in self._server.revisions if not revision.is_modern)
+        self._places = self._service.account.places(
             "sessions",
             "max_sessions",
-            settings.max_sessions,
-            settings.max_sessions_per_principal,
+            self._settings.max_sessions,
+            self._settings.max_sessions_per_principal,
             "max_sessions_per_principal",
         )
         self._replaced = RateTable(self._places.most_of_one / REPLACED_SECONDS, REPLACED_AT_ONCE)
-        self._bytes = service.account.bytes
-        self._ended = LightParkingLot()
-        self._dropped = 0  # in sessions that have ended
 
     def __len__(self) -> int:
         return len(self._sessions)
 
     @property
     def dropped(self) -> int:
-        """How many messages were dropped that nobody has read."""
+        """How many messages were dropped because no client had opened a stream for them."""
         return self._dropped + sum(session.dropped for session in self._sessions.values())
 
     @property
     def is_served(self) -> bool:
-        """Whether the server speaks any revision of this era."""
-        return bool(self._legacy)
+        """Whether the server serves any revision of this era."""
+        return bool(self._revisions)
 
     # Streamable HTTP.
 
-    async def post(self, call: HttpCall, place: Place, posted: Posted) -> None:
+    async def post(self, call: HttpCall, slot: RequestSlot, posted: PostBody) -> None:
         """Answer a POST.
 
         Raises:
@@ -107,62 +104,95 @@ class LegacySessions:
         revision = self._check_version(call)
         if self._settings.stateless:
             self._check_batch(posted, revision)
-            await self._serve_alone(call, place, posted, None if posted.begins else revision)
+            await self._serve_alone(call, slot, posted, None if posted.begins else revision)
         elif SESSION_ID in call.headers:
             session = self._find(call)
             self._check_batch(posted, session.revision)
-            await session.post(call, place, posted)
+            await session.post(call, slot, posted)
         elif posted.begins:
-            await self._begin(call, place, posted)
+            await self._begin(call, slot, posted)
         else:
-            raise HttpRefused(400, f"{SESSION_ID} is missing; sessions begin with initialize")
+            raise HttpRefused(400, f"{SESSION_ID} is missing; begin a session with initialize")
 
     @staticmethod
-    def _check_batch(posted: Posted, revision: Revision | None) -> None:
+    def _check_batch(posted: PostBody, revision: Revision | None) -> None:
         if posted.is_batch and revision is not BATCH_REVISION:
-            raise HttpRefused(400, "invalid request: the revision in use has no batches")
+            raise HttpRefused(
+                400, f"invalid request: only {BATCH_REVISION} has batches; send one message per POST"
+            )
 
     def _check_version(self, call: HttpCall) -> Revision:
         version = call.headers.get(PROTOCOL_VERSION)
         if version is None:
             return ASSUMED
-        for revision in self._legacy:
+        for revision in self._revisions:
             if revision == version:
                 return revision
-        raise HttpRefused(400, f"{PROTOCOL_VERSION} {version[:40]!r} is not a revision that this server speaks")
+        raise HttpRefused(400, f"{PROTOCOL_VERSION} {version[:40]!r} is not a revision that this server serves")
 
     def _find(self, call: HttpCall) -> LegacySession:
         session = self._sessions.get(call.headers.get(SESSION_ID) or "")
         if session is None or session.has_ended or session.principal != call.principal:
-            raise session_ended()  # nobody learns whether others have sessions
+            raise session_ended()  # the same whether it exists or not: others' sessions stay unknown
         return session
 
     def _open(self, call: HttpCall, *, event_type: str | None = None) -> LegacySession:
+        """Begin a session, and serve it in the nursery.
+
+        Raises:
+            HttpRefused: There is no room for it, or serving is about to end.
+        """
         if self._shutdown.is_draining:
             raise HttpRefused(503, "serving is about to end", code=SERVER_BUSY)
         self._check_replacing(call.key)
-        session = LegacySession(
-            secrets.token_urlsafe(SESSION_ID_BYTES),
-            self._server,
-            self._settings,
-            call.principal,
-            None if event_type is not None else self._store,
-            turnstiles=self._turnstiles,
-            holder=call.key,
-            event_type=event_type,
-        )
-        session.kept = self._kept_for(session, call.key, self._places)
+        id = secrets.token_urlsafe(SESSION_ID_BYTES)
+        store = None if event_type is not None else self._store
+        session = self._new_session(call, id, store, self._places, event_type=event_type)
         if not session.is_of_2024:
-            count_against(self._store, session.id, call.key, self._bytes)
+            count_against(self._store, session.id, call.key, self._service.account.bytes)
         self._sessions[session.id] = session
         self._nursery.start_soon(self._run, session, name=f"session {session.id[:8]}…")
         return session
 
-    def _check_replacing(self, holder: str) -> None:
-        """Refuse a session that one of its client's own would give way to, if too many of these just have.
+    def _new_session(
+        self,
+        call: HttpCall,
+        id: str,
+        store: EventStore | None,
+        places: Pool | None,
+        *,
+        assumed: Agreement | None = None,
+        event_type: str | None = None,
+    ) -> LegacySession:
+        """Make a session, and lend it its bytes, and its place if it lasts for more than one request.
+
+        If all places are taken, the session that is idle for longest gives way, of the client with most sessions.
 
         Raises:
-            HttpRefused: It was.
+            HttpRefused: All are in use.
+        """
+        session = LegacySession(
+            id,
+            self._server,
+            self._settings,
+            call.principal,
+            store,
+            turnstiles=self._turnstiles,
+            holder=call.key,
+            assumed=assumed,
+            event_type=event_type,
+        )
+        try:
+            session.loans = SessionLoans(places, self._service.account.bytes, call.key, session.let_go)
+        except Overdrawn as error:
+            raise too_many(error) from None
+        return session
+
+    def _check_replacing(self, holder: str) -> None:
+        """Check that a client does not have its own sessions replaced by others too fast.
+
+        Raises:
+            HttpRefused: It does.
         """
         most = self._places.most_of_one
         if self._places.lent_to(holder) < most:
@@ -170,20 +200,8 @@ class LegacySessions:
         wait = self._replaced.take(holder, trio.current_time())
         if wait:
             setting = self._places.own_setting
-            raise busy(429, f"{most} sessions are kept for you, and you begin others too fast ({setting})", wait)
-
-    def _kept_for(self, session: LegacySession, holder: str, places: Pool | None) -> KeptForSession:
-        """Lend a session its bytes, and its place if it lasts for more than one request.
-
-        Of whoever has most, the one that is idle for longest gives way.
-
-        Raises:
-            HttpRefused: All are in use.
-        """
-        try:
-            return KeptForSession(places, self._bytes, holder, session.let_go)
-        except Overdrawn as error:
-            raise too_many(error) from None
+            problem = f"you have {most} sessions ({setting}), and begin others too fast; end some first"
+            raise busy(429, problem, wait)
 
     async def _run(self, session: LegacySession) -> None:
         try:
@@ -193,33 +211,25 @@ class LegacySessions:
             self._dropped += session.dropped
             self._ended.unpark_all()
 
-    async def _begin(self, call: HttpCall, place: Place, posted: Posted) -> None:
+    async def _begin(self, call: HttpCall, slot: RequestSlot, posted: PostBody) -> None:
         session = self._open(call)
         try:
-            await session.post(call, place, posted, [(SESSION_ID.encode("ascii"), session.id.encode("ascii"))])
+            await session.post(call, slot, posted, [(SESSION_ID.encode("ascii"), session.id.encode("ascii"))])
         except BaseException:
-            session.end("its client has gone before it began")
+            session.end("its client left before it began")
             raise
         if session.has_failed:
             session.end("its handshake was refused")
 
-    async def _serve_alone(self, call: HttpCall, place: Place, posted: Posted, revision: Revision | None) -> None:
-        """Serve a POST by a session that lasts for it alone."""
+    async def _serve_alone(
+        self, call: HttpCall, slot: RequestSlot, posted: PostBody, revision: Revision | None
+    ) -> None:
+        """Serve a POST in a session that lasts for it alone."""
         assumed = None if revision is None else Agreement(revision, {}, None, DEFAULT_LOG_LEVEL)
-        session = LegacySession(
-            "",
-            self._server,
-            self._settings,
-            call.principal,
-            None,
-            turnstiles=self._turnstiles,
-            holder=call.key,
-            assumed=assumed,
-        )
-        session.kept = self._kept_for(session, call.key, None)
+        session = self._new_session(call, "", None, None, assumed=assumed)
         async with open_hidden_nursery() as nursery:
             nursery.start_soon(session.serve_session, self._service, self._shutdown)
-            await session.post(call, place, posted)
+            await session.post(call, slot, posted)
             if len(posted.requests) < len(posted.messages):
                 session.finish()  # notifications are accepted before they are handled
             else:
@@ -231,44 +241,42 @@ class LegacySessions:
         Raises:
             HttpRefused: There is none.
         """
-        self._refuse_without_sessions()
-        check_accept(call.headers, EVENT_STREAM)
-        self._check_version(call)
-        if SESSION_ID not in call.headers:
-            raise HttpRefused(400, f"{SESSION_ID} is missing")
-        await self._find(call).listen(call)
+        await self._session_of(call, EVENT_STREAM).listen(call)
 
     async def delete(self, call: HttpCall) -> None:
-        """Answer a DELETE: the client has no more use for its session.
+        """Answer a DELETE: the client ends its session.
 
         Raises:
             HttpRefused: There is none.
         """
-        self._refuse_without_sessions()
+        self._session_of(call).end("its client ended it")
+        await call.respond(204)
+
+    def _session_of(self, call: HttpCall, *forms: str) -> LegacySession:
+        """Return the session of a GET or a DELETE whose client must accept these forms of an answer."""
+        if self._settings.stateless or not self.is_served:
+            raise HttpRefused(405, "this endpoint has no sessions; send POSTs", [(b"allow", b"POST")])
+        if forms:
+            check_accept(call.headers, *forms)
         self._check_version(call)
         if SESSION_ID not in call.headers:
             raise HttpRefused(400, f"{SESSION_ID} is missing")
-        self._find(call).end("its client ended it")
-        await call.respond(204)
-
-    def _refuse_without_sessions(self) -> None:
-        if self._settings.stateless or not self.is_served:
-            raise HttpRefused(405, "this endpoint has no sessions", [(b"allow", b"POST")])
+        return self._find(call)
 
     # HTTP+SSE.
 
     async def stream_as_2024(self, call: HttpCall) -> None:
-        """Answer the GET that begins a session of HTTP+SSE, and is it.
+        """Answer the GET that begins a session of HTTP+SSE; the session lasts as long as its answer.
 
         Raises:
-            HttpRefused: There cannot be one.
+            HttpRefused: The session cannot begin.
         """
         check_accept(call.headers, EVENT_STREAM)
         session = self._open(call, event_type="message")
         url = f"{call.root}{self._settings.messages_path}?session_id={session.id}"
         await session.listen_as_2024(call, url)
 
-    async def post_as_2024(self, call: HttpCall, place: Place, posted: Posted) -> None:
+    async def post_as_2024(self, call: HttpCall, slot: RequestSlot, posted: PostBody) -> None:
         """Take a POST that belongs to a session of HTTP+SSE.
 
         Raises:
@@ -278,12 +286,12 @@ class LegacySessions:
         session = self._sessions.get(ids[0]) if len(ids) == 1 else None
         if session is None or session.has_ended or session.principal != call.principal or not session.is_of_2024:
             raise session_ended()
-        await session.take_as_2024(call, place, posted)
+        await session.take_as_2024(call, slot, posted)
 
     # How it ends.
 
     async def drain(self) -> None:
-        """Begin no more sessions, and end those that there are in good order."""
+        """Begin no more sessions, and end the others in good order."""
         self._shutdown.drain()
         while self._sessions:
             await self._ended.park()

@@ -1,10 +1,10 @@
-"""Requests of the modern era: each POST is one exchange, and there is nothing between them.
+"""Requests of the modern era: each POST is one exchange, and no state connects them.
 
-    a POST ──> its header fields agree with its body ──> who serves it?
-        ──> an answer on the spot
+    a POST ──> its header fields agree with its body ──> the dispatcher decides
+        ──> an answer at once
         ──> a handler, in an exchange whose sink is the answer to this POST
 
-When the client goes, the exchange is given up. Handlers that wait for input live in the server's nursery, not
+When the client goes, the exchange is cancelled. Handlers that wait for input run in the server's nursery, not
 here.
 
 Spec: 2026-07-28, basic/transports/streamable-http.
@@ -17,6 +17,7 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, final
 
+import attrs
 import trio
 
 from .._codec import _json
@@ -34,7 +35,7 @@ from .._server._parking import Service
 from .._server._server import Server
 from .._server._session import ServerSession
 from .._trio import LightParkingLot
-from ._call import HttpCall, HttpOrigin, Load
+from ._call import HttpCall, HttpOrigin, RequestLimits
 from ._session_channel import RETRY_AFTER
 from ._streams import PostAnswer
 from ._turnstile import Turnstile
@@ -43,50 +44,47 @@ _log: Final = Log("trio_mcp.http")
 
 
 def names_era(params: Mapping[str, Any] | None) -> bool:
-    """Whether parameters say by themselves that they are of the modern era."""
+    """Whether `_meta` of parameters names the modern era."""
     meta = (params or {}).get("_meta")
     return is_object(meta) and (PROTOCOL_VERSION_KEY in meta or CLIENT_CAPABILITIES_KEY in meta)
 
 
 @final
+@attrs.define(eq=False)
 class ModernRequests:
-    """Serves them.
+    """Serves the requests of the modern era of one endpoint.
 
     Args:
         server: The server.
         service: The run of it.
         nursery: Where streams are written.
         settings: How answers are sent.
-        load: Counts what is served.
+        request_limits: Counts what is served.
         turnstile: Where handlers wait before each notification that they send.
     """
 
-    def __init__(
-        self,
-        server: Server[Any],
-        service: Service[Any],
-        nursery: trio.Nursery,
-        settings: HttpServerSettings,
-        load: Load,
-        turnstile: Turnstile,
-    ) -> None:
-        self._server = server
-        self._service = service
-        self._nursery = nursery
-        self._settings = settings
-        self._load = load
-        self._turnstile = turnstile
-        # Nothing of it belongs to a client: a modern request brings everything along.
-        session: Dispatcher = ServerSession(server, service, service.background)
+    _server: Server[Any]
+    _service: Service[Any]
+    _nursery: trio.Nursery
+    _settings: HttpServerSettings
+    _request_limits: RequestLimits
+    _turnstile: Turnstile
+    _dispatcher: Dispatcher = attrs.field(init=False)
+    _exchanges: dict[Exchange, None] = attrs.field(factory=dict[Exchange, None], init=False)
+    _long_lived_bytes: Counter[str] = attrs.field(factory=Counter[str], init=False)
+    _silent: dict[Exchange, PostAnswer] = attrs.field(factory=dict[Exchange, PostAnswer], init=False)
+    _has_begun: LightParkingLot = attrs.field(factory=LightParkingLot, init=False)
+    _known: frozenset[Revision] = attrs.field(init=False)
+    _notifications: int = attrs.field(default=0, init=False)
+    _refusal: RequestError | None = attrs.field(default=None, init=False)  # once it drains
+    _done: LightParkingLot = attrs.field(factory=LightParkingLot, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        server = self._server
+        # It has no state of any client: a modern request carries all that it needs.
+        session: Dispatcher = ServerSession(server, self._service, self._service.background)
         self._dispatcher = MiddlewareDispatcher(session, server.middleware) if server.middleware else session
-        self._exchanges: dict[Exchange, None] = {}
-        self._standing_bytes: Counter[str] = Counter()
-        self._silent: dict[Exchange, PostAnswer] = {}  # in the order in which they began
-        self._has_begun = LightParkingLot()
         self._known = frozenset(revision for revision in server.revisions if revision.is_modern)
-        self._notifications = 0
-        self._refusal: RequestError | None = None
-        self._done = LightParkingLot()
 
     async def request(self, call: HttpCall, request: Request) -> None:
         """Answer a request."""
@@ -98,22 +96,25 @@ class ModernRequests:
             self._check(call, request)
             decision = self._dispatcher.route(request, origin)
         except RequestError as error:
-            # Its traceback holds this frame, which would hold it: a cycle, with the whole request in it.
+            # Its traceback refers to this frame, which would refer to it: a cycle with the whole request in it.
             decision, refusal = None, error.with_traceback(None)
         except KeyboardInterrupt:
             raise
-        except BaseException:  # nothing in there waits  # noqa: ASYNC103
-            # The boundary of one request, as when it comes over any other wire.
+        except BaseException:  # routing never waits, so this is no cancellation  # noqa: ASYNC103
+            # The boundary of one request, as over any other transport.
             _log.exception("%s could not be served", request.method)
             decision, refusal = None, RequestError(INTERNAL_ERROR, "internal error")
         if refusal is not None:
             await self.refuse(call, request, refusal)
             return
         if isinstance(decision, LongLived):
-            call.on_standing()  # it is no request among others
+            call.on_standing()  # from here on it counts as long-lived instead
             try:
-                with self._load.standing_request(call.loans.key, decision.places), self._weighed(call, request):
-                    call.loans.served = None  # from here on it is lent as what can be taken back
+                with (
+                    self._request_limits.long_lived_request(call.loans.key, decision.places),
+                    self._weighed(call, request),
+                ):
+                    call.loans.served = None  # `_weighed` bounds it from here on
                     await self._serve(call, request, origin, decision.handler, decision)
             except HttpRefused as refused:
                 await call.respond(refused.status, encode_error(request.id, refused.error), refused.headers)
@@ -126,32 +127,32 @@ class ModernRequests:
 
     @contextmanager
     def _weighed(self, call: HttpCall, request: Request) -> Generator[None]:
-        """Count what a request that stands open weighs, until its client has seen its end.
+        """Count what a long-lived request weighs while the body runs.
 
         Raises:
             HttpRefused: With it, those of its client weigh too much.
         """
         most = self._server.limits.max_subscription_bytes
         size = close_weight_of(_json.encode(request.params))
-        if self._standing_bytes[call.loans.key] + size > most:
-            problem = f"what you are subscribed to would take more than {most} bytes (max_subscription_bytes)"
+        if self._long_lived_bytes[call.loans.key] + size > most:
+            problem = f"your subscriptions would take more than {most} bytes (max_subscription_bytes)"
             raise busy(429, problem, RETRY_AFTER)
-        self._standing_bytes[call.loans.key] += size
+        self._long_lived_bytes[call.loans.key] += size
         try:
             yield
         finally:
-            self._standing_bytes[call.loans.key] -= size
-            if not self._standing_bytes[call.loans.key]:
-                del self._standing_bytes[call.loans.key]
+            self._long_lived_bytes[call.loans.key] -= size
+            if not self._long_lived_bytes[call.loans.key]:
+                del self._long_lived_bytes[call.loans.key]
 
     async def refuse(self, call: HttpCall, request: Request, error: RequestError) -> None:
         """Answer a request with an error."""
         await call.respond(status_of_error(error.code, modern=True), encode_error(request.id, error))
 
     def _check(self, call: HttpCall, request: Request) -> None:
-        """Check that the header fields say what the body says.
+        """Check that the header fields agree with the body.
 
-        A version that nobody here speaks is refused as such: its rules for header fields may be others.
+        A revision that is not served is refused as such: its rules for header fields may be others.
         """
         params = request.params or {}
         version = version_of(params)
@@ -215,9 +216,11 @@ class ModernRequests:
                 self._done.unpark_all()
 
     async def show_life(self) -> None:
-        """Whoever waits long, and every proxy on the way, is shown that there is something to wait for.
+        """Begin the stream of each request that is silent for `keep_alive_interval`.
 
-        One task does it for all requests, and runs as long as there may be some.
+        Its client, and the proxies between, then get keep-alive comments.
+
+        One task does it for all requests, for as long as this runs.
         """
         interval = self._settings.keep_alive_interval
         while True:
@@ -229,10 +232,10 @@ class ModernRequests:
                 self._silent.pop(oldest).stream()
 
     async def notification(self, call: HttpCall, message: Notification) -> None:
-        """Accept a notification. Whether its sender waits for its handler is up to the sender.
+        """Accept a notification, and handle it in the background.
 
         Raises:
-            HttpRefused: Too many are being handled.
+            HttpRefused: `max_notifications` are being handled.
         """
         limit = self._server.limits.max_notifications
         if self._notifications >= limit:
@@ -253,7 +256,7 @@ class ModernRequests:
     # How it ends.
 
     async def drain(self) -> None:
-        """Refuse what comes, let what came finish within `Limits.drain_timeout`, stop the rest and answer it."""
+        """Refuse new requests, let others finish within `Limits.drain_timeout`, then stop and answer the rest."""
         self._refusal = RequestError(SERVER_BUSY, "serving is about to end")
         limits = self._server.limits
         for exchange in tuple(self._exchanges):

@@ -1,10 +1,9 @@
-"""One session of the legacy era: a peer whose wire is many POSTs and a GET.
+"""One session of the legacy era: a peer whose connection is many POSTs and a GET.
+
+How long it lasts, how its POSTs and its GET are answered, and cancellations that arrive before their requests.
+Which session a request belongs to is decided by `_legacy`.
 
 Spec: 2025-11-25, basic/transports, "Streamable HTTP"; 2024-11-05, basic/transports, "HTTP with SSE".
-
-Cancellations that come before what they cancel: in the legacy era each has a POST of its own, and no order.
-
-No I/O and no clock; nothing here knows what a POST is.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final, Literal, TypeVar, final
 
+import attrs
 import trio
 
 from .._channel import Origin
@@ -32,16 +32,27 @@ from .._server._lifetimes import Background, Shutdown
 from .._server._parking import Service
 from .._server._server import Server
 from .._trio import open_hidden_nursery
-from ._call import HttpCall, HttpOrigin, Place, connected
+from ._call import HttpCall, HttpOrigin, RequestSlot, connected
 from ._event_store import EventStore
-from ._session_channel import KeptForSession, Posted, PostOrigin, SessionChannel, too_many
-from ._streams import EventStream, Storing
+from ._session_channel import PostBody, PostOrigin, SessionChannel, SessionLoans, too_many
+from ._streams import EventStream, EventWriter
 from ._turnstile import Turnstiles
 
 _T = TypeVar("_T")
 
+_log: Final = Log("trio_mcp.http")
+
+STANDALONE: Final = 0
+"""The number of the stream for messages that belong to no POST."""
+
+ONLY_BEGUN: Final = 1
+"""A session with so many requests was begun, and nothing else."""
+
+_EVENT_ID: Final = re.compile(r"([0-9]{1,15})-([0-9]{1,15})")
+
 KEPT_FOR: Final = 30.0
-"""Seconds: as long as a request may wait to be read at a server that is busy, and its client may think of it."""
+"""How long a cancellation is kept whose request has not arrived, in seconds: about as long as a busy server may
+take to read the request."""
 
 MAX_IDS: Final = 512
 MAX_ID_LENGTH: Final = 64
@@ -51,11 +62,12 @@ ID_BYTES: Final = 256
 
 
 @final
-class EarlyGoodbyes:
-    """What one client has given up and not yet asked, as far as that can be told; bounded in number and in time.
+class EarlyCancellations:
+    """The requests that one client has cancelled before they arrived; bounded in number and in time.
 
-    A goodbye to a request that was here is none of these, even if that is long answered: a client that uses an
-    id twice, which it must not, then gets its second answer.
+    In the legacy era a request and its cancellation have a POST each, and no order. The cancellation of a request
+    that arrived before is not kept, even if the request is long answered: a client that uses an id twice, which
+    it must not, then gets its second answer.
     """
 
     __slots__ = ("_early", "_seen")
@@ -66,24 +78,24 @@ class EarlyGoodbyes:
 
     @property
     def size(self) -> int:
-        """What it takes to remember them at most, in bytes."""
+        """How many bytes they take at most."""
         return ID_BYTES * (len(self._seen) + len(self._early))
 
-    def say(self, id: RequestId, now: float) -> None:
-        """Note that a request was given up."""
+    def add(self, id: RequestId, now: float) -> None:
+        """Note that a request was cancelled."""
         if id not in self._seen and not _is_long(id):
             _keep(self._early, id, now)
 
-    def is_given_up(self, id: RequestId, now: float) -> bool:
-        """Note that a request has come, and return whether it was given up before."""
+    def take(self, id: RequestId, now: float) -> bool:
+        """Note that a request has arrived, and return whether it was cancelled before."""
         if not _is_long(id):
             _keep(self._seen, id, None)
-        said_at = self._early.pop(id, None)
-        return said_at is not None and now - said_at < KEPT_FOR
+        cancelled_at = self._early.pop(id, None)
+        return cancelled_at is not None and now - cancelled_at < KEPT_FOR
 
 
 def _keep(kept: dict[RequestId, _T], id: RequestId, value: _T) -> None:
-    """Keep something as the newest, and no more than so many."""
+    """Keep a value as the newest, and drop the oldest beyond `MAX_IDS`."""
     kept.pop(id, None)
     kept[id] = value
     if len(kept) > MAX_IDS:
@@ -91,19 +103,8 @@ def _keep(kept: dict[RequestId, _T], id: RequestId, value: _T) -> None:
 
 
 def _is_long(id: RequestId) -> bool:
-    """Whether an id is too long to be kept. Nobody's are, but for those who want to fill the memory."""
+    """Whether an id is too long to be kept, as no honest client's is."""
     return isinstance(id, str) and len(id) > MAX_ID_LENGTH
-
-
-_log: Final = Log("trio_mcp.http")
-
-STANDALONE: Final = 0
-"""The number of the stream for what belongs to no POST."""
-
-ONLY_BEGUN: Final = 1
-"""With how many requests of its client a session is begun, and of no use to anybody yet."""
-
-_EVENT_ID: Final = re.compile(r"([0-9]{1,15})-([0-9]{1,15})")
 
 
 def session_ended() -> HttpRefused:
@@ -112,69 +113,75 @@ def session_ended() -> HttpRefused:
 
 
 @final
+@attrs.define(eq=False)
 class LegacySession:
     """One session.
 
+    Its client sends each message in a POST, and reads what the server sends on several streams: one for each POST
+    with requests, and the standalone one, which a GET reads. Kept true:
+
+    * An answer goes to the stream of the POST with its request. So do the other messages of that request if this
+      answer may be a stream, else they go to the standalone one.
+    * The request that arrived first has its id (`_asking`); the peer refuses a second one.
+    * A stream outlives its POST if its client can reconnect (there is a store, and the stream had begun). Once it
+      has ended and is stored, only the store keeps it.
+    * A handler is cancelled before the POST of the cancelled request is answered, so nothing contradicts it.
+
     Args:
-        id: Its id.
+        id: Its id; empty for a session that lasts for one POST.
         server: The server.
         settings: How it is served.
-        principal: Who began it; nobody else may use it.
-        store: Keeps events for clients that lost a connection; `None` if nothing can be taken up again.
-        turnstiles: Where what is done for its client waits for its turn.
-        holder: Who that is.
+        principal: Who began it; no other principal may use it.
+        store: Keeps events for clients that lost a connection; `None` if streams cannot be resumed.
+        turnstiles: Where work for its client waits for its turn.
+        holder: In whose name that is, and its loans are.
         assumed: What holds without a handshake, for a session that lasts for one POST.
-        event_type: What events are called, where it is not the default.
+        event_type: The type of its events, where it is not the default: in HTTP+SSE.
 
     Attributes:
-        kept: What is lent for it, before it is served.
+        loans: What is lent for it; set before it is served.
+        revision: What its handshake agreed on; `None` before, and if that was refused.
     """
 
-    kept: KeptForSession
+    id: str
+    _server: Server[Any]
+    _settings: HttpServerSettings
+    principal: str | None
+    _store: EventStore | None
+    _turnstiles: Turnstiles = attrs.field(alias="turnstiles", kw_only=True)
+    _holder: str = attrs.field(alias="holder", kw_only=True)
+    _assumed: Agreement | None = attrs.field(alias="assumed", default=None, kw_only=True)
+    _event_type: str | None = attrs.field(alias="event_type", default=None, kw_only=True)
+    loans: SessionLoans = attrs.field(init=False)
+    revision: Revision | None = attrs.field(init=False)
+    _standalone: EventStream = attrs.field(init=False)
+    _channel: SessionChannel = attrs.field(init=False)
+    _streams: dict[int, EventStream] = attrs.field(factory=dict[int, EventStream], init=False)  # of POSTs
+    _asking: dict[RequestId, tuple[EventStream, set[RequestId]]] = attrs.field(
+        factory=dict[RequestId, "tuple[EventStream, set[RequestId]]"], init=False
+    )
+    # These are made when they are needed: many sessions do nothing.
+    _unread: dict[int, tuple[RequestId, ...]] | None = attrs.field(default=None, init=False)  # our requests
+    _writer: EventWriter | None = attrs.field(default=None, init=False)
+    _early_cancellations: EarlyCancellations | None = attrs.field(default=None, init=False)
+    _posts: int = attrs.field(default=0, init=False)  # how many had requests
+    _visits: int = attrs.field(default=0, init=False)  # how many requests of its client are open
+    _uses: int = attrs.field(default=0, init=False)
+    _scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
+    _background: Background | None = attrs.field(default=None, init=False)
+    _has_ended: bool = attrs.field(default=False, init=False)
 
-    def __init__(
-        self,
-        id: str,
-        server: Server[Any],
-        settings: HttpServerSettings,
-        principal: str | None,
-        store: EventStore | None,
-        *,
-        turnstiles: Turnstiles,
-        holder: str,
-        assumed: Agreement | None = None,
-        event_type: str | None = None,
-    ) -> None:
-        self.id: Final = id
-        self.principal: Final = principal
-        self._server = server
-        self._settings = settings
-        self._store = store
-        self._assumed = assumed
-        self._event_type = event_type
-        self.revision: Revision | None = None if assumed is None else assumed.revision
-        # Made when there is something to be stored: many sessions say nothing.
-        self._storing: Storing | None = None
+    def __attrs_post_init__(self) -> None:
+        self.revision = None if self._assumed is None else self._assumed.revision
         self._standalone = self._new_stream(STANDALONE)
         self._channel = SessionChannel(
-            f"HTTP session {id[:8]}…",
+            f"HTTP session {self.id[:8]}…",
             self._standalone,
             on_question=self._asked_on_standalone,
             on_lost=lambda ids: self._cannot_ask(ids, "its connection is gone"),
-            turnstiles=turnstiles,
-            holder=holder,
+            turnstiles=self._turnstiles,
+            holder=self._holder,
         )
-        # Questions on that stream that nobody was sent yet.
-        self._unread: dict[int, tuple[RequestId, ...]] | None = None
-        self._streams: dict[int, EventStream] = {}  # of POSTs
-        self._asking: dict[RequestId, tuple[EventStream, set[RequestId]]] = {}
-        self._early_goodbyes: EarlyGoodbyes | None = None
-        self._posts = 0
-        self._visits = 0
-        self._uses = 0
-        self._scope = trio.CancelScope()
-        self._background: Background | None = None
-        self._has_ended = False
 
     def _new_stream(self, number: int) -> EventStream:
         settings = self._settings
@@ -195,7 +202,7 @@ class LegacySession:
     # How long it lasts.
 
     async def serve_session(self, service: Service[Any], shutdown: Shutdown) -> None:
-        """Serve it until it is ended, or idle for too long, or `shutdown` says so."""
+        """Serve it until it is ended, or idle for too long, or `shutdown` ends it."""
         try:
             async with open_hidden_nursery() as nursery:
                 self._begin(nursery.cancel_scope)
@@ -206,28 +213,27 @@ class LegacySession:
                     self._channel,
                     shutdown,
                     assumed=self._assumed,
-                    holder=self.kept.holder,
+                    holder=self.loans.holder,
                     keep=self._keep_subscribed,
                 )
                 nursery.cancel_scope.cancel(reason="the session has ended")
         except Exception:
-            # The boundary of one session: whatever fails in it costs nobody else theirs.
+            # The boundary of one session: what fails in it ends no other.
             _log.exception("%s failed", self._channel.description)
         finally:
             self._has_ended = True
             self._background = None
-            self.kept.give_back()
-            posts = (*self._streams.values(), *(stream for stream, _ in self._asking.values()))
-            for stream in (self._standalone, *posts):
+            self.loans.give_back()
+            of_posts = (*self._streams.values(), *(stream for stream, _ in self._asking.values()))
+            for stream in (self._standalone, *of_posts):
                 stream.end()
-            with trio.CancelScope(shield=True):  # both only tidy up
+            with trio.CancelScope(shield=True):  # neither waits for a client; the store has goodbye_timeout
                 await self._channel.aclose()
                 if self._store is not None:
-                    storing = self._storing or Storing(self._store, self.id, self._forget_ended)
-                    await storing.forget(self._server.limits.goodbye_timeout)
+                    await self._event_writer(self._store).forget(self._server.limits.goodbye_timeout)
 
     def _begin(self, scope: trio.CancelScope) -> None:
-        """From here on it can be ended, or too long idle; what it was told before holds."""
+        """Let a scope end it from now on, as it was ended or given a deadline before."""
         scope.deadline = self._scope.deadline
         if self._scope.cancel_called:
             scope.cancel(reason="the session ended before it began")
@@ -238,65 +244,65 @@ class LegacySession:
         self._scope.cancel(reason=reason)
 
     def let_go(self, everything: bool) -> None:  # noqa: FBT001 - called with one thing or the other
-        """Others have use for what it keeps: end it, or drop what its client may never read. Never waits."""
+        """Give way to others: end it, or drop what its client may never read. Never waits."""
         if everything:
             self.end("it gave way to others")
         else:
             self._standalone.drop_unread()
 
     def _keep_subscribed(self, amount: int) -> None:
-        self.kept.keep("subscriptions", amount)
+        self.loans.keep("subscriptions", amount)
 
-    def _keep_said(self, posted: Posted) -> None:
-        """Have lent what its client says of itself, and is kept.
+    def _keep_declared(self, posted: PostBody) -> None:
+        """Borrow for what its client declares in the handshake.
 
         Raises:
             HttpRefused: There is no room for it.
         """
         params = posted.messages[0].params if isinstance(posted.messages[0], Request) else None
-        said = [(params or {}).get("capabilities"), (params or {}).get("clientInfo")]
-        self._keep("handshake", cost_of(said))
+        declared = [(params or {}).get("capabilities"), (params or {}).get("clientInfo")]
+        self._keep("handshake", cost_of(declared))
 
     def _keep(self, what: Literal["handshake", "ids"], amount: int) -> None:
-        """Have lent what is kept of something.
+        """Borrow for what is kept of its client.
 
         Raises:
             HttpRefused: There is no room for it.
         """
         try:
-            self.kept.keep(what, amount)
+            self.loans.keep(what, amount)
         except Overdrawn as error:
             raise too_many(error) from None
 
     def _queued(self, amount: int) -> None:
-        self.kept.unread(amount)
+        self.loans.unread(amount)
 
     def finish(self) -> None:
-        """Let it end in good order: nothing more will come. Never waits."""
+        """Let it end in good order: its client sends nothing more. Never waits."""
         self._channel.end_input()
 
     @property
     def has_ended(self) -> bool:
-        """Whether nobody can use it any more."""
+        """Whether it cannot be used any more."""
         return self._has_ended or self._scope.cancel_called
 
     def _visit(self) -> None:
         """Keep the session while one of its client's requests is open, until `_leave`."""
         self._use()
         if not self._visits:
-            self.kept.hold()
+            self.loans.hold()
         self._visits += 1
         self._scope.deadline = self._idle_until(is_open=True)
 
     def _leave(self) -> None:
-        """One of them is over; after the last the session is idle."""
+        """Note that a request is over; after the last one the session is idle."""
         self._visits -= 1
         if not self._visits:
             self._scope.deadline = self._idle_until(is_open=False)
-            self.kept.rest()
+            self.loans.rest()
 
     def _use(self) -> None:
-        """Its client does something with it."""
+        """Note that its client does something with it."""
         self._uses += 1
         if self._uses == ONLY_BEGUN + 1 and self._visits:
             self._scope.deadline = math.inf
@@ -311,67 +317,62 @@ class LegacySession:
     # POSTs.
 
     async def post(
-        self, call: HttpCall, place: Place, posted: Posted, headers: Sequence[HeaderField] = ()
+        self, call: HttpCall, slot: RequestSlot, posted: PostBody, headers: Sequence[HeaderField] = ()
     ) -> None:
         """Take what a POST brings, and answer it.
 
         Args:
             call: The POST.
-            place: What it takes among those that are served. Its requests take one until they are answered, even
-                if nobody waits for that any more.
+            slot: What it counts as. Its requests count until they are answered, even if its client has left.
             posted: What is in it.
-            headers: What the answer says beside its own header fields, if it is a good one.
+            headers: Further header fields of the answer, unless that is an error.
 
         Raises:
             HttpRefused: The session has ended.
         """
         self._visit()
         try:
-            wanted = self._still_wanted(posted)
-            if wanted is None:
-                await call.respond(202)
-            elif wanted.requests:
-                await self._answer(call, place, wanted, headers)
-            else:
-                await self._take(call, wanted)
-                await call.respond(202)
+            wanted = self._without_cancelled(posted)
+            if wanted is not None and wanted.requests:
+                await self._answer(call, slot, wanted, headers)
+                return
+            if wanted is not None:
+                with connected(call):
+                    await self._put(wanted, HttpOrigin(call.principal, call.loans.key, call.loans.served))
+            await call.respond(202)
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             raise session_ended() from None
         finally:
             self._leave()
 
-    def _still_wanted(self, posted: Posted) -> Posted | None:
-        """Return what a POST brings without the requests whose goodbyes have overtaken them."""
+    def _without_cancelled(self, posted: PostBody) -> PostBody | None:
+        """Return it without the requests that were cancelled before they arrived; `None` if nothing is left."""
         if posted.begins:
             return posted
-        if self._early_goodbyes is None:
-            self._early_goodbyes = EarlyGoodbyes()
-        goodbyes, now, before = self._early_goodbyes, trio.current_time(), self._early_goodbyes.size
-        given_up = {request.id for request in posted.requests if goodbyes.is_given_up(request.id, now)}
+        if self._early_cancellations is None:
+            self._early_cancellations = EarlyCancellations()
+        early, now, before = self._early_cancellations, trio.current_time(), self._early_cancellations.size
+        cancelled = {request.id for request in posted.requests if early.take(request.id, now)}
         for id in posted.cancelled:
-            goodbyes.say(id, now)
-        if goodbyes.size != before:
-            self._keep("ids", goodbyes.size)
-        if not given_up:
+            early.add(id, now)
+        if early.size != before:
+            self._keep("ids", early.size)
+        if not cancelled:
             return posted
-        _log.debug("%s: given up before they came: %.200r", self._channel.description, given_up)
-        return posted.without(given_up)
+        _log.debug("%s: cancelled before they arrived: %.200r", self._channel.description, cancelled)
+        return posted.without(cancelled)
 
-    async def _take(self, call: HttpCall, posted: Posted) -> None:
-        with connected(call):
-            await self._put(posted, HttpOrigin(call.principal, call.loans.key, call.loans.served))
-
-    async def _put(self, posted: Posted, origin: Origin) -> None:
+    async def _put(self, posted: PostBody, origin: Origin) -> None:
         cancelled = posted.cancelled
-        after = (lambda: self._gave_up(cancelled)) if cancelled else None
+        after = (lambda: self._cancelled(cancelled)) if cancelled else None
         await self._channel.put(posted.incoming(origin), after)
         if cancelled:
-            # In this turn of the event loop the handler hears of it; what is said on the network can wait.
+            # The handler is cancelled in this turn of the event loop; the answer can wait for the next one.
             await trio.lowlevel.checkpoint()
 
-    def _gave_up(self, ids: Sequence[RequestId]) -> None:
-        """Requests that were given up are never answered, unless they already are."""
-        self._channel.gave_up(ids)
+    def _cancelled(self, ids: Sequence[RequestId]) -> None:
+        """Note that requests were cancelled: those that are not answered yet never will be."""
+        self._channel.cancelled(ids)
         for id in ids:
             if id in self._asking:
                 stream, open_ids = self._asking.pop(id)
@@ -380,7 +381,9 @@ class LegacySession:
                     stream.end()
                     self._forget_ended(stream)
 
-    async def _answer(self, call: HttpCall, place: Place, posted: Posted, headers: Sequence[HeaderField]) -> None:
+    async def _answer(
+        self, call: HttpCall, slot: RequestSlot, posted: PostBody, headers: Sequence[HeaderField]
+    ) -> None:
         self._posts += 1
         stream = self._new_stream(self._posts)
         wants_stream = accepts(call.headers.get("accept"), EVENT_STREAM) and not posted.begins
@@ -408,14 +411,14 @@ class LegacySession:
                 await self._put(posted, origin)
                 is_taken = True
                 with trio.move_on_after(self._settings.keep_alive_interval if may_stream else math.inf):
-                    await stream.wait_something()
-                if may_stream and stream.sole_message() is None and not (stream.is_ended and not stream.has_said):
+                    await stream.wait_event()
+                if may_stream and stream.sole_message() is None and not (stream.is_ended and not stream.last):
                     self._streams[stream.number] = stream
                     has_begun = True
                     await call.start_stream(headers)
                     await stream.deliver(call, 0, prime=self.can_prime)
                     if not open_ids:
-                        await trio.lowlevel.checkpoint()  # given up: here, too, the handler hears of it first
+                        await trio.lowlevel.checkpoint()  # cancelled: here, too, the handler is cancelled first
                     await call.finish()
                 else:
                     await self._answer_whole(call, stream, posted, headers)
@@ -423,13 +426,13 @@ class LegacySession:
             if not is_taken:
                 answered()
             elif not stream.is_ended:
-                stream.place = place.outlive()
+                stream.slot = slot.outlive()
             if not has_begun or self._store is None:
                 stream.abandon()
             self._forget_ended(stream)
 
     async def _answer_whole(
-        self, call: HttpCall, stream: EventStream, posted: Posted, headers: Sequence[HeaderField]
+        self, call: HttpCall, stream: EventStream, posted: PostBody, headers: Sequence[HeaderField]
     ) -> None:
         """Answer with one JSON object."""
         while (message := stream.sole_message()) is None and not stream.is_ended:
@@ -437,41 +440,41 @@ class LegacySession:
         if message is not None:
             if posted.begins:
                 self.revision = _revision_in(message)
-                self._keep_said(posted)
+                self._keep_declared(posted)
             await call.respond(200, message, () if self.has_failed else headers)
         elif self._has_ended:
             raise session_ended()
         else:
-            # The request was given up, and so is not answered; its POST is, once the handler has heard of it.
+            # The request was cancelled, and so is not answered; its POST is, once the handler is cancelled.
             await trio.lowlevel.checkpoint()
             await call.respond(202)
 
     @property
     def has_failed(self) -> bool:
-        """Whether its handshake was refused, so that it is none."""
+        """Whether its handshake was refused, so that it never began."""
         return self.revision is None
 
     @property
     def can_prime(self) -> bool:
-        """Whether the client knows events without data; those of older revisions stumble over them."""
+        """Whether the client knows events without data; clients of older revisions fail on them."""
         return self.revision is not None and self.revision >= Revision.V2025_11_25
 
     def _forget_ended(self, stream: EventStream) -> None:
-        """Only the store knows of streams that have ended."""
+        """Leave a stream that has ended, and is stored, to the store."""
         if stream.is_ended and not stream.unstored():
             self._streams.pop(stream.number, None)
 
     # The GET.
 
     async def listen(self, call: HttpCall, first: Sequence[bytes] = ()) -> None:
-        """Answer a GET: with what belongs to no POST, or with the rest of a stream that was lost.
+        """Answer a GET: with the standalone stream, or with the rest of the stream that `Last-Event-ID` names.
 
         Args:
             call: The GET.
             first: What to send first.
 
         Raises:
-            HttpRefused: `Last-Event-ID` is none of ours.
+            HttpRefused: `Last-Event-ID` names no event that is kept.
         """
         number, after = STANDALONE, self._standalone.position
         last_event_id = call.headers.get(LAST_EVENT_ID)
@@ -490,7 +493,7 @@ class LegacySession:
                     raise HttpRefused(
                         400, f"{LAST_EVENT_ID} {last_event_id!r} is not the id of an event that is kept"
                     )
-                call.on_standing()  # it is no request among others; it takes a connection
+                call.on_standing()  # from here on it counts as a connection, and not as a request
                 await call.start_stream()
                 try:
                     await stream.deliver(call, after, prime=False, first=first)
@@ -500,52 +503,52 @@ class LegacySession:
         finally:
             self._leave()
 
-    # What nobody reads.
+    # Messages that no connection reads.
 
     @property
     def dropped(self) -> int:
-        """How many messages were dropped, because nobody has read the stream that they are for."""
+        """How many messages were dropped because its client had opened no stream for them."""
         return self._standalone.dropped
 
     def _dropped(self, number: int) -> None:
         if self._standalone.dropped == 1:
             _log.info(
-                "%s: its client opens no stream, and what there is for it exceeds %d bytes (max_outbox_bytes); "
-                "the oldest is dropped",
+                "%s: its client opens no stream, and more than %d bytes (max_outbox_bytes) are queued for it; "
+                "the oldest messages are dropped",
                 self._channel.description,
                 self._server.limits.max_outbox_bytes,
             )
-        self._cannot_ask(self._take_question(number), "too much else waits for a stream that nobody opens")
+        self._cannot_ask(self._take_question(number), "too much is queued for a stream that it does not open")
 
     def _asked_on_standalone(self, number: int, ids: tuple[RequestId, ...]) -> None:
         self._unread = {} if self._unread is None else self._unread
         self._unread[number] = ids
         if self._background is not None:
-            self._background.start_soon(self._wait_read, number, name="a question waits for a stream")
+            self._background.start_soon(self._wait_read, number, name="a request waits for a stream")
 
     def _take_question(self, number: int) -> tuple[RequestId, ...]:
         return () if self._unread is None else self._unread.pop(number, ())
 
     async def _wait_read(self, number: int) -> None:
-        """Wait until a question was sent, but without anybody to whom it could be sent not for long."""
+        """Wait until a request was sent; while no connection could take it, no longer than `stream_timeout`."""
         stream = self._standalone
         timeout = self._settings.stream_timeout if self.id else 0.0  # a session for one POST has no GET
         until = math.inf
         while number in (self._unread or ()) and stream.position < number and not stream.is_ended:
-            until = math.inf if stream.is_read else min(until, trio.current_time() + timeout)
+            until = math.inf if stream.is_connected else min(until, trio.current_time() + timeout)
             with trio.move_on_at(until) as waiting:
                 await stream.wait_changed()
-            if waiting.cancelled_caught and not stream.is_read:
+            if waiting.cancelled_caught and not stream.is_connected:
                 stream.withdraw(number)
                 self._cannot_ask(
                     self._take_question(number),
-                    "the answer to its request is no stream (json_only), and it has opened none beside "
+                    "the answer to its request is no stream (json_only), and it has opened no other "
                     f"for {timeout:g} s (stream_timeout)",
                 )
         self._take_question(number)
 
     def _cannot_ask(self, ids: Sequence[RequestId], why: str) -> None:
-        """Tell handlers that their questions do not reach the client."""
+        """Let requests of handlers fail that cannot reach the client."""
         if ids:
             revision = self.revision or Revision.V2025_03_26
             self._channel.fail(ids, CapabilityMissing(f"the client cannot be asked: {why}", None, revision))
@@ -569,36 +572,39 @@ class LegacySession:
         """Whether it is a session of HTTP+SSE."""
         return self._event_type is not None
 
-    async def take_as_2024(self, call: HttpCall, place: Place, posted: Posted) -> None:
+    async def take_as_2024(self, call: HttpCall, slot: RequestSlot, posted: PostBody) -> None:
         """Take a message that was posted to a session of HTTP+SSE; it is answered on the session's stream."""
         self._use()
-        wanted = self._still_wanted(posted)
+        wanted = self._without_cancelled(posted)
         try:
             with connected(call):
                 if wanted is not None:
                     if wanted.begins:
-                        self._keep_said(wanted)
-                    await self._put_as_2024(call, place, wanted)
+                        self._keep_declared(wanted)
+                    await self._put_as_2024(call, slot, wanted)
                 await call.respond(202, b"Accepted", content_type="text/plain")
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             raise session_ended() from None
 
-    async def _put_as_2024(self, call: HttpCall, place: Place, posted: Posted) -> None:
-        """Hand over a message. Its request has a place until it is answered or given up."""
-        kept = place.outlive() if posted.requests else None
+    async def _put_as_2024(self, call: HttpCall, slot: RequestSlot, posted: PostBody) -> None:
+        """Hand over a message. Its request keeps its slot until it is answered or cancelled."""
+        kept = slot.outlive() if posted.requests else None
         if kept is not None:
-            self._channel.keep_places(posted.requests, kept)
+            self._channel.keep_slot(posted.requests, kept)
         try:
             await self._put(posted, HttpOrigin(call.principal, call.loans.key, call.loans.served, kept))
         except BaseException:
-            self._channel.answered([request.id for request in posted.requests], kept)
+            self._channel.give_back_slot([request.id for request in posted.requests], kept)
             raise
 
     def _store_soon(self, stream: EventStream) -> None:
         if self._store is not None and self._background is not None:
-            if self._storing is None:
-                self._storing = Storing(self._store, self.id, self._forget_ended)
-            self._storing.soon(stream, self._background)
+            self._event_writer(self._store).soon(stream, self._background)
+
+    def _event_writer(self, store: EventStore) -> EventWriter:
+        if self._writer is None:
+            self._writer = EventWriter(store, self.id, self._forget_ended)
+        return self._writer
 
 
 def _revision_in(answer: bytes) -> Revision | None:

@@ -1,12 +1,7 @@
-"""The wire of a session of the legacy era: many POSTs towards us, and a stream each, and one more, from us.
+"""The channel of a legacy session: many POSTs to us, and a stream for each, and one more stream, from us.
 
-What a POST of the legacy era brings: a message or a batch, decoded once.
-
-What a session of the legacy era keeps, and in whose name it is lent.
-
-Two loans of bytes, because they are taken back for different reasons. What the session is and was told cannot be
-taken back while one of its client's requests is open. What it has said and nobody has read can be, always: a
-client that reads nothing has everything open, and holds most.
+Also the body of a legacy POST, and what the memory of a session costs its client. When a session begins and ends
+is decided by `_session`.
 """
 
 from __future__ import annotations
@@ -27,251 +22,36 @@ from .._core._http_rules import HttpRefused, busy
 from .._errors import TRANSPORT_FAILED, RequestError
 from .._logs import Log
 from .._trio import LightParkingLot
-from ._call import HttpOrigin, Place, Served
+from ._call import HttpOrigin, MessageLoan, RequestSlot, nothing
 from ._streams import EventStream
 from ._turnstile import Turnstiles
 
+_log: Final = Log("trio_mcp.http")
 
-@final
-class PostOrigin:
-    """A POST with requests: what belongs to these goes to its stream.
+SESSION_BYTES: Final = 24 * 1024
+"""What a session costs that has done nothing yet, with little in its streams. A test holds it to 20 KiB."""
 
-    Args:
-        principal: Who sent it.
-        stream: Where its answers go.
-        spoken: Where everything else goes that belongs to its requests.
-        answered: Called when all its requests are answered.
-        is_releasable: Whether its client knows how to come back.
-        served: What is lent for its messages, for as long as anybody has them.
-    """
+STEP: Final = 4 * 1024
+"""The loans of a session grow in steps of so many bytes: a message that is read at once changes no loan."""
 
-    def __init__(
-        self,
-        principal: str | None,
-        stream: EventStream,
-        spoken: EventStream,
-        answered: Callable[[], object],
-        *,
-        is_releasable: bool,
-        served: Served | None = None,
-    ) -> None:
-        self.principal: Final = principal
-        self.served: Final = served
-        self.answered: Final = answered
-        self.stream: Final = stream
-        self.spoken: Final = spoken
-        self._is_releasable = is_releasable
-
-    def release(self, retry_after: float | None) -> None:
-        """Let its connection go; see `ReleasableOrigin`."""
-        if self._is_releasable:
-            self.stream.release(retry_after)
+RETRY_AFTER: Final = 10
+"""After how many seconds a client that was refused for want of room should ask again."""
 
 
-@final
-@attrs.define(eq=False)
-class _Arrival:
-    message: Incoming
-    after: Callable[[], object] | None
-    is_taken: bool = False
-    waiter: LightParkingLot = attrs.field(factory=LightParkingLot)
-
-
-def _nothing() -> None:
-    pass
-
-
-@final
-class SessionChannel(Channel):
-    """Takes what POSTs bring, and sorts what is said into the streams it belongs to. Waits for no client.
-
-    Args:
-        description: What this is, for logs.
-        standalone: The stream for what belongs to no POST.
-        on_question: Called with the number and the ids of requests that are said on that stream.
-        on_lost: Called with the ids of requests that nobody will ever read.
-        turnstiles: Where its client is charged for great answers, and its handlers wait to send notifications.
-        holder: Who that client is.
-    """
-
-    def __init__(
-        self,
-        description: str,
-        standalone: EventStream,
-        *,
-        on_question: Callable[[int, tuple[RequestId, ...]], object],
-        on_lost: Callable[[tuple[RequestId, ...]], object],
-        turnstiles: Turnstiles,
-        holder: str,
-    ) -> None:
-        self._description = description
-        self._standalone = standalone
-        self._on_question = on_question
-        self._on_lost = on_lost
-        self._turnstiles = turnstiles
-        self._holder = holder
-        # What requests of HTTP+SSE take, whose POSTs are over, until they are answered.
-        self._places: dict[RequestId, Place] | None = None
-        self._arrivals: OrderedDict[_Arrival, None] = OrderedDict()
-        self._after: Callable[[], object] | None = None
-        self._wake: Callable[[], object] = _nothing
-        self._has_all = False
-        self._is_closed = False
-
-    @property
-    def description(self) -> str:
-        """What this is."""
-        return self._description
-
-    async def put(self, message: Incoming, after: Callable[[], object] | None = None) -> None:
-        """Hand over what a POST has brought, and wait until it is taken.
-
-        Args:
-            message: The message, or a batch.
-            after: Called when it was dealt with, as far as that happens before the next one is.
-
-        Raises:
-            trio.BrokenResourceError: The session has ended.
-        """
-        arrival = _Arrival(message, after)
-        self._arrivals[arrival] = None
-        self._wake()
-        try:
-            while not arrival.is_taken:
-                if self._is_closed:
-                    raise trio.BrokenResourceError("the session has ended")
-                await arrival.waiter.park()
-        finally:
-            if not arrival.is_taken:
-                del self._arrivals[arrival]
-
-    def rests(self, wake: Callable[[], object]) -> bool:
-        """Nobody waits here while nothing comes; see `Channel.rests`."""
-        self._wake = wake
-        return True
-
-    def may_rest(self) -> bool:
-        """Whether nothing waits to be taken; see `Channel.may_rest`."""
-        after, self._after = self._after, None
-        if after is not None:
-            after()
-        return not self._arrivals and not self._has_all
-
-    def end_input(self) -> None:
-        """Say that no POST will bring anything more. Never waits."""
-        self._has_all = True
-        self._wake()
-
-    async def receive(self) -> Sequence[Received]:
-        """Return the next message, or nothing if whoever brought it has gone; see `Channel.receive`.
-
-        Raises:
-            trio.EndOfChannel: There will be no more.
-        """
-        if not self._arrivals:
-            await trio.lowlevel.checkpoint()
-        if not self._arrivals:
-            if self._has_all:
-                raise trio.EndOfChannel
-            return ()
-        await trio.lowlevel.checkpoint_if_cancelled()  # what is here has waited for a turn of the event loop
-        arrival, _ = self._arrivals.popitem(last=False)
-        arrival.is_taken = True
-        self._after = arrival.after
-        arrival.waiter.unpark()
-        return (arrival.message,)
-
-    async def send(self, messages: Sequence[Outgoing]) -> None:
-        """Sort messages into their streams. No checkpoint comes before that."""
-        self.send_nowait(messages)
-        await trio.lowlevel.checkpoint()
-
-    def send_nowait(self, messages: Sequence[Outgoing]) -> bool:
-        """Sort messages into their streams; see `Channel.send_nowait`."""
-        for message in messages:
-            origin = message.origin
-            if isinstance(origin, PostOrigin) and message.answers:
-                origin.stream.put(message.data)
-                origin.stream.end()
-                origin.answered()
-                self._turnstiles.requests.charge_answer(self._holder, len(message.data))
-                continue
-            if message.answers and isinstance(origin, HttpOrigin):
-                self.answered(message.answers, origin.place)
-            stream = self._spoken(origin)
-            number = stream.put(message.data)
-            if message.request_ids:
-                if number is None:
-                    self._on_lost(message.request_ids)
-                elif stream is self._standalone:
-                    self._on_question(number, message.request_ids)
-        return True
-
-    def keep_places(self, requests: Sequence[Request], place: Place) -> None:
-        """Let requests have a place until they are answered or given up, or this is closed."""
-        self._places = {} if self._places is None else self._places
-        for request in requests:
-            self._places.setdefault(request.id, place)
-
-    def answered(self, ids: Sequence[RequestId], place: Place | None) -> None:
-        """Give back what requests took."""
-        if place is not None and self._places is not None:
-            place.leave()
-            for id in ids:
-                if self._places.get(id) is place:
-                    del self._places[id]
-
-    def gave_up(self, ids: Sequence[RequestId]) -> None:
-        """Give back what requests took that are never answered."""
-        if self._places is not None:
-            for id in ids:
-                self.answered([id], self._places.get(id))
-
-    def fail(self, ids: Sequence[RequestId], error: RequestError) -> None:
-        """Let requests of ours fail that cannot be answered. Never waits."""
-        for id in ids:
-            instead = encode_error(id, RequestError(TRANSPORT_FAILED, error.message))
-            self._arrivals[_Arrival(Incoming(instead, failure=error), None)] = None
-        self._wake()
-
-    def has_room(self, origin: Origin | None) -> bool:
-        """Whether more may be said on a stream."""
-        return self._spoken(origin).has_room
-
-    async def wait_room(self, origin: Origin | None) -> None:
-        """Wait until more may be said on a stream; others do not wait."""
-        await self._spoken(origin).wait_room()
-
-    async def wait_turn(self, origin: Origin | None) -> None:
-        """Wait until the session's client may be sent one more notification, on whichever stream."""
-        del origin
-        await self._turnstiles.notifications.enter(self._holder)
-
-    def _spoken(self, origin: Origin | None) -> EventStream:
-        # A goodbye may come when its request has been answered: then it goes where the client hears the rest.
-        if isinstance(origin, PostOrigin) and not origin.spoken.is_ended:
-            return origin.spoken
-        return self._standalone
-
-    async def aclose(self) -> None:
-        """End it: what POSTs bring from now on is refused."""
-        self._is_closed = True
-        for place in (self._places or {}).values():
-            place.leave()
-        for arrival in self._arrivals:
-            arrival.waiter.unpark()
-        await trio.lowlevel.checkpoint()
+def too_many(error: Overdrawn) -> HttpRefused:
+    """Return the refusal for want of room: 429 if the client itself has too much, else 503."""
+    return busy(429 if error.is_own else 503, str(error), RETRY_AFTER)
 
 
 @final
 @attrs.frozen(eq=False)
-class Posted:
-    """The body of a POST.
+class PostBody:
+    """The body of a POST, decoded once: a message or a batch.
 
     Attributes:
-        body: As it came.
+        body: Its bytes.
         value: Decoded.
-        messages: What is in it; nothing if that is for whoever receives it to find out.
+        messages: The messages in it; empty if it is left to the session's peer to refuse it.
     """
 
     body: bytes
@@ -298,7 +78,7 @@ class Posted:
 
     @property
     def cancelled(self) -> list[RequestId]:
-        """The ids of the requests that it gives up."""
+        """The ids of the requests that it cancels."""
         ids = [
             read_id((message.params or {}).get("requestId"))
             for message in self.messages
@@ -306,7 +86,7 @@ class Posted:
         ]
         return [id for id in ids if id is not None]
 
-    def without(self, ids: Container[RequestId]) -> Posted | None:
+    def without(self, ids: Container[RequestId]) -> PostBody | None:
         """Return it without the requests of these ids; `None` if nothing is left."""
         left = [
             n
@@ -316,41 +96,243 @@ class Posted:
         if not left:
             return None
         value = [self.value[n] for n in left] if self.is_batch else self.value
-        return Posted(self.body, value, [self.messages[n] for n in left])
+        return PostBody(self.body, value, [self.messages[n] for n in left])
 
     def incoming(self, origin: Origin) -> Incoming:
         """Return it as what a peer receives."""
         return Incoming(self.body, origin, value=self.value)
 
 
-_log: Final = Log("trio_mcp.http")
+@final
+@attrs.define(eq=False)
+class PostOrigin:
+    """A POST with requests, as the origin of its messages.
 
-SESSION_BYTES: Final = 24 * 1024
-"""What a session costs that has done nothing yet, with little in its streams. A test holds it to 20 KiB."""
+    Args:
+        principal: Who sent it.
+        answers: The stream for the answers.
+        messages: The stream for everything else that belongs to its requests.
+        on_answered: Called when all its requests are answered.
+        is_releasable: Whether its client knows how to reconnect.
+        served: The loan for its messages, which lasts as long as anything refers to it.
+    """
 
-STEP: Final = 4 * 1024
-"""In these steps more is lent: what is said and read at once changes no loan."""
+    principal: str | None
+    answers: EventStream
+    messages: EventStream
+    on_answered: Callable[[], object]
+    _is_releasable: bool = attrs.field(alias="is_releasable", kw_only=True)
+    served: MessageLoan | None = attrs.field(default=None, kw_only=True)
 
-RETRY_AFTER: Final = 10
-"""After how many seconds whoever finds no room may ask again."""
-
-
-def too_many(error: Overdrawn) -> HttpRefused:
-    """Return the refusal of what there is no room for: 429 if its sender has too much, else 503."""
-    return busy(429 if error.is_own else 503, str(error), RETRY_AFTER)
+    def release(self, retry_after: float | None) -> None:
+        """Close its connection; see `ReleasableOrigin`."""
+        if self._is_releasable:
+            self.answers.release(retry_after)
 
 
 @final
-class KeptForSession:
-    """The loans of one session.
+@attrs.define(eq=False)
+class _Arrival:
+    message: Incoming
+    after: Callable[[], object] | None
+    is_taken: bool = False
+    waiter: LightParkingLot = attrs.field(factory=LightParkingLot)
+
+
+@final
+@attrs.define(eq=False)
+class SessionChannel(Channel):
+    """Takes what POSTs bring, and sorts what is sent into the streams it belongs to. Waits for no client.
 
     Args:
-        places: Lends its place; `None` if it lasts for one request alone. Then it needs none, and never goes for
-            others.
+        description: What it is, for logs.
+        standalone: The stream for messages that belong to no POST.
+        on_question: Called with the number and the ids of requests that are queued on that stream.
+        on_lost: Called with the ids of requests that no client will ever read.
+        turnstiles: Charge its client for large answers; its handlers wait there to send notifications.
+        holder: In whose name.
+    """
+
+    _description: str
+    _standalone: EventStream
+    _on_question: Callable[[int, tuple[RequestId, ...]], object] = attrs.field(alias="on_question", kw_only=True)
+    _on_lost: Callable[[tuple[RequestId, ...]], object] = attrs.field(alias="on_lost", kw_only=True)
+    _turnstiles: Turnstiles = attrs.field(alias="turnstiles", kw_only=True)
+    _holder: str = attrs.field(alias="holder", kw_only=True)
+    # What requests of HTTP+SSE count as, whose POSTs are over, until they are answered.
+    _slots: dict[RequestId, RequestSlot] | None = attrs.field(default=None, init=False)
+    _arrivals: OrderedDict[_Arrival, None] = attrs.field(factory=OrderedDict[_Arrival, None], init=False)
+    _after: Callable[[], object] | None = attrs.field(default=None, init=False)
+    _wake: Callable[[], object] = attrs.field(default=nothing, init=False)
+    _has_all: bool = attrs.field(default=False, init=False)
+    _is_closed: bool = attrs.field(default=False, init=False)
+
+    @property
+    def description(self) -> str:
+        """What it is."""
+        return self._description
+
+    # Receiving.
+
+    async def put(self, message: Incoming, after: Callable[[], object] | None = None) -> None:
+        """Hand over what a POST has brought, and wait until the peer takes it.
+
+        Args:
+            message: The message, or a batch.
+            after: Called when the peer asks for the next one: what could be done at once is done.
+
+        Raises:
+            trio.BrokenResourceError: The session has ended.
+        """
+        arrival = _Arrival(message, after)
+        self._arrivals[arrival] = None
+        self._wake()
+        try:
+            while not arrival.is_taken:
+                if self._is_closed:
+                    raise trio.BrokenResourceError("the session has ended")
+                await arrival.waiter.park()
+        finally:
+            if not arrival.is_taken:
+                del self._arrivals[arrival]
+
+    def fail(self, ids: Sequence[RequestId], error: RequestError) -> None:
+        """Let requests of ours fail that cannot be answered. Never waits."""
+        for id in ids:
+            instead = encode_error(id, RequestError(TRANSPORT_FAILED, error.message))
+            self._arrivals[_Arrival(Incoming(instead, failure=error), None)] = None
+        self._wake()
+
+    def end_input(self) -> None:
+        """Note that no POST will bring anything more. Never waits."""
+        self._has_all = True
+        self._wake()
+
+    def rests(self, wake: Callable[[], object]) -> bool:
+        """No task waits here for messages; see `Channel.rests`."""
+        self._wake = wake
+        return True
+
+    def may_rest(self) -> bool:
+        """Whether nothing waits to be taken; see `Channel.may_rest`."""
+        after, self._after = self._after, None
+        if after is not None:
+            after()
+        return not self._arrivals and not self._has_all
+
+    async def receive(self) -> Sequence[Received]:
+        """Return the next message, or nothing if its POST was cancelled meanwhile; see `Channel.receive`.
+
+        Raises:
+            trio.EndOfChannel: There will be no more.
+        """
+        if not self._arrivals:
+            await trio.lowlevel.checkpoint()
+        if not self._arrivals:
+            if self._has_all:
+                raise trio.EndOfChannel
+            return ()
+        await trio.lowlevel.checkpoint_if_cancelled()  # what arrived has waited for a turn of the event loop
+        arrival, _ = self._arrivals.popitem(last=False)
+        arrival.is_taken = True
+        self._after = arrival.after
+        arrival.waiter.unpark()
+        return (arrival.message,)
+
+    # Sending.
+
+    async def send(self, messages: Sequence[Outgoing]) -> None:
+        """Sort messages into their streams, before any checkpoint."""
+        self.send_nowait(messages)
+        await trio.lowlevel.checkpoint()
+
+    def send_nowait(self, messages: Sequence[Outgoing]) -> bool:
+        """Sort messages into their streams; see `Channel.send_nowait`."""
+        for message in messages:
+            origin = message.origin
+            if isinstance(origin, PostOrigin) and message.answers:
+                origin.answers.put(message.data)
+                origin.answers.end()
+                origin.on_answered()
+                self._turnstiles.requests.charge_answer(self._holder, len(message.data))
+                continue
+            if message.answers and isinstance(origin, HttpOrigin):
+                self.give_back_slot(message.answers, origin.slot)
+            stream = self._stream_for(origin)
+            number = stream.put(message.data)
+            if message.request_ids:
+                if number is None:
+                    self._on_lost(message.request_ids)
+                elif stream is self._standalone:
+                    self._on_question(number, message.request_ids)
+        return True
+
+    def has_room(self, origin: Origin | None) -> bool:
+        """Whether more may be queued on a stream."""
+        return self._stream_for(origin).has_room
+
+    async def wait_room(self, origin: Origin | None) -> None:
+        """Wait until more may be queued on a stream; senders on other streams do not wait."""
+        await self._stream_for(origin).wait_room()
+
+    async def wait_turn(self, origin: Origin | None) -> None:
+        """Wait until the session's client may be sent one more notification, on any stream."""
+        del origin
+        await self._turnstiles.notifications.enter(self._holder)
+
+    def _stream_for(self, origin: Origin | None) -> EventStream:
+        # A cancellation may be sent after its request was answered: then it goes to the standalone stream.
+        if isinstance(origin, PostOrigin) and not origin.messages.is_ended:
+            return origin.messages
+        return self._standalone
+
+    # What requests count as.
+
+    def keep_slot(self, requests: Sequence[Request], slot: RequestSlot) -> None:
+        """Let requests have a slot until they are answered or cancelled, or this is closed."""
+        self._slots = {} if self._slots is None else self._slots
+        for request in requests:
+            self._slots.setdefault(request.id, slot)
+
+    def give_back_slot(self, ids: Sequence[RequestId], slot: RequestSlot | None) -> None:
+        """Give back the slot of requests that are answered."""
+        if slot is not None and self._slots is not None:
+            slot.leave()
+            for id in ids:
+                if self._slots.get(id) is slot:
+                    del self._slots[id]
+
+    def cancelled(self, ids: Sequence[RequestId]) -> None:
+        """Give back the slots of requests that were cancelled, and are never answered."""
+        if self._slots is not None:
+            for id in ids:
+                self.give_back_slot([id], self._slots.get(id))
+
+    async def aclose(self) -> None:
+        """Close it: what POSTs bring from now on is refused."""
+        self._is_closed = True
+        for slot in (self._slots or {}).values():
+            slot.leave()
+        for arrival in self._arrivals:
+            arrival.waiter.unpark()
+        await trio.lowlevel.checkpoint()
+
+
+@final
+class SessionLoans:
+    """The loans of one session, in the name of its client.
+
+    There are two loans of bytes, because they are taken back for different reasons. What the session is, and what
+    its client declared, cannot be taken back while a request of the client is open. What is queued in its streams
+    and unread always can be: a client that reads nothing has everything open, and holds most.
+
+    Args:
+        places: Lends its place among the sessions; `None` if it lasts for one request alone. Then it needs no
+            place, and never gives way to others.
         bytes: Lends bytes.
         holder: In whose name.
-        let_go: Called with whether the session has to go, or only what it has said and nobody may ever read. Must
-            not wait.
+        let_go: Called with whether the session has to end, or only to drop what is queued and may never be read.
+            Must not wait.
 
     Raises:
         Overdrawn: There is no room for it.
@@ -358,9 +340,9 @@ class KeptForSession:
 
     __slots__ = (
         "_bytes",
+        "_kept",
         "_let_go",
         "_loans",
-        "_told",
         "_unread",
         "_unread_loan",
         "handshake",
@@ -380,42 +362,42 @@ class KeptForSession:
         self._bytes = bytes
         self._let_go = let_go
         self.handshake = self.ids = self.subscriptions = 0  # a dict of them would weigh on every session
-        self._told = self._unread = 0
+        self._kept = self._unread = 0
         self._unread_loan: Loan | None = None
         amounts = [(bytes, SESSION_BYTES)] if places is None else [(places, 1), (bytes, SESSION_BYTES)]
         give_way = None if places is None else self._take_all
-        self._loans: tuple[Loan, ...] = ()  # it may be asked to give way before it has all of them
+        self._loans: tuple[Loan, ...] = ()  # it may have to give way before it has all of them
         self._loans = lend_all(amounts, holder, "sessions", give_way, own_gives_way=True)
 
     def hold(self) -> None:
-        """A request of the client is open."""
+        """Note that a request of the client is open."""
         for loan in self._loans:
             loan.hold()
 
     def rest(self) -> None:
-        """None is."""
+        """Note that no request of the client is open."""
         for loan in self._loans:
             loan.rest()
 
     def keep(self, what: Literal["handshake", "ids", "subscriptions"], amount: int) -> None:
-        """The session keeps so much of what it was told.
+        """Borrow for what the client declared, and the session keeps.
 
         Args:
-            what: What that is; of this it kept another amount before.
+            what: What that is; replaces the amount for the same before.
             amount: How much, in bytes.
 
         Raises:
-            Overdrawn: There is no room for it; it is as before.
+            Overdrawn: There is no room for it; nothing has changed.
         """
-        told = self._told + amount - int(getattr(self, what))
-        size = SESSION_BYTES + max(0, math.ceil(told / STEP) - 1) * STEP
+        kept = self._kept + amount - int(getattr(self, what))
+        size = SESSION_BYTES + max(0, math.ceil(kept / STEP) - 1) * STEP
         if self._loans and self._loans[-1].amount != size:
             self._loans[-1].change(size, own_gives_way=True)
         setattr(self, what, amount)
-        self._told = told
+        self._kept = kept
 
     def unread(self, amount: int) -> None:
-        """So much more waits to be read in its streams, or less. If there is no room for it, the session goes."""
+        """Borrow for so many more queued bytes, or less. If there is no room for them, the session gives way."""
         self._unread += amount
         if self._unread <= STEP and self._unread_loan is None:
             return
@@ -442,18 +424,18 @@ class KeptForSession:
         self._let_go(True)
 
     def _take_unread(self) -> None:
-        """Others have use for what waits to be read."""
+        """Give way with what is queued; with everything, if that is not enough."""
         loan, self._unread_loan = self._unread_loan, None
         if loan is not None:
             loan.give_back()
-        loans, self._loans = self._loans, ()  # nothing is lent meanwhile
+        loans, self._loans = self._loans, ()  # `unread` borrows nothing meanwhile
         self._let_go(False)
         self._loans = loans
         if self._unread > STEP:
             self._take_all()
 
     def give_back(self) -> None:
-        """Nothing is kept any more. May be called again."""
+        """Give back all loans. Again does nothing."""
         loans, self._loans = self._loans, ()
         for loan in loans:
             loan.give_back()

@@ -1,4 +1,4 @@
-"""Keeps the events of streams in a file, when there are more of them than memory is for."""
+"""Keeps the events of streams in an SQLite file, for more of them than should be in memory."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from .._limits import check_seconds, check_whole
 from ._event_store import EVENT_BYTES, EventShares, StoredEvent, weight_of
 
 CLOSE_SECONDS: Final = 5.0
-"""How long closing the file may take at most; SQLite waits as long for a lock by itself."""
+"""How long closing the file may take, in seconds; SQLite itself waits as long for a lock."""
 
 TRIMMED_AT_ONCE: Final = 256
-"""So many of the oldest events of a session are looked at to find those that go."""
+"""So many of the oldest events of a session are looked at to find those to drop."""
 
 _T = TypeVar("_T")
 
-# `at` was added later; what has none is older than anything.
+# `at` was added later; rows without it count as older than all others.
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS events (
     position INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -43,7 +43,7 @@ _BY_TIME: Final = "CREATE INDEX IF NOT EXISTS by_time ON events (at)"
 
 @final
 @attrs.define
-class _Kept:
+class _SessionSize:
     """What the file holds of one session of ours."""
 
     count: int = 0
@@ -67,16 +67,15 @@ class SqliteEventStore:
     together.
     """
 
-    # Other processes may use the file, too. Each bounds, and in the end drops, the events of its own sessions,
-    # which nobody else has; only what has become too old anybody drops. What is known of our sessions here is
-    # touched by the one thread that works.
+    # Other processes may use the file, too. Each bounds, and at its end drops, the events of its own sessions,
+    # which no other process has; any process drops what is too old. Only the working thread touches `_sessions`.
 
     def __init__(self, database: sqlite3.Connection, bounds: _Bounds) -> None:
         self._database = database
         self._bounds = bounds
         self._limiter = trio.CapacityLimiter(1)
         self._lock = threading.Lock()
-        self._sessions: dict[str, _Kept] = {}
+        self._sessions: dict[str, _SessionSize] = {}
         self._losers: list[str] = []
         self._aged_at = time.time()
         self._shares: Final = EventShares(bounds.max_bytes, self._losers.append)
@@ -87,7 +86,7 @@ class SqliteEventStore:
         def work(database: sqlite3.Connection) -> None:
             now = time.time()
             rows = [(session, stream, number, data, now) for number, data in events]
-            kept = self._sessions.setdefault(session, _Kept())
+            kept = self._sessions.setdefault(session, _SessionSize())
             try:
                 with database:
                     database.executemany(
@@ -105,8 +104,8 @@ class SqliteEventStore:
 
         await self._run(work)
 
-    def _trim(self, database: sqlite3.Connection, session: str, kept: _Kept) -> None:
-        """Hold a session to its bounds, and all of them to theirs."""
+    def _trim(self, database: sqlite3.Connection, session: str, kept: _SessionSize) -> None:
+        """Drop events until the session, and all sessions together, are within their bounds."""
         bounds = self._bounds
         while (
             kept.count > bounds.max_session_events
@@ -121,7 +120,7 @@ class SqliteEventStore:
                 kept.count = kept.size = 0
                 break
             is_within = kept.count <= bounds.max_session_events and kept.size <= bounds.max_session_bytes
-            # Where all together have too much, half of what it has goes, so that this is not done each time.
+            # If all together have too much, half of its events go, so that this is not done each time.
             most = kept.size // 2 if is_within else bounds.max_session_bytes
             gone = 0
             while gone < len(oldest) and (kept.count > bounds.max_session_events or kept.size > most):
@@ -136,7 +135,7 @@ class SqliteEventStore:
             database.execute("DELETE FROM events WHERE session = ?", (loser,))
 
     def _drop_old(self, database: sqlite3.Connection, before: float) -> None:
-        """Drop what is too old, whosever it is."""
+        """Drop what is too old, of any process."""
         found = database.execute("SELECT DISTINCT session FROM events WHERE at < ?", (before,)).fetchall()
         database.execute("DELETE FROM events WHERE at < ?", (before,))
         for (session,) in found:
@@ -144,12 +143,12 @@ class SqliteEventStore:
                 self._look_again(database, session)
 
     def _look_again(self, database: sqlite3.Connection, session: str) -> None:
-        """Find out what the file holds of a session of ours."""
+        """Read from the file how much it holds of a session of ours."""
         with suppress(sqlite3.Error):
             count, size = database.execute(
                 "SELECT count(*), coalesce(sum(length(data)), 0) FROM events WHERE session = ?", (session,)
             ).fetchone()
-            self._sessions[session] = _Kept(count, size + count * EVENT_BYTES)
+            self._sessions[session] = _SessionSize(count, size + count * EVENT_BYTES)
             self._shares.set(session, size + count * EVENT_BYTES)
 
     async def read(self, session: str, stream: int, after: int, limit: int) -> Sequence[StoredEvent]:
@@ -181,7 +180,7 @@ class SqliteEventStore:
             with self._lock:
                 return work(self._database)
 
-        # Abandoned, it is done all the same, or not at all; and a disk that hangs holds up no end of a session.
+        # Abandoned, it is still done, or not at all; and a disk that hangs does not delay the end of a session.
         return await trio.to_thread.run_sync(locked, abandon_on_cancel=True, limiter=self._limiter)
 
     async def _close(self) -> None:
@@ -200,14 +199,14 @@ class SqliteEventStore:
 
 
 def _make_private(path: str) -> None:
-    """Make the file if there is none, and let its owner alone read it; SQLite makes those beside it alike.
+    """Create the file if there is none, readable for its owner alone; SQLite gives its other files the same mode.
 
     Raises:
-        OSError: It cannot be made, or is not ours.
+        OSError: It cannot be created, or has another owner.
     """
-    path = os.path.realpath(path)  # where a link leads to, although there may be nothing yet
+    path = os.path.realpath(path)  # the target of a link, which may not exist yet
     try:
-        # With these rights from the first moment. Nobody has it open, so closing it here costs nobody a lock.
+        # With this mode from the first moment. It is not open elsewhere, so closing it here ends no lock.
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     except FileExistsError:
         for one in (path, f"{path}-wal", f"{path}-shm"):
@@ -227,24 +226,24 @@ async def open_sqlite_event_store(
     """Open a store for as long as the block runs.
 
     Leaving drops the events of its sessions, which end with their process. Several processes may use a file at
-    the same time: what one keeps the others leave alone until it is too old. So they do with what a process has
-    left that was killed. The file, and what SQLite keeps beside it, can be read by its owner alone.
+    the same time: no process drops events of another before they are too old; nor events that a killed process
+    has left. The file, and what SQLite keeps beside it, can be read by its owner alone.
 
-    The oldest events of a session go first. A client that asks for what has gone is sent what is left, or refused
-    (400) if nothing is.
+    The oldest events of a session are dropped first. A client that asks for dropped events is sent those that are
+    left, or refused (400) if none are.
 
     Args:
-        path: The file; it is made if there is none.
+        path: The file; it is created if there is none.
         max_session_events: How many events of one session are kept.
         max_session_bytes: What the events of one session may weigh, each with 200 bytes for itself.
-        max_bytes: The same for all sessions of this store together; beyond, of the client whose sessions have
-            most the one that has said nothing for the longest time loses its events.
-        max_age: For how long events are kept at most, in seconds.
+        max_bytes: The same for all sessions of this store together; beyond, a session of the client with most
+            loses its events: the one without new events for the longest time.
+        max_age: How long events are kept at most, in seconds.
 
     Raises:
-        TypeError: A bound is no number of its kind.
+        TypeError: A bound is no number, or no whole number where one is needed.
         ValueError: A bound is not more than 0.
-        OSError: The file cannot be made, or belongs to somebody else.
+        OSError: The file cannot be created, or has another owner.
         sqlite3.Error: The file cannot be used.
     """
     bounds = _Bounds(
@@ -261,7 +260,7 @@ async def open_sqlite_event_store(
         database = sqlite3.connect(name, check_same_thread=False)
         try:
             database.execute("PRAGMA journal_mode = WAL")
-            # What a crash loses belongs to sessions that it loses as well.
+            # A crash ends the sessions of what it loses as well.
             database.execute("PRAGMA synchronous = OFF")
             database.executescript(_SCHEMA)
             with database:

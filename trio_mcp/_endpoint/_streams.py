@@ -1,13 +1,7 @@
-"""The answer to one modern POST: a JSON object, or a stream once something has to be said before it.
+"""Event streams to clients: the answer to one modern POST, and the numbered streams of a legacy session.
 
-One stream of a session of the legacy era: numbered events, and whatever connection they go to just now.
-
-What is said goes into a queue. Whoever is connected reads there; the session's storing task reads there too, so
-that a later connection can begin where the last one ended. An event leaves the queue when both have had it. What
-a connection missed before the queue begins it reads from the store; between the two there is no gap, however slow
-the store is, and nothing comes twice.
-
-Storing what the streams of one session say, for clients that lost a connection.
+`StreamWriter` is what both share: how events go to one client, and how what it has not read is paid for. Which
+messages belong on which stream is decided by `_modern` and `_session_channel`.
 """
 
 from __future__ import annotations
@@ -17,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, final
 
+import attrs
 import trio
 
 from .._channel import Outgoing
@@ -33,7 +28,7 @@ from .._peer._middleware import Message, Middleware, notification, send_through
 from .._peer._send_queue import SendQueue
 from .._server._lifetimes import Background
 from .._trio import LightParkingLot
-from ._call import SMALL, HttpCall, Place
+from ._call import SMALL, HttpCall, RequestSlot
 from ._event_store import EventStore, StoredEvent
 from ._turnstile import Turnstile
 
@@ -42,114 +37,143 @@ _log: Final = Log("trio_mcp.http")
 KEEP_ALIVE: Final = encode_sse_comment()
 
 COPIES: Final = 2
-"""How often a piece of a stream is there while it is sent: as events, and in what HTTP makes of them."""
+"""How many copies of a piece exist while it is sent: as events, and as HTTP encodes them."""
+
+READ_AT_ONCE: Final = 64
+"""Events that are read from the store at once."""
 
 
-def cut_stream(call: HttpCall, refused: HttpRefused) -> None:
-    """End a stream at once: there is no room for what its client does not read."""
-    _log.info("a stream to %s is cut: %s", call.client, refused)
-    call.cut()
+def _ignore(_: int) -> None:
+    pass
 
 
 @final
-class PostAnswer:
-    """Where what an exchange sends goes; see `ExchangeSink`.
+class StreamWriter:
+    """Sends the events of a stream to one client, whose account lends what the client has not read yet.
 
-    A stream has a task of its own that writes it, so that a handler which is cancelled while it waits for room
-    tears nothing.
+    That is what is queued for it, and `COPIES` times what is being sent. Up to `SMALL` bytes need no loan. A
+    client whose account lends no more is cut: nobody waits for it, and others need the memory.
+
+    Args:
+        call: The request that the stream answers.
+        queued: Returns how many bytes are queued for this client; `None` if what is queued is lent elsewhere.
+    """
+
+    __slots__ = ("_call", "_covered", "_queued", "_sending")
+
+    def __init__(self, call: HttpCall, queued: Callable[[], int] | None = None) -> None:
+        self._call = call
+        self._queued = queued
+        self._sending = 0
+        self._covered = SMALL
+
+    async def send(self, events: bytes, *, is_last: bool = False) -> None:
+        """Send encoded events, or a keep-alive comment if there are none.
+
+        Args:
+            events: The events.
+            is_last: Whether the answer ends with them.
+
+        Raises:
+            HttpRefused: There is no room for them; the caller is to `cut` the stream.
+        """
+        data = events or KEEP_ALIVE
+        self._sending = COPIES * len(data)
+        self.borrow()
+        if is_last:
+            self._call.on_answer()
+            await self._call.finish(data)
+        else:
+            await self._call.send(data)
+            self._sending = 0
+            self.borrow()
+
+    def borrow(self, more: int = 0) -> None:
+        """Borrow for what the client has not read, and for `more` bytes that are about to be queued.
+
+        Raises:
+            HttpRefused: There is no room for so much.
+        """
+        size = self._sending + more + (0 if self._queued is None else self._queued())
+        if size > self._covered or (size <= SMALL < self._covered):
+            self._covered = self._call.loans.grow_answer(size, self._call.cut)
+
+    def cut(self, refused: HttpRefused) -> None:
+        """End the stream at once: there is no room for what its client does not read."""
+        _log.info("a stream to %s is cut: %s", self._call.client, refused)
+        self._call.cut()
+
+
+@final
+@attrs.define(eq=False)
+class PostAnswer:
+    """The answer to one modern POST: a JSON object, or a stream once a notification is sent; an `ExchangeSink`.
+
+    A task writes the stream, so that a handler that is cancelled while it waits for room leaves no torn event.
 
     Args:
         call: The POST.
         nursery: Where that task runs.
-        limits: How much may lie ready, and how large a message may be.
-        middleware: What notifications pass.
+        limits: How much may be queued, and how large a message may be.
+        middleware: Wraps notifications.
         turnstile: Where senders of notifications wait for their turn.
-        keep_alive: How long a stream is silent before it shows that it lives, in seconds.
-        may_stream: Whether the answer may be a stream; if not, what is said before it goes nowhere.
+        keep_alive: Seconds of silence after which a stream gets a keep-alive comment.
+        may_stream: Whether the answer may be a stream; if not, notifications are dropped.
     """
 
-    def __init__(
-        self,
-        call: HttpCall,
-        nursery: trio.Nursery,
-        limits: Limits,
-        middleware: Sequence[Middleware],
-        turnstile: Turnstile,
-        *,
-        keep_alive: float,
-        may_stream: bool,
-    ) -> None:
-        self._call = call
-        self._nursery = nursery
-        self._limits = limits
-        self._middleware = middleware
-        self._turnstile = turnstile
-        self._keep_alive = keep_alive
-        self._may_stream = may_stream
-        self._send_queue: SendQueue | None = None
-        self._writing: trio.CancelScope | None = None
-        self._is_ending = False
-        self._sending = 0
-        self._covered = SMALL
+    _call: HttpCall
+    _nursery: trio.Nursery
+    _limits: Limits
+    _middleware: Sequence[Middleware]
+    _turnstile: Turnstile
+    _keep_alive: float = attrs.field(alias="keep_alive", kw_only=True)
+    _may_stream: bool = attrs.field(alias="may_stream", kw_only=True)
+    _send_queue: SendQueue | None = attrs.field(default=None, init=False)
+    _writer: StreamWriter = attrs.field(init=False)  # set with the outbox
+    _writing: trio.CancelScope = attrs.field(init=False)  # so is this
+    _is_ending: bool = attrs.field(default=False, init=False)
 
     def stream(self) -> None:
-        """Make a stream of it, unless it is one, or must be none. Never waits."""
+        """Make it a stream, unless it is one already or must not be one. Never waits."""
         if self._send_queue is None and self._may_stream:
-            self._send_queue = SendQueue(self._limits.max_outbox_bytes)
+            self._send_queue = outbox = SendQueue(self._limits.max_outbox_bytes)
+            self._writer = StreamWriter(self._call, lambda: outbox.size)
             self._writing = trio.CancelScope()
-            self._nursery.start_soon(
-                self._write, self._send_queue, self._writing, name=f"streaming to {self._call.client}"
-            )
+            self._nursery.start_soon(self._write, outbox, name=f"streaming to {self._call.client}")
 
-    async def _write(self, outbox: SendQueue, scope: trio.CancelScope) -> None:
+    async def _write(self, outbox: SendQueue) -> None:
         try:
-            with scope:
+            with self._writing:
                 await self._write_events(outbox)
         except HttpRefused as refused:
-            cut_stream(self._call, refused)
+            self._writer.cut(refused)
         except Exception:
-            # The boundary of one answer: the nursery is that of all of them.
+            # The boundary of one answer: the nursery is shared by all of them.
             _log.exception("a stream to %s failed", self._call.client)
         finally:
             outbox.close()
 
     async def _write_events(self, outbox: SendQueue) -> None:
-        call = self._call
-        await call.start_stream()
+        await self._call.start_stream()
         if not outbox.size:
-            await call.send(KEEP_ALIVE)  # some proxies send the head on only when something follows it
-        while True:
+            await self._call.send(KEEP_ALIVE)  # some proxies forward the head only when something follows it
+        has_ended = False
+        while not has_ended:
             entries: Sequence[QueuedMessage] = ()
             with trio.move_on_after(self._keep_alive):
                 entries = await outbox.take()
-            data = b"".join([encode_sse_event(entry.message.data) for entry in entries]) or KEEP_ALIVE
-            self._sending = COPIES * len(data)
-            self._cover(outbox)
-            if self._is_ending and not outbox.size:
-                call.on_answer()
+            has_ended = self._is_ending and not outbox.size
+            if has_ended:
                 for entry in entries:
                     if entry.exchange is not None:
                         entry.exchange.cancel_parked = None
-                await call.finish(data)
-                return
-            await call.send(data)
-            self._sending = 0
-            self._cover(outbox)
-
-    def _cover(self, outbox: SendQueue, more: int = 0) -> None:
-        """Let what the client has not taken yet be lent to it.
-
-        Raises:
-            HttpRefused: There is no room for so much.
-        """
-        size = outbox.size + self._sending + more
-        if size > self._covered or (size <= SMALL < self._covered):
-            self._covered = self._call.loans.grow_answer(size, self._call.cut)
+            events = b"".join([encode_sse_event(entry.message.data) for entry in entries])
+            await self._writer.send(events, is_last=has_ended)
 
     async def finish(self, reply: Reply, exchange: Exchange) -> None:
-        """Send what the request is answered with, and wait until the wire has it.
+        """Send the reply, and wait until the connection has taken it.
 
-        Until then what another task does for the request ends with it: the client has not been told how to go on.
+        Until then the cancel_parked task of the request ends with it: its client does not know yet how to go on.
         """
         if self._send_queue is None:
             exchange.cancel_parked = None
@@ -161,7 +185,7 @@ class PostAnswer:
             self._is_ending = True
             data, id = reply.data, exchange.request.id
             try:
-                self._cover(self._send_queue, len(data))
+                self._writer.borrow(len(data))
             except HttpRefused as refused:
                 _log.info("no room for the answer to %s: %s", self._call.client, refused)
                 data = encode_error(id, refused.error)
@@ -169,12 +193,12 @@ class PostAnswer:
             await self._send_queue.wait_empty()
 
     def close(self) -> None:
-        """Nothing more is sent. Without `finish`, what was begun stays torn."""
+        """Send nothing more. Without `finish`, a stream that was begun stays incomplete."""
         self._may_stream = False
-        if self._writing is not None:
+        if self._send_queue is not None:
             self._writing.cancel(reason="the request is over")
 
-    # What an exchange asks.
+    # What an exchange calls.
 
     async def send_notification(
         self, exchange: Exchange, method: str, params: Mapping[str, Any] | Encoded | None
@@ -216,12 +240,11 @@ class PostAnswer:
             self._send_queue.put(QueuedMessage(Outgoing(data)))
 
     def _has_room_for(self, data: bytes) -> bool:
-        """Whether a notification may be put. A client that reads so little that there is no room for it goes."""
+        """Whether a notification may be queued. If no memory is lent to its client for it, the stream is cut."""
         try:
-            if self._send_queue is not None:
-                self._cover(self._send_queue, len(data))
+            self._writer.borrow(len(data))
         except HttpRefused as refused:
-            cut_stream(self._call, refused)
+            self._writer.cut(refused)
             return False
         return True
 
@@ -239,7 +262,7 @@ class PostAnswer:
         params: Mapping[str, Any] | None,
         on_progress: OnProgress | None,
     ) -> dict[str, Any]:
-        """Refuse to ask: there are no requests of servers in the modern era.
+        """Refuse: servers send no requests in the modern era.
 
         Raises:
             LocalProtocolError: Always.
@@ -247,147 +270,152 @@ class PostAnswer:
         del exchange, params, on_progress
         await trio.lowlevel.checkpoint()
         raise LocalProtocolError(
-            f"{method}: {self._call.method} {self._call.path} cannot carry a server's request"
+            f"{method}: {self._call.method} {self._call.path} cannot carry a server's request; "
+            "return InputRequiredResult instead"
         )
 
 
-READ_AT_ONCE: Final = 64
-"""Events that are read from the store at once."""
-
-
 @final
+@attrs.define(eq=False)
 class EventStream:
-    """One stream.
+    """One stream of a legacy session: numbered events, for whichever connection reads it at the moment.
+
+    Messages are queued. The connection reads the queue, and so does the session's `EventWriter`, so that a later
+    connection can begin where the last one ended. An event leaves the queue when both have had it. What a
+    connection missed before the queue begins it reads from the store; between the two there is no gap, however
+    slow the store is, and no event comes twice. Nothing here waits for a client.
 
     Args:
         session: The id of the session, for the store.
-        number: Its own number, which the ids of its events begin with.
-        store: Keeps what was said; `None` if nothing is to be taken up again.
-        to_be_stored: Called when something waits to be stored.
-        max_bytes: What may wait in the queue before notifications wait.
-        keep_alive: How long a connection is silent before it shows that it lives, in seconds.
+        number: Its number in the session; the ids of its events begin with it.
+        store: Keeps its events; `None` if the stream cannot be resumed.
+        to_be_stored: Called when events wait to be stored.
+        max_bytes: How many bytes may be queued before notifications wait.
+        keep_alive: Seconds of silence after which a connection gets a keep-alive comment.
         retry_ms: How long a client should wait before it connects again, in milliseconds.
-        event_type: How the events are called; `None` for what they are called by default.
+        event_type: The type of its events; `None` for the default.
         is_optional: Whether a client may never read it. While it is neither read nor stored, nobody waits for
-            room: the oldest events give way.
-        on_dropped: Called with the number of each event that has given way.
-        on_queued: Called with how many bytes more wait in the queue, or less. May end the stream.
+            room, and the oldest events are dropped.
+        on_dropped: Called with the number of each event that is dropped.
+        on_queued: Called with how many more bytes are queued, or less. May end the stream.
 
     Attributes:
-        dropped: How many events have given way.
-        place: What its requests take among those that are served, while no POST waits for their answers.
+        dropped: How many events were dropped.
+        slot: What its requests count as among those that are served, once no POST waits for their answers.
+        is_ended: Whether no more events will follow.
     """
 
-    def __init__(
-        self,
-        session: str,
-        number: int,
-        store: EventStore | None,
-        to_be_stored: Callable[[EventStream], object],
-        *,
-        max_bytes: int,
-        keep_alive: float,
-        retry_ms: int,
-        event_type: str | None = None,
-        is_optional: bool = False,
-        on_dropped: Callable[[int], object] = lambda _: None,
-        on_queued: Callable[[int], object] = lambda _: None,
-    ) -> None:
-        self._session = session
-        self.number: Final = number
-        self._store = store
-        self._to_be_stored = to_be_stored
-        self._max_bytes = max_bytes
-        self._keep_alive = keep_alive
-        self._retry_ms = retry_ms
-        self._event_type = event_type
-        self._is_optional = is_optional
-        self._on_dropped = on_dropped
-        self._on_queued = on_queued
-        self.dropped = 0
-        self.place: Place | None = None
-        self._queue: OrderedDict[int, bytes] = OrderedDict()
-        self._queued_bytes = 0
-        self._last = 0
-        self._stored: float = 0 if store is not None else math.inf
-        self._is_kept = False
-        self._connection: object | None = None
-        self._position = 0
-        self._is_dead = False
-        self._is_released = False
-        self.is_ended = False
-        self._changed = LightParkingLot()
+    _session: str
+    number: int
+    _store: EventStore | None
+    _to_be_stored: Callable[[EventStream], object]
+    _max_bytes: int = attrs.field(alias="max_bytes", kw_only=True)
+    _keep_alive: float = attrs.field(alias="keep_alive", kw_only=True)
+    _retry_ms: int = attrs.field(alias="retry_ms", kw_only=True)
+    _event_type: str | None = attrs.field(alias="event_type", default=None, kw_only=True)
+    _is_optional: bool = attrs.field(alias="is_optional", default=False, kw_only=True)
+    _on_dropped: Callable[[int], object] = attrs.field(alias="on_dropped", default=_ignore, kw_only=True)
+    _on_queued: Callable[[int], object] = attrs.field(alias="on_queued", default=_ignore, kw_only=True)
+    dropped: int = attrs.field(default=0, init=False)
+    slot: RequestSlot | None = attrs.field(default=None, init=False)
+    is_ended: bool = attrs.field(default=False, init=False)
+    _queue: OrderedDict[int, bytes] = attrs.field(factory=OrderedDict[int, bytes], init=False)
+    _queued_bytes: int = attrs.field(default=0, init=False)
+    _last: int = attrs.field(default=0, init=False)
+    _stored: float = attrs.field(init=False)  # up to which number; infinite without a store
+    _is_kept: bool = attrs.field(default=False, init=False)  # whether events go to the store
+    _connection: object | None = attrs.field(default=None, init=False)
+    _position: int = attrs.field(default=0, init=False)
+    _is_abandoned: bool = attrs.field(default=False, init=False)
+    _is_released: bool = attrs.field(default=False, init=False)
+    _changed: LightParkingLot = attrs.field(factory=LightParkingLot, init=False)
 
-    # What the session says.
+    def __attrs_post_init__(self) -> None:
+        self._stored = 0 if self._store is not None else math.inf
+
+    # What the session calls to send.
 
     def put(self, data: bytes) -> int | None:
-        """Say something. Never waits.
+        """Queue a message. Never waits.
 
         Returns:
-            Its number; `None` if nobody will ever read it.
+            Its number; `None` if it was dropped because the stream has ended.
         """
-        if self._is_dead or self.is_ended:
+        if self._is_abandoned or self.is_ended:
             return None
         self._last = number = self._last + 1
         self._queue[number] = data
-        self._weigh(len(data))
-        if self._is_optional and not self._is_attended:
+        self._count(len(data))
+        if self._is_optional and not self._has_reader:
             while self._queued_bytes > self._max_bytes and len(self._queue) > 1:
-                self.dropped += 1
-                self._on_dropped(self._take_first())
+                self._drop_first()
         if self._is_kept and self._store is not None:
             self._to_be_stored(self)
         self._changed.unpark_all()
         return number
 
     def withdraw(self, number: int) -> None:
-        """Take an event back that nobody was sent yet."""
-        self._weigh(-len(self._queue.pop(number, b"")))
-
-    def _weigh(self, more: int) -> None:
-        self._queued_bytes += more
-        self._on_queued(more)
+        """Remove an event that no connection was sent yet."""
+        self._count(-len(self._queue.pop(number, b"")))
 
     def drop_unread(self) -> None:
-        """Let go of what may never be read, if it is such a stream: it would make room for more anyway."""
-        if self._is_optional and not self._is_attended:
+        """Drop what is queued, if the stream is optional and has no reader."""
+        if self._is_optional and not self._has_reader:
             while self._queue:
-                self.dropped += 1
-                self._on_dropped(self._take_first())
+                self._drop_first()
+
+    def _drop_first(self) -> None:
+        self.dropped += 1
+        self._on_dropped(self._take_first())
 
     def _take_first(self) -> int:
         number, data = self._queue.popitem(last=False)
-        self._weigh(-len(data))
+        self._count(-len(data))
         return number
 
+    def _count(self, more: int) -> None:
+        self._queued_bytes += more
+        self._on_queued(more)
+
     def end(self) -> None:
-        """Nothing more is said."""
+        """End the stream: no more events follow."""
         self.is_ended = True
-        if self.place is not None:
-            self.place.leave()
+        if self.slot is not None:
+            self.slot.leave()
         self._changed.unpark_all()
 
     def release(self, retry_after: float | None = None) -> None:
-        """Let the connection go, if the client can come back for the rest."""
+        """Close its connection, if its client can reconnect for the rest.
+
+        Args:
+            retry_after: How long the client should wait before that, in seconds; `None` for `retry_delay`.
+        """
         if self._store is not None:
             if retry_after is not None:
                 self._retry_ms = round(retry_after * 1000)
             self._is_released = True
             self._changed.unpark_all()
 
+    def abandon(self) -> None:
+        """Drop what is queued and what follows: the client has gone before it knew how to reconnect."""
+        self._is_abandoned = True
+        self._queue.clear()
+        self._count(-self._queued_bytes)
+        self._changed.unpark_all()
+
     @property
     def has_room(self) -> bool:
         """Whether notifications need not wait."""
         return (
             self._queued_bytes < self._max_bytes
-            or self._is_dead
+            or self._is_abandoned
             or self.is_ended
-            or (self._is_optional and not self._is_attended)
+            or (self._is_optional and not self._has_reader)
         )
 
     @property
-    def _is_attended(self) -> bool:
-        """Whether what is said is read, or stored for who reads later."""
+    def _has_reader(self) -> bool:
+        """Whether its events are read, or stored for a later connection."""
         return self._connection is not None or (self._is_kept and self._store is not None)
 
     async def wait_room(self) -> None:
@@ -395,14 +423,19 @@ class EventStream:
         while not self.has_room:
             await self._changed.park()
 
-    # What the storing task asks.
+    # What the event writer calls.
 
     def unstored(self) -> list[StoredEvent]:
-        """Return what is not stored yet."""
+        """Return the events that are not stored yet."""
         return self._queued_after(self._stored)
 
+    def mark_stored(self, number: int) -> None:
+        """Note that every event up to this number is in the store, or never will be."""
+        self._stored = max(self._stored, number)
+        self._trim()
+
     def _queued_after(self, number: float) -> list[StoredEvent]:
-        """Return what is in the queue after a number. What was had before is not looked at."""
+        """Return what is queued after a number. Looks at no event before it."""
         events: list[StoredEvent] = []
         for of in reversed(self._queue):
             if of <= number:
@@ -411,13 +444,8 @@ class EventStream:
         events.reverse()
         return events
 
-    def mark_stored(self, number: int) -> None:
-        """Everything up to this number is in the store, or never will be."""
-        self._stored = max(self._stored, number)
-        self._trim()
-
     def _trim(self) -> None:
-        """Let go of what everybody has had. Without a connection that is the store, if there is one."""
+        """Remove what all readers have had. Without a connection that is the store, if there is one."""
         had = self._stored
         if self._connection is not None or not self._is_kept or self._store is None:
             had = min(had, self._position)
@@ -425,30 +453,16 @@ class EventStream:
             self._take_first()
         self._changed.unpark_all()
 
-    # What the requests of the client ask.
-
-    async def wait_something(self) -> None:
-        """Wait until there is something to send, or nothing ever will be."""
-        while not (self._queue or self.is_ended or self._is_released):
-            await self._changed.park()
+    # What the requests of the client call.
 
     @property
-    def is_read(self) -> bool:
-        """Whether a connection has it just now."""
+    def is_connected(self) -> bool:
+        """Whether a connection reads it at the moment."""
         return self._connection is not None
-
-    async def wait_changed(self) -> None:
-        """Wait until something is different."""
-        await self._changed.park()
-
-    @property
-    def has_said(self) -> bool:
-        """Whether anything was said."""
-        return self._last > 0
 
     @property
     def last(self) -> int:
-        """The number of the last event."""
+        """The number of the last event; 0 if there was none."""
         return self._last
 
     @property
@@ -456,8 +470,21 @@ class EventStream:
         """The number of the last event that a connection was sent."""
         return self._position
 
+    async def wait_changed(self) -> None:
+        """Wait until anything about it changes."""
+        await self._changed.park()
+
+    async def wait_event(self) -> None:
+        """Wait until there is an event to send, or never will be."""
+        while not (self._queue or self.is_ended or self._is_released):
+            await self._changed.park()
+
+    def sole_message(self) -> bytes | None:
+        """Return the message, if the stream has ended with exactly one."""
+        return self._queue.get(1) if self.is_ended and self._last == 1 else None
+
     async def recall(self, after: int) -> bool:
-        """Become a stream that has ended, of which only the store knows; return whether it does."""
+        """Become a stream that has ended and is only in the store; return whether that has event `after`."""
         self.is_ended = self._is_kept = True
         if self._store is None:
             return False
@@ -468,30 +495,15 @@ class EventStream:
             events = await self._store.read(self._session, self.number, self._last, READ_AT_ONCE)
         return is_known
 
-    def sole_message(self) -> bytes | None:
-        """Return the message that is all that was said and will be, if it is so."""
-        return self._queue.get(1) if self.is_ended and self._last == 1 else None
-
-    def abandon(self) -> None:
-        """The client has gone before it knew how to come back: what is said from now on is lost."""
-        self._is_dead = True
-        self._queue.clear()
-        self._weigh(-self._queued_bytes)
-        self._changed.unpark_all()
-
-    def id_of(self, number: int) -> str:
-        """Return the id of an event."""
-        return f"{self.number}-{number}"
-
     async def deliver(self, call: HttpCall, after: int, *, prime: bool, first: Sequence[bytes] = ()) -> None:
-        """Send what is said after a number until the stream ends, it is taken over, or the connection is let go.
+        """Send events until the stream ends, or is released, or a newer connection takes it over.
 
-        The newest connection has the stream. Cancelled when that breaks, it leaves the rest to the next.
+        Cancelled when the connection breaks, it leaves the rest to the next one.
 
         Args:
             call: The request whose answer has begun as a stream.
             after: The number after which to begin.
-            prime: Whether to tell the client first how it can come back.
+            prime: Whether to send first how the client can reconnect.
             first: What to send before everything else.
         """
         me = self._connection = object()
@@ -500,27 +512,29 @@ class EventStream:
             self._is_kept = True
             if self._queue and self._store is not None:
                 self._to_be_stored(self)
-        self._changed.unpark_all()  # whoever had it before
+        self._changed.unpark_all()  # the connection that had it before
+        writer = StreamWriter(call)  # what is queued is lent to the session
         try:
             head = [*first]
             if prime and self._store is not None:
                 # 2025-11-25: "an event ID and an empty data field in order to prime the client to reconnect".
-                head.append(encode_sse_event(b"", id=self.id_of(after), retry=self._retry_ms))
+                head.append(encode_sse_event(b"", id=f"{self.number}-{after}", retry=self._retry_ms))
             await call.send(b"".join(head) or KEEP_ALIVE)
-            await self._deliver(call, me)
+            await self._deliver(call, writer, me)
+        except HttpRefused as refused:
+            writer.cut(refused)
         finally:
             if self._connection is me:
                 self._connection = None
                 self._trim()
 
-    async def _deliver(self, call: HttpCall, me: object) -> None:
+    async def _deliver(self, call: HttpCall, writer: StreamWriter, me: object) -> None:
         while self._connection is me:
             if self.is_ended:
                 call.on_answer()
             if self._position < self._last and (events := await self._next()):
-                if not await self._send(call, b"".join([self._encoded(number, data) for number, data in events])):
-                    return
-                # What a torn connection did not take will be asked for again, by its number.
+                await writer.send(b"".join([self._encoded(number, data) for number, data in events]))
+                # What a broken connection did not take will be asked for again, by its number.
                 if self._connection is me:
                     self._position = events[-1][0]
                     self._trim()
@@ -534,21 +548,7 @@ class EventStream:
                 with trio.move_on_after(self._keep_alive) as silence:
                     await self._changed.park()
                 if silence.cancelled_caught:
-                    await call.send(KEEP_ALIVE)
-
-    async def _send(self, call: HttpCall, data: bytes) -> bool:
-        """Send events, which are lent to the client until it has taken them. Returns whether there was room."""
-        if len(data) <= SMALL // COPIES:
-            await call.send(data)
-            return True
-        try:
-            call.loans.grow_answer(COPIES * len(data), call.cut)
-        except HttpRefused as refused:
-            cut_stream(call, refused)
-            return False
-        await call.send(data)
-        call.loans.grow_answer(0, call.cut)
-        return True
+                    await writer.send(b"")
 
     async def _next(self) -> Sequence[StoredEvent]:
         """Return the events that follow, from the store or the queue."""
@@ -556,20 +556,20 @@ class EventStream:
         if self._position + 1 < begins:
             if self._store is not None:
                 events = await self._store.read(self._session, self.number, self._position, READ_AT_ONCE)
-                # What the queue has as well by now is in both, and taken here.
+                # What was queued meanwhile is in both, and taken from here.
                 if events:
                     return events
             self._position = begins - 1  # what was dropped for want of room
         return self._queued_after(self._position)
 
     def _encoded(self, number: int, data: bytes) -> bytes:
-        id = None if self._store is None else self.id_of(number)
+        id = None if self._store is None else f"{self.number}-{number}"
         return encode_sse_event(data, event=self._event_type, id=id)
 
 
 @final
-class Storing:
-    """Hands events to a store, one call at a time, in a task that is there only while there are any.
+class EventWriter:
+    """Writes the events of one session's streams to the store: one call at a time, in a task that runs on demand.
 
     Args:
         store: The store.
@@ -585,7 +585,7 @@ class Storing:
         self._is_running = False
 
     def soon(self, stream: EventStream, background: Background) -> None:
-        """Store what a stream has said. Never waits.
+        """Store what is queued in a stream. Never waits.
 
         Args:
             stream: The stream.
@@ -597,7 +597,7 @@ class Storing:
             background.start_soon(self._run, name=f"storing events of HTTP session {self._session[:8]}…")
 
     async def _run(self) -> None:
-        """Store what is to be stored. What fails is lost for clients that come back, and that is all."""
+        """Store events until none are left. What fails is logged, and lost for clients that reconnect."""
         try:
             while self._unstored:
                 stream, _ = self._unstored.popitem(last=False)

@@ -1,6 +1,7 @@
-"""Where requests wait for their turn, so that nobody takes all of the event loop's time; see `Turns`.
+"""Where requests wait for their turn, so that no client takes all of the event loop's time.
 
-Where few small requests begin, it costs to count them. Nobody waits who is alone, nor who asks for little.
+Who is next is decided by `Turns`; here requests wait and are charged for their time. A client that is alone never
+waits, nor does one that asks for little.
 """
 
 from __future__ import annotations
@@ -25,36 +26,49 @@ GREAT: Final = 64 * KIB
 """How large a body is that can hold the loop by itself, in bytes."""
 
 FEW: Final = 4
-"""After how many requests it is looked whether they began in one pass, and whose they are."""
+"""So many small requests begin without a look at whose they are."""
 
 SECONDS_PER_BYTE: Final = 4e-9
-"""For how long a byte of a great answer holds the loop, from the handler that returns it to the socket, about."""
+"""About how long a byte of a great answer holds the loop, from the handler that returns it to the socket."""
 
 SECONDS_PER_REQUEST: Final = 2e-4
-"""For how long a request of a batch holds the loop, about."""
+"""About how long a request of a batch holds the loop."""
 
 SHARED_SECONDS: Final = 1.0
-"""How long somebody who has asked counts as somebody who is asking."""
+"""For how long after its last request a holder counts as asking, in seconds."""
 
 _T = TypeVar("_T")
 
 
 def is_great(body: bytes) -> bool:
-    """Whether a body may take long by itself: it is large, or a batch (or anything but an object without ado)."""
+    """Whether a body may take long by itself: it is large, or anything but one object (a batch)."""
     return len(body) > GREAT or not body.startswith(b"{")
 
 
 @final
 class Turnstile:
-    """Lets requests begin.
+    """A gate through which the requests of all clients go before they are served.
+
+    A pass of the event loop runs every task that is ready, so one client with a thousand requests would make all
+    others wait for the end of that pass. Therefore:
+
+    * If only one holder has asked within `SHARED_SECONDS`, its requests begin at once; counting them is all it
+      costs.
+    * Otherwise `Turns` gives each holder a share of each pass, and of the time that its requests hold the loop:
+      the steps of great requests are measured and charged (`_metered`), those of small ones only if they take
+      long.
+    * One task lets the next ones in, pass by pass; it runs only while requests wait.
+
+    What would break it: a checkpoint between the decision and the beginning of a request, or a charge that is
+    skipped when a request fails.
 
     Args:
-        nursery: Where a task runs for as long as somebody waits.
-        among: Another one, where those come as well that something is shared with here; `None` if none do.
-        clock: Tells how long a great request has held the loop, in seconds.
+        nursery: Where that task runs.
+        among: Another turnstile whose holders count as asking here, too; `None` for none.
+        clock: Returns the time in seconds, to measure how long a great request holds the loop.
 
     Attributes:
-        last_seen: Whose request has come last; `None` if whoever comes next is to be told to `see`.
+        last_seen: The holder of the last request; `None` if `see` is to be called for the next one.
     """
 
     def __init__(
@@ -78,16 +92,16 @@ class Turnstile:
 
     @property
     def waiting(self) -> int:
-        """How many wait."""
+        """How many requests wait."""
         return self._turns.waiting
 
     def open(self) -> None:
-        """Let everybody in from now on: it is about to end."""
+        """Let all requests in from now on: serving is about to end."""
         self._is_open = True
         self._let_in()
 
     def see(self, holder: str) -> None:
-        """A request of a holder has come, and it is not the one that was seen last."""
+        """Note that a holder asks that is not `last_seen`."""
         now = trio.current_time()
         last, before = self._seen
         self._seen = ((holder, now), before if last[0] == holder else last)
@@ -97,7 +111,7 @@ class Turnstile:
         """Whether more than one holder is asking, or was a moment ago.
 
         Args:
-            holder: Somebody who certainly is.
+            holder: One that certainly is asking.
         """
         if self._is_open:
             return False
@@ -109,10 +123,10 @@ class Turnstile:
         return len(asking) > 1
 
     def asking_since(self, since: float) -> set[str]:
-        """Return who has asked since a time, or waits."""
+        """Return the holders that have asked since a time, or wait."""
         asking = {who for who, when in self._seen if when > since}
         asking.update(self._turns.holders)
-        self.last_seen = None  # whoever comes next is seen
+        self.last_seen = None  # `see` is called for the next request
         return asking
 
     async def serve(self, call: HttpCall, body: bytes, serve: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
@@ -120,7 +134,7 @@ class Turnstile:
 
         Args:
             call: The request.
-            body: What it brings.
+            body: Its body.
             serve: Serves it.
 
         Raises:
@@ -147,7 +161,7 @@ class Turnstile:
             await self._wait_turn(holder)
 
     def charge_answer(self, holder: str, size: int) -> None:
-        """Charge a holder for a great answer that was made where nobody has measured for how long.
+        """Charge a holder for a great answer whose time was not measured.
 
         Args:
             holder: Whose request it answers.
@@ -157,7 +171,7 @@ class Turnstile:
             self._turns.charge(holder, size * SECONDS_PER_BYTE, trio.current_time(), is_great=False)
 
     def charge_batch(self, holder: str, requests: int) -> None:
-        """Charge a holder for the requests of a batch, which hold the loop where nobody measures for how long."""
+        """Charge a holder for the requests of a batch, whose time is not measured."""
         if self._is_shared(holder):
             self._turns.charge(holder, requests * SECONDS_PER_REQUEST, trio.current_time(), is_great=True)
 
@@ -167,7 +181,7 @@ class Turnstile:
         with connected(call):
             await self._wait_turn(call.loans.key, great=great)
             return
-        raise HttpRefused(400, "the client went away before its request was looked at")
+        raise HttpRefused(400, "the client went away before its request was served")
 
     def _may_begin(self, holder: str, *, great: bool = False) -> bool:
         if not (self._turns or self._is_shared(holder)) or self._is_open:
@@ -198,17 +212,17 @@ class Turnstile:
 
         return await _metered(serve(), self._clock, charge)
 
-    # Going round.
+    # The task that lets requests in.
 
     def _go_round(self) -> None:
         if not self._is_turning:
             self._is_turning = True
-            self._variables.run(lambda: self._nursery.start_soon(self._turn, name="whose turn it is"))
+            self._variables.run(lambda: self._nursery.start_soon(self._turn, name="letting requests begin"))
         elif self._changed:
             self._changed.unpark()
 
     async def _turn(self) -> None:
-        """Let the next ones in, pass by pass, for as long as there are any."""
+        """Let the next ones in, pass by pass, while any wait."""
         try:
             while True:
                 self._let_in()
@@ -236,7 +250,7 @@ class Turnstile:
 @final
 @attrs.frozen
 class Turnstiles:
-    """Those of one endpoint.
+    """The turnstiles of one endpoint.
 
     Attributes:
         requests: Where requests wait until they are served.
@@ -251,19 +265,19 @@ class Turnstiles:
 def _metered(
     steps: Coroutine[Any, Any, _T], clock: Callable[[], float], charge: Callable[[float], object]
 ) -> Generator[Any, Any, _T]:
-    """Run something, and charge each of its steps: for how long it has held the event loop."""
-    said: Any = None
+    """Run a coroutine, and charge each of its steps for how long it has held the event loop."""
+    value: Any = None
     resume: Callable[[Any], Any] = steps.send
     while True:
         since = clock()
         try:
-            trap = resume(said)
+            trap = resume(value)
         except StopIteration as done:
             result: _T = done.value
             return result
         finally:
             charge(clock() - since)
         try:
-            said, resume = (yield trap), steps.send
+            value, resume = (yield trap), steps.send
         except BaseException as error:  # noqa: ASYNC103 - it is raised in there
-            said, resume = error, steps.throw
+            value, resume = error, steps.throw

@@ -1,17 +1,9 @@
-"""The connections of a host: how many there are, how long they may idle, and how they end. Knows no HTTP library.
-
-Whatever reads HTTP on a connection is a `Connection`; what one of them does costs no other anything.
-
-How many connections there may be, and which gives way when there are no more places. Knows nothing of HTTP.
+"""The connections of a host: how many there may be, which gives way, how long they may rest, and how they end.
 
     accepted ──> is there a place? ──> it rests, works, rests … and leaves
-                     └──> it waits without being read, while somebody gives way to it
+                     └──> it waits without being read, while another connection gives way to it
 
-A connection rests before it has asked anything, and once everything that was asked is answered. What gives way is
-a matter of addresses, not of connections: whoever holds most is the first, so that one client, or ten, cannot
-take what all others need.
-
-How many connections this process can have: each takes a descriptor, and so does every file that is open.
+How heads are parsed and answers encoded is left to the subclasses of `HostConnection`.
 """
 
 from __future__ import annotations
@@ -31,39 +23,47 @@ import trio
 
 from .._core._account import holder_of
 from .._core._http_rules import HttpRefused, HttpServerSettings
+from .._endpoint._endpoint import Endpoint
 from .._endpoint._turnstile import Turnstile
 from .._logs import Log
 from .._trio import LightParkingLot, open_hidden_nursery
-from ._heads import encode_refusal
-from ._wires import Wire
+from ._requests import BodyReader, RequestBody, RequestBuffer, RequestHead, body_reader, encode_refusal
+from ._socket_io import READ_AHEAD, ConnectionIO
+
+if sys.platform != "win32":
+    import resource
 
 _log: Final = Log("trio_mcp.http")
 
+LEAST_RESERVE: Final = 32
+RESERVED_PART: Final = 8
+"""At least so many descriptors, and one in so many, are left for what handlers open."""
+
 REST_SECONDS: Final = 5.0
-"""How long a connection may rest that gives way to one of an address that holds as much: who has just asked may
-be about to ask again."""
+"""How long a connection has rested that gives way to one of an address with as many: a client that has just asked
+may be about to ask again. In seconds."""
 
 PATIENCE_SECONDS: Final = 1.0
-"""How long one waits for an address that holds more to end something by itself, before that is cut."""
+"""How long a connection waits for an address with more to have one that rests, before one that works is cut."""
 
 MAX_WAITING: Final = 64
-"""How many may wait for a place. Each takes a descriptor, and nothing else."""
+"""How many connections may wait for a place. Each takes a descriptor, and nothing else."""
 
 MAX_LOOKED_AT: Final = 1_000
-"""How many connections are looked at to find one that rests. Beyond, all are taken to work."""
+"""How many connections are looked at to find one that rests. All others are assumed to work."""
 
 _T = TypeVar("_T", bound=Hashable)
+_Args = TypeVarTuple("_Args")
 
 
 @final
 class _Party(Generic[_T]):
-    """One address, or one connection of which no address says whose it is.
+    """One address, or one connection without a known address.
 
     Attributes:
-        key: Which.
-        placed: Its connections that have a place, in the order in which they came. Those that were cut are not
-            counted.
-        waiting: How many of its connections wait for one.
+        key: The address, or what stands for it.
+        placed: Its connections that have a place, oldest first, without those that were cut.
+        waiting: How many of its connections wait for a place.
     """
 
     __slots__ = ("key", "placed", "waiting")
@@ -80,21 +80,23 @@ class _Party(Generic[_T]):
 
 
 @final
-class Places(Generic[_T]):
-    """The places for connections.
+class ConnectionLimits(Generic[_T]):
+    """Limits the connections in total and by address, and decides which one gives way.
 
-    When all are taken, a new connection waits, and somebody gives way to it:
+    A connection rests before its first request, and when all its requests are answered. Addresses give way, not
+    connections: the one with most is the first, so that neither one client nor ten can take what all others need.
+    When all places are taken, a new connection waits, and another one gives way to it:
 
-    * A connection that rests, of the address that has most, if that has two more at least than the new one's.
-    * If no such one rests for `PATIENCE_SECONDS`, the youngest connection of that address, although it works.
+    * One that rests, of the address with most, if that has at least two more than the address of the new one.
+    * If none of these rests for `PATIENCE_SECONDS`, the youngest connection of that address, although it works.
     * Otherwise the one that has rested longest, after `REST_SECONDS`, of an address that has no fewer.
 
-    So what works is cut only for an address that has less, and whoever has most finds room only where its own
-    connections rest. One address gets only so many places in any case: beyond, its own give way, or it gets no
-    more. A place is free when the task of the connection has left it.
+    So a connection that works is cut only for an address with fewer, and the address with most finds room only
+    where its own connections rest. An address with `address_limit` connections gets another only in place of one
+    of its own that rests. A place is free once the task of its connection has left.
 
     Args:
-        limit: How many there are.
+        limit: How many places there are.
         address_limit: How many of them one address may have.
         cut: Ends a connection at once; its task then leaves. Must not wait.
     """
@@ -104,11 +106,11 @@ class Places(Generic[_T]):
         self._address_limit = address_limit
         self._cut = cut
         self._parties: dict[Hashable, _Party[_T]] = {}
-        self._ranks: dict[int, dict[_Party[_T], None]] = {}  # by how many places they have
-        self._party_of: dict[_T, _Party[_T]] = {}  # of all whose tasks have not left
+        self._ranks: dict[int, dict[_Party[_T], None]] = {}  # by how many places they have taken
+        self._party_of: dict[_T, _Party[_T]] = {}  # of all connections whose tasks have not left
         self._placed = 0  # without those that were cut
         self._resting: dict[_T, float] = {}  # since when; the longest first
-        self._heads: dict[_T, float] = {}  # of those that rest: whose next request has begun to come
+        self._begun: dict[_T, float] = {}  # of those that rest: since when a part of the next head is there
         self._waiting: dict[_T, float] = {}
         self._leaving: set[_T] = set()  # cut, and their places are not free yet
         self._cut_ones: set[_T] = set()
@@ -120,11 +122,11 @@ class Places(Generic[_T]):
     # Coming and going.
 
     def enter(self, connection: _T, address: str | None) -> bool:
-        """Take a connection in, if its address may have one more: it has a place, or waits for one.
+        """Admit a connection if its address may have one more: it gets a place, or waits for one.
 
         Args:
-            connection: The connection. It has asked nothing yet.
-            address: Where it comes from; `None` if that says nothing of who it is.
+            connection: The connection, which rests.
+            address: The address of its client; `None` if that does not tell clients apart.
         """
         key: Hashable = (None, connection) if address is None else address
         party = self._parties.get(key)
@@ -156,7 +158,7 @@ class Places(Generic[_T]):
         self.rest(connection)
 
     def _rank(self, party: _Party[_T], more: int, connection: _T) -> None:
-        """One place more for a party, or one less."""
+        """Count one place more for a party, or one less."""
         before = len(party.placed)
         if before:
             rank = self._ranks[before]
@@ -182,8 +184,8 @@ class Places(Generic[_T]):
     async def wait_door(self) -> None:
         """Wait until another connection may be accepted.
 
-        That is always, unless as many wait as may, and nobody has more than one: then there is nobody who would
-        have to give way, and the next one may as well wait in the system.
+        That is at once, unless `MAX_WAITING` connections wait and no address has more than one: then none would
+        give way, and the next one may as well wait in the system's queue.
         """
         while not self.is_door_open:
             await self._changed.park()
@@ -198,7 +200,7 @@ class Places(Generic[_T]):
         return max(self._ranks, default=0) > 1 or any(self._party_of[each].weight > 1 for each in self._waiting)
 
     def _drop_heavier(self, newcomer: _Party[_T]) -> bool:
-        """Drop one that waits, of the address that has most, unless that is the newcomer's."""
+        """Drop a connection that waits, of the address with most, unless that is the newcomer's."""
         heaviest = max(self._waiting, key=lambda each: self._party_of[each].weight)
         party = self._party_of[heaviest]
         if party is newcomer or party.weight <= newcomer.weight + 1:
@@ -207,27 +209,27 @@ class Places(Generic[_T]):
         return True
 
     def work(self, connection: _T) -> None:
-        """A request has come over it."""
+        """Note that a request has arrived."""
         self._resting.pop(connection, None)
-        if self._heads:
-            self._heads.pop(connection, None)
+        if self._begun:
+            self._begun.pop(connection, None)
 
     def begin(self, connection: _T) -> None:
-        """A part of a request has come over it. It rests still, and has only so long for the rest of the head."""
-        if connection in self._resting and connection not in self._heads:
-            self._heads[connection] = trio.current_time()
-            if len(self._heads) == 1:
+        """Note that a part of a head has arrived. It still rests; `head_timeout` bounds the rest of the head."""
+        if connection in self._resting and connection not in self._begun:
+            self._begun[connection] = trio.current_time()
+            if len(self._begun) == 1:
                 self._alarm.unpark_all()
 
     def rest(self, connection: _T) -> None:
-        """What was asked is answered."""
+        """Note that its requests are answered."""
         if connection in self._party_of and connection not in self._cut_ones:
             self._resting[connection] = trio.current_time()
             if self._sleeps or self._waiting:
                 self._alarm.unpark_all()
 
     def leave(self, connection: _T) -> None:
-        """It has ended."""
+        """Note that its task has ended."""
         if connection not in self._cut_ones:
             self._forget(connection)
         del self._party_of[connection]
@@ -239,10 +241,10 @@ class Places(Generic[_T]):
         self._changed.unpark_all()
 
     def _forget(self, connection: _T) -> None:
-        """It counts for its address no more."""
+        """Count it for its address no more."""
         party = self._party_of[connection]
         self._resting.pop(connection, None)
-        self._heads.pop(connection, None)
+        self._begun.pop(connection, None)
         if self._waiting.pop(connection, None) is None:
             self._rank(party, -1, connection)
         else:
@@ -251,7 +253,7 @@ class Places(Generic[_T]):
                 self._parties.pop(party.key, None)
 
     def _end(self, connection: _T) -> None:
-        """Cut a connection. It counts for its address no more, and takes its place until its task leaves."""
+        """Cut a connection. It no longer counts for its address, but keeps its place until its task leaves."""
         has_place = connection not in self._waiting
         self._forget(connection)
         self._cut_ones.add(connection)
@@ -260,14 +262,14 @@ class Places(Generic[_T]):
         self._cut(connection)
         self._changed.unpark_all()
 
-    # Who gives way.
+    # Which connection gives way.
 
     def _settle(self) -> float:
-        """Give free places to those who wait, and let others give way to them. Returns when to look again."""
+        """Give free places to connections that wait, and let others give way. Returns when to look again."""
         now = trio.current_time()
         if not self._waiting:
             return math.inf
-        # Who has least is first; among them, who has waited longest.
+        # The address with fewest is first; among equals, the connection that has waited longest.
         line = sorted(self._waiting, key=lambda each: len(self._party_of[each].placed))
         free = self._limit - self._placed - len(self._leaving)
         for connection in line[: max(0, free)]:
@@ -289,7 +291,7 @@ class Places(Generic[_T]):
         return min(next((due for due in dues if due > now), math.inf) for dues in (patient, rested))
 
     def _who_gives_way(self, has: int, now: float, *, is_patient: bool) -> _T | None:
-        """Return the connection that has to end for one of an address that has so many already."""
+        """Return the connection that gives way to one of an address that `has` so many places."""
         looked_at = 0
         for rank in sorted((rank for rank in self._ranks if rank >= has + 2), reverse=True):
             for party in self._ranks[rank]:
@@ -316,10 +318,10 @@ class Places(Generic[_T]):
         return min(resting, key=self._resting.__getitem__, default=None)
 
     def make_room(self, *, is_patient: bool) -> bool:
-        """Let one give way because the machine has no room, or say that there is none.
+        """Let one give way because the machine has no room. Returns false if none does.
 
         Args:
-            is_patient: Whether only what rests has to.
+            is_patient: Whether only one that rests may have to.
         """
         victim = self._who_gives_way(0, trio.current_time(), is_patient=is_patient)
         if victim is None:
@@ -330,8 +332,8 @@ class Places(Generic[_T]):
     def must_give_way(self, connection: _T) -> bool:
         """Whether a connection is to end although the next request has come over it already.
 
-        Who sends requests ahead never rests. When all places are taken, that must not keep them from others; but
-        only if its address is the crowd: most of them are its, or as many as it may have.
+        A connection whose client sends requests ahead never rests. When all places are taken, it must not keep
+        its place from others, if its address has most of the places, or as many as it may have.
         """
         party = self._party_of[connection]
         most = min(self._address_limit, self._limit // 2 + 1)
@@ -346,13 +348,13 @@ class Places(Generic[_T]):
     # Time.
 
     async def attend(self, idle_timeout: float, head_timeout: float) -> None:
-        """End what has rested, or waited, for too long, and let others give way, for as long as this runs.
+        """End connections that rest or wait for too long, and let others give way, for as long as this runs.
 
         One task does it for all connections, so that a request costs no timer.
 
         Args:
-            idle_timeout: How long one may rest, or wait for a place.
-            head_timeout: How long one may rest once a request has begun to come.
+            idle_timeout: How long one may rest, or wait for a place, in seconds.
+            head_timeout: How long one may rest once a part of a head has arrived, in seconds.
         """
         while True:
             due = min(self._end_overdue(idle_timeout, head_timeout), self._settle())
@@ -362,10 +364,10 @@ class Places(Generic[_T]):
             self._sleeps = False
 
     def _end_overdue(self, idle_timeout: float, head_timeout: float) -> float:
-        """End what is overdue. Returns when the next one will be."""
+        """End connections that are overdue. Returns when the next one will be."""
         due = math.inf
         for since_of, timeout in (
-            (self._heads, head_timeout),
+            (self._begun, head_timeout),
             (self._resting, idle_timeout),
             (self._waiting, idle_timeout),
         ):
@@ -378,7 +380,7 @@ class Places(Generic[_T]):
         return due
 
     def cut_resting(self) -> None:
-        """End those at once that rest, or wait."""
+        """End connections that rest or wait, at once."""
         for connection in (*self._resting, *self._waiting):
             self._end(connection)
 
@@ -393,19 +395,10 @@ class Places(Generic[_T]):
             self._cut(connection)
 
 
-if sys.platform != "win32":
-    import resource
-
-
-LEAST_RESERVE: Final = 32
-RESERVED_PART: Final = 8
-"""At least so many descriptors, and one in so many, are left to what handlers open."""
-
-
 def most_connections(wanted: int) -> int:
-    """Return how many connections there may be, if so many are wanted: as many as there can be, and at least one.
+    """Return how many connections this process can have: at most `wanted`, and at least one.
 
-    The limit of the process is left as it is: whoever runs it has set it.
+    Each takes a descriptor, and so does each open file. The process's limit of descriptors is not changed.
     """
     if sys.platform == "win32":
         return wanted
@@ -414,7 +407,7 @@ def most_connections(wanted: int) -> int:
         if limit == resource.RLIM_INFINITY:
             return wanted
         reserve = max(LEAST_RESERVE, limit // RESERVED_PART)
-        # Those that wait for a place have one as well.
+        # Connections that wait for a place have a descriptor as well.
         return max(1, min(wanted, limit - _open_descriptors() - reserve - MAX_WAITING))
 
 
@@ -422,38 +415,52 @@ def _open_descriptors() -> int:
     try:
         return sum(1 for _ in Path("/dev/fd").iterdir())
     except OSError:
-        return LEAST_RESERVE  # nobody says
+        return LEAST_RESERVE  # the system does not list them
 
 
-_Args = TypeVarTuple("_Args")
+class HostConnection(abc.ABC):
+    """One connection. It reads here; subclasses parse the fields of heads, answer requests and send.
 
+    A task reads as long as the connection lasts, so that a client that goes is noticed at once. One request is
+    served at a time, in its own task. What follows it is kept, up to `READ_AHEAD` bytes, until it is answered:
 
-class Connection(abc.ABC):
-    """One connection.
+        no request: receive ──> append to the buffer ──> a whole head? ──> `_begin` starts the request's task
+        a request whose body is incomplete: receive ──> `_hand_over` ──> what follows the body goes to the buffer
+        a request whose body is complete: receive ──> append to the buffer; wait for its answer once that is full
+
+    After bytes that are not a valid request (`_is_irregular`) everything received is dropped.
 
     Args:
-        wire: Its bytes.
-        places: Told whether it rests.
+        io: Its bytes.
+        limits: Notified when it rests and when it works.
+        settings: What it may cost.
+        endpoint: Answers its requests.
 
     Attributes:
-        wire: Its bytes.
-        is_draining: Whether no request is to follow the one that is being served.
+        io: Its bytes.
+        is_draining: Whether the request that is being served is the last one.
     """
 
-    def __init__(self, wire: Wire, places: Places[Wire]) -> None:
-        self.wire: Final = wire
+    def __init__(
+        self,
+        io: ConnectionIO,
+        limits: ConnectionLimits[ConnectionIO],
+        settings: HttpServerSettings,
+        endpoint: Endpoint,
+    ) -> None:
+        self.io: Final = io
         self.is_draining: bool = False
-        self._places = places
+        self._limits = limits
+        self._settings = settings
+        self._endpoint = endpoint
         self._reading = trio.CancelScope()
         self._variables = copy_context()
-
-    @final
-    def start(self, async_fn: Callable[[*_Args], Awaitable[object]], *args: *_Args) -> None:
-        """Serve a request in a task of its own.
-
-        It may be the end of the request before it that starts it. It has the context variables of the connection.
-        """
-        self._variables.run(lambda: self._nursery.start_soon(async_fn, *args, name="an HTTP request"))
+        self._buffer = RequestBuffer(settings.max_head_bytes)
+        self._is_irregular = False
+        self._has_room = LightParkingLot()
+        # Both belong to the request that is being served.
+        self._body_reader: BodyReader | None = None
+        self._body: RequestBody | None = None
 
     @final
     async def serve(self) -> None:
@@ -465,35 +472,115 @@ class Connection(abc.ABC):
                     await self._read()
                 await self._end()
         finally:
-            self.wire.cut()
+            self.io.cut()
+
+    @final
+    def start(self, async_fn: Callable[[*_Args], Awaitable[object]], *args: *_Args) -> None:
+        """Start a task for a request, with the context variables of the connection.
+
+        The task of the request before it may be what calls this, and its variables are its own.
+        """
+        self._variables.run(lambda: self._nursery.start_soon(async_fn, *args, name="an HTTP request"))
+
+    # Reading.
+
+    async def _read(self) -> None:
+        """Read, and start requests in the nursery, until the client closes or `stop_reading` is called."""
+        while True:
+            size, reader, body = READ_AHEAD, self._body_reader, self._body
+            if reader is not None and body is not None:
+                if not reader.is_complete:
+                    await body.wait_asked()
+                    size = body.read_size
+                elif self._buffer.is_full:
+                    await self._has_room.park()
+                    continue
+            data = await self.io.receive(size)
+            if not data:
+                return
+            if not (self._is_irregular or self.has_stopped):  # received before reading could be stopped
+                await self._take(data)
+            if self._body_reader is None:
+                self._limits.begin(self.io)
+
+    async def _take(self, data: bytes) -> None:
+        """Take what was received, as far as it can be used now; the rest goes to the buffer."""
+        reader = self._body_reader
+        if reader is None:
+            self._buffer.add(data)
+            try:
+                if (lines := self._buffer.take_head()) is None:
+                    return
+                head = self._read_head(lines)
+            except HttpRefused as refused:
+                self._is_irregular = True
+                self.start(self.refuse, refused)
+                return
+            self._body_reader = reader = body_reader(head.length)
+            self._limits.work(self.io)
+            self._body = await self._begin(head)
+            if reader.is_complete:
+                return
+            data = self._buffer.take(head.length)
+        if not reader.is_complete:
+            try:
+                piece = reader.feed(data)
+            except ValueError as error:
+                self._is_irregular = True
+                if self._body is not None:
+                    self._body.fail(f"the body cannot be read: {error}")
+                return
+            await self._hand_over(piece, is_complete=reader.is_complete)
+            data = reader.rest
+        self._buffer.add(data)
+
+    async def _take_next(self) -> None:
+        """The request is answered: serve what its client has sent ahead."""
+        self._body_reader = self._body = None
+        if self._buffer and not (self._is_irregular or self.has_stopped):
+            await self._take(b"")
+        self._has_room.unpark_all()
 
     @abc.abstractmethod
-    async def _read(self) -> None:
-        """Read, and let requests be served in the nursery, until nothing comes or nothing is wanted any more."""
+    def _read_head(self, data: bytes) -> RequestHead:
+        """Parse a head.
+
+        Raises:
+            HttpRefused: It is malformed, or not served.
+        """
+
+    @abc.abstractmethod
+    async def _begin(self, head: RequestHead) -> RequestBody | None:
+        """Start the task of a request, and return what its body goes to. Waits for nothing."""
+
+    @abc.abstractmethod
+    async def _hand_over(self, piece: bytes, *, is_complete: bool) -> None:
+        """Give the request a piece of its body. Waits for nothing."""
 
     @abc.abstractmethod
     async def _end(self) -> None:
-        """There is nothing more to read. The request that is being served, if there is one, is given up."""
+        """Nothing more will be read: abandon the request that is being served, if there is one."""
+
+    # What the request that is being served calls.
 
     @final
-    def rest(self, *, sent_ahead: bool) -> None:
-        """No request is being served from now on.
-
-        Args:
-            sent_ahead: Whether the next one has come already, or has begun to.
-        """
-        self._places.rest(self.wire)
-        if sent_ahead:
-            self._places.begin(self.wire)
+    def rest(self) -> None:
+        """Note that the request is answered, so that the connection rests, or ends if it must."""
+        self._limits.rest(self.io)
+        if self._buffer:
+            self._limits.begin(self.io)
         if self.is_draining:
             self.stop_reading("no more requests are served")
-        elif sent_ahead and self._places.must_give_way(self.wire):
-            self.stop_reading("others wait for a place")
+        elif self._buffer and self._limits.must_give_way(self.io):
+            self.stop_reading("other connections wait for a place")
 
     @final
-    def take(self) -> None:
-        """Something has come. If no request is being served, the head of the next one has begun."""
-        self._places.begin(self.wire)
+    async def refuse(self, refused: HttpRefused) -> None:
+        """Answer bytes that are not a valid request, and end the connection."""
+        _log.info("refused something from %s: %s", self.io.client, refused)
+        with suppress(trio.BrokenResourceError):
+            await self.io.send(encode_refusal(refused))
+        self.stop_reading("what was received is not a valid request")
 
     @property
     def has_stopped(self) -> bool:
@@ -501,35 +588,22 @@ class Connection(abc.ABC):
         return self._reading.cancel_called
 
     @final
-    def work(self) -> None:
-        """A request is being served from now on."""
-        self._places.work(self.wire)
-
-    @final
-    async def refuse(self, refused: HttpRefused) -> None:
-        """Answer what is no request that could be served, and end the connection."""
-        _log.info("refused something from %s: %s", self.wire.client, refused)
-        with suppress(trio.BrokenResourceError):
-            await self.wire.send(encode_refusal(refused))
-        self.stop_reading("what came cannot be read")
-
-    @final
     def stop_reading(self, reason: str) -> None:
         """Read no further."""
         self._reading.cancel(reason=reason)
 
 
-OpenConnection: TypeAlias = Callable[[Wire, Places[Wire]], Connection]
+OpenConnection: TypeAlias = Callable[[ConnectionIO, ConnectionLimits[ConnectionIO]], HostConnection]
 
 
 @final
 class Connections:
-    """The connections there are.
+    """All connections of one server.
 
     Args:
         open_connection: Makes one.
         settings: How many there may be, and what each may cost.
-        nursery: Where it is seen to that each connection has its turn.
+        nursery: Where the turnstiles for reading and writing run.
     """
 
     def __init__(
@@ -542,76 +616,78 @@ class Connections:
         if most < settings.max_connections:
             _log.log(
                 logging.INFO if most > settings.max_connections // 2 else logging.WARNING,
-                "this process can have %d connections, and not %d (max_connections): RLIMIT_NOFILE",
+                "this process can have %d connections, not %d (max_connections); raise RLIMIT_NOFILE",
                 most,
                 settings.max_connections,
             )
-        self._places = Places[Wire](most, settings.max_connections_per_address, lambda wire: wire.cut())
+        self._limits = ConnectionLimits[ConnectionIO](
+            most, settings.max_connections_per_address, lambda io: io.cut()
+        )
         self._reading = Turnstile(nursery)
         self._writing = Turnstile(nursery)
         self._proxies = settings.proxy_rules()
-        self._connections: set[Connection] = set()
+        self._connections: set[HostConnection] = set()
         self._is_draining = False
 
     async def wait_door(self) -> None:
-        """Wait until one more may be accepted."""
-        await self._places.wait_door()
+        """Wait until one more may be accepted; see `ConnectionLimits.wait_door`."""
+        await self._limits.wait_door()
 
     @property
     def is_door_open(self) -> bool:
         """Whether `wait_door` would not wait."""
-        return self._places.is_door_open
+        return self._limits.is_door_open
 
-    def enter(self, wire: Wire) -> bool:
-        """Count one that is about to be served, once it has a place; or say that it must not be."""
-        is_known = wire.client is not None and not self._proxies.trusts(wire.client)
-        holder = holder_of(wire.client) if is_known else None
-        wire.share(self._reading, self._writing, f"connection {id(wire)}" if holder is None else holder)
-        return self._places.enter(wire, holder)
+    def enter(self, io: ConnectionIO) -> bool:
+        """Admit a connection; `serve` then waits for its place. Returns false if it must be closed."""
+        is_known = io.client is not None and not self._proxies.trusts(io.client)
+        holder = holder_of(io.client) if is_known else None
+        io.share(self._reading, self._writing, f"connection {id(io)}" if holder is None else holder)
+        return self._limits.enter(io, holder)
 
     def make_room(self, *, is_patient: bool) -> bool:
-        """Let one give way because the machine has no room; see `Places.make_room`."""
-        return self._places.make_room(is_patient=is_patient)
+        """Let one give way because the machine has no room; see `ConnectionLimits.make_room`."""
+        return self._limits.make_room(is_patient=is_patient)
 
-    async def serve(self, wire: Wire) -> None:
-        """Serve one until it ends. Whatever happens on it costs nobody else theirs."""
+    async def serve(self, io: ConnectionIO) -> None:
+        """Serve a connection until it ends. What fails on it ends no other."""
         try:
-            if await self._places.wait_place(wire):
-                await self._begin(wire)
+            if await self._limits.wait_place(io):
+                await self._begin(io)
         except trio.BrokenResourceError:
-            pass  # there was no agreement on TLS
+            pass  # the TLS handshake failed
         except Exception:
             # The boundary of one connection.
             _log.exception("a connection failed")
         finally:
-            self._places.leave(wire)
-            wire.cut()
+            self._limits.leave(io)
+            io.cut()
 
-    async def _begin(self, wire: Wire) -> None:
-        await wire.wait_to_read()
-        connection = self._open_connection(wire, self._places)
+    async def _begin(self, io: ConnectionIO) -> None:
+        await io.wait_to_read()
+        connection = self._open_connection(io, self._limits)
         connection.is_draining = self._is_draining
         self._connections.add(connection)
         try:
-            await wire.start()
+            await io.start()
             await connection.serve()
         finally:
             self._connections.discard(connection)
 
     async def attend(self) -> None:
-        """End what has rested for too long, and what has to give way, for as long as this runs."""
-        await self._places.attend(self._idle_timeout, self._head_timeout)
+        """End connections that rest too long, and those that give way, for as long as this runs."""
+        await self._limits.attend(self._idle_timeout, self._head_timeout)
 
     async def finish(self) -> None:
-        """End what rests, and let the others finish what was begun."""
+        """End connections that rest, and wait until the others have answered their requests."""
         self._reading.open()
         self._writing.open()
         self._is_draining = True
         for connection in self._connections:
             connection.is_draining = True
-        self._places.cut_resting()
-        await self._places.wait_empty()
+        self._limits.cut_resting()
+        await self._limits.wait_empty()
 
     def abort(self) -> None:
-        """Cut every connection."""
-        self._places.cut_all()
+        """Cut all connections."""
+        self._limits.cut_all()

@@ -1,15 +1,15 @@
-"""Hypercorn as what reads and writes HTTP on a connection. The only module that knows Hypercorn.
+"""HTTP/1.1 by Hypercorn. The only module that imports Hypercorn; it is imported when a server starts.
 
-Hypercorn's own `serve` lets one odd client end the whole server, one that does not read hold up its end, and
-every request start and stop a timer. So its HTTP/1.1 is given in another way what it asks of a server:
-connections are bounded and ended by `_connections`; a request is one task, and what comes for it is handed over
-without a channel; head and body go out together. It is imported when a server starts.
+Hypercorn's own `serve` is not used: one irregular client can end that server, a client that does not read delays
+its end, and each request starts and stops a timer. So its HTTP/1.1 protocol runs on our connections, which
+`_connections` bounds and ends; a request is one task, and its messages are passed by calls, without a channel;
+head and body are sent together.
 
-    the wire ──> the buffer ──> a head ──> h11, and the rules of `_heads` ──> Hypercorn ──> a task for the request
-                                  └─────> a body, read strictly and written again for h11 ──> Hypercorn
+    bytes ──> the buffer ──> a head ──> h11, and the rules of `_requests` ──> Hypercorn ──> a task for the request
+                              └─────> a body, read strictly and encoded again for h11 ──> Hypercorn
 
-Hypercorn and h11 take what others read differently: bare line feeds, fields that go on in the next line, a length
-beside chunks. So they get one request at a time, taken apart by `_heads`, and nothing of the one behind it.
+Hypercorn and h11 accept what others read differently: bare line feeds, folded fields, a length beside chunks. So
+they get one request at a time, split off by `_requests`, and no byte of the next one.
 """
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportMissingTypeStubs=false
@@ -31,33 +31,32 @@ from hypercorn.typing import ConnectionState, LifespanState
 
 from .._core._http1 import check_lengths
 from .._core._http_headers import HeaderField
-from .._core._http_rules import HttpRefused, HttpServerSettings
+from .._core._http_rules import HttpServerSettings
 from .._endpoint._call import SMALL
 from .._endpoint._endpoint import Endpoint
 from .._logs import Log
-from .._trio import LightParkingLot
 from ._asgi import AsgiCall
-from ._connections import Connection, OpenConnection, Places
-from ._heads import BodyReader, RequestBuffer, RequestHead, body_reader, read_head
-from ._wires import READ_AHEAD, Wire
+from ._connections import ConnectionLimits, HostConnection, OpenConnection
+from ._requests import RequestBody, RequestHead, read_head
+from ._socket_io import ConnectionIO
 
 _log: Final = Log("trio_mcp.http")
 
 
 def hypercorn_connections(endpoint: Endpoint, settings: HttpServerSettings) -> OpenConnection:
-    """Return what makes connections on which Hypercorn speaks."""
+    """Return a function that makes connections on which Hypercorn serves."""
     config = Config()
     config.keep_alive_max_requests = 1_000_000_000
-    config.h11_max_incomplete_size = settings.max_head_bytes  # for what it gets in one piece
+    config.h11_max_incomplete_size = settings.max_head_bytes  # h11 gets a head in one piece
     config.include_server_header = False
     config.accesslog = None
     config.errorlog = None  # its protocol writes access logs only
-    return lambda wire, places: _HypercornConnection(wire, places, settings, endpoint, config)
+    return lambda io, limits: _HypercornConnection(io, limits, settings, endpoint, config)
 
 
 @final
 class _Protocol(H11Protocol):
-    """HTTP/1.1 on one connection, which no client can talk into HTTP/2 or a WebSocket."""
+    """HTTP/1.1 on one connection, without upgrades to HTTP/2 or a WebSocket."""
 
     _held = b""
     _request: h11.Request
@@ -66,7 +65,7 @@ class _Protocol(H11Protocol):
         """Read the head of the next request.
 
         Raises:
-            HttpRefused: It is none, or nothing that is served.
+            HttpRefused: It is malformed (400), or of another version of HTTP (505).
         """
 
         def read_fields(lines: bytes) -> Iterable[HeaderField]:
@@ -84,7 +83,7 @@ class _Protocol(H11Protocol):
         return read_head(data, read_fields)
 
     async def begin(self, head: RequestHead) -> None:
-        """Begin the request whose head was read last: always one that is answered by HTTP."""
+        """Start the request whose head was read last. It is always answered by HTTP, never upgraded."""
         request = self._request
         self.stream = HTTPStream(
             self.app,
@@ -109,12 +108,12 @@ class _Protocol(H11Protocol):
         )
 
     async def feed(self, piece: bytes, *, is_complete: bool, is_chunked: bool) -> None:
-        """Hand over what has come of the body."""
+        """Pass a piece of the body on."""
         if is_chunked:
             piece = b"%x\r\n%b\r\n" % (len(piece), piece) if piece else b""
             if is_complete:
                 piece += b"0\r\n\r\n"
-        if self.stream is not None:  # else it is answered, and the connection ends
+        if self.stream is not None:  # otherwise it is answered, and the connection ends
             if piece:
                 self.connection.receive_data(piece)
             await self._handle_events()
@@ -130,12 +129,12 @@ class _Protocol(H11Protocol):
             break
 
     async def ask_for_body(self) -> None:
-        """Ask for the body, if its sender waits for that."""
+        """Send ``100 Continue`` if the client waits for it."""
         if self.connection.they_are_waiting_for_100_continue:
             await self._send_h11_event(h11.InformationalResponse(status_code=100, headers=[]))
 
     async def _send_h11_event(self, event: Any) -> None:
-        """Send what an event makes of bytes: a head with what follows it, and nothing if it makes none."""
+        """Encode and send an event; a head is sent together with what follows it."""
         try:
             data = self.connection.send(event) or b""
         except h11.LocalProtocolError:
@@ -146,7 +145,7 @@ class _Protocol(H11Protocol):
             self._held = data
             return
         held, self._held = self._held, b""
-        if len(data) > SMALL and held:  # to join them would be a second copy
+        if len(data) > SMALL and held:  # joining them would make a second copy
             await self.send(RawData(data=held))
         elif held:
             data = held + data
@@ -155,120 +154,72 @@ class _Protocol(H11Protocol):
 
 
 @final
-class _HypercornConnection(Connection):
-    """One connection."""
+class _HypercornConnection(HostConnection):
+    """One connection. What Hypercorn takes to be its task group, too (`spawn_app`)."""
 
     def __init__(
         self,
-        wire: Wire,
-        places: Places[Wire],
+        io: ConnectionIO,
+        limits: ConnectionLimits[ConnectionIO],
         settings: HttpServerSettings,
         endpoint: Endpoint,
         config: Config,
     ) -> None:
-        super().__init__(wire, places)
-        self._settings = settings
-        self._endpoint = endpoint
-        self._context = WorkerContext(None)
+        super().__init__(io, limits, settings, endpoint)
         self._lingers = False
-        self._is_irregular = False
-        self._buffer = RequestBuffer(settings.max_head_bytes)
-        self._room = LightParkingLot()
-        # The request that is being served: its head, its body as it comes, and what is made of it.
+        # Both belong to the request that is being served.
         self._head: RequestHead | None = None
-        self._body: BodyReader | None = None
         self._call: AsgiCall | None = None
-        framework: Any = None  # never called: `spawn_app` knows what to do
+        framework: Any = None  # never called: `spawn_app` starts the endpoint
         tasks: Any = self
-        client = None if wire.client is None else (wire.client, 0)
+        client = None if io.client is None else (io.client, 0)
         self._protocol = _Protocol(
             framework,
             config,
-            self._context,
+            WorkerContext(None),
             tasks,
             ConnectionState(LifespanState({})),
-            wire.scheme == "https",
+            io.scheme == "https",
             client,
             None,
             self._send,
         )
 
-    # Reading, as on a lean connection.
+    def _read_head(self, data: bytes) -> RequestHead:
+        return self._protocol.read_head(data)
 
-    async def _read(self) -> None:
-        while True:
-            while self._buffer.is_full and self._body is not None and self._body.is_complete:
-                await self._room.park()
-            call = self._call
-            if call is not None:
-                await call.wait_body_asked()
-            data = await self.wire.receive(READ_AHEAD if call is None else call.read_size)
-            if not data:
-                return
-            await self._take(data)
-            self.take()
-
-    async def _take(self, data: bytes) -> None:
-        """Take what has come. Waits for nothing but Hypercorn, which hands it over at once."""
-        if self._is_irregular or self.has_stopped:  # it may have come before reading could be stopped
-            return
-        body = self._body
-        if body is not None and not body.is_complete:
-            data = await self._feed(body, data)
-        self._buffer.add(data)
-        if body is None:
-            await self._begin()
-
-    async def _begin(self) -> None:
-        """Let the next request be served, if its head has come."""
-        try:
-            data = self._buffer.take_head()
-            if data is None:
-                return
-            self._head = head = self._protocol.read_head(data)
-        except HttpRefused as refused:
-            self._is_irregular = True
-            self.start(self.refuse, refused)
-            return
-        self._body = body = body_reader(head.length)
-        self.work()
+    async def _begin(self, head: RequestHead) -> RequestBody | None:
+        self._head = head
         await self._protocol.begin(head)
-        self._buffer.add(await self._feed(body, self._buffer.take(head.length)))
+        if head.length == 0:
+            await self._protocol.feed(b"", is_complete=True, is_chunked=False)
+        return None if self._call is None else self._call.body
 
-    async def _feed(self, body: BodyReader, data: bytes) -> bytes:
-        """Take more of the body. Returns what is behind it."""
-        try:
-            piece = body.feed(data)
-        except ValueError as error:
-            self._is_irregular = True
-            if self._call is not None:
-                self._call.fail(f"the body cannot be read: {error}")
-            return b""
+    async def _hand_over(self, piece: bytes, *, is_complete: bool) -> None:
         is_chunked = self._head is not None and self._head.length is None
-        await self._protocol.feed(piece, is_complete=body.is_complete, is_chunked=is_chunked)
-        return body.rest
+        await self._protocol.feed(piece, is_complete=is_complete, is_chunked=is_chunked)
 
     async def _end(self) -> None:
         await self._protocol.handle(Closed())
         if self._lingers or (self._is_irregular and self._call is None):
-            await self.wire.linger()
+            await self.io.linger()
 
     async def _send(self, event: Event) -> None:
-        """Do what Hypercorn wants done with the connection."""
+        """Send bytes, close, or rest, as Hypercorn asks."""
         if isinstance(event, RawData):
             try:
-                await self.wire.send(event.data)
+                await self.io.send(event.data)
             except trio.BrokenResourceError:
                 self.stop_reading("the client is gone")
                 await self._protocol.handle(Closed())
         elif isinstance(event, Closed):
-            # What it has not read of a request would make its system throw the answer away.
+            # Unread bytes of a request would make the client's system discard the answer.
             states = (h11.DONE, h11.MUST_CLOSE, h11.CLOSED)
             self._lingers = self._protocol.connection.their_state not in states or len(self._buffer) > 0
             self.stop_reading("the connection cannot be used again")
             await self._protocol.handle(Closed())
         elif isinstance(event, Updated) and event.idle:
-            self.rest(sent_ahead=len(self._buffer) > 0)
+            self.rest()
 
     async def spawn_app(
         self,
@@ -277,12 +228,12 @@ class _HypercornConnection(Connection):
         scope: Any,
         send: Callable[[Any], Awaitable[None]],
     ) -> Callable[[Any], Awaitable[None]]:
-        """Start what answers a request, and return what takes the rest of it. Hypercorn calls both."""
+        """Start the task of a request, and return what takes its ASGI messages. Hypercorn calls both."""
         del app, config
         headers = None if self._head is None else self._head.headers
         ask = self._protocol.ask_for_body
         self._call = call = AsgiCall(scope, send, self._settings, headers=headers, ask_for_body=ask)
-        call.on_cut = self.wire.cut
+        call.on_cut = self.io.cut
         self.start(self._serve, call, send)
 
         async def take(message: Any) -> None:  # noqa: ASYNC124 - Hypercorn awaits it
@@ -297,7 +248,5 @@ class _HypercornConnection(Connection):
             # The boundary of one request.
             _log.exception("%s %s failed", call.method, call.path)
         await send(None)
-        self._call = self._head = self._body = None
-        if len(self._buffer) and not (self._is_irregular or self.has_stopped):
-            await self._begin()
-        self._room.unpark_all()
+        self._call = self._head = None
+        await self._take_next()

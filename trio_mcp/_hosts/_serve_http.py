@@ -1,11 +1,9 @@
-"""Serving HTTP: what listens, who accepts, and in which order it all ends.
+"""Serving HTTP: what listens, what accepts, and in which order all of it ends.
 
     listeners ──> the accept loops ──> one task for each connection ──> the endpoint
 
-To end: nobody is accepted any more; the endpoint drains, so that what came is answered; idle connections are
-closed and the others finish; what is left is cut. Each step is bounded.
-
-The sockets that a server listens on: addresses and ports, or a Unix socket.
+To end: no connection is accepted any more; the endpoint drains, so that requests are answered; connections that
+rest are closed, and the others finish; the remaining ones are cut. Each step is bounded.
 """
 
 from __future__ import annotations
@@ -36,17 +34,17 @@ from .._server._parking import EndedBeforeStart
 from .._server._server import Server
 from .._trio import open_hidden_nursery
 from ._connections import PATIENCE_SECONDS, Connections, OpenConnection
-from ._wires import SocketWire, TlsWire, Wire
+from ._socket_io import ConnectionIO, SocketIO, TlsIO
 
 if sys.platform != "win32":
     from ._unix_sockets import listen_at
 
 
 BACKLOG: Final = 1_024
-"""Connections that wait to be accepted."""
+"""How many connections may wait in the system's queue to be accepted."""
 
 PORT_ATTEMPTS: Final = 8
-"""How often a port is looked for that is free on all addresses of a name."""
+"""How often a port is tried that is to be free on all addresses of a name."""
 
 
 Accepted: TypeAlias = tuple[socket.socket, "str | None"]
@@ -54,22 +52,22 @@ Accepted: TypeAlias = tuple[socket.socket, "str | None"]
 
 
 async def accept_waiting(listener: trio.SocketListener, most: int) -> list[Accepted]:
-    """Wait for a connection, and return all that wait to be accepted, but for those whose clients have gone.
+    """Wait for a connection, and return all that wait to be accepted, without those whose clients have gone.
 
-    Trio's own way takes a turn of the event loop for each. Whoever opens and closes thousands would crowd the
-    system's queue, and everybody else were behind them.
+    Trio's own accept takes a turn of the event loop for each. A client that opens and closes thousands would fill
+    the system's queue, with all other clients behind it.
 
     Args:
         listener: Where they are accepted.
-        most: How many may be.
+        most: How many are accepted at most.
 
     Raises:
-        OSError: The first one could not be accepted. What is wrong with another is known when it is the first.
+        OSError: The first one could not be accepted. If another could not, the next call raises.
     """
     first = take_over(await listener.accept())
     found = [(first, _address_of(first))]
     listening = listener.socket
-    # The descriptor stays Trio's, which has made it non-blocking.
+    # Trio keeps the descriptor, which is non-blocking.
     queue = socket.socket(listening.family, listening.type, listening.proto, fileno=listening.fileno())
     try:
         while len(found) < most:
@@ -84,7 +82,7 @@ async def accept_waiting(listener: trio.SocketListener, most: int) -> list[Accep
 
 
 def _address_of(connection: socket.socket) -> str | None:
-    """Return the other side's address, if it has one, and is still there to say it."""
+    """Return the client's address, if it has one and is still connected."""
     try:
         return _host_of(connection.getpeername())
     except OSError:
@@ -96,7 +94,7 @@ def _host_of(address: str | bytes | tuple[str, int]) -> str | None:
 
 
 def _is_there(connection: socket.socket) -> bool:
-    """Whether the other side may still ask something. If not, close the connection."""
+    """Whether the client may still send a request. If not, close the connection."""
     try:
         if connection.recv(1, socket.MSG_PEEK):
             return True
@@ -110,7 +108,7 @@ def _is_there(connection: socket.socket) -> bool:
 
 @final
 class Listeners:
-    """What a server listens on.
+    """The sockets that a server listens on.
 
     Attributes:
         each: One for each address.
@@ -123,9 +121,9 @@ class Listeners:
         self._remove_file = remove_file
 
     def close(self) -> None:
-        """Listen no more; again does nothing.
+        """Close them; again does nothing.
 
-        The file of a Unix socket goes first: as long as the socket is there, no other can be mistaken for it.
+        The file of a Unix socket is removed first: while the socket is open, no other file has its identity.
         """
         remove_file, self._remove_file = self._remove_file, None
         if remove_file is not None:
@@ -137,14 +135,14 @@ class Listeners:
 async def open_listeners(
     host: str | None, port: int, unix_path: str | os.PathLike[str] | None, unix_mode: int
 ) -> AsyncGenerator[Listeners]:
-    """Listen while the body runs, and leave nothing behind.
+    """Listen while the body runs; leave no socket and no file.
 
     Args:
         host: A name or an address; `None` for every address of this machine.
         port: The port; 0 for one that is free. All addresses of a name get the same.
-        unix_path: Where a Unix socket is to be, instead of host and port. One that a process has left there which
-            was killed is taken away, and one where somebody listens is not.
-        unix_mode: Who may connect to it.
+        unix_path: Where a Unix socket is to be, instead of host and port. One that a killed process has left
+            there is replaced, and one at which a server listens is not.
+        unix_mode: Who may connect to it, as for `chmod`.
 
     Raises:
         OSError: One cannot be listened on.
@@ -190,28 +188,26 @@ async def _unix_listeners(path: Path, mode: int) -> Listeners:
 _log: Final = Log("trio_mcp.http")
 
 _BROKEN: Final = frozenset({errno.EBADF, errno.EFAULT, errno.EINVAL, errno.ENOTSOCK})
-"""What accepting fails with when it is the listening socket that is no good: it is none, or listens no more.
+"""The errors of accepting that concern the listening socket: it is invalid, or does not listen any more.
 
-Everything else concerns the one connection that was to be accepted, or the room for it. Linux also hands over
-what the network had to say about that one (ENETDOWN, EPROTO, ENOPROTOOPT, EHOSTDOWN, ENONET, EHOSTUNREACH,
-EOPNOTSUPP, ENETUNREACH: accept(2), "Error handling"), and what a firewall thinks of it (EPERM).
+All others concern the one connection that was to be accepted, or the room for it. Linux also passes on network
+errors of that connection (ENETDOWN, EPROTO, ENOPROTOOPT, EHOSTDOWN, ENONET, EHOSTUNREACH, EOPNOTSUPP,
+ENETUNREACH: accept(2), "Error handling"), and the refusal of a firewall (EPERM).
 """
 
 _NO_ROOM: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
 MOST_IN_A_TURN: Final = 64
-"""Connections that are accepted in one turn of the event loop. With one in each turn, whoever has crowded the
-system's queue would be where everybody waits, and not among those that have to give way."""
+"""Connections that are accepted in one turn of the event loop. With one per turn, a client that fills the queue of
+the system would delay all others there, where its connections cannot give way."""
 
 PAUSE_SECONDS: Final = 0.1
-"""How long accepting pauses when the machine has no room for another connection, and when it does nothing but
-fail."""
+"""How long accepting pauses, in seconds, when there is no room for another connection, or it always fails."""
 
 FAILURES_PER_PAUSE: Final = 100
-"""So many peers in a row may go before they are accepted. If all of them do, it may be no matter of theirs."""
+"""So many failures in a row may be clients that went before they were accepted; more have another cause."""
 
 WARNING_SECONDS: Final = 60.0
-"""How long accepting may fail without another line in the log."""
-
+"""How long accepting may fail without another line in the log, in seconds."""
 
 MAX_PORT: Final = 65_535
 MAX_MODE: Final = 0o777
@@ -249,37 +245,38 @@ async def serve_http(
     shutdown: Shutdown | None = None,
     task_status: trio.TaskStatus[tuple[str, ...]] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve HTTP until told to end: ``urls = await nursery.start(serve_http, server)``.
+    """Serve HTTP until `shutdown`: ``urls = await nursery.start(serve_http, server)``.
 
-    One endpoint serves clients of every revision. It speaks HTTP/1.1; for HTTP/2 put a reverse proxy in front.
-    What one connection does costs no other anything. When `shutdown` says so, nobody new is accepted, what came
-    is answered within `Limits.drain_timeout`, and what is left then is cancelled. Cancelled, every handler is
-    cancelled and its cleanup runs. Either way nothing is left. A lifespan that `shutdown` interrupts while it is
-    being entered is cancelled, and this returns without having served.
+    One endpoint serves clients of all revisions. It serves HTTP/1.1; for HTTP/2 put a reverse proxy in front.
+    What fails on one connection ends no other. At `shutdown` no more connections are accepted, requests are
+    answered within `Limits.drain_timeout`, and the remaining ones are cancelled. Cancelled, all handlers are
+    cancelled and their cleanup runs. Either way no task, socket or file is left. A lifespan that `shutdown`
+    interrupts while it is being entered is cancelled, and this returns without having served.
 
     Args:
         server: The server.
         host: The name or address to listen on; `None` for all. Only this machine can reach the default.
         port: The port; 0 for one that is free.
-        http: What reads and writes HTTP: ``"hypercorn"``; or ``"lean"``, which does nothing that this library has
-            no use for, and is two to three times as fast. Both keep the same rules of what is proper HTTP, and
-            end a connection over which something else comes. The lean one parses with httptools where that is
-            installed (``trio-mcp[lean]``), else with h11.
+        http: What reads and writes HTTP: ``"hypercorn"``; or ``"lean"``, which implements only what this library
+            needs, and is two to three times as fast. Both have the same rules of what is valid HTTP, and end a
+            connection that breaks them. The lean one parses with httptools where that is installed
+            (``trio-mcp[lean]``), else with h11.
         settings: What is served, to whom, and what it may cost.
-        ssl_context: How TLS is spoken: with which certificate, and whether clients need one; `None` for no TLS.
-        unix_path: A Unix socket to listen on instead. One that a killed process has left there is replaced; where
-            somebody listens, this fails. The file goes when nobody is accepted any more, if it is still this one.
+        ssl_context: The certificate for TLS, and whether clients need one; `None` for no TLS.
+        unix_path: A Unix socket to listen on instead. One that a killed process has left there is replaced; if a
+            server listens at it, this fails. The file is removed when no more connections are accepted, if it is
+            still the same.
         unix_mode: Who may connect to that, as for `chmod`.
-        authenticate: Finds out who sends a request, and returns the principal, or raises `HttpRefused`. One that
-            returns `None` lets nobody in, unless `HttpServerSettings.allow_anonymous` says so. It may take
-            `HttpServerSettings.authenticate_timeout`. `None` for no such check: everybody is let in, as nobody.
+        authenticate: Authenticates each request: returns its principal, or raises `HttpRefused`. If it returns
+            `None`, the request is refused (401), unless `HttpServerSettings.allow_anonymous` is set. It may take
+            `HttpServerSettings.authenticate_timeout`. `None` for no authentication: all clients are anonymous.
         event_store: Keeps events for clients of the legacy era that lost a connection; in memory by default.
-        shutdown: Says when to end.
-        task_status: Told the URLs of the endpoint once clients can connect.
+        shutdown: When to end.
+        task_status: Gets the URLs of the endpoint once clients can connect.
 
     Raises:
-        OSError: The address cannot be listened on, or no more. What goes wrong with one connection, accepting it
-            included, costs that connection.
+        OSError: The address cannot be listened on, or not any more. An error of one connection, in accepting it
+            included, ends that connection alone.
         ssl.SSLError: `ssl_context` is for clients.
         TypeError: `port` or `unix_mode` is no whole number.
         ValueError: There is no such `http`, `port` or `unix_mode`.
@@ -319,11 +316,11 @@ async def serve_http(
                     connections.abort()
                     nursery.cancel_scope.cancel(reason="serving ended")
     except EndedBeforeStart:
-        _log.info("told to end before serving began")
+        _log.info("serving was ended before it began")
 
 
 async def _unless(ending: Callable[[], Awaitable[None]], work: Callable[[], Awaitable[None]]) -> None:
-    """Do something, unless something else comes first."""
+    """Do some work, unless `ending` returns first; the work is then cancelled."""
     async with open_hidden_nursery() as nursery:
 
         async def end() -> None:
@@ -337,10 +334,10 @@ async def _unless(ending: Callable[[], Awaitable[None]], work: Callable[[], Awai
 
 @final
 class _Failures:
-    """What goes wrong with accepting. It costs one peer its connection, and us a pause if it goes on.
+    """The failures of accepting. One ends one connection; many are followed by a pause.
 
     Args:
-        connections: Those there are. They give way when the machine has no room for more.
+        connections: All connections, which give way when the machine has no room for more.
     """
 
     def __init__(self, connections: Connections) -> None:
@@ -350,11 +347,11 @@ class _Failures:
         self._warned_at = -math.inf
 
     def end(self) -> None:
-        """One was accepted."""
+        """Note that a connection was accepted."""
         self._in_a_row = 0
 
     async def add(self, error: OSError) -> None:
-        """One was not."""
+        """Note that accepting has failed; make room or pause if that is the remedy."""
         now = trio.current_time()
         if not self._in_a_row:
             self._began_at = now
@@ -370,7 +367,7 @@ class _Failures:
             must_pause = self._in_a_row % FAILURES_PER_PAUSE == 0
         else:
             made = self._connections.make_room(is_patient=now < self._began_at + PATIENCE_SECONDS)
-            must_pause = not made or self._in_a_row > 1  # what was made was of no use, or somebody else took it
+            must_pause = not made or self._in_a_row > 1  # the room made did not help, or was taken by others
         if must_pause:
             await trio.sleep(PAUSE_SECONDS)
         else:
@@ -396,11 +393,11 @@ async def _accept(
             continue
         failures.end()
         for connection, client in found:
-            wire = _wire_over(connection, client, settings, ssl_context)
-            if connections.enter(wire):
-                nursery.start_soon(connections.serve, wire, name="an HTTP connection")
+            io = _wire_over(connection, client, settings, ssl_context)
+            if connections.enter(io):
+                nursery.start_soon(connections.serve, io, name="an HTTP connection")
             else:
-                wire.cut()
+                io.cut()
 
 
 def _wire_over(
@@ -408,12 +405,12 @@ def _wire_over(
     client: str | None,
     settings: HttpServerSettings,
     ssl_context: ssl.SSLContext | None,
-) -> Wire:
+) -> ConnectionIO:
     if ssl_context is None:
-        return SocketWire(connection, client, settings.send_timeout)
+        return SocketIO(connection, client, settings.send_timeout)
     transport = trio.SocketStream(trio.socket.from_stdlib_socket(connection))
     stream = trio.SSLStream(transport, ssl_context, server_side=True, https_compatible=True)
-    return TlsWire(stream, client, settings.send_timeout, handshake_timeout=settings.body_timeout)
+    return TlsIO(stream, client, settings.send_timeout, handshake_timeout=settings.body_timeout)
 
 
 def _url_of(listener: trio.SocketListener, ssl_context: ssl.SSLContext | None, path: str) -> str:

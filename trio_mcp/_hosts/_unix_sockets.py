@@ -1,7 +1,7 @@
 """Unix sockets to listen on, where the system has them.
 
-Their file outlives them, and says nothing of who made it: a server that ends must not take away the file of the
-one that has taken its place, nor one that starts that of one which is there.
+The file of a socket outlives it, and does not show who made it. So a server that ends must not remove the file of
+the server that has replaced it, and one that starts must not remove the file of one that listens.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ assert sys.platform != "win32"
 
 LOCK_ATTEMPTS: Final = 100
 LOCK_SECONDS: Final = 0.01
-"""How often, and after how long, a folder is asked for in which another server makes its socket just now. That
-takes a moment; whoever holds it for longer is no server, and is not waited for."""
+"""How often, and after how many seconds, the lock of a folder is tried in which another server makes its socket.
+That takes a moment; what holds the lock for longer is no server, and is not waited for."""
 
 
 @final
@@ -41,7 +41,7 @@ class SocketFile:
         self._identity = _identity(path.lstat())
 
     def remove(self) -> None:
-        """Take it away, unless something else is there by now. The socket must not be closed yet."""
+        """Remove it, unless another file has its path by now. The socket must not be closed yet."""
         with suppress(OSError):
             if _identity(self._path.lstat()) == self._identity:
                 self._path.unlink()
@@ -55,22 +55,22 @@ async def listen_at(path: Path, mode: int, backlog: int) -> tuple[trio.SocketLis
     """Listen on a Unix socket.
 
     Args:
-        path: Where it is to be. One that a process has left there which was killed is taken away.
-        mode: Who may connect to it.
-        backlog: Connections that wait to be accepted.
+        path: Where it is to be. A socket that a killed process has left there is removed.
+        mode: Who may connect to it, as for `chmod`.
+        backlog: How many connections may wait to be accepted.
 
     Returns:
         The socket, and its file, to be removed before the socket is closed.
 
     Raises:
-        OSError: It cannot be listened on; or something else is there, or somebody listens (``EADDRINUSE``).
+        OSError: It cannot be listened on; or another file is there, or another server listens (``EADDRINUSE``).
     """
     async with _alone_in(path.parent):
         return _bind(path, mode, backlog)
 
 
 def _bind(path: Path, mode: int, backlog: int) -> tuple[trio.SocketListener, SocketFile]:
-    """Listen at a path. Does not wait: in between, others would find a socket at which nobody listens yet."""
+    """Listen at a path. Does not wait: others would find a socket at which no server listens yet."""
     _make_way(path)
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -89,17 +89,17 @@ def _bind(path: Path, mode: int, backlog: int) -> tuple[trio.SocketListener, Soc
 
 
 def _make_way(path: Path) -> None:
-    """Take away a socket at which nobody listens any more.
+    """Remove a socket at which no server listens any more.
 
     Raises:
-        OSError: Something else is there (``EADDRINUSE``).
+        OSError: Another file is there, or a server listens (``EADDRINUSE``).
     """
     try:
         is_socket = stat.S_ISSOCK(path.lstat().st_mode)
     except FileNotFoundError:
         return
     if not is_socket:
-        raise OSError(errno.EADDRINUSE, "what is there is no socket", str(path))
+        raise OSError(errno.EADDRINUSE, "the file there is no socket", str(path))
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.setblocking(False)
         found = probe.connect_ex(str(path))
@@ -108,17 +108,17 @@ def _make_way(path: Path) -> None:
     elif found in (0, errno.EAGAIN, errno.EINPROGRESS):
         raise OSError(errno.EADDRINUSE, "another server listens there", str(path))
     elif found != errno.ENOENT:
-        problem = f"a socket is there, and nobody can tell whether it is in use ({os.strerror(found)})"
+        problem = f"a socket is there, and it cannot be told whether it is in use ({os.strerror(found)})"
         raise OSError(errno.EADDRINUSE, problem, str(path))
 
 
 @asynccontextmanager
 async def _alone_in(folder: Path) -> AsyncGenerator[None]:
-    """Keep other servers from making their sockets in a folder at the same time, if the system can do that."""
+    """Lock a folder against other servers that make sockets in it, if the system can do that."""
     try:
         descriptor = os.open(folder, os.O_RDONLY)
     except OSError:
-        yield  # it may be written to without being read; whether it is there at all, binding says
+        yield  # it may be writable without being readable; if it does not exist, binding fails
         return
     try:
         for _ in range(LOCK_ATTEMPTS):

@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 import trio
-from inside_endpoint import MAX_WAITING, PATIENCE_SECONDS, REST_SECONDS, Places
+from inside_endpoint import MAX_WAITING, PATIENCE_SECONDS, REST_SECONDS, ConnectionLimits
 from trio.testing import MockClock
 
 
@@ -18,7 +18,7 @@ class Hall:
 
     def __init__(self, limit: int, address_limit: int = 1_000) -> None:
         self.gone: list[str] = []
-        self.places = Places[str](limit, address_limit, self.gone.append)
+        self.places = ConnectionLimits[str](limit, address_limit, self.gone.append)
         self._left = 0
 
     async def admit(self, name: str, address: str | None = None) -> float:

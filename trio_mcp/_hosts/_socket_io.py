@@ -1,7 +1,7 @@
-"""The bytes of one connection, plain or over TLS. Gives up on who does not read. Knows nothing of HTTP.
+"""The bytes of one connection, plain or over TLS, with a limit for clients that do not read. Knows no HTTP.
 
-A plain socket is read and written here without Trio's own stream around it, which would cost a third of a small
-request: what the system takes at once is sent without waiting.
+A plain socket is read and written without Trio's stream around it, which would cost a third of a small request:
+what the system takes at once is sent without waiting.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from .._endpoint._turnstile import Turnstile
 READ_BYTES: Final = 64 * 1024
 
 READ_AHEAD: Final = 16 * 1024
-"""Bytes that are read before anybody asks for them: of a body before it is known who sends it, and behind a
-request while it is served. Meanwhile nobody sees a client go that has sent more."""
+"""Bytes that are read before they are wanted: of a body before its client is authenticated, and after a request
+while it is served. A client that has sent more can go unnoticed meanwhile."""
 
 STEP: Final = 64 * 1024
-"""Bytes that are given `send_timeout` to be taken: what a slow reader must manage, not a whole answer."""
+"""So many bytes have `send_timeout` to be taken: a slow reader need not take a whole answer in that time."""
 
 LINGER_SECONDS: Final = 2.0
-"""How long a client may go on sending after the last answer. Closing at once, while something of it is unread,
-would make its system throw the answer away."""
+"""How long a client may go on sending after the last answer, in seconds. Closing the connection with bytes unread
+would make the client's system discard the answer."""
 
 
-class Wire(abc.ABC):
+class ConnectionIO(abc.ABC):
     """A connection. One task reads and one writes at a time.
 
     Args:
-        client: The address of the other side; `None` where there are no addresses.
-        send_timeout: How long it may take to read some of what is sent, in seconds.
+        client: The address of the client; `None` where there are no addresses.
+        send_timeout: How long the client may take to read `STEP` bytes of what is sent, in seconds.
 
     Attributes:
-        client: The address of the other side.
+        client: The address of the client.
         scheme: ``http`` or ``https``.
     """
 
@@ -53,11 +53,11 @@ class Wire(abc.ABC):
 
     @final
     def share(self, reading: Turnstile, writing: Turnstile, holder: str) -> None:
-        """Read and write from now on only when it is this one's turn.
+        """Read and write only in turn from now on.
 
         Args:
-            reading: Where it waits for that when something has come.
-            writing: Where it waits when something is to be sent.
+            reading: Where it waits for its turn when bytes have arrived.
+            writing: Where it waits for its turn when bytes are to be sent.
             holder: Whose it is. All connections of one holder have one share of the event loop.
         """
         self._reading = reading
@@ -66,53 +66,53 @@ class Wire(abc.ABC):
 
     @final
     async def wait_to_read(self) -> None:
-        """Wait until it may be opened, or what has come may be read. Does not checkpoint if it may at once."""
+        """Wait for its turn to begin, or to read. Does not checkpoint if it may at once."""
         if self._reading is not None:
             await self._reading.enter(self._holder)
 
     @final
     async def _wait_to_write(self, size: int) -> None:
-        """Wait until so many bytes may be sent. Does not checkpoint if they may at once.
+        """Wait for its turn to send so many bytes. Does not checkpoint if it may at once.
 
-        What is large does not wait here, where it would be kept although its connection is cut: it waits soon
-        enough for its reader.
+        Large pieces do not wait here, where they would stay in memory even if the connection is cut: they wait
+        for the client soon enough.
         """
         if self._writing is not None and size <= STEP:
             await self._writing.enter(self._holder)
 
     @abc.abstractmethod
     async def start(self) -> None:
-        """Do what has to be done before the first byte.
+        """Prepare the connection before the first byte; over TLS, do the handshake.
 
         Raises:
-            trio.BrokenResourceError: It cannot be done.
+            trio.BrokenResourceError: That has failed.
         """
 
     @abc.abstractmethod
     async def receive(self, most: int = READ_BYTES) -> bytes:
-        """Return what comes next, and no more than so many bytes; nothing once nothing will come."""
+        """Return the next bytes, at most so many; none once the client has closed."""
 
     @abc.abstractmethod
     async def send(self, data: bytes) -> None:
-        """Send all of it. Does not checkpoint if it may go and is taken at once.
+        """Send all of it. Does not checkpoint if it is its turn, and the system takes all of it at once.
 
         Cancelled, some of it may have been sent.
 
         Raises:
-            trio.BrokenResourceError: The other side does not read, or is gone.
+            trio.BrokenResourceError: The client does not read, or is gone.
         """
 
     @abc.abstractmethod
     async def send_eof(self) -> None:
-        """Say that nothing more will be sent. Fails silently."""
+        """Close the sending direction. Fails silently."""
 
     @abc.abstractmethod
     def cut(self) -> None:
-        """Close it at once. Whoever waits for it finds it broken."""
+        """Close it at once. Tasks that wait for it find it broken, or at its end."""
 
     @final
     async def linger(self) -> None:
-        """Let the other side read what was sent last, before it is closed."""
+        """Let the client read what was sent last, before it is closed."""
         await self.send_eof()
         with trio.move_on_after(LINGER_SECONDS):
             while await self.receive():
@@ -120,17 +120,17 @@ class Wire(abc.ABC):
 
     def _too_slow(self) -> trio.BrokenResourceError:
         self.cut()
-        return trio.BrokenResourceError(f"the other side has read nothing for {self._send_timeout:g} s")
+        return trio.BrokenResourceError(f"the client has not read for {self._send_timeout:g} s (send_timeout)")
 
 
 @final
-class SocketWire(Wire):
+class SocketIO(ConnectionIO):
     """A plain socket.
 
     Args:
         connection: The socket, which does not block.
-        client: As for `Wire`.
-        send_timeout: As for `Wire`.
+        client: As for `ConnectionIO`.
+        send_timeout: As for `ConnectionIO`.
     """
 
     def __init__(self, connection: socket.socket, client: str | None, send_timeout: float) -> None:
@@ -145,9 +145,9 @@ class SocketWire(Wire):
     async def receive(self, most: int = READ_BYTES) -> bytes:
         if self._socket.fileno() < 0:
             await trio.lowlevel.checkpoint()
-            return b""  # it was cut; to wait for a descriptor that there is not would confuse Trio
+            return b""  # it was cut; Trio cannot wait for a descriptor that is closed
         try:
-            # Trio must not be asked to wait for a socket that is closed already: it has no descriptor any more.
+            # Trio cannot wait for a socket that was closed meanwhile: it has no descriptor any more.
             while self._socket.fileno() >= 0:
                 await trio.lowlevel.wait_readable(self._socket)
                 await self.wait_to_read()
@@ -190,13 +190,13 @@ class SocketWire(Wire):
 
 
 @final
-class TlsWire(Wire):
+class TlsIO(ConnectionIO):
     """A connection over TLS.
 
     Args:
         stream: The connection.
-        client: As for `Wire`.
-        send_timeout: As for `Wire`.
+        client: As for `ConnectionIO`.
+        send_timeout: As for `ConnectionIO`.
         handshake_timeout: How long the handshake may take, in seconds.
     """
 
@@ -221,7 +221,9 @@ class TlsWire(Wire):
             except trio.ClosedResourceError as error:
                 raise trio.BrokenResourceError("the connection was cut") from error
         if scope.cancelled_caught:
-            raise trio.BrokenResourceError("the handshake of TLS took too long")
+            raise trio.BrokenResourceError(
+                f"the TLS handshake took more than {self._handshake_timeout:g} s (body_timeout)"
+            )
 
     async def receive(self, most: int = READ_BYTES) -> bytes:
         try:
@@ -244,7 +246,7 @@ class TlsWire(Wire):
                     raise self._too_slow()
 
     async def send_eof(self) -> None:
-        # Below TLS: its own goodbye waits for the other side's, and HTTP says by itself where an answer ends.
+        # Below TLS: its closing message would wait for the client's, and HTTP itself marks where an answer ends.
         with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
             await self._transport.send_eof()
 
