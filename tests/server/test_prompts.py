@@ -358,7 +358,7 @@ async def test_what_can_be_no_message_is_an_error_and_in_the_log(
     with pytest.raises(RequestError) as caught, caplog.at_level(logging.ERROR):
         await get(server, "odd")
     assert (caught.value.code, caught.value.message) == (-32603, "internal error")
-    assert "prompt odd may return" in caplog.text
+    assert "prompt odd returned a" in caplog.text
 
 
 # Errors and time.

@@ -169,7 +169,7 @@ def test_only_variables_can_be_unsafe() -> None:
 
     with pytest.raises(ValueError, match="no variable 'nmae'"):
         server.resource("x:{name}", unsafe_variables=["nmae"])(function)
-    with pytest.raises(TypeError, match="not one string"):
+    with pytest.raises(TypeError, match="not a string"):
         server.resource("x:{name}", unsafe_variables="name")(function)
     with pytest.raises(ValueError, match="no template"):
         server.resource("x:y", unsafe_variables=["name"])
