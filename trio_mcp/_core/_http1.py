@@ -161,7 +161,7 @@ def framing_of(headers: Headers, *, is_one_one: bool) -> int | Literal["chunked"
     return int(length)
 
 
-# Chunks. Their extensions and trailer fields are read and ignored: nothing in them may change a message's meaning.
+# Chunks. Their extensions and trailer fields are read and ignored; they may not change a message's meaning.
 
 MAX_SIZE_LINE: Final = 1024
 """Bytes in the line before a chunk, with its extensions, and in one trailer field."""
