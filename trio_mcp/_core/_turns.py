@@ -10,8 +10,6 @@ from collections import OrderedDict
 from collections.abc import Collection, Hashable
 from typing import Final, Generic, TypeVar, final
 
-import attrs
-
 # A request runs in one piece up to its first checkpoint, and all that begin in one pass of the event loop run
 # before the next pass. So a holder that sends very many requests at once, or great ones (large bodies, large
 # results), makes the pass long for all others. Two rules bound that while more than one holder is active:
@@ -52,7 +50,6 @@ _T = TypeVar("_T", bound=Hashable)
 
 
 @final
-@attrs.define(eq=False)
 class _Queue(Generic[_T]):
     """The requests of one holder.
 
@@ -63,10 +60,13 @@ class _Queue(Generic[_T]):
         is_great_next: Whether a great one begins next, if both wait.
     """
 
-    begun: int = 0
-    small: OrderedDict[_T, None] = attrs.field(factory=OrderedDict)
-    great: OrderedDict[_T, None] = attrs.field(factory=OrderedDict)
-    is_great_next: bool = False
+    __slots__ = ("begun", "great", "is_great_next", "small")
+
+    def __init__(self) -> None:
+        self.begun = 0
+        self.small: OrderedDict[_T, None] = OrderedDict()
+        self.great: OrderedDict[_T, None] = OrderedDict()
+        self.is_great_next = False
 
 
 @final
