@@ -90,7 +90,7 @@ class _Holder:
     held: int = 0
     firm: int = 0
     idle: int = 0
-    waiting: dict[Loan, None] = attrs.field(factory=dict)
+    waiting: dict[Loan, None] = attrs.field(factory=dict["Loan", None])
 
 
 @final

@@ -1,6 +1,6 @@
-"""The requests of the other side: which run, which wait, which must be refused.
+"""The table of inbound requests: which run, which wait, which must be refused.
 
-Decisions only: no I/O, no Trio, no clock. The peer starts and cancels tasks; this table says when.
+Decisions only: no I/O, no Trio, no clock. The peer starts and cancels the tasks.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .._codec._json import weight_of
 from .._codec._jsonrpc import RequestId
 
 WAITING_OVERHEAD: Final = 256
-"""Bytes that a waiting request costs beside its own: its entry, its id, the object around its bytes."""
+"""Bytes that a waiting request takes besides its own: its entry, its id, the object around its bytes."""
 
 _R = TypeVar("_R")  # what the owner keeps for a running request
 _W = TypeVar("_W")  # what the owner keeps for a waiting request
@@ -22,7 +22,7 @@ _W = TypeVar("_W")  # what the owner keeps for a waiting request
 
 @final
 class Admission(enum.Enum):
-    """What is to be done with a request that has come."""
+    """What to do with a request that was received."""
 
     RUN = "start it now"
     WAIT = "keep it: as many as may run are running"
@@ -31,24 +31,24 @@ class Admission(enum.Enum):
 
 @final
 class InboundTable(Generic[_R, _W]):
-    """The requests of the other side that are not answered yet.
+    """The requests of the peer that are not answered yet.
 
-    A request runs at once unless `max_running` requests run already, or those that run weigh
-    `max_running_bytes`. Then it waits, in order of arrival. Responses, cancellations and pings never come here,
-    so they get through.
+    A request runs at once unless `max_running` requests run already, or those that run have `max_running_bytes`
+    together. Then it waits, in order of arrival. Responses, cancellations and pings are not entered here, so they
+    are never delayed.
 
-    A request that stands stays open until somebody ends it. It takes no place among those that run, or a hundred
-    of them would leave none for a call that takes a moment; how much may stand has limits of its own.
+    A long-lived request (`stand`) stays open until the client ends it. It is not counted among those that run, or
+    a hundred of them would leave no place for a short call; it has limits of its own.
 
     Args:
         max_running: How many may run at once.
-        max_running_bytes: What the running ones may weigh together.
-        max_waiting_bytes: What the waiting ones may weigh together before it `is_overfull`.
-        max_standing: How much may stand at once, in places; a request may take more than one.
-        max_standing_bytes: What the standing ones may weigh together.
+        max_running_bytes: The size of the running ones together.
+        max_waiting_bytes: The size of the waiting ones together, above which the table `is_overfull`.
+        max_standing: How many places long-lived requests may take at once; a request may take more than one.
+        max_standing_bytes: The size of the long-lived ones together.
 
     Attributes:
-        is_overfull: Whether so much waits that no more should.
+        is_overfull: Whether so much waits that no more should be read.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class InboundTable(Generic[_R, _W]):
 
     @property
     def standing(self) -> int:
-        """How many requests stand."""
+        """How many long-lived requests are open."""
         return len(self._standing)
 
     @property
@@ -98,11 +98,11 @@ class InboundTable(Generic[_R, _W]):
 
     @property
     def is_relieved(self) -> bool:
-        """Whether what waits takes at most half of the room that it may."""
+        """Whether the waiting requests take at most half of `max_waiting_bytes`."""
         return self._waiting_bytes * 2 <= self._max_waiting_bytes
 
     def admit(self, id: RequestId) -> Admission:
-        """Decide about a request that has come. Follow with `run` or `wait`, with no checkpoint between."""
+        """Decide about a request that was received. Follow with `run` or `wait`, with no checkpoint between."""
         if id in self._running or id in self._standing or id in self._waiting:
             return Admission.DUPLICATE
         return Admission.RUN if not self._waiting and self._has_room else Admission.WAIT
@@ -114,7 +114,7 @@ class InboundTable(Generic[_R, _W]):
         return self._running_bytes < self._max_running_bytes or self._has_room_weighed()
 
     def _has_room_weighed(self) -> bool:
-        """Weigh those that run which were only guessed to weigh so much, and look again. Each is weighed once."""
+        """Weigh the running requests whose size is an upper bound, and decide again. Each is weighed once."""
         for id, data in self._unweighed.items():
             request, guessed, origin = self._running[id]
             size = weight_of(data)
@@ -123,7 +123,7 @@ class InboundTable(Generic[_R, _W]):
         self._unweighed.clear()
         return self._running_bytes < self._max_running_bytes
 
-    # Each of these three may say where the request came from, for `all_from`.
+    # These three take the origin of the request, for `all_from`.
 
     def run(
         self, id: RequestId, request: _R, size: int, origin: object = None, *, data: bytes | None = None
@@ -132,11 +132,11 @@ class InboundTable(Generic[_R, _W]):
 
         Args:
             id: Its id.
-            request: What is kept for it.
-            size: What it weighs.
+            request: What the owner keeps for it.
+            size: Its size in bytes.
             origin: Where it came from.
-            data: Its JSON, if the size is only what it may weigh at most: when that leaves no room for another
-                request, it is weighed.
+            data: Its JSON, if `size` is only an upper bound: it is weighed when there is no room for another
+                request.
         """
         self._running[id] = request, size, origin
         if data is not None:
@@ -146,14 +146,14 @@ class InboundTable(Generic[_R, _W]):
             self._come(id, origin)
 
     def can_stand(self, places: int, size: int) -> bool:
-        """Whether there is room for one more request to stand."""
+        """Whether there is room for one more long-lived request."""
         return (
             self._standing_places + places <= self._max_standing
             and self._standing_bytes + size <= self._max_standing_bytes
         )
 
     def stand(self, id: RequestId, request: _R, places: int, size: int, origin: object = None) -> None:
-        """Enter a request as standing."""
+        """Enter a request as long-lived."""
         self._standing[id] = request, places, size, origin
         self._standing_places += places
         self._standing_bytes += size
@@ -178,11 +178,11 @@ class InboundTable(Generic[_R, _W]):
             del self._from[identity_of(origin)]
 
     def all_from(self, origin: object) -> tuple[RequestId, ...]:
-        """Return the ids of all requests that have come from an origin."""
+        """Return the ids of all requests from an origin."""
         return tuple(self._from.get(identity_of(origin), ()))
 
     def finish(self, id: RequestId) -> None:
-        """Take out a request that runs or stands: it is answered, or never will be."""
+        """Take out a running or long-lived request: it is answered, or never will be."""
         if id in self._standing:
             _, places, size, origin = self._standing.pop(id)
             self._standing_places -= places
@@ -195,7 +195,7 @@ class InboundTable(Generic[_R, _W]):
             self._go(id, origin)
 
     def next_waiting(self) -> _W | None:
-        """Take out the request that has waited longest, if there is one and room to run it."""
+        """Take out the request that has waited longest, if there is one and there is room to run it."""
         if not self._waiting or not self._has_room:
             return None
         id, (request, size, origin) = self._waiting.popitem(last=False)
@@ -205,7 +205,7 @@ class InboundTable(Generic[_R, _W]):
         return request
 
     def cancel_waiting(self, id: RequestId) -> _W | None:
-        """Take out a request that has not been started, because the other side gave it up."""
+        """Take out a request that has not been started: the peer has cancelled it."""
         found = self._waiting.pop(id, None)
         if found is None:
             return None
@@ -216,27 +216,27 @@ class InboundTable(Generic[_R, _W]):
         return request
 
     def get_running(self, id: RequestId) -> _R | None:
-        """Return the request with this id, if it runs or stands."""
+        """Return the running or long-lived request with this id."""
         found = self._running.get(id) or self._standing.get(id)
         return None if found is None else found[0]
 
     def all_running(self) -> tuple[_R, ...]:
-        """Return the requests that run, oldest first, and then those that stand."""
+        """Return the running requests, oldest first, and then the long-lived ones."""
         return (
             *(request for request, _, _ in self._running.values()),
             *(request for request, _, _, _ in self._standing.values()),
         )
 
     def all_standing(self) -> tuple[_R, ...]:
-        """Return the requests that stand, oldest first."""
+        """Return the long-lived requests, oldest first."""
         return tuple(request for request, _, _, _ in self._standing.values())
 
     def all_waiting(self) -> tuple[tuple[RequestId, _W], ...]:
-        """Return what waits, with ids, oldest first."""
+        """Return the waiting requests with their ids, oldest first."""
         return tuple((id, request) for id, (request, _, _) in self._waiting.items())
 
     def forget_waiting(self) -> tuple[tuple[RequestId, _W], ...]:
-        """Take out everything that has not been started, oldest first, with its ids."""
+        """Take out all requests that have not been started, with their ids, oldest first."""
         forgotten = self.all_waiting()
         for id, (_, _, origin) in self._waiting.items():
             if origin is not None:
