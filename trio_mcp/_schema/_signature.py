@@ -1,19 +1,14 @@
-"""A Python function as something to call with JSON: what it takes, what it gives, how it is called.
+"""Functions and types with JSON: their schemas, arguments read by them, results written by them.
 
-Reads signatures and docstrings once, when a function is registered. Calls nothing, and knows nothing of servers.
-
-Values written as strings, as the arguments of prompts and the variables of URIs are.
-
-A parameter that takes text gets the string as it is. Any other is written in JSON: ``5``, ``true``,
-``["a", "b"]``. Where both would do, text comes first. Nothing here knows what a prompt is.
-
-A Python type as JSON: its schema, values read by it, values written by it. How they work is elsewhere.
+Signatures and docstrings are read once, when a function is registered. Nothing is called here, and nothing of
+servers is known but the form of what comes as strings: the arguments of prompts and the variables of URIs.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
+import re
 import types
 import typing
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -33,7 +28,11 @@ from ._hints import ENDLESS, Direction, HintReader, described, read_hint, refuse
 from ._members import UNRESOLVED, MemberHint, UnsupportedHint, unresolved
 from ._shapes import (
     AnyOf,
+    Anything,
+    Array,
     Choice,
+    FixedArray,
+    Foreign,
     InvalidValue,
     Member,
     Plain,
@@ -48,20 +47,30 @@ from ._shapes import (
     problem,
 )
 
+# Arguments that come as strings. Those of prompts are written in JSON (``5``, ``true``, ``["a", "b"]``), unless
+# the parameter takes text; if it takes both, text comes first. The variables of URIs have no quotes and no
+# brackets: a number or a boolean comes first, and a list comes as a list of strings.
+
 _STRING: Final = frozenset({"string"})
+_ANYTHING: Final = Anything()
+
+# One spelling for each number, and no more digits than Python reads willingly.
+_INTEGER: Final = re.compile(r"0|-?[1-9][0-9]{0,99}")
+_NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,99})(?:\.[0-9]{1,99})?(?:[eE][+-]?[0-9]{1,3})?")
 
 
 @final
 @attrs.frozen
 class StringArgument:
-    """A parameter, for somebody who can only give strings.
+    """A parameter, for a caller that can only send strings.
 
     Attributes:
         name: Its name in JSON.
         schema: The schema of its value, on its own. Do not change it.
         required: Whether it must be given.
-        choices: All strings it can be, if it can be only a few; else empty.
-        is_json: Whether it takes nothing but arrays and objects, so that only JSON will do.
+        choices: All strings that it can be, if it can be only a few; else empty.
+        is_json: Whether it takes nothing but arrays and objects, which a prompt needs in JSON.
+        kinds: The kinds of JSON value that it may take.
     """
 
     name: str
@@ -69,6 +78,7 @@ class StringArgument:
     required: bool
     choices: tuple[str, ...]
     is_json: bool
+    kinds: frozenset[str]
 
 
 def describe(member: Member) -> StringArgument:
@@ -79,11 +89,20 @@ def describe(member: Member) -> StringArgument:
         required=member.required,
         choices=tuple(dict.fromkeys(_choices(member.shape) or ())),
         is_json=kinds(member.shape) <= {"array", "object", "null"},
+        kinds=frozenset[str]().union(*map(_kinds, _branches(member.shape))),
     )
 
 
+def _kinds(branch: Shape) -> frozenset[str]:
+    """Return the kinds of a branch as its schema names them, also those of a class with a schema of its own."""
+    if isinstance(branch, Plain):
+        return frozenset({branch.kind})
+    kind = branch.type.schema("{}")[0].get("type") if isinstance(branch, Foreign) else None
+    return frozenset({kind}) if isinstance(kind, str) else kinds(branch)
+
+
 def _choices(shape: Shape) -> Sequence[str] | None:
-    """Return what may be written for a value that is one of a few, without null; `None` if there is more."""
+    """Return the spellings of a value that is one of a few, without null; `None` if it may be another."""
     match core(shape):
         case Choice(options=options):
             return [_written(value) for value, _ in options if value is not None]
@@ -108,7 +127,7 @@ def _written(value: Scalar) -> str:
 
 
 def from_strings(members: Iterable[Member], arguments: Mapping[str, str]) -> dict[str, Any]:
-    """Return the arguments as plain JSON. Names that are not known stay, for the decoder to refuse.
+    """Return the arguments of a prompt as plain JSON. Unknown names stay, for the decoder to refuse.
 
     Raises:
         InvalidValue: A string is not the JSON that its parameter needs.
@@ -133,7 +152,7 @@ def _from_string(shape: Shape, text: str) -> Any:
         return _json.decode(text.encode())
     except (ValueError, RecursionError):
         if possible >= _STRING:
-            return text  # whose decoder says what is wrong with it
+            return text  # the decoder says what is wrong with it
     if possible <= {"array", "object", "null"}:
         raise problem(f"expected {noun(shape)}, written in JSON")
     raise expected(noun(shape), text)
@@ -147,8 +166,51 @@ def _fits(shape: Shape, text: str) -> bool:
     return True
 
 
+def from_variables(members: Iterable[Member], found: Mapping[str, str | Sequence[str]]) -> dict[str, Any]:
+    """Return the decoded variables of a URI as plain JSON. Unknown names stay, for the decoder to refuse."""
+    shapes = {member.name: member.shape for member in members}
+    return {name: _from_variable(shapes.get(name, _ANYTHING), value) for name, value in found.items()}
+
+
+def _from_variable(shape: Shape, found: str | Sequence[str]) -> Any:
+    branches = _branches(shape)
+    if not isinstance(found, str):
+        array = next((branch for branch in branches if isinstance(branch, (Array, FixedArray))), _ANYTHING)
+        return [_from_variable(_item(array, index), part) for index, part in enumerate(found)]
+    for branch in branches:
+        if isinstance(branch, Choice):
+            for value, _ in branch.options:
+                if value is not None and _written(value) == found:
+                    return value
+        elif isinstance(branch, (Plain, Foreign)) and len(possible := _kinds(branch)) == 1:
+            if "integer" in possible and _INTEGER.fullmatch(found):
+                return int(found)
+            if "number" in possible and _NUMBER.fullmatch(found):
+                return float(found)
+            if "boolean" in possible and found in {"true", "false"}:
+                return found == "true"
+    return found
+
+
+def _branches(shape: Shape) -> list[Shape]:
+    """Return the shapes that a shape allows, one by one; a number comes first, as `int | float` is one."""
+    inner = core(shape)
+    if not isinstance(inner, AnyOf):
+        return [inner]
+    found = [branch for part in inner.branches for branch in _branches(part)]
+    return sorted(found, key=lambda branch: not (isinstance(branch, Plain) and branch.kind == "number"))
+
+
+def _item(array: Shape, index: int) -> Shape:
+    if isinstance(array, Array):
+        return array.items
+    return array.items[index] if isinstance(array, FixedArray) and index < len(array.items) else _ANYTHING
+
+
+# Functions.
+
 HintTest: TypeAlias = Callable[[Any], bool]
-"""Asked about a hint. What a parameter is annotated with is asked about as it is, then without `Annotated`."""
+"""A test of a hint. The annotation of a parameter is tested as it is, then without `Annotated`."""
 
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 _POSITIONAL: Final = inspect.Parameter.POSITIONAL_ONLY
@@ -175,8 +237,8 @@ class CallSpec:
         input_schema: An object schema of its parameters. Do not change it.
         output_schema: The schema of its result as it is, which need not be an object; `None` if its result is
             not structured. Do not change it.
-        is_async: Whether calling it gives an awaitable.
-        injected: The parameters that its caller provides, by name, with their hints.
+        is_async: Whether calling it returns an awaitable.
+        injected: The parameters that the server provides, by name, with their hints.
     """
 
     name: str
@@ -209,7 +271,7 @@ class CallSpec:
         return self.arrange(self.decode(arguments), injected)
 
     def decode(self, arguments: Mapping[str, object]) -> dict[str, Any]:
-        """Convert the arguments of a call, and do no more: `arrange` does the rest.
+        """Convert the arguments of a call, without arranging them (`arrange`).
 
         Raises:
             InvalidValue: As `bind`.
@@ -218,15 +280,23 @@ class CallSpec:
         return values
 
     def decode_strings(self, arguments: Mapping[str, str]) -> dict[str, Any]:
-        """Convert the arguments of a call that come as strings, whatever their types; see `_strings`.
+        """Convert the arguments of a prompt, which come as strings.
 
         Raises:
             InvalidValue: As `bind`.
         """
         return self.decode(from_strings(self._members, arguments))
 
+    def decode_variables(self, found: Mapping[str, str | Sequence[str]]) -> dict[str, Any]:
+        """Convert the variables of a URI: strings, or lists of strings.
+
+        Raises:
+            InvalidValue: As `bind`.
+        """
+        return self.decode(from_variables(self._members, found))
+
     def arguments_as_strings(self) -> tuple[StringArgument, ...]:
-        """Return the parameters, but for the injected ones, for somebody who can only give strings."""
+        """Return the parameters except the injected ones, for a caller that can only send strings."""
         return tuple(map(describe, self._members))
 
     def arrange(
@@ -244,10 +314,10 @@ class CallSpec:
         return tuple(positional), values
 
     def encode_result(self, result: Any) -> Any:
-        """Convert what the function returned to plain JSON that fits `output_schema`.
+        """Convert the result of the function to plain JSON that fits `output_schema`.
 
         Raises:
-            InvalidValue: It does not fit what the function is annotated with.
+            InvalidValue: It does not fit the return annotation.
             TypeError: The function's result is not structured.
         """
         if self._encode is None:
@@ -256,7 +326,7 @@ class CallSpec:
 
 
 def is_unstructured(hint: Any) -> bool:
-    """Whether a return annotation promises nothing that a schema could say: none, `None`, `str`, `Any`."""
+    """Whether a return annotation has nothing that a schema could express: none, `None`, `str`, `Any`."""
     return any(hint is nothing for nothing in _UNSTRUCTURED)
 
 
@@ -278,11 +348,11 @@ def inspect_callable(
 
     Args:
         function: A function, bound method, `functools.partial`, or object with ``__call__``.
-        injected: Whether a parameter with this hint, or with a union that contains it, is provided by whoever
-            calls, and therefore not in the schema.
-        unstructured: Whether results with this return annotation have no output schema. Asked about
+        injected: Whether a parameter with this hint, or with a union that contains it, is provided by the server,
+            and therefore not in the schema.
+        unstructured: Whether results with this return annotation have no output schema. Called with
             `inspect.Signature.empty` if there is no annotation.
-        aside: Whether results of this type are for the caller alone; in a union with others it is passed over.
+        aside: Whether results of this type are for the server alone; in a union with others it is left out.
 
     Raises:
         TypeError: A hint has no form in JSON or cannot be resolved, or the function takes ``*args``. The message
@@ -300,7 +370,7 @@ def inspect_callable(
 
 @final
 class _Reader:
-    """What is known about one function while it is being read."""
+    """Reads one function."""
 
     def __init__(self, function: Any, plain: Any, bound: frozenset[str], name: str) -> None:
         if isinstance(plain, type):
@@ -309,7 +379,7 @@ class _Reader:
         self._plain = plain
         self._bound = bound
         self._function = function
-        # What carries the annotations and the docstring: the object itself, or its class's method.
+        # The object with the annotations and the docstring: the function itself, or the method of its class.
         is_function = inspect.isroutine(plain) or hasattr(plain, "__wrapped__")
         self._annotated = plain if is_function else type(plain).__call__
         text = self._annotated.__doc__ or (None if is_function else type(plain).__doc__)
@@ -336,7 +406,7 @@ class _Reader:
         return CallSpec(
             name=self._name,
             description=self._docstring.summary or None,
-            # Some programs that read it take it for granted that there are properties, even if there are none.
+            # Some clients require `properties`, even if there are none.
             input_schema={"type": "object", "properties": dict[str, Any](), **schema_of(record)},
             output_schema=None if output is None else schema_of(output),
             is_async=_is_async(self._function),
@@ -409,7 +479,7 @@ def _is_injected(hint: Any, injected: HintTest) -> bool:
 
 
 def _without(hint: Any, aside: HintTest) -> Any:
-    """Return a hint without what is passed over."""
+    """Return a hint without the branches that are left out."""
     bare = _bare(hint)
     if typing.get_origin(bare) in {typing.Union, types.UnionType}:
         branches = tuple(branch for branch in typing.get_args(bare) if not aside(_bare(branch)))
@@ -426,6 +496,9 @@ def _bare(hint: Any) -> Any:
     return typing.get_args(hint)[0] if typing.get_origin(hint) is typing.Annotated else hint
 
 
+# Types.
+
+
 @final
 class JsonType:
     """A type hint, compiled. Compile once, use often.
@@ -434,10 +507,10 @@ class JsonType:
         hint: Anything that a parameter can be annotated with: scalars, dates, enumerations, collections, unions,
             attrs classes, dataclasses, `TypedDict`, `NamedTuple`, pydantic models, msgspec structs, and
             `Annotated` with `Field`.
-        direction: `input` if others send values to this program: members with a default may be left out,
-            unknown members are refused. `output` if this program sends them, or reads what such a program sent:
-            all members are there, unknown ones are ignored.
-        description: What the schema says about the value, unless `Annotated` says it.
+        direction: `input` if the peer sends the values: members with a default may be left out, unknown members
+            are refused. `output` if this program sends them, or reads what such a program has sent: all members
+            are required, unknown ones are ignored.
+        description: The description in the schema, unless `Annotated` has one.
 
     Raises:
         TypeError: The hint has no form in JSON.
