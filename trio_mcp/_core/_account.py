@@ -331,7 +331,7 @@ class Pool:
     def _make_room(self, holder: _Holder, amount: int, *, is_firm: bool, own_gives_way: bool) -> None:
         if is_firm and holder.firm + amount > self._most - self._firm:
             self._refuse(holder, self._setting, is_own=holder.firm > 0)
-        if holder.held - holder.idle + amount > self._most_of_one:  # nobody gives way in vain
+        if holder.held - holder.idle + amount > self._most_of_one:  # otherwise loans would be taken back in vain
             self._refuse(holder, self._own_setting, is_own=self._most_of_one < self._most)
         while holder.held + amount > self._most_of_one:
             if not ((is_firm or own_gives_way) and self._take_from(holder)):

@@ -15,7 +15,7 @@ from typing import Final, Literal, TypeAlias, final
 
 from ._http_headers import HeaderField, Headers
 
-# The fields of a head, and what the rest of it says.
+# Heads: their fields, and what follows from these.
 #
 # httptools or h11 read the field lines; the first line of a head is read by the caller. Both libraries read whole
 # messages only, so the fields are given to them behind a forged first line, always that of a response. One reader
