@@ -160,7 +160,7 @@ def test_chunks_that_are_hardly_longer_than_what_stands_around_them_are_refused(
     body, is_complete, _ = read(chunk * 1_000 + b"0\r\n\r\n")
     assert is_complete
     assert len(body) % 1_000 == 0
-    with pytest.raises(ValueError, match=r"its chunks are too short: \d+ bytes stand around"):
+    with pytest.raises(ValueError, match=r"its chunks are too short: \d+ bytes around"):
         read(chunk * 20_000)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import AsyncIterator, Callable
-from typing import Annotated, Any, Generic, NoReturn, Optional, TypeVar
+from typing import Annotated, Any, Generic, Literal, NoReturn, Optional, TypeVar
 
 import attrs
 import jsonschema_rs
@@ -557,3 +557,55 @@ def test_impossible_functions_are_refused_by_name(function: Callable[..., object
 def test_spec_shows_itself_without_its_machinery() -> None:
     """It ends up in logs and debuggers."""
     assert "function" not in repr(inspect_callable(no_annotation)).replace("functions", "")
+
+
+@pytest.mark.parametrize(
+    ("hint", "found", "value"),
+    [
+        (str, "5", "5"),
+        (int, "5", 5),
+        (str | int, "5", 5),
+        (str | int, "05", "05"),
+        (int | float, "5", 5.0),
+        (float, "1e3", 1000.0),
+        (bool | str, "true", True),
+        (bool | str, "yes", "yes"),
+        (Literal["a", 5, True], "5", 5),
+        (Literal["a", 5, True], "true", True),
+        (list[int], ["1", "2"], [1, 2]),
+        (tuple[str, int], ["1", "2"], ("1", 2)),
+        (Any, "5", "5"),
+        (Any, ["5"], ["5"]),
+    ],
+)
+def test_variables_of_a_uri_are_read_by_the_hint(hint: Any, found: str | list[str], value: object) -> None:
+    """A number or a boolean comes before text: a URI has no quotes."""
+
+    def read(x: object) -> None: ...
+
+    read.__annotations__["x"] = hint
+    assert inspect_callable(read).decode_variables({"x": found}) == {"x": value}
+
+
+def test_variables_that_do_not_fit_are_refused() -> None:
+    """Texts that are not numbers, unknown names, and lists of another length."""
+
+    def read(x: int, y: tuple[int, int]) -> None: ...
+
+    spec = inspect_callable(read)
+    for found in ({"x": "a", "y": ["1", "2"]}, {"x": "1", "y": ["1", "2", "3"]}, {"x": "1", "y": "5", "z": ""}):
+        with pytest.raises(InvalidValue):
+            spec.decode_variables(found)
+
+
+def test_a_variable_of_a_class_with_its_own_schema_is_read_by_that() -> None:
+    """A pydantic root model is a number if its schema is."""
+    pydantic = pytest.importorskip("pydantic")
+    number = pydantic.RootModel[int]
+
+    def read(x: object) -> None: ...
+
+    read.__annotations__["x"] = number
+    spec = inspect_callable(read)
+    assert spec.decode_variables({"x": "5"}) == {"x": number(5)}
+    assert spec.arguments_as_strings()[0].kinds == {"integer"}

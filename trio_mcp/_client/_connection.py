@@ -23,7 +23,7 @@ import trio
 from .._codec._convert import from_wire, to_wire
 from .._codec._json import cost_of
 from .._codec._jsonrpc import InvalidData
-from .._core._lifecycle import common_revision, is_no_answer, judge_discovery, judge_initialize
+from .._core._lifecycle import common_revision, is_inconclusive, judge_discovery, judge_initialize
 from .._core._reconnect import Backoff, RestartPolicy
 from .._errors import (
     METHOD_NOT_FOUND,
@@ -399,7 +399,7 @@ class _Discovery:
         """Whether an answer has decided the era."""
         outcome = self._outcome
         if isinstance(outcome, RequestError):
-            return not is_no_answer(outcome)
+            return not is_inconclusive(outcome)
         return outcome is not None and not isinstance(outcome, ConnectionLost)
 
     @property

@@ -1,16 +1,8 @@
-"""What a server keeps for its clients: lent by holder and in all, and taken back from who holds most.
+"""What a server keeps for its clients: loans of bytes and places, bounded for each client and for all together.
 
-    whatever is kept for somebody ──> a loan from a pool, in the holder's name ──> given back when it is gone
-
-A holder is a client: a principal, or an address where nobody authenticates. There is one pool of bytes, and one
-for each kind of places. A pool that is not full lends to everybody. In one that is full whoever holds most gives
-way: what waits (an idle session, a parked handler, an answer that nobody reads) can be taken back, and goes, the
-oldest first; what is being worked on cannot. So of the latter each holder gets only as much as is left to others,
-and however many take what they can get, the next one finds room.
-
-No clock and no I/O: whoever lends says what giving way means.
-
-Which addresses are one client's. Pure functions over text: no sockets, no look-ups.
+All that is kept for a client is a loan from a pool, in the name of a holder, and given back when it is gone. A
+holder is a client: a principal, or an address (`holder_of`) if there is no authentication. No clock and no I/O:
+the borrower passes a function that ends what is kept.
 """
 
 from __future__ import annotations
@@ -23,18 +15,32 @@ from typing import Final, Self, final
 
 import attrs
 
-MAX_LOOKED_AT: Final = 64
-"""Of holders that hold about the same, so many are compared: finding the one with most takes as long among
-a hundred holders as among a million."""
+# There is one pool of bytes, and one for each kind of places (sessions, parked handlers, …). A pool that is not
+# full lends to every holder. When it is full, a holder that has most gives way to those that have less:
+#
+# * A loan that rests (an idle session, a parked handler, a result that is not read yet) can be taken back, the
+#   oldest of a holder first.
+# * A firm loan (what is being worked on) cannot be taken back. So a new one is refused if it would leave its
+#   holder with more than is left for all others: however many take what they can get, the next one finds room.
+#
+# Kept true: `held` of a holder is the sum of its loans, `firm` that of its loans without `give_way`, `idle` that
+# of the loans in `waiting`, which are those that rest, the oldest first; `_by_size` has exactly the holders with
+# something idle, under the bit length of it. The last is worth it because it finds a victim in a time that does
+# not depend on the number of holders, of which an attacker with many addresses can make a million. Taking a loan
+# back calls `give_way`, which may borrow or give back; so what was looked up before must be looked up again after
+# it.
+
+MAX_COMPARED: Final = 64
+"""How many holders that hold about the same are compared, to find in bounded time one that has most."""
 
 
 @final
 class Overdrawn(Exception):
-    """There is nothing left to lend.
+    """A pool has nothing left to lend.
 
     Attributes:
-        setting: The bound that was met.
-        is_own: Whether it is the holder who has too much; otherwise all together have.
+        setting: The setting with the limit that was met.
+        is_own: Whether it is the limit of one holder; otherwise it is that of all together.
     """
 
     def __init__(self, what: str, setting: str, *, is_own: bool) -> None:
@@ -49,12 +55,12 @@ class PoolStatistics:
     """What a pool has lent.
 
     Attributes:
-        lent: How much, in bytes or places.
+        lent: How much is lent, in bytes or places.
         most: How much there is.
-        holders: To how many.
-        refused: How often there was nothing left for who asked.
-        taken_back: How often something gave way.
-        of: How much of `lent` is for what.
+        holders: The number of holders.
+        refused: How often a loan was refused.
+        taken_back: How often a loan was taken back.
+        of: How much of `lent` is lent for each kind of use.
     """
 
     lent: int
@@ -66,30 +72,29 @@ class PoolStatistics:
 
 
 @final
+@attrs.define(eq=False, weakref_slot=False)
 class _Holder:
     """What one client holds.
 
     Attributes:
-        key: Who it is.
-        loans: How many there are; some may be of nothing.
-        held: How much, in all.
-        firm: What of it is being worked on.
-        idle: What of it can be taken back.
+        key: The principal or the address.
+        loans: The number of its loans; some may be of nothing.
+        held: How much it holds, in all.
+        firm: How much of it is being worked on.
+        idle: How much of it can be taken back.
         waiting: The loans that can be taken back, the oldest first.
     """
 
-    __slots__ = ("firm", "held", "idle", "key", "loans", "waiting")
-
-    def __init__(self, key: str) -> None:
-        self.key: str = key
-        self.loans: int = 0
-        self.held: int = 0
-        self.firm: int = 0
-        self.idle: int = 0
-        self.waiting: dict[Loan, None] = {}
+    key: str
+    loans: int = 0
+    held: int = 0
+    firm: int = 0
+    idle: int = 0
+    waiting: dict[Loan, None] = attrs.field(factory=dict["Loan", None])
 
 
 @final
+@attrs.define(eq=False, weakref_slot=False)
 class Loan:
     """Something that is kept for a client. A context that gives it back.
 
@@ -97,60 +102,56 @@ class Loan:
         amount: How much it is.
     """
 
-    __slots__ = ("_give_way", "_holder", "_kind", "_pool", "amount")
-
-    def __init__(
-        self, pool: Pool, holder: _Holder, kind: str, amount: int, give_way: Callable[[], object] | None
-    ) -> None:
-        self._pool: Pool | None = pool
-        self._holder = holder
-        self._kind = kind
-        self._give_way = give_way
-        self.amount: int = amount
+    _pool: Pool | None
+    _holder: _Holder
+    _kind: str
+    amount: int
+    _give_way: Callable[[], object] | None
 
     @property
     def is_given_back(self) -> bool:
-        """Whether it is over: given back, or taken."""
+        """Whether it was given back, or taken back."""
         return self._pool is None
 
     def give_back(self) -> None:
-        """Nothing is kept any more. May be called again."""
+        """Give the loan back: nothing is kept any more. May be called again."""
         pool, self._pool = self._pool, None
         if pool is not None:
             pool.end(self, self._holder, self._kind)
 
     def change(self, amount: int, *, own_gives_way: bool = False) -> None:
-        """It is more now, or less.
+        """Set how much is lent.
 
         Args:
-            amount: How much it is.
-            own_gives_way: Whether the holder's own oldest gives way to it when the holder has most; never itself.
+            amount: How much it is from now on.
+            own_gives_way: Whether the oldest loan of the same holder, but never this one, is taken back if that
+                holder has most.
 
         Raises:
-            Overdrawn: There is not so much; it is as before. Never for less.
+            Overdrawn: Not so much is left; the loan is unchanged. Never raised for less.
         """
         if self._pool is not None:
             self._pool.change(self, self._holder, self._kind, amount - self.amount, own_gives_way=own_gives_way)
 
     def hold(self) -> None:
-        """From now on it is in use, and cannot be taken back, until it rests."""
+        """Mark it as in use: it cannot be taken back until `rest` is called."""
         if self._pool is not None:
             self._pool.hold(self, self._holder)
 
     def rest(self) -> None:
-        """From now on it is not in use, and was until now: others of the same holder give way before it."""
+        """Mark it as not in use from now on: loans of its holder that rest longer are taken back before it."""
         if self._pool is not None and self._give_way is not None:
             self._pool.rest(self, self._holder)
 
     def take(self) -> None:
-        """Take it back. For the pool to call."""
+        """Take it back and call `give_way`. Only the pool calls this."""
         self.give_back()
         if self._give_way is not None:
             self._give_way()
 
     @property
     def gives_way(self) -> bool:
-        """Whether it can be taken back at all."""
+        """Whether it can be taken back while it rests."""
         return self._give_way is not None
 
     def __enter__(self) -> Self:
@@ -162,14 +163,14 @@ class Loan:
 
 @final
 class Pool:
-    """Something of which there is only so much.
+    """A bounded amount of bytes or places.
 
     Args:
-        setting: What its bound is called.
+        setting: The name of the setting with its limit.
         most: How much there is.
         most_of_one: How much one holder may have.
-        own_setting: What that bound is called.
-        unit: What it is counted in.
+        own_setting: The name of the setting with that limit.
+        unit: The unit, in the plural.
     """
 
     def __init__(
@@ -187,7 +188,7 @@ class Pool:
         self._own_setting = own_setting if own_setting and self._most_of_one < most else setting
         self._unit = unit
         self._holders: dict[str, _Holder] = {}
-        self._by_size: dict[int, dict[_Holder, None]] = {}  # those with something to take back, by its logarithm
+        self._by_size: dict[int, dict[_Holder, None]] = {}  # holders with something idle, by its logarithm
         self._of: dict[str, int] = {}
         self._total = 0
         self._firm = 0
@@ -201,12 +202,12 @@ class Pool:
 
     @property
     def own_setting(self) -> str:
-        """What that bound is called."""
+        """The name of the setting that limits one holder."""
         return self._own_setting
 
     @property
     def lent(self) -> int:
-        """How much is lent, to all."""
+        """How much is lent, to all holders."""
         return self._total
 
     def lent_to(self, holder: str) -> int:
@@ -231,22 +232,22 @@ class Pool:
         """Lend something.
 
         Args:
-            holder: Who gets it.
-            kind: For what; statistics tell them apart.
+            holder: The holder.
+            kind: The kind of use; statistics count each.
             amount: How much.
-            give_way: Called when it is taken back, which may be at any time while it is not held (`Loan.hold`):
-                ends what is kept. Must not wait, nor raise. `None` if it is being worked on and cannot be taken
-                back. Then one holder gets at most as much as is left to others.
-            own_gives_way: Whether the holder's own oldest gives way to this when the holder has most.
+            give_way: Called when the loan is taken back, which may be at any time while it rests: ends what is
+                kept. Must not wait, nor raise. `None` for a firm loan: it cannot be taken back, and its holder
+                gets at most as much as is left to others.
+            own_gives_way: Whether the oldest loan of the same holder is taken back if that holder has most.
 
         Raises:
-            Overdrawn: There is nothing left, for anybody or for this holder.
+            Overdrawn: There is nothing left, for any holder or for this one.
         """
         found = self._holders.get(holder)
         if found is None:
             found = _Holder(holder)
         self._make_room(found, amount, is_firm=give_way is None, own_gives_way=own_gives_way)
-        found = self._holders.get(holder, found)  # what gave way may have asked for something, too
+        found = self._holders.get(holder, found)  # `give_way` of another loan may have borrowed for it
         loan = Loan(self, found, kind, amount, give_way)
         self._holders[holder] = found
         found.loans += 1
@@ -264,11 +265,11 @@ class Pool:
         self._of[kind] = self._of.get(kind, 0) + amount
 
     def take_oldest_of(self, holder: str) -> bool:
-        """Take back what has waited longest of one holder. Returns whether there was anything."""
+        """Take back the loan of a holder that has rested longest. Return whether there was one."""
         found = self._holders.get(holder)
         return found is not None and self._take_from(found)
 
-    # What loans call.
+    # Called by loans.
 
     def end(self, loan: Loan, holder: _Holder, kind: str) -> None:
         self._add(holder, kind, -loan.amount)
@@ -292,7 +293,7 @@ class Pool:
                 if is_waiting and not loan.is_given_back:
                     self.rest(loan, holder)
         if loan.is_given_back:
-            return  # what gave way for it has taken it along
+            return  # `give_way` of another loan has given it back
         loan.amount += more
         self._add(holder, kind, more)
         if not loan.gives_way:
@@ -330,7 +331,7 @@ class Pool:
     def _make_room(self, holder: _Holder, amount: int, *, is_firm: bool, own_gives_way: bool) -> None:
         if is_firm and holder.firm + amount > self._most - self._firm:
             self._refuse(holder, self._setting, is_own=holder.firm > 0)
-        if holder.held - holder.idle + amount > self._most_of_one:  # nobody gives way in vain
+        if holder.held - holder.idle + amount > self._most_of_one:  # otherwise loans would be taken back in vain
             self._refuse(holder, self._own_setting, is_own=self._most_of_one < self._most)
         while holder.held + amount > self._most_of_one:
             if not ((is_firm or own_gives_way) and self._take_from(holder)):
@@ -346,12 +347,12 @@ class Pool:
                 self._take_from(victim)
 
     def _who_has_most(self) -> _Holder | None:
-        """Return who has most of what can be taken back; among many with about as much, one of the first."""
+        """Return the holder with most that can be taken back; among many with about as much, one of the first."""
         if not self._by_size:
             return None
         candidates = self._by_size[max(self._by_size)]
         most: _Holder | None = None
-        for candidate, _ in zip(candidates, range(MAX_LOOKED_AT), strict=False):
+        for candidate, _ in zip(candidates, range(MAX_COMPARED), strict=False):
             if most is None or candidate.idle > most.idle:
                 most = candidate
         return most
@@ -382,14 +383,14 @@ def lend_all(
     """Lend from several pools, or from none of them; see `Pool.lend`.
 
     Args:
-        amounts: How much from which.
-        holder: Who gets it.
-        kind: For what.
+        amounts: The pools, and how much from each.
+        holder: The holder.
+        kind: The kind of use.
         give_way: Called when one of the loans is taken back.
-        own_gives_way: Whether the holder's own oldest gives way.
+        own_gives_way: Whether the oldest loan of the same holder may be taken back.
 
     Raises:
-        Overdrawn: One has nothing left.
+        Overdrawn: A pool has nothing left.
     """
     with ExitStack() as lent:
         loans = tuple(
@@ -407,11 +408,11 @@ class Account:
     """Everything that one running server keeps for its clients.
 
     Args:
-        max_bytes: What it may weigh together (`Limits.max_kept_bytes`).
-        max_bytes_of_one: What one client's may (`Limits.max_kept_bytes_per_principal`).
+        max_bytes: The bytes of all clients (`Limits.max_kept_bytes`).
+        max_bytes_of_one: The bytes of one client (`Limits.max_kept_bytes_per_principal`).
 
     Attributes:
-        bytes: The bytes.
+        bytes: The pool of bytes.
     """
 
     def __init__(self, max_bytes: int, max_bytes_of_one: int) -> None:
@@ -423,7 +424,7 @@ class Account:
     def places(
         self, kind: str, setting: str, most: int, most_of_one: int | None = None, own_setting: str = ""
     ) -> Pool:
-        """Return the pool of one kind of places; made when it is first asked for."""
+        """Return the pool of one kind of places, made at the first call."""
         if kind not in self._pools:
             self._pools[kind] = Pool(setting, most, most_of_one, own_setting=own_setting, unit="places")
         return self._pools[kind]
@@ -433,19 +434,21 @@ class Account:
         return {kind: pool.statistics() for kind, pool in self._pools.items()}
 
 
+# Which addresses belong to one client.
+
 PREFIX_BITS: Final = 64
-"""What an IPv6 network gives to one subscriber at least: whoever has one address of it has all of them, 2**64."""
+"""The IPv6 network that one subscriber has at least: a client with one address of it has all of them, 2**64."""
 
 
 def holder_of(address: str | None) -> str:
-    """Return by what a client is counted that is known by its address alone.
+    """Return the holder for a client that is known by its address alone.
 
-    Whoever counts by address must ask this, or one client is 2**64: of IPv6 the network (its first 64 bits) is
-    the client. An IPv4 address that a socket for both kinds shows as IPv6 is the IPv4 address.
+    Everything that counts by address must use this: in IPv6 the network (64 bits) is the client, not each of its
+    2**64 addresses. An IPv4 address that a dual-stack socket shows as IPv6 is the IPv4 address.
 
     Args:
-        address: As a socket or a trusted proxy shows it; `None` where there are no addresses. What is no address
-            stands for itself.
+        address: As a socket or a trusted proxy shows it; `None` if there are no addresses. A text that is not an
+            address is returned unchanged.
     """
     if address is None:
         return ""
@@ -461,5 +464,5 @@ def _network_of(address: str) -> str:
     if read.ipv4_mapped is not None:
         return str(read.ipv4_mapped)
     network = IPv6Address(int(read) >> (128 - PREFIX_BITS) << (128 - PREFIX_BITS))
-    zone = "" if read.scope_id is None else f"%{read.scope_id}"  # the same network is another on another wire
+    zone = "" if read.scope_id is None else f"%{read.scope_id}"  # link-local networks differ by interface
     return f"{network}{zone}/{PREFIX_BITS}"

@@ -1,4 +1,4 @@
-"""Which results may be kept, for how long, and for whom. No I/O, no Trio, no clock: the time is an argument.
+"""The client's cache of results: which may be kept, for how long, and for whom. No I/O, no Trio, no clock.
 
 Spec: 2026-07-28, server/utilities/caching.
 """
@@ -34,7 +34,7 @@ CACHEABLE: Final = frozenset(
         "resources/read",
     }
 )
-"""The methods whose results say how long they are fresh ("Cacheable Results")."""
+"""The methods whose results declare how long they are fresh ("Cacheable Results")."""
 
 _OUTDATES: Final[Mapping[type, tuple[str, ...]]] = MappingProxyType(
     {
@@ -48,10 +48,10 @@ _OUTDATES: Final[Mapping[type, tuple[str, ...]]] = MappingProxyType(
 @final
 @attrs.frozen
 class CacheKey:
-    """What a kept result is the answer to.
+    """The request that a kept result answers.
 
     Attributes:
-        context: What else decides about the result: which server, which revision, what the client can do.
+        context: What else the result depends on: the server, the revision, the capabilities of the client.
         method: The method.
         params: The parameters that affect the result, in one spelling.
         uri: The resource, if one is read.
@@ -66,13 +66,13 @@ class CacheKey:
 def cache_key(context: Hashable, method: str, params: Mapping[str, Any]) -> CacheKey | None:
     """Return the key of a request's result, or `None` if that must not be kept.
 
-    It must not if it depends on what the client answered to the server's questions ("Cache Key").
+    It must not if it depends on the client's responses to input requests of the server ("Cache Key").
     """
     if method not in CACHEABLE or "inputResponses" in params or "requestState" in params:
         return None
-    telling = {name: params[name] for name in sorted(params) if name != "_meta"}
-    uri = telling.get("uri")
-    return CacheKey(context, method, _json.encode(telling), uri if isinstance(uri, str) else None)
+    relevant = {name: params[name] for name in sorted(params) if name != "_meta"}
+    uri = relevant.get("uri")
+    return CacheKey(context, method, _json.encode(relevant), uri if isinstance(uri, str) else None)
 
 
 @final
@@ -91,7 +91,7 @@ class CacheStore:
 
     Args:
         max_entries: How many there may be.
-        max_bytes: What they may weigh together.
+        max_bytes: The size of all together, in bytes.
     """
 
     def __init__(self, max_entries: int, max_bytes: int) -> None:
@@ -106,13 +106,13 @@ class CacheStore:
 
     @property
     def size(self) -> int:
-        """What the kept results weigh together, in bytes."""
+        """The size of all kept results together, in bytes."""
         return self._bytes
 
     def stamp(self, method: str) -> int:
         """Return a number that changes whenever results of the method become outdated.
 
-        What was asked before such a moment and answered after it may be as old as what it outdated.
+        A result whose request was sent before such a change, and answered after it, may be outdated as well.
         """
         return self._outdated[method]
 
@@ -139,16 +139,16 @@ class CacheStore:
         ttl: float,
         now: float,
     ) -> None:
-        """Keep a result, instead of what was kept before; if it is not fresh for any time, keep neither.
+        """Keep a result, instead of that which was kept before; if it is not fresh for any time, keep neither.
 
         Args:
-            key: What it is the answer to.
-            partition: Whom a private result belongs to. Never `None`.
+            key: The request that it answers.
+            partition: The owner of a private result. Never `None`.
             value: The result.
-            size: What it weighs in bytes.
+            size: Its size in bytes.
             scope: Whether it is private.
             ttl: For how many seconds it is fresh.
-            now: When it was received.
+            now: When it was received, in seconds.
         """
         self._drop((key, partition))
         self._drop((key, None))
@@ -160,7 +160,7 @@ class CacheStore:
             self._drop(next(iter(self._entries)))
 
     def outdate(self, change: Change) -> None:
-        """Forget what a change has made outdated, however fresh it was ("Interaction with Notifications")."""
+        """Forget the results that a change has made outdated ("Interaction with Notifications")."""
         if isinstance(change, Resynced):
             self.clear()
             return
@@ -190,5 +190,5 @@ class CacheStore:
 
 
 def _is_part(kept: str | None, changed: str) -> bool:
-    """Whether a resource that was read is one that has changed, holds it, or is held by it."""
+    """Whether a kept resource is the changed one, contains it, or is a part of it."""
     return kept is not None and (covers(kept, changed) or covers(changed, kept))

@@ -1,4 +1,4 @@
-"""What a listener is told: changes, which of them it wants, and the queue in which they wait for it.
+"""Changes that a server notifies of, the filters of subscriptions, and the queue in which changes wait.
 
 Decisions only: no I/O, no Trio, no clock.
 """
@@ -39,7 +39,7 @@ class ResourceUpdated:
     """A resource has changed.
 
     Attributes:
-        uri: The resource, or a part of one that is listened to.
+        uri: The resource, or a part of a resource that was subscribed to.
     """
 
     uri: str
@@ -48,17 +48,17 @@ class ResourceUpdated:
 @final
 @attrs.frozen
 class Resynced:
-    """Listening was interrupted and goes on: anything that is listened to may have changed. Fetch it again.
+    """Listening was interrupted and goes on: everything that was subscribed to may have changed. Fetch it again.
 
     Attributes:
-        reason: What had happened.
+        reason: What had interrupted it.
     """
 
     reason: str
 
 
 Change: TypeAlias = ToolsListChanged | PromptsListChanged | ResourcesListChanged | ResourceUpdated | Resynced
-"""What a listener is told."""
+"""What a listener receives."""
 
 _LISTS: Final[Mapping[str, Change]] = {
     "notifications/tools/list_changed": ToolsListChanged(),
@@ -68,7 +68,7 @@ _LISTS: Final[Mapping[str, Change]] = {
 
 
 def read_change(notification: Notification) -> Change | None:
-    """Return the change that a notification tells of, or `None` if it tells of none."""
+    """Return the change in a notification, or `None` if it is about something else."""
     if notification.method == "notifications/resources/updated":
         uri = (notification.params or {}).get("uri")
         return ResourceUpdated(uri) if isinstance(uri, str) else None
@@ -76,19 +76,19 @@ def read_change(notification: Notification) -> Change | None:
 
 
 def notification_of(change: Change, meta: Mapping[str, object]) -> Notification:
-    """Return the notification that tells of a change.
+    """Return the notification of a change.
 
     Raises:
-        StopIteration: It is `Resynced`, which is told to listeners only.
+        StopIteration: It is `Resynced`, which has no notification.
     """
     ours: dict[str, object] = {"_meta": meta} if meta else {}
     if isinstance(change, ResourceUpdated):
         return Notification("notifications/resources/updated", {"uri": change.uri, **ours})
-    return Notification(next(method for method, told in _LISTS.items() if told == change), ours)
+    return Notification(next(method for method, of in _LISTS.items() if of == change), ours)
 
 
 def wants(wanted: SubscriptionFilter, change: Change) -> bool:
-    """Whether a change is of a kind that was asked for, whichever resource it is about."""
+    """Whether a filter has the kind of a change, whichever resource it is about."""
     match change:
         case ToolsListChanged():
             return bool(wanted.tools_list_changed)
@@ -103,22 +103,22 @@ def wants(wanted: SubscriptionFilter, change: Change) -> bool:
 
 
 def covers(uri: str, changed: str) -> bool:
-    """Whether what has changed is the resource, or a part of it."""
+    """Whether the changed URI is the resource, or a part of it."""
     if not changed.startswith(uri):
         return False
     return changed == uri or uri.endswith("/") or changed[len(uri)] in "/?#"
 
 
 def changes_in(wanted: SubscriptionFilter) -> list[Change]:
-    """Return every change that is listened to, for when all of them may have happened."""
+    """Return every change that a filter names, for when all of them may have happened."""
     lists = [change for change in _LISTS.values() if wants(wanted, change)]
     return [*lists, *(ResourceUpdated(uri) for uri in wanted.resource_subscriptions or ())]
 
 
 def granted(wanted: SubscriptionFilter, *, tools: bool, prompts: bool, resources: bool) -> SubscriptionFilter:
-    """Return what will come of what was wanted, given which lists a server of the legacy era tells about.
+    """Return the filter that a server of the legacy era can serve, by the lists whose changes it declares.
 
-    Its resources have been subscribed to one by one, or there is nothing to return.
+    Its resources are all granted: they were subscribed to one by one, or the subscription has failed.
     """
     return SubscriptionFilter(
         tools_list_changed=(wanted.tools_list_changed and tools) or None,
@@ -129,7 +129,7 @@ def granted(wanted: SubscriptionFilter, *, tools: bool, prompts: bool, resources
 
 
 def ungranted(wanted: SubscriptionFilter, acknowledged: SubscriptionFilter) -> list[str]:
-    """Name what was wanted and will not come."""
+    """Name what was wanted and was not acknowledged."""
     names = ("tools_list_changed", "prompts_list_changed", "resources_list_changed")
     missing = [name for name in names if getattr(wanted, name) and not getattr(acknowledged, name)]
     held = set(acknowledged.resource_subscriptions or ())
@@ -138,14 +138,14 @@ def ungranted(wanted: SubscriptionFilter, acknowledged: SubscriptionFilter) -> l
 
 @final
 class ChangeQueue:
-    """Changes in the order they came, each at most once.
+    """Changes in order of arrival, each at most once.
 
-    A change that waits already says all that its repetition would say: whoever takes it looks at how things are
-    then. `Resynced` says everything that waits before it.
+    A repetition of a change that waits adds nothing: the listener fetches the current state when it takes the
+    change. `Resynced` replaces everything that waits before it.
 
     Args:
         max_length: How many may wait.
-        max_bytes: What they may take in memory.
+        max_bytes: What they may take in memory, in bytes.
     """
 
     def __init__(self, max_length: int, max_bytes: int) -> None:
@@ -158,7 +158,7 @@ class ChangeQueue:
         return len(self._changes)
 
     def push(self, change: Change) -> bool:
-        """Add a change. Returns whether there was room for it; if not, nothing was added."""
+        """Add a change. Return whether there was room for it; if not, nothing was added."""
         size = _weight(change)
         if isinstance(change, Resynced):
             self.clear()
@@ -174,18 +174,18 @@ class ChangeQueue:
         """Take the oldest change.
 
         Raises:
-            KeyError: There is none.
+            KeyError: The queue is empty.
         """
         change = self._changes.popitem(last=False)[0]
         self._bytes -= _weight(change)
         return change
 
     def clear(self) -> None:
-        """Throw everything away."""
+        """Drop all changes."""
         self._changes.clear()
         self._bytes = 0
 
 
 def _weight(change: Change) -> int:
-    """Return what a change takes in memory at most."""
+    """Return what a change takes in memory at most, in bytes."""
     return 256 + (4 * len(change.uri) if isinstance(change, ResourceUpdated) else 0)

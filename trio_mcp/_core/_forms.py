@@ -1,11 +1,11 @@
-"""Whether what was filled in fits the form that was shown. Plain values in, problems out; nothing is converted.
+"""The rules for what elicitation and sampling carry. Plain values in, problems out; nothing is converted. No I/O.
 
-A form's schema says little, so this is all of it. Both ends look: a client before it sends an answer, a server
-when it gets one.
+* Whether the content of a form fits its schema. The client checks before it sends a response, the server when it
+  receives one. The JSON Schema validator is not used: without jsonschema-rs it knows no `uri` and no `date-time`
+  and quotes the content, which may not be sent to the other side.
+* Whether each use of a tool in a conversation with a model is followed by its result.
 
-Spec: 2026-07-28, client/elicitation, "Requested Schema".
-
-The rules of conversations with a model in which tools are used. Pure functions; no I/O, no Trio.
+Spec: 2026-07-28, client/elicitation, "Requested Schema"; 2025-11-25, client/sampling.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ FormProblem: TypeAlias = tuple[str, str]
 """The name of a field, and what is wrong with it."""
 
 _Misfit: TypeAlias = tuple[str, str]
-"""The rule that is broken, and by what."""
+"""The rule that is broken, and what broke it."""
 
-MAX_TOLD_OPTIONS: Final = 20
-"""Options that are listed when something else was chosen."""
+MAX_LISTED_OPTIONS: Final = 20
+"""Options that are listed in the problem of a value that is none of them."""
 
 
 def form_problems(
     schema: types.RequestedSchema, content: Mapping[str, Any], *, quotes: bool = True
 ) -> tuple[FormProblem, ...]:
-    """Say what is wrong with the content of a form, field by field. Members that are no fields are not looked at.
+    """Return what is wrong with the content of a form, field by field. Members without a field are ignored.
 
     Args:
         schema: The form.
-        content: What was filled in, as plain JSON.
-        quotes: Whether to tell what was filled in, besides the rules it breaks.
+        content: What the user filled in, as plain JSON.
+        quotes: Whether a problem quotes the content, besides the rule that it breaks.
     """
     return tuple(_problems(schema, content, quotes=quotes))
 
 
 def options_in(field: types.PrimitiveSchemaDefinition) -> tuple[str, ...] | None:
-    """Return what a field lets the user choose from, or `None` if it is no choice."""
+    """Return the options of a field, or `None` if the field is not a choice."""
     match field:
         case types.UntitledSingleSelectEnumSchema() | types.LegacyTitledEnumSchema():
             return tuple(field.enum)
@@ -77,20 +77,27 @@ def _problems(
 def _misfit(field: types.PrimitiveSchemaDefinition, value: Any) -> _Misfit | None:
     match field:
         case types.StringSchema():
-            return _text_misfit(field, value)
+            if not isinstance(value, str):
+                return _expected("a string", value)
+            if wrong := _size_misfit(len(value), field.min_length, field.max_length, "characters"):
+                return wrong
+            name, fits = _FORMATS[field.format] if field.format is not None else ("", None)
+            return None if fits is None or fits(value) else _expected(name, value)
         case types.NumberSchema():
             return _number_misfit(field, value)
         case types.BooleanSchema():
             return None if isinstance(value, bool) else _expected("a boolean", value)
         case types.UntitledMultiSelectEnumSchema() | types.TitledMultiSelectEnumSchema():
-            return _choices_misfit(field, value)
+            if not is_array(value):
+                return _expected("an array", value)
+            wrong = _size_misfit(len(value), field.min_items, field.max_items, "of the options")
+            return wrong or _choice_misfit(field, value)
         case (
             types.UntitledSingleSelectEnumSchema()
             | types.TitledSingleSelectEnumSchema()
             | types.LegacyTitledEnumSchema()
         ):
-            options = options_in(field) or ()
-            return None if isinstance(value, str) and value in options else _expected(_one_of(options), value)
+            return _choice_misfit(field, (value,))
         case _:
             assert_never(field)
 
@@ -99,30 +106,20 @@ def _expected(what: str, value: object) -> _Misfit:
     return f"expected {what}", f"got {show(value)}"
 
 
-def _one_of(options: tuple[str, ...]) -> str:
-    told = ", ".join(map(show, options[:MAX_TOLD_OPTIONS]))
-    return f"one of {told}{', ...' if len(options) > MAX_TOLD_OPTIONS else ''}"
-
-
-def _text_misfit(field: types.StringSchema, value: Any) -> _Misfit | None:
-    if not isinstance(value, str):
-        return _expected("a string", value)
-    if field.min_length is not None and len(value) < field.min_length:
-        return f"must have at least {field.min_length} characters", f"has {len(value)}"
-    if field.max_length is not None and len(value) > field.max_length:
-        return f"must have at most {field.max_length} characters", f"has {len(value)}"
-    if field.format is not None:
-        called, fits = _FORMATS[field.format]
-        return None if fits(value) else _expected(called, value)
+def _size_misfit(size: int, least: int | None, most: int | None, what: str) -> _Misfit | None:
+    if least is not None and size < least:
+        return f"must have at least {least} {what}", f"has {size}"
+    if most is not None and size > most:
+        return f"must have at most {most} {what}", f"has {size}"
     return None
 
 
 def _number_misfit(field: types.NumberSchema, value: Any) -> _Misfit | None:
-    called = "an integer" if field.type == "integer" else "a number"
+    is_integer = field.type == "integer"
     is_finite = isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
     is_number = is_finite and not isinstance(value, bool)
-    if not is_number or (field.type == "integer" and isinstance(value, float) and not value.is_integer()):
-        return _expected(called, value)
+    if not is_number or (is_integer and isinstance(value, float) and not value.is_integer()):
+        return _expected("an integer" if is_integer else "a number", value)
     if field.minimum is not None and value < field.minimum:
         return f"must be at least {show(field.minimum)}", f"got {show(value)}"
     if field.maximum is not None and value > field.maximum:
@@ -130,24 +127,18 @@ def _number_misfit(field: types.NumberSchema, value: Any) -> _Misfit | None:
     return None
 
 
-def _choices_misfit(
-    field: types.UntitledMultiSelectEnumSchema | types.TitledMultiSelectEnumSchema, value: Any
-) -> _Misfit | None:
-    if not is_array(value):
-        return _expected("an array", value)
-    if field.min_items is not None and len(value) < field.min_items:
-        return f"must have at least {field.min_items} of the options", f"has {len(value)}"
-    if field.max_items is not None and len(value) > field.max_items:
-        return f"must have at most {field.max_items} of the options", f"has {len(value)}"
+def _choice_misfit(field: types.PrimitiveSchemaDefinition, values: Sequence[Any]) -> _Misfit | None:
     options = options_in(field) or ()
-    known = frozenset(options)
-    for chosen in value:
-        if not isinstance(chosen, str) or chosen not in known:
-            return _expected(_one_of(options), chosen)
+    known = frozenset(options)  # a form may have many options and an answer may choose many
+    for value in values:
+        if not isinstance(value, str) or value not in known:
+            listed = ", ".join(map(show, options[:MAX_LISTED_OPTIONS]))
+            more = ", ..." if len(options) > MAX_LISTED_OPTIONS else ""
+            return _expected(f"one of {listed}{more}", value)
     return None
 
 
-# Formats. What a person types is looked at for its shape, no more.
+# Formats. Only the shape of what a user typed is checked.
 
 _EMAIL: Final = re.compile(r"[^\s@]{1,64}@[^\s@.]+(?:\.[^\s@.]+)*")
 _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -197,15 +188,15 @@ _FORMATS: Final[Mapping[str, tuple[str, Callable[[str], bool]]]] = {
 
 
 def blocks_of(message: types.SamplingMessage) -> Sequence[types.SamplingMessageContentBlock]:
-    """Return what a message says, block by block."""
+    """Return the content of a message as blocks."""
     return message.content if isinstance(message.content, Sequence) else (message.content,)
 
 
 def check_tool_results(messages: Sequence[types.SamplingMessage]) -> None:
-    """Check that each use of a tool is answered by its result in the message after it, and by nothing else.
+    """Check that each use of a tool has its result in the message after it, and that message holds nothing else.
 
     Raises:
-        ValueError: It is not.
+        ValueError: A result is missing, is not expected or has other content beside it, or a role is wrong.
 
     Spec: 2025-11-25, client/sampling, "Message Content Constraints".
     """
@@ -216,9 +207,9 @@ def check_tool_results(messages: Sequence[types.SamplingMessage]) -> None:
         uses = [block.id for block in blocks if isinstance(block, types.ToolUseContent)]
         results = [block.tool_use_id for block in blocks if isinstance(block, types.ToolResultContent)]
         if uses and message.role != "assistant":
-            raise ValueError(f"{here}: only the assistant uses tools")
+            raise ValueError(f"{here}: only messages of the assistant may use tools")
         if results and message.role != "user":
-            raise ValueError(f"{here}: only the user gives results of tools")
+            raise ValueError(f"{here}: only messages of the user may hold results of tools")
         if results and len(results) < len(blocks):
             raise ValueError(f"{here}: results of tools are mixed with other content")
         if sorted(results) != sorted(open_uses):
@@ -233,8 +224,8 @@ def check_tool_results(messages: Sequence[types.SamplingMessage]) -> None:
 def _mismatch(here: str, uses: Sequence[str], results: Sequence[str]) -> str:
     lacking = [use for use in uses if use not in results]
     if lacking:
-        return f"{here}: lacks results of tools for {', '.join(lacking)}"
+        return f"{here}: results are missing for tool uses {', '.join(lacking)}"
     foreign = [result for result in results if result not in uses]
     if foreign:
-        return f"{here}: the message before has no uses of tools {', '.join(foreign)}"
+        return f"{here}: the message before has no tool uses {', '.join(foreign)}"
     return f"{here}: a use of a tool has two results"

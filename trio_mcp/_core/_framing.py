@@ -1,14 +1,11 @@
-"""Newline framing: bytes in, lines out (2026-07-28, basic/transports/stdio).
+"""Framing of messages in a stream: lines (stdio) and server-sent events (HTTP). Bytes in, lines or events out.
 
-Costs time linear in what is fed and memory bounded by the limit, however the bytes are cut: nothing that was
-searched is searched again. No I/O; what a line holds is not looked at.
+No I/O; what a line or `data` holds is not looked at. However the bytes are cut, reading takes time linear in them
+(nothing is searched twice) and memory bounded by the limit. What is too large is dropped but for its two ends, in
+which the id of the message can be found; what follows it is read as usual.
 
-Server-sent events: bytes in, events out, and events to bytes. No I/O; what `data` holds is not looked at.
-
-Reading costs time linear in what is fed and memory bounded by the limit, however the bytes are cut: nothing that
-was searched is searched again. An event that is too large costs only itself.
-
-Spec: HTML, "Server-sent events", sections "Parsing an event stream" and "Interpreting an event stream".
+Spec: 2026-07-28, basic/transports/stdio; HTML, "Server-sent events", sections "Parsing an event stream" and
+"Interpreting an event stream".
 """
 
 from __future__ import annotations
@@ -21,7 +18,30 @@ from typing import Final, TypeAlias, final
 import attrs
 
 KEPT_ENDS: Final = 1024
-"""Bytes kept of either end of a line that is too long: enough to read the id of the message in it."""
+"""Bytes kept of either end of what is too large: enough to read the id of the message in it."""
+
+
+def _without_mark(held: bytes, data: bytes) -> tuple[bytes | None, bytes]:
+    """Return what may yet be part of a byte order mark (`None`: it is decided), and the data behind the mark."""
+    data = held + data
+    if data != codecs.BOM_UTF8 and codecs.BOM_UTF8.startswith(data):
+        return data, b""
+    return None, data.removeprefix(codecs.BOM_UTF8)
+
+
+def _ends_of(begun: bytes | bytearray, piece: bytes | bytearray) -> tuple[bytes, bytes]:
+    """Return the ends of what was kept so far and of the piece that makes it too large."""
+    head = bytes(begun[:KEPT_ENDS] + piece[:KEPT_ENDS])[:KEPT_ENDS]
+    return head, bytes(begun[-KEPT_ENDS:] + piece[-KEPT_ENDS:])[-KEPT_ENDS:]
+
+
+def _with_more(ends: tuple[bytes, bytes], piece: bytes | bytearray) -> tuple[bytes, bytes]:
+    """Return the ends after one more piece."""
+    head, tail = ends
+    return head + piece[: KEPT_ENDS - len(head)], (tail + piece[-KEPT_ENDS:])[-KEPT_ENDS:]
+
+
+# Lines.
 
 LARGE_PIECE: Final = 4096
 """Bytes from which on a piece of a line is kept as it came."""
@@ -30,7 +50,7 @@ LARGE_PIECE: Final = 4096
 @final
 @attrs.frozen
 class OversizedLine:
-    """A line that was longer than allowed and is gone but for its ends.
+    """A line that was longer than allowed. Only its ends were kept.
 
     Attributes:
         size: How long it was, in bytes.
@@ -56,11 +76,11 @@ class LineReader:
 
     def __init__(self, max_line: int) -> None:
         self._max_line = max_line
-        # What may still turn out to be a byte order mark, and the whole of it may; `None` once that is known.
+        # The beginning of the stream while it may be a part of a byte order mark; `None` once that is decided.
         self._mark: bytes | None = b""
-        # Of the line that has no end yet: its bytes, or only its ends once it is too long, and its size. Large
-        # pieces are kept as they came and joined once; small ones are gathered, for a piece of one byte weighs
-        # forty.
+        # The line whose end has not come: its bytes, or only its ends once it is too long, and its size. Large
+        # pieces are kept as they came and joined once. Small ones are gathered, because an object of one byte
+        # takes forty.
         self._pieces: list[bytes] = []
         self._gathered = bytearray()
         self._ends: tuple[bytes, bytes] | None = None
@@ -69,12 +89,7 @@ class LineReader:
     def feed(self, data: bytes) -> list[bytes | OversizedLine]:
         """Take the next bytes of the stream and return the lines that are complete now."""
         if self._mark is not None:
-            data = self._mark + data
-            if data != codecs.BOM_UTF8 and codecs.BOM_UTF8.startswith(data):
-                self._mark = data
-                return []
-            self._mark = None
-            data = data.removeprefix(codecs.BOM_UTF8)
+            self._mark, data = _without_mark(self._mark, data)
         lines: list[bytes | OversizedLine] = []
         begin, end = 0, data.find(b"\n")
         while end >= 0:
@@ -103,15 +118,9 @@ class LineReader:
             return
         self._size += len(piece)
         if self._ends is not None:
-            head, tail = self._ends
-            head += piece[: KEPT_ENDS - len(head)]
-            self._ends = head, (tail + piece[-KEPT_ENDS:])[-KEPT_ENDS:]
+            self._ends = _with_more(self._ends, piece)
         elif self._size > self._max_line:
-            begun = self._begun()
-            self._ends = (
-                (begun[:KEPT_ENDS] + piece[:KEPT_ENDS])[:KEPT_ENDS],
-                (begun[-KEPT_ENDS:] + piece[-KEPT_ENDS:])[-KEPT_ENDS:],
-            )
+            self._ends = _ends_of(self._begun(), piece)
             self._pieces.clear()
             self._gathered.clear()
         elif len(piece) >= LARGE_PIECE and not self._gathered:
@@ -138,10 +147,10 @@ class LineReader:
         self._size = 0
 
 
-"""Bytes kept of either end of an event that is too large: enough to read the id of the message in it."""
+# Server-sent events.
 
 MAX_RETRY_DIGITS: Final = 15
-"""More milliseconds than this many digits can say are thousands of years, and Python refuses to read them."""
+"""Digits of a `retry` that is read. More are thousands of years, and Python refuses to read very many."""
 
 
 @final
@@ -150,9 +159,9 @@ class SseEvent:
     """One event.
 
     Attributes:
-        event: Its type, ``"message"`` unless it says otherwise.
+        event: Its type, ``"message"`` by default.
         data: Its lines, joined by newlines.
-        last_event_id: The id that was in force when it was dispatched: its own, or the last one before it.
+        last_event_id: The last id when it was dispatched: its own, or the last one before it.
     """
 
     event: str
@@ -163,14 +172,14 @@ class SseEvent:
 @final
 @attrs.frozen
 class OversizedSseEvent:
-    """An event that was larger than allowed and is gone but for the ends of its data.
+    """An event that was larger than allowed. Only the ends of its data were kept.
 
     Attributes:
         event: Its type.
         size: How large its data was, in bytes.
         head: The first bytes.
         tail: The last bytes.
-        last_event_id: The id that was in force when it was dispatched.
+        last_event_id: The last id when it was dispatched.
     """
 
     event: str
@@ -185,7 +194,7 @@ SseReceived: TypeAlias = SseEvent | OversizedSseEvent
 
 @final
 class _Bounded:
-    """Bytes that are kept whole up to a limit, and of which only the ends are kept beyond it."""
+    """Bytes that are kept whole up to a limit; beyond it only their ends are kept."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -196,16 +205,11 @@ class _Bounded:
     def add(self, piece: bytes | bytearray) -> None:
         self.size += len(piece)
         if self._ends is not None:
-            head, tail = self._ends
-            head += piece[: KEPT_ENDS - len(head)]
-            self._ends = head, (tail + piece[-KEPT_ENDS:])[-KEPT_ENDS:]
+            self._ends = _with_more(self._ends, piece)
         elif self.size <= self._limit:
             self._kept += piece
         else:
-            self._ends = (
-                bytes(self._kept[:KEPT_ENDS] + piece[:KEPT_ENDS])[:KEPT_ENDS],
-                bytes(self._kept[-KEPT_ENDS:] + piece[-KEPT_ENDS:])[-KEPT_ENDS:],
-            )
+            self._ends = _ends_of(self._kept, piece)
             self._kept = bytearray()
 
     @property
@@ -226,26 +230,30 @@ class _Bounded:
 _DATA: Final = b"data:"
 
 MAX_NAME: Final = 4096
-"""How long an event's id or type may be, in bytes. A longer id is none: it would be sent back in a header."""
+"""How long an event's id or type may be, in bytes. A longer id is ignored: it would be sent back in a header."""
 
 _FITS_IN_A_FIELD: Final = re.compile(r"[^\x00-\x20\x7f](?:[^\x00-\x08\x0a-\x1f\x7f]*[^\x00-\x20\x7f])?")
-"""What an id is that can be sent back in a header as it is (RFC 9110, section 5.5)."""
+"""An id that can be sent back in a header field unchanged (RFC 9110, section 5.5)."""
+
+# A hostile server can send a million lines in one read. A line costs a step in Python, so of data with very many
+# lines those without meaning are removed first, by regular expressions, and the rest is read in pieces with
+# checkpoints between them (`pieces_of`). Data with few lines, which is the usual case, pays only for the search.
 
 MANY_LINES: Final = 64
-"""Among more lines than this those that mean nothing are left out at once, before each costs a step."""
+"""Line ends of one kind, beyond which data has very many lines."""
 
 PIECE: Final = 8192
-"""How many bytes of what has very many lines are to be fed at once."""
+"""Bytes of data with very many lines that are to be fed at once."""
 
 _IGNORED: Final = re.compile(rb"\n(?:(?!(?:data|event|id|retry)[:\n])[^\n]++\n)++")
-"""Comments, and fields that nobody knows, after the end of a line."""
+"""Comments, and fields that the specification does not know, after the end of a line."""
 
 _BLANK: Final = re.compile(rb"\n{3,}")
 """The end of a line and more than one blank line: only the first dispatches anything."""
 
 
 def _has_many_lines(data: bytes) -> bool:
-    """Whether there are more than `MANY_LINES` of one kind. To search for so many is faster than to count."""
+    """Whether data has more than `MANY_LINES` ends of one kind. Searching for so many is faster than counting."""
     for end in (b"\n", b"\r"):
         place = -1
         for _ in range(MANY_LINES + 1):
@@ -258,12 +266,12 @@ def _has_many_lines(data: bytes) -> bool:
 
 
 def _without_idle_lines(lines: bytes) -> bytes:
-    """Leave out lines that mean nothing. All lines end with LF; the first byte begins one."""
+    """Remove lines without meaning. All lines end with LF; the first byte begins one."""
     return _BLANK.sub(b"\n\n", _IGNORED.sub(b"\n", b"\n" + lines))[1:]
 
 
 def pieces_of(data: bytes) -> Iterator[bytes]:
-    """Cut what has so many lines that reading them takes long, so that others have their turn in between."""
+    """Cut data with very many lines into pieces, between which the reader should checkpoint."""
     if len(data) <= PIECE or not _has_many_lines(data):
         yield data
     else:
@@ -276,7 +284,7 @@ class SseReader:
     """Reads one event stream, from its first byte to its last.
 
     Lines end with CR, LF or CRLF, which may lie in two pieces; nothing else ends a line. A byte order mark at the
-    very beginning is left out. What the stream ends with before a blank line is no event.
+    very beginning is left out. An event that has no blank line behind it when the stream ends is dropped.
 
     Args:
         max_event: The largest data of an event that is kept, in bytes; the same holds for each other line.
@@ -284,15 +292,13 @@ class SseReader:
 
     def __init__(self, max_event: int) -> None:
         self._max_event = max_event
-        self._mark: bytes | None = (
-            b""  # what may still turn out to be a byte order mark; `None` once that is known
-        )
+        self._mark: bytes | None = b""  # as in `LineReader`
         self._after_cr = False
-        # The line that has no end yet. Of a `data` line that is too long by itself the event keeps the ends.
+        # The line whose end has not come. Of a `data` line that is too long by itself the event keeps the ends.
         self._line = bytearray()
-        self._line_is_data = False  # its beginning has gone into the event's data already
-        self._line_is_lost = False  # it is too long, and nothing that is kept
-        # The event that has no end yet.
+        self._line_is_data = False  # its beginning is in the event's data already
+        self._line_is_lost = False  # it is too long and not kept
+        # The event whose end has not come.
         self._data: _Bounded | None = None
         self._event = ""
         self._id = ""
@@ -302,26 +308,25 @@ class SseReader:
 
     @property
     def messages(self) -> int:
-        """How many events there have been that hold anything; those that only prime for resuming do not."""
+        """How many events with data were read; those without only give an id to resume after."""
         return self._messages
 
     @property
     def last_event_id(self) -> str:
-        """The id to resume after: the last one that a blank line has put into force.
+        """The last event id that was committed by a blank line; used to resume.
 
-        Empty if there is none, or if no header field can hold it: events can be told apart by any id, but it is a
-        header that says after which of them to go on.
+        Empty if there is none, or if it cannot be sent in a header field, which is where the server expects it.
         """
         return self._last_event_id if _FITS_IN_A_FIELD.fullmatch(self._last_event_id) else ""
 
     @property
     def retry(self) -> int | None:
-        """How long to wait before connecting again, in milliseconds, if the stream has said so."""
+        """How long to wait before connecting again, in milliseconds, if the server has sent it."""
         return self._retry
 
     @property
     def size(self) -> int:
-        """How many bytes are kept of the event that has no end yet."""
+        """How many bytes are kept of the event whose end has not come."""
         return len(self._line) + (0 if self._data is None else self._data.kept)
 
     def feed(self, data: bytes) -> list[SseReceived]:
@@ -329,12 +334,7 @@ class SseReader:
         if not data:
             return []
         if self._mark is not None:
-            data = self._mark + data
-            if data != codecs.BOM_UTF8 and codecs.BOM_UTF8.startswith(data):
-                self._mark = data
-                return []
-            self._mark = None
-            data = data.removeprefix(codecs.BOM_UTF8)
+            self._mark, data = _without_mark(self._mark, data)
         if self._after_cr:
             data = data.removeprefix(b"\n")
         self._after_cr = data.endswith(b"\r")
@@ -360,7 +360,7 @@ class SseReader:
         elif not self._line_is_lost:
             self._line += piece
             if len(self._line) > len(_DATA) and self._line.startswith(_DATA):
-                # From here on it is data whatever follows, so it need not be kept twice.
+                # Whatever follows in this line is data, so it need not be kept twice.
                 self._begin_data()
                 self._add_data(bytes(self._line[len(_DATA) :]).removeprefix(b" "))
                 self._line_is_data = True
@@ -389,7 +389,7 @@ class SseReader:
             self._begin_data()
             self._add_data(value)
         elif len(line) > self._max_event:
-            pass  # however it was cut
+            pass  # dropped, also where it came in one piece
         elif name == b"event":
             self._event = value[:MAX_NAME].decode("utf-8", "replace")
         elif name == b"id":
@@ -409,7 +409,7 @@ class SseReader:
         self._data.add(piece)
 
     def _dispatch(self, events: list[SseReceived]) -> None:
-        """A blank line: what there is of an event is one, if it has data. Its id counts in any case."""
+        """Read a blank line: it commits the id, and dispatches the event if that has data."""
         self._last_event_id = self._id
         if (data := self._data) is not None:
             self._messages += bool(data.size)
@@ -439,10 +439,10 @@ def encode_sse_event(
     """Return the bytes of one event.
 
     Args:
-        data: Its data; lines may end with CR, LF or CRLF, and all are read back as LF. `None` is no data: nothing
-            is dispatched, but `id` and `retry` count. Empty data is an event.
+        data: Its data; lines may end with CR, LF or CRLF, and all are read back as LF. Without data (`None`)
+            nothing is dispatched, but `id` and `retry` count. Empty data is an event.
         event: Its type, if not ``message``.
-        id: The id from which a client can resume after it.
+        id: The id with which a client can resume after it.
         retry: How many milliseconds the client is to wait before it connects again.
 
     Raises:
@@ -466,7 +466,7 @@ def encode_sse_event(
 
 
 def encode_sse_comment(text: str = "") -> bytes:
-    """Return the bytes of a comment: a sign of life that is no event.
+    """Return the bytes of a comment, which keeps a connection alive and is not an event.
 
     Raises:
         ValueError: The text has more than one line.

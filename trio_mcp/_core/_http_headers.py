@@ -1,20 +1,11 @@
-"""The header fields of an HTTP message, as both ends and all of their hosts pass them around. No I/O.
+"""HTTP header fields: a container for them, and those in which a request repeats what its body holds.
 
-Which arguments of a tool are mirrored into header fields: the `x-mcp-header` marks in its input schema.
+The client writes the latter and the server checks them: revision, method, name, and the arguments that the input
+schema of a tool marks with `x-mcp-header`. Pure functions over decoded messages, no I/O. Which Host, Origin and
+media types are accepted is decided in `_http_rules`.
 
-Spec: 2026-07-28, basic/transports/streamable-http, "Schema Extension"; server/tools, "x-mcp-header".
-
-What a request says of itself in HTTP header fields: written by the client, checked by the server.
-
-Pure functions over decoded messages. The marks in tools' schemas are read in `_header_marks`; which Host, Origin
-and media types are taken is decided in `_http_admission`.
-
-Spec: 2026-07-28, basic/transports/streamable-http, "Request Metadata"; 2025-11-25, basic/transports, "Session
-Management" and "Protocol Version Header".
-
-The tools a client has seen over HTTP, as far as their calls need header fields. No I/O.
-
-Spec: 2026-07-28, basic/transports/streamable-http, "Schema Extension" and "Client Behavior".
+Spec: 2026-07-28, basic/transports/streamable-http, "Request Metadata", "Schema Extension" and "Client Behavior";
+server/tools, "x-mcp-header"; 2025-11-25, basic/transports, "Session Management" and "Protocol Version Header".
 """
 
 from __future__ import annotations
@@ -40,35 +31,41 @@ from ._output_schemas import direct_subschemas
 HeaderField = tuple[bytes, bytes]
 """A name and a value, as on the wire."""
 
-_NAME: Final = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_TOKEN: Final = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
+"""The name of a header field (RFC 9110, section 5.6.2)."""
+_NAME: Final = re.compile(_TOKEN)
+_NAME_BYTES: Final = re.compile(_TOKEN.encode("ascii"))
 _VALUE: Final = re.compile(rb"[^\x00-\x08\x0a-\x1f\x7f]*")
 _FRAMING: Final = frozenset({b"content-length", b"transfer-encoding"})
 
 
 def answer_field(name: str | bytes, value: str | bytes) -> HeaderField:
-    """Return a field that somebody else wants in an answer, as it goes on the wire.
+    """Check a header field that the application adds to a response, and return it as it goes on the wire.
 
     Args:
         name: Its name.
-        value: Its value; the blanks around it go.
+        value: Its value; the blanks around it are removed.
 
     Raises:
         TypeError: One of them is neither text nor bytes.
-        ValueError: It would be no field, more than one, or say where the answer ends (RFC 9110, section 5.5).
+        ValueError: It is not exactly one field, or it frames the response, which the host does (RFC 9110,
+            section 5.5).
     """
     fields: list[bytes] = []
     for part in cast("tuple[object, ...]", (name, value)):
         if not isinstance(part, (str, bytes)):
-            raise TypeError(f"a header field is text or bytes, not {type(part).__name__}")
+            raise TypeError(
+                f"the name and the value of a header field must be str or bytes, not {type(part).__name__}"
+            )
         try:
             fields.append(part.encode("latin-1") if isinstance(part, str) else part)
         except UnicodeEncodeError as error:
             raise ValueError(f"{part!r} cannot be sent in a header field, which is Latin-1") from error
     encoded, content = fields[0], fields[1].strip(b" \t")
-    if _NAME.fullmatch(encoded) is None:
+    if _NAME_BYTES.fullmatch(encoded) is None:
         raise ValueError(f"{name!r} is not the name of a header field")
     if encoded.lower() in _FRAMING:
-        raise ValueError(f"{name!r} is for whoever sends the answer to say")
+        raise ValueError(f"{name!r} cannot be set: the HTTP host sets it")
     if _VALUE.fullmatch(content) is None:
         raise ValueError(f"{value!r} cannot be sent in a header field: it contains a control character")
     return encoded, content
@@ -83,14 +80,14 @@ def _key(name: str) -> bytes:
 class Headers:
     """Header fields in their order. Names are compared without case (RFC 9110, section 5.1).
 
-    Values are given out as text with one character per byte, without the blanks around them. Of what nobody asks
-    for nothing is read.
+    Values are returned as text with one character per byte, without the blanks around them, and are not decoded
+    before they are asked for.
 
     Args:
         fields: Names and values, as on the wire.
 
     Attributes:
-        has_repeats: Whether some name comes more than once.
+        has_repeats: Whether a name occurs more than once.
     """
 
     __slots__ = ("_all", "_last", "fields", "has_repeats")
@@ -98,7 +95,7 @@ class Headers:
     def __init__(self, fields: Iterable[HeaderField] = ()) -> None:
         self.fields: tuple[HeaderField, ...] = tuple(fields)
         self._last = {name.lower(): value for name, value in self.fields}
-        self._all: dict[bytes, list[bytes]] | None = None  # made once somebody asks, if some name comes twice
+        self._all: dict[bytes, list[bytes]] | None = None  # made when first needed, if a name occurs twice
         self.has_repeats: bool = len(self._last) < len(self.fields)
 
     @property
@@ -124,7 +121,7 @@ class Headers:
         if not self.has_repeats:
             return [last.decode("latin-1").strip(" \t")]
         if self._all is None:
-            # Otherwise thousands of fields would be looked through for each name that is asked for.
+            # Otherwise each lookup would search thousands of fields.
             self._all = {}
             for each, value in self.fields:
                 self._all.setdefault(each.lower(), []).append(value)
@@ -141,10 +138,11 @@ class Headers:
         return f"<Headers {', '.join(name.decode('latin-1') for name in self._last)}>"
 
 
-HEADER_KEYWORD: Final = "x-mcp-header"
-"""How a schema says under which name a header carries an argument."""
+# Arguments of tools that are mirrored into header fields.
 
-_TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+HEADER_KEYWORD: Final = "x-mcp-header"
+"""The keyword by which a schema names the header field that carries an argument."""
+
 _PRIMITIVE: Final = frozenset({"string", "integer", "boolean"})
 
 
@@ -171,7 +169,7 @@ def header_marks(schema: Mapping[str, Any]) -> tuple[HeaderMark, ...]:
     """Return the marks in the input schema of a tool.
 
     Raises:
-        InvalidMarks: One of them breaks a rule; it says which.
+        InvalidMarks: One of them breaks a rule. The message names both.
     """
     marks: list[HeaderMark] = []
     names: dict[str, HeaderMark] = {}
@@ -189,10 +187,8 @@ def header_marks(schema: Mapping[str, Any]) -> tuple[HeaderMark, ...]:
 
 
 def _subschemas(schema: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], tuple[str, ...] | None]]:
-    """Yield each schema in a schema, in document order, with its path where only `properties` lead to it.
-
-    A loop, because the depth is the server's choice.
-    """
+    """Yield each schema in a schema, in document order, with its path where only `properties` lead to it."""
+    # A loop and not a recursion: the server chooses the depth.
     ahead: list[tuple[Mapping[str, Any], tuple[str, ...] | None]] = [(schema, ())]
     while ahead:
         part, path = ahead.pop()
@@ -210,7 +206,7 @@ def _read(part: Mapping[str, Any], path: tuple[str, ...] | None) -> HeaderMark:
     header: Any = part[HEADER_KEYWORD]
     if not path:
         raise InvalidMarks(f"{HEADER_KEYWORD} {header!r} is not on a property that only `properties` lead to")
-    if not isinstance(header, str) or not _TOKEN.fullmatch(header):
+    if not isinstance(header, str) or not _NAME.fullmatch(header):
         raise InvalidMarks(f"{HEADER_KEYWORD} of {_at(path)} must be the name of a header field, not {header!r}")
     kind: Any = part.get("type")
     if not isinstance(kind, str) or kind not in _PRIMITIVE:
@@ -224,6 +220,8 @@ def _read(part: Mapping[str, Any], path: tuple[str, ...] | None) -> HeaderMark:
 def _at(path: tuple[str, ...]) -> str:
     return ".".join(path)
 
+
+# Fields of a request.
 
 PROTOCOL_VERSION: Final = "MCP-Protocol-Version"
 SESSION_ID: Final = "Mcp-Session-Id"
@@ -274,8 +272,8 @@ def decode_header_value(value: str) -> str:
     """Return the text that the value of a header field stands for.
 
     Raises:
-        ValueError: It contains what no such value may, or what is between the sentinels is not Base64 of UTF-8:
-            alphabet and padding must be exact.
+        ValueError: It contains a character other than visible ASCII, or between the sentinels is not Base64 of
+            UTF-8, with exact alphabet and padding.
     """
     value = value.strip(" \t")
     if not _VALID.fullmatch(value):
@@ -300,7 +298,7 @@ def is_session_id(value: str) -> bool:
 
 
 def version_of(params: Mapping[str, Any] | None) -> str | None:
-    """Return the revision that a request names in its `_meta`, if it names one as the modern era does."""
+    """Return the revision that a request names in its `_meta`, if it does (modern era)."""
     meta = None if params is None else params.get("_meta")
     version = meta.get(PROTOCOL_VERSION_KEY) if is_object(meta) else None
     return version if isinstance(version, str) else None
@@ -314,10 +312,10 @@ def request_headers(
     Args:
         method: Its method.
         params: Its parameters as they are sent, with the revision in their `_meta`.
-        marks: What the schema of the tool it calls has marked.
+        marks: The marks in the schema of the tool that it calls.
 
     Raises:
-        LocalProtocolError: Something that has to be in a header field cannot be.
+        LocalProtocolError: A value that must be mirrored cannot be sent in a header field.
     """
     version = version_of(params)
     fields: list[tuple[str, str]] = []
@@ -355,13 +353,13 @@ def _argument(params: Mapping[str, Any] | None, mark: HeaderMark) -> Any:
 
 
 def _text_of(value: Any, mark: HeaderMark) -> str | None:
-    """Return an argument as text, or nothing if there is none or it is none of the kinds that are mirrored."""
+    """Return an argument as text, or `None` if it is missing or not of a type that is mirrored."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
         if abs(value) > MAX_SAFE_INTEGER:
             raise LocalProtocolError(
-                f"{'.'.join(mark.path)} is {value}, and the server wants it in the header {PARAM_PREFIX}"
+                f"{_at(mark.path)} is {value}, but the server requires it in the header {PARAM_PREFIX}"
                 f"{mark.header}, where only integers up to {MAX_SAFE_INTEGER} are allowed"
             )
         return str(value)
@@ -373,15 +371,15 @@ def _text_of(value: Any, mark: HeaderMark) -> str | None:
 def check_request_headers(
     headers: Headers, method: str, params: Mapping[str, Any] | None, marks: Sequence[HeaderMark] = ()
 ) -> None:
-    """Hold the header fields of a modern request against its body.
+    """Compare the header fields of a modern request with its body.
 
-    A body without revision is not judged by its version: what is wrong with it is something else.
+    If the body names no revision, the version field is not checked: the body is refused for that elsewhere.
 
     Args:
         headers: The fields of the POST.
         method: The method in its body.
         params: The parameters in its body.
-        marks: What the schema of the tool it calls has marked.
+        marks: The marks in the schema of the tool that it calls.
 
     Raises:
         RequestError: They differ, one is missing, or one cannot be read: ``-32020``, with HTTP status 400.
@@ -396,10 +394,10 @@ def check_request_headers(
         field = PARAM_PREFIX + mark.header
         value = _argument(params, mark)
         if isinstance(value, (dict, list)):
-            continue  # its type is wrong, and the schema says so better
+            continue  # its type is wrong; the check against the schema reports that better
         if value is None:
             if field in headers:
-                raise _mismatch(f"{field} is there, and the body has no {'.'.join(mark.path)}")
+                raise _mismatch(f"{field} was sent, but the body has no {_at(mark.path)}")
         elif isinstance(value, (int, float)) and not isinstance(value, bool):
             _check_number(field, _decoded(headers, field), value)
         else:
@@ -411,7 +409,7 @@ def _single(headers: Headers, name: str) -> str | None:
         return headers.get(name)
     values = headers.get_all(name)
     if len(values) > 1:
-        raise _mismatch(f"{name} is there {len(values)} times")
+        raise _mismatch(f"{name} was sent {len(values)} times")
     return values[0] if values else None
 
 
@@ -425,9 +423,9 @@ def _decoded(headers: Headers, name: str) -> str | None:
 
 def _check(name: str, value: str | None, body: str) -> None:
     if value is None:
-        raise _mismatch(f"{name} is missing, and the body says {_shown(body)}")
+        raise _mismatch(f"{name} is missing, but the body has {quoted(body)}")
     if value != body:
-        raise _mismatch(f"{name} is {_shown(value)}, and the body says {_shown(body)}")
+        raise _mismatch(f"{name} is {quoted(value)}, but the body has {quoted(body)}")
 
 
 def _check_number(name: str, value: str | None, body: float) -> None:
@@ -438,7 +436,8 @@ def _check_number(name: str, value: str | None, body: float) -> None:
     _check(name, value, shown)
 
 
-def _shown(value: str) -> str:
+def quoted(value: str) -> str:
+    """Return a value for an error message: in quotes, and cut after 100 characters."""
     return repr(value if len(value) <= 100 else f"{value[:100]}…")
 
 
@@ -446,20 +445,21 @@ def _mismatch(problem: str) -> RequestError:
     return RequestError(HEADER_MISMATCH, f"header mismatch: {problem}")
 
 
+# What a client remembers.
+
 MAX_TOOLS: Final = 10_000
 """Tools with marks that are remembered; those that were seen first are forgotten first."""
 
-
 TEXT_BYTES: Final = 128
-"""What a text takes in memory beside its letters, and with its place in what holds it."""
+"""Bytes that a string takes in memory besides its characters, with its entry in a container."""
 
 
 @final
 class MarkedTools:
-    """What `tools/list` has said about header fields.
+    """The marks of the tools that a client has seen in `tools/list`.
 
     Args:
-        max_bytes: What it may take in memory; the tools that were seen first are forgotten first.
+        max_bytes: What they may take in memory; the tools that were seen first are forgotten first.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -473,10 +473,10 @@ class MarkedTools:
         return self._marks.get(name, ()) if isinstance(name, str) else ()
 
     def learn(self, result: dict[str, Any]) -> list[str]:
-        """Take a result of `tools/list`, and take the tools out of it that break the rules.
+        """Remember the marks in a result of `tools/list`, and remove the tools from it whose marks break a rule.
 
         Returns:
-            Why which tool was taken out, one sentence each.
+            One sentence for each tool that was removed, with the reason.
         """
         tools = result.get("tools")
         if not is_array(tools):
@@ -513,6 +513,6 @@ class MarkedTools:
 
 
 def _weight(name: str, marks: tuple[HeaderMark, ...]) -> int:
-    """Return what the marks of a tool take in memory at most: four bytes for each letter, and the objects."""
+    """Return what the marks of a tool take in memory at most: four bytes for each character, and the objects."""
     texts = [name, *(text for mark in marks for text in (mark.header, *mark.path))]
     return TEXT_BYTES * (1 + len(texts) + len(marks)) + 4 * sum(map(len, texts))

@@ -1,24 +1,10 @@
-"""What an HTTP endpoint lets in before it looks at a message: hosts, origins and media types.
+"""The rules of an HTTP endpoint: statuses, allowed hosts and origins, media types, proxies, and the settings.
 
-Pure functions over header fields and settings; what is refused says which field and which setting did it.
+Pure functions and classes over header fields and settings, no I/O. A refusal names the field and the setting that
+caused it. The fields that repeat the body of a request are checked in `_http_headers`.
 
-Spec: 2026-07-28, basic/transports/streamable-http, "Security & Endpoint" and "Sending Messages"; the same in
-2025-03-26 to 2025-11-25, basic/transports.
-
-Who a request comes from when it comes through proxies: pure functions over addresses and header fields.
-
-Whoever sends a request can write into it where it came from. So only what a trusted proxy has written is
-believed, and each proxy writes behind what it was given: from the right, the first address that is none of ours
-is the client's, and everything further left is hearsay.
-
-Spec: RFC 7239 for `Forwarded`; `X-Forwarded-For` and `X-Forwarded-Proto` have none.
-
-What an HTTP endpoint serves, whom it lets in, and what it may cost. Nothing here does anything.
-
-HTTP statuses and JSON-RPC errors: which of one the other means, in either direction. No I/O.
-
-Spec: 2026-07-28, basic/transports/streamable-http, "Protocol Version Header" and "Server Validation"; 2025-11-25,
-basic/transports, "Sending Messages to the Server".
+Spec: 2026-07-28, basic/transports/streamable-http, "Security & Endpoint", "Sending Messages", "Protocol Version
+Header" and "Server Validation"; 2025-03-26 to 2025-11-25, basic/transports; RFC 7239 for `Forwarded`.
 """
 
 from __future__ import annotations
@@ -51,19 +37,9 @@ from .._errors import (
 )
 from .._limits import KIB, MAX_SECONDS, MIB, _positive, _size, check_number, check_seconds, check_whole
 from .._printable import printable
-from ._http_headers import HeaderField, Headers, answer_field
+from ._http_headers import HeaderField, Headers, answer_field, quoted
 
-JSON: Final = "application/json"
-EVENT_STREAM: Final = "text/event-stream"
-
-LOCAL_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
-LOCAL_ORIGINS: Final = frozenset(f"{scheme}://{host}:*" for scheme in ("http", "https") for host in LOCAL_HOSTS)
-
-_DEFAULT_PORTS: Final[Mapping[str, str]] = MappingProxyType({"http": "80", "https": "443"})
-MAX_AUTHORITY: Final = 260
-"""Characters of a host and its port: 253 of a name (RFC 1035, section 2.3.4), a dot, a colon and 5 digits."""
-
-_AUTHORITY: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\[\]:/?#@\s]+)(?::([0-9]{1,5}|\*))?")
+# Statuses, and the JSON-RPC errors they go with.
 
 
 @final
@@ -72,19 +48,19 @@ class HttpRefused(Exception):
 
     Args:
         status: The HTTP status, 400 to 599.
-        problem: What is wrong, for the body of the answer and the log.
-        headers: What else belongs into the head of the answer: names and values, as text or bytes.
+        problem: What is wrong, for the body of the response and the log.
+        headers: Further header fields of the response: names and values, as text or bytes.
         code: The code of the JSON-RPC error in the body.
 
     Attributes:
         status: The HTTP status.
         error: The JSON-RPC error for the body; it has no id.
-        headers: What else belongs into the head of the answer, as it goes on the wire.
+        headers: Further header fields of the response, as they go on the wire.
 
     Raises:
-        TypeError: A header field, or the status, is something else.
-        ValueError: One of them could not be sent as what it is: a value with the end of a line in it, text beyond
-            Latin-1, a status that is no error. Here and not where it is sent: nothing could be answered there.
+        TypeError: A header field is neither text nor bytes, or the status is not an integer.
+        ValueError: The status is not that of an error, or a header field cannot be sent: it has a line end in it,
+            or text beyond Latin-1. Checked here, because where it is sent it is too late for another response.
     """
 
     def __init__(
@@ -107,13 +83,87 @@ class HttpRefused(Exception):
 
 
 def busy(status: int, problem: str, wait: float = 1) -> HttpRefused:
-    """Return the refusal of what may come again, after so many seconds: 429 or 503, with `Retry-After`."""
+    """Return the refusal of a request that may be sent again in some seconds: 429 or 503, with `Retry-After`."""
     seconds = max(1, math.ceil(min(wait, MAX_SECONDS)))
     return HttpRefused(status, problem, [(b"retry-after", b"%d" % seconds)], code=SERVER_BUSY)
 
 
+_MODERN: Final[Mapping[int, int]] = MappingProxyType(
+    {
+        PARSE_ERROR: 400,
+        INVALID_REQUEST: 400,
+        # Only a broken `_meta` must be 400; other invalid parameters are reported with the same code.
+        INVALID_PARAMS: 400,
+        METHOD_NOT_FOUND: 404,
+        HEADER_MISMATCH: 400,
+        MISSING_REQUIRED_CLIENT_CAPABILITY: 400,
+        UNSUPPORTED_PROTOCOL_VERSION: 400,
+        SERVER_BUSY: 503,
+    }
+)
+_LEGACY: Final[Mapping[int, int]] = MappingProxyType({PARSE_ERROR: 400, INVALID_REQUEST: 400})
+
+MAX_RETRY_AFTER: Final = 10 * 365 * 86_400.0
+"""The longest `Retry-After` in seconds; a longer one is taken for a mistake and ignored."""
+
+
+def status_of_error(code: int, *, modern: bool) -> int:
+    """Return the HTTP status of a response that holds this JSON-RPC error and nothing else.
+
+    Once something was streamed, the status has been sent, and the error is the last event.
+    """
+    return (_MODERN if modern else _LEGACY).get(code, 200)
+
+
+def error_in(body: bytes) -> RequestError | None:
+    """Return the JSON-RPC error in the body of an HTTP error, if there is one.
+
+    Its id is ignored: servers send that of the request, null, or none.
+    """
+    try:
+        value = _json.decode(body)
+        if is_object(value) and "error" in value:
+            message = parse_message({**value, "id": None, "jsonrpc": "2.0"})
+            return message.error if isinstance(message, ErrorResponse) else None
+    except (ValueError, RecursionError, InvalidMessage):
+        pass
+    return None
+
+
+def parse_retry_after(value: str | None, now: float) -> float | None:
+    """Return how many seconds a server asks to wait, or `None` if the field is missing or invalid.
+
+    Args:
+        value: `Retry-After`: a number of seconds or a date (RFC 9110, section 10.2.3).
+        now: The time of day, in seconds since 1970.
+    """
+    if value is None:
+        return None
+    if value.isascii() and value.isdigit():
+        seconds = float(value) if len(value) < 20 else math.inf
+    else:
+        try:
+            date = parsedate_to_datetime(value)
+        except (ValueError, TypeError, OverflowError):
+            return None
+        seconds = (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp() - now
+    return max(0.0, seconds) if seconds <= MAX_RETRY_AFTER else None
+
+
+# Hosts and origins.
+
+LOCAL_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
+LOCAL_ORIGINS: Final = frozenset(f"{scheme}://{host}:*" for scheme in ("http", "https") for host in LOCAL_HOSTS)
+
+_DEFAULT_PORTS: Final[Mapping[str, str]] = MappingProxyType({"http": "80", "https": "443"})
+MAX_AUTHORITY: Final = 260
+"""Characters of a host and its port: 253 of a name (RFC 1035, section 2.3.4), a dot, a colon and 5 digits."""
+
+_AUTHORITY: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\[\]:/?#@\s]+)(?::([0-9]{1,5}|\*))?")
+
+
 def _host_and_port(authority: str) -> tuple[str, str | None] | None:
-    """Take apart the value of `Host`, or what follows the scheme in an origin. What is too long is none."""
+    """Split the value of `Host`, or what follows the scheme in an origin; `None` if it is too long or neither."""
     found = _AUTHORITY.fullmatch(authority) if len(authority) <= MAX_AUTHORITY else None
     return None if found is None else (found[1].lower().removesuffix("."), found[2])
 
@@ -123,7 +173,7 @@ def _checked_host(entry: str) -> str:
         return entry.lower()
     if _host_and_port(entry) is None or "*" in entry.partition(":")[0]:
         raise ValueError(
-            f"an allowed host is written like example.com, example.com:8000 or *.example.com, not {entry!r}"
+            f"an allowed host must be like example.com, example.com:8000 or *.example.com, not {entry!r}"
         )
     return entry.lower()
 
@@ -132,7 +182,7 @@ def _checked_origin(entry: str) -> str:
     scheme, separator, authority = entry.lower().partition("://")
     if not separator or not scheme.isalpha() or _host_and_port(authority) is None:
         raise ValueError(
-            f"an allowed origin is written like https://example.com or http://localhost:*, not {entry!r}"
+            f"an allowed origin must be like https://example.com or http://localhost:*, not {entry!r}"
         )
     return entry.lower()
 
@@ -148,16 +198,16 @@ def _checked_origins(entries: Iterable[str] | None) -> frozenset[str] | None:
 @final
 @attrs.frozen(kw_only=True)
 class HostRules:
-    """Which names an endpoint answers to, and which web pages may call it.
+    """Which names an endpoint has, and which web pages may call it.
 
     A page that has made its own name point at this machine (DNS rebinding) still sends that name.
 
     Attributes:
-        allowed_hosts: The values of `Host` that are let in: ``example.com`` with any port,
-            ``example.com:8000`` with that port only, ``*.example.com`` for every name below. `None` lets in all.
-        allowed_origins: The values of `Origin` that are let in: ``https://example.com``, or
-            ``http://localhost:*`` for any port. Pages of this very endpoint are let in if hosts are checked, and
-            requests without the field always. `None` lets in all.
+        allowed_hosts: The values of `Host` that are accepted: ``example.com`` with any port,
+            ``example.com:8000`` with that port only, ``*.example.com`` for every name below. `None` accepts all.
+        allowed_origins: The values of `Origin` that are accepted: ``https://example.com``, or
+            ``http://localhost:*`` for any port. Pages of this endpoint itself are accepted if hosts are checked,
+            and requests without the field always. `None` accepts all.
     """
 
     allowed_hosts: frozenset[str] | None = attrs.field(default=LOCAL_HOSTS, converter=_checked_hosts)
@@ -171,20 +221,20 @@ class HostRules:
         return tuple(entry[1:] for entry in self.allowed_hosts or () if entry.startswith("*."))
 
     def check(self, headers: Headers) -> None:
-        """Check where a request was sent to, and which page sent it.
+        """Check `Host` and `Origin` of a request.
 
         Raises:
             HttpRefused: 421 for the host, 403 for the origin.
         """
         host = headers.get("host") or ""
         if self.allowed_hosts is not None and not self._allows_host(host, self.allowed_hosts):
-            raise HttpRefused(421, f"Host {_shown(host)} is not in allowed_hosts")
-        # Several are joined, and then they are no origin: one page sends a request (RFC 6454, section 7.3).
+            raise HttpRefused(421, f"Host {quoted(host)} is not in allowed_hosts")
+        # Several are joined and then not allowed: a request has one origin (RFC 6454, section 7.3).
         origin = headers.get("origin")
         if origin is None or self.allowed_origins is None:
             return
         if not self._allows_origin(origin, host, self.allowed_origins):
-            raise HttpRefused(403, f"Origin {_shown(origin)} is not in allowed_origins")
+            raise HttpRefused(403, f"Origin {quoted(origin)} is not in allowed_origins")
 
     def _allows_host(self, host: str, allowed: frozenset[str]) -> bool:
         read = _host_and_port(host)
@@ -202,7 +252,7 @@ class HostRules:
         name, port = read
         default = _DEFAULT_PORTS.get(scheme)
         here = _host_and_port(host)
-        # Where hosts are checked this one is ours by now.
+        # If hosts are checked, `host` is one of this endpoint's names by now.
         if self.allowed_hosts is not None and here is not None:
             same = (name, port or default) == (here[0], here[1] or default)
         else:
@@ -213,38 +263,44 @@ class HostRules:
         return same or not candidates.isdisjoint(allowed)
 
 
+# Media types.
+
+JSON: Final = "application/json"
+EVENT_STREAM: Final = "text/event-stream"
+
+
 def media_type_of(content_type: str | None) -> str | None:
     """Return the media type of a body without its parameters, in lower case."""
     return None if content_type is None else content_type.partition(";")[0].strip().lower()
 
 
 def check_content_type(headers: Headers) -> None:
-    """Check that the body of a POST is JSON in UTF-8, as it is: who decodes bodies on the way would read another.
+    """Check that the body of a POST is JSON in UTF-8, not compressed: a proxy that decodes it would read another.
 
     Raises:
-        HttpRefused: 415, because it says that it is something else, or nothing.
+        HttpRefused: 415: it declares something else, or nothing.
     """
     coding = headers.get("content-encoding")
     if coding is not None and coding.strip().lower() != "identity":
-        raise HttpRefused(415, f"Content-Encoding must be identity, and is {_shown(coding)}")
+        raise HttpRefused(415, f"Content-Encoding must be identity, not {quoted(coding)}")
     content_type = headers.get("content-type")
     if media_type_of(content_type) != JSON:
-        shown = "missing" if content_type is None else _shown(content_type)
-        raise HttpRefused(415, f"Content-Type must be {JSON}, and is {shown}")
+        found = "is missing" if content_type is None else f"is {quoted(content_type)}"
+        raise HttpRefused(415, f"Content-Type must be {JSON}, and {found}")
     for parameter in (content_type or "").split(";")[1:]:
         name, _, value = parameter.strip().partition("=")
         if name.lower() == "charset" and value.strip('"').lower() not in ("utf-8", "utf8", "us-ascii"):
-            raise HttpRefused(415, f"Content-Type must be JSON in UTF-8, and is {_shown(content_type or '')}")
+            raise HttpRefused(415, f"Content-Type must be JSON in UTF-8, not {quoted(content_type or '')}")
 
 
 MAX_KEPT: Final = 256
-"""The longest `Accept` of which is kept what it means, in characters."""
+"""The longest `Accept` whose meaning is cached, in characters."""
 
 _QUALITY: Final = re.compile(r"(?:0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?)")
 
 
 def accepts(accept: str | None, media_type: str) -> bool:
-    """Whether `Accept` lets an answer be of a media type (RFC 9110, 12.5.1). Without it, everything goes."""
+    """Whether `Accept` allows a media type (RFC 9110, section 12.5.1). Without the field all are allowed."""
     if accept is None:
         return True
     return (_accepts if len(accept) <= MAX_KEPT else _accepts.__wrapped__)(accept, media_type)
@@ -272,35 +328,35 @@ def _is_zero(parameter: str) -> bool:
 
 
 def check_accept(headers: Headers, *media_types: str) -> None:
-    """Check that the sender accepts every form the answer may take.
+    """Check that the client accepts every media type that the response may have.
 
     Raises:
-        HttpRefused: 406, because it does not.
+        HttpRefused: 406: it does not.
     """
     accept = headers.get("accept")
     if missing := [each for each in media_types if not accepts(accept, each)]:
-        raise HttpRefused(406, f"Accept must list {' and '.join(missing)}, and is {_shown(accept or '')}")
+        raise HttpRefused(406, f"Accept must list {' and '.join(missing)}, and is {quoted(accept or '')}")
 
 
-def _shown(value: str) -> str:
-    return repr(value if len(value) <= 100 else f"{value[:100]}…")
-
+# Proxies. A client can write any address into a request, so only what a trusted proxy has written is used. Each
+# proxy appends to what it received: read from the right, the first address that is not a trusted proxy's is the
+# client's, and everything left of it is unverified. (`X-Forwarded-*` have no specification.)
 
 ProxyHeaders: TypeAlias = Literal["x-forwarded", "forwarded"]
 
 UNIX: Final = "unix"
-"""Stands for whatever connects to a Unix socket, where there are no addresses."""
+"""Stands for every peer of a Unix socket, where there are no addresses."""
 
 _Address: TypeAlias = IPv4Address | IPv6Address
 _Network: TypeAlias = IPv4Network | IPv6Network
 
 _SCHEMES: Final = ("http", "https")
-# Possessive, so that nothing a stranger writes is looked at twice.
+# Possessive, so that untrusted text is not read twice.
 _PAIR: Final = re.compile(r'[ \t]*+(?:([^\s=;,"]++)=(?:"((?:[^"\\]|\\.)*+)"|([^\s;,"]*+)))?[ \t]*+(?:([;,])|$)')
 
 
 def _address(text: str) -> _Address | None:
-    """Read an address as proxies write it, with a port or without; `None` for what is none."""
+    """Read an address as proxies write it, with a port or without; `None` if it is not an address."""
     host = text.strip()
     if host.startswith("["):
         host = host[1:].partition("]")[0]
@@ -321,7 +377,7 @@ def _networks(entries: Iterable[str]) -> tuple[_Network, ...]:
             networks.append(ip_network(entry))
         except ValueError as error:
             raise ValueError(
-                f"a trusted proxy is written like 10.0.0.7, 10.0.0.0/8 or {UNIX}, not {entry!r}"
+                f"a trusted proxy must be like 10.0.0.7, 10.0.0.0/8 or {UNIX}, not {entry!r}"
             ) from error
     return tuple(networks)
 
@@ -329,7 +385,7 @@ def _networks(entries: Iterable[str]) -> tuple[_Network, ...]:
 @final
 @attrs.frozen
 class _Hop:
-    """What one proxy says of who connected to it. `address` is `None` where it does not say, or hides it."""
+    """What one proxy reports about its peer. `address` is `None` if it reports none, or hides it."""
 
     address: _Address | None
     scheme: str | None
@@ -337,14 +393,14 @@ class _Hop:
 
 @final
 class ProxyRules:
-    """Which proxies are believed, and what they are asked.
+    """Which proxies are trusted, and which header fields of theirs are read.
 
     Args:
         trusted: Addresses, networks, and `UNIX`.
-        headers: Which header fields they write. What they do not write, a client may have.
+        headers: Which header fields they write. The others are ignored: a client may have written them.
 
     Raises:
-        ValueError: One of them is no address.
+        ValueError: An entry of `trusted` is none of these.
     """
 
     def __init__(self, trusted: Iterable[str], headers: ProxyHeaders) -> None:
@@ -354,19 +410,19 @@ class ProxyRules:
         self._reads: Final = _forwarded if headers == "forwarded" else _x_forwarded
 
     def trusts(self, peer: str | None) -> bool:
-        """Whether what is at the other end of a connection is believed; `None` for a Unix socket."""
+        """Whether the peer of a connection is a trusted proxy; `None` for a Unix socket."""
         return self._trusts_unix if peer is None else bool(self._networks) and self._trusts(_address(peer))
 
     def _trusts(self, address: _Address | None) -> bool:
         return address is not None and any(address in network for network in self._networks)
 
     def sender(self, peer: str | None, scheme: str, headers: Headers) -> tuple[str | None, str]:
-        """Return the address that a request was sent from, and by which scheme.
+        """Return the address and the scheme with which the client has sent a request.
 
         Args:
-            peer: Who is at the other end of the connection; `None` for a Unix socket.
-            scheme: How the connection is.
-            headers: What the request says.
+            peer: The address of the connection's peer; `None` for a Unix socket.
+            scheme: The scheme of the connection.
+            headers: The fields of the request.
         """
         if not self.trusts(peer):
             return peer, scheme
@@ -374,7 +430,7 @@ class ProxyRules:
             if hop.scheme is not None:
                 scheme = hop.scheme
             if hop.address is None:
-                break  # nobody knows who it was; the proxy that says so is as far as we can see
+                break  # the sender is unknown; this proxy is the last known one
             peer = str(hop.address)
             if not self._trusts(hop.address):
                 break
@@ -392,9 +448,9 @@ def _scheme(text: str) -> str | None:
 
 
 def _x_forwarded(headers: Headers) -> Iterator[_Hop]:
-    """Yield what `X-Forwarded-For` and `X-Forwarded-Proto` say, from the nearest proxy on.
+    """Yield the hops in `X-Forwarded-For` and `X-Forwarded-Proto`, from the nearest proxy on.
 
-    Many proxies write one scheme, whatever they were given; then it is that of all of them.
+    Many proxies replace the scheme instead of appending; then the one value counts for all of them.
     """
     schemes = _listed(headers, "x-forwarded-proto")
     addresses = _listed(headers, "x-forwarded-for")
@@ -404,7 +460,7 @@ def _x_forwarded(headers: Headers) -> Iterator[_Hop]:
 
 
 def _forwarded(headers: Headers) -> Iterator[_Hop]:
-    """Yield what `Forwarded` says, from the nearest proxy on. Behind what cannot be read nothing is believed."""
+    """Yield the hops in `Forwarded`, from the nearest proxy on. A value that cannot be read ends them."""
     for value in reversed(headers.get_all("forwarded")):
         hops = _elements(value)
         if hops is None:
@@ -414,7 +470,7 @@ def _forwarded(headers: Headers) -> Iterator[_Hop]:
 
 
 def _elements(value: str) -> list[_Hop] | None:
-    """Take apart the value of one `Forwarded` field; `None` for what is none."""
+    """Parse the value of one `Forwarded` field; `None` if it is invalid."""
     hops: list[_Hop] = []
     pairs: dict[str, str] = {}
     position, separator = 0, ","
@@ -432,8 +488,10 @@ def _elements(value: str) -> list[_Hop] | None:
     return hops
 
 
+# Settings.
+
 HttpHost: TypeAlias = Literal["hypercorn", "lean"]
-"""What reads and writes HTTP for an endpoint; see `serve_http`."""
+"""The HTTP implementation that serves an endpoint; see `serve_http`."""
 
 
 def _check_rate(_instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
@@ -457,7 +515,7 @@ def _path(default: str) -> str:
 
 def _several(names: Iterable[str]) -> frozenset[str]:
     if isinstance(names, str):
-        raise TypeError(f"hosts, origins and proxies come as several, not as {names!r}")
+        raise TypeError(f"hosts, origins and proxies must be an iterable of strings, not the string {names!r}")
     return frozenset(names)
 
 
@@ -468,70 +526,69 @@ def _names(names: Iterable[str] | None) -> frozenset[str] | None:
 @final
 @attrs.frozen(kw_only=True)
 class HttpServerSettings:
-    """What an HTTP endpoint serves, whom it lets in, and what it may cost.
+    """What an HTTP endpoint serves, which requests it accepts, and its limits.
 
-    By default it lets in who calls it by a name of this machine itself, and the web pages of this machine. Sizes
-    are bytes, durations are seconds; ``math.inf`` means "never" for a duration.
+    By default only requests to a local name of this machine (`localhost`, `127.0.0.1`, `[::1]`), and web pages of
+    this machine, are accepted. Sizes are bytes. Durations are seconds; ``math.inf`` means "never".
 
     Attributes:
-        path: Where the endpoint is, for every revision with Streamable HTTP.
-        allowed_hosts: The values of `Host` that are let in, against DNS rebinding: ``example.com`` with any port,
-            ``example.com:8000`` with that port only, ``*.example.com`` for every name below; `None` for all. A
-            server that others reach by a name needs that name here. Others get 421.
-        allowed_origins: The values of `Origin` that are let in: ``https://example.com``, or
+        path: The path of the endpoint, for every revision with Streamable HTTP.
+        allowed_hosts: The values of `Host` that are accepted, against DNS rebinding: ``example.com`` with any
+            port, ``example.com:8000`` with that port only, ``*.example.com`` for every name below; `None` for
+            all. A server that is reached by a public name needs that name here. Others get 421.
+        allowed_origins: The values of `Origin` that are accepted: ``https://example.com``, or
             ``http://localhost:*`` for any port; `None` for all. Others get 403.
-        trusted_proxies: Who is believed when it says for whom it sends a request: addresses (``10.0.0.7``),
-            networks (``10.0.0.0/8``), and ``unix`` for whatever connects to a Unix socket. The address and the
-            scheme of a request are then those that the last proxy that is not listed here would have seen.
-        proxy_headers: Where proxies say it: in ``X-Forwarded-For`` and ``X-Forwarded-Proto``, or in ``Forwarded``
-            (RFC 7239). The other is not looked at: who sends a request may have written it.
-        allow_anonymous: Whether a request is let in, without a principal, of which `authenticate` says by `None`
-            that it is nobody's; otherwise it gets 401. Without `authenticate` all are let in, whatever this says.
+        trusted_proxies: The proxies whose forwarding header fields are used: addresses (``10.0.0.7``), networks
+            (``10.0.0.0/8``), and ``unix`` for every peer of a Unix socket. The address and the scheme of a
+            request are then those that the outermost trusted proxy has seen.
+        proxy_headers: Which fields these proxies write: ``X-Forwarded-For`` and ``X-Forwarded-Proto``, or
+            ``Forwarded`` (RFC 7239). The others are ignored: the client may have written them.
+        allow_anonymous: Whether a request for which `authenticate` returns `None` is accepted, without a
+            principal; otherwise it gets 401. Without `authenticate` all requests are accepted.
         authenticate_timeout: How long `authenticate` may take; 503 beyond.
-        cors: Whether web pages of the allowed origins may read what is answered (the Fetch standard's CORS).
+        cors: Whether web pages of the allowed origins may read the responses (the Fetch standard's CORS).
         json_only: Whether requests are answered by one JSON object each and never by a stream. What a handler
-            reports meanwhile then goes nowhere in the modern era, and to the session's own stream in the legacy
-            era. ``subscriptions/listen`` is a stream all the same.
+            sends before its result is then dropped in the modern era, and goes to the stream of the session in
+            the legacy era. ``subscriptions/listen`` is a stream all the same.
         stateless: Whether requests of the legacy era are served one by one, without sessions. Handlers can then
-            ask their clients nothing, and nobody is told of changes.
-        sse: Whether HTTP+SSE, the deprecated transport of 2024-11-05, is served beside it.
-        sse_path: Where its stream is.
-        messages_path: Where its messages are posted to.
+            send no requests to their clients, and clients get no notifications of changes.
+        sse: Whether HTTP+SSE, the deprecated transport of 2024-11-05, is served as well.
+        sse_path: The path of its stream.
+        messages_path: The path to which its messages are posted.
         max_body_bytes: The largest body of a request; 413 beyond.
-        max_head_bytes: What the header fields of a request may weigh together; 431 beyond.
+        max_head_bytes: The largest size of all header fields of a request together; 431 beyond.
         body_timeout: How long a body may take to arrive; 408 beyond.
-        send_timeout: How long a client may read nothing of what is written to it before its connection is cut.
+        send_timeout: How long a client may read nothing before its connection is cut.
         head_timeout: How long the head of a request may take to arrive, from its first byte. Then its connection
             is cut.
         idle_timeout: How long a connection is kept without a request.
-        max_connections: Connections at once. Once all are taken, the address that has most gives way to one that
-            has less: what rests, without a request, at once, and what is served after a second. Where all have as
-            much, further ones take the place of the one that has rested longest, or wait for one. There are fewer
-            if the process may not open so many files.
-        max_connections_per_address: The same, of one address (IPv6: one network) that is no trusted proxy's.
-            Further ones take the place of the one of theirs that rests longest; where none does, they are closed.
-        keep_alive_interval: How long a stream is silent before a comment shows that it lives, and how long a
-            request may take before its answer becomes a stream.
+        max_connections: Connections at once. Once all are in use, the address with most of them loses one to an
+            address with fewer: an idle one, without a request, at once, and a busy one after a second. If all
+            addresses have as many, a new connection replaces the one that has been idle longest, or waits for
+            one. The limit is lower if the process may not open so many files.
+        max_connections_per_address: The same, of one address (IPv6: one network) that is not a trusted proxy's.
+            A new connection replaces that of its own which has been idle longest; if none is idle, it is closed.
+        keep_alive_interval: How long a stream is silent before a comment is sent, and how long a request may take
+            before its response becomes a stream.
         max_requests: Requests that are served at once, of all clients; 503 beyond. As many messages may be read
-            at once beside them, so that cancellations and answers to what handlers ask get through. Among these
-            is all of which `authenticate` has still to say whose it is.
-        max_requests_per_principal: The same, of one client: a principal, or an address where nobody
-            authenticates; 429 beyond. What `authenticate` looks at, or has refused, is its address's.
+            at once besides, so that cancellations and responses of clients get through. Those for which
+            `authenticate` has not returned yet are counted there.
+        max_requests_per_principal: The same, of one client: a principal, or an address if there is no
+            `authenticate`; 429 beyond. A request that `authenticate` has not accepted counts for its address.
         max_request_rate: Requests per second of one client, in the long run; 429 beyond. All methods count.
-        request_burst: How many requests may come at once before that counts.
-        max_sessions: Sessions of the legacy era at once. For a further one the session gives way that is idle for
-            longest, of the client which has most of them; 503 if none of those is idle.
-        max_sessions_per_principal: The same, of one client: a principal, or an address where nobody
-            authenticates. For a further one its own session ends that is idle for longest; 429 if none is, or
-            if more than a hundred of them, and then all of them in 30 seconds, were replaced so.
+        request_burst: How many requests may come at once before the rate counts.
+        max_sessions: Sessions of the legacy era at once. A new one replaces the session that has been idle
+            longest, of the client that has most; 503 if none of those is idle.
+        max_sessions_per_principal: The same, of one client: a principal, or an address if there is no
+            `authenticate`. A new session replaces that of its own which has been idle longest; 429 if none is
+            idle, or if more than a hundred, and then all of its sessions in 30 seconds, were replaced so.
         session_idle_timeout: How long a session is kept while its client has no request and no stream open.
-        handshake_timeout: The same, while its client has done nothing but begin it. What a client says of itself
-            when it begins one is bounded by `Limits.max_client_info_bytes`.
-        stream_timeout: How long what a handler asks waits for the client to open the stream of its session (GET),
-            where answers are no streams (`json_only`). Then the handler learns that the client cannot be asked
-            (`CapabilityMissing`).
-        retry_delay: How long clients of the legacy era are asked to wait before they take a stream up again; not
-            ``math.inf``, for they would not come back.
+        handshake_timeout: The same, while its client has sent nothing but `initialize`. What a client sends
+            there is bounded by `Limits.max_client_info_bytes`.
+        stream_timeout: How long a request of a handler to the client waits until the client opens the stream of
+            its session (GET), if responses are not streams (`json_only`). Then it fails with `CapabilityMissing`.
+        retry_delay: How long clients of the legacy era are asked to wait before they resume a stream; not
+            ``math.inf``, or they would never resume.
     """
 
     path: str = _path("/mcp")
@@ -570,78 +627,16 @@ class HttpServerSettings:
     retry_delay: float = attrs.field(default=1.0, validator=_check_delay)
 
     def __attrs_post_init__(self) -> None:
-        self.host_rules()  # what cannot be read is refused here, and not at the first request
+        self.host_rules()  # invalid entries are refused here, and not at the first request
         self.proxy_rules()
         paths = (self.path, self.sse_path, self.messages_path) if self.sse else (self.path,)
         if len(set(paths)) < len(paths):
             raise ValueError("path, sse_path and messages_path must differ")
 
     def host_rules(self) -> HostRules:
-        """Return who is let in."""
+        """Return which hosts and origins are accepted."""
         return HostRules(allowed_hosts=self.allowed_hosts, allowed_origins=self.allowed_origins)
 
     def proxy_rules(self) -> ProxyRules:
-        """Return which proxies are believed."""
+        """Return which proxies are trusted."""
         return ProxyRules(self.trusted_proxies, self.proxy_headers)
-
-
-_MODERN: Final[Mapping[int, int]] = MappingProxyType(
-    {
-        PARSE_ERROR: 400,
-        INVALID_REQUEST: 400,
-        # Only a broken `_meta` must be 400; whatever else is wrong with parameters is told the same way.
-        INVALID_PARAMS: 400,
-        METHOD_NOT_FOUND: 404,
-        HEADER_MISMATCH: 400,
-        MISSING_REQUIRED_CLIENT_CAPABILITY: 400,
-        UNSUPPORTED_PROTOCOL_VERSION: 400,
-        SERVER_BUSY: 503,
-    }
-)
-_LEGACY: Final[Mapping[int, int]] = MappingProxyType({PARSE_ERROR: 400, INVALID_REQUEST: 400})
-
-MAX_RETRY_AFTER: Final = 10 * 365 * 86_400.0
-"""Seconds beyond which `Retry-After` is no plan but a mistake."""
-
-
-def status_of_error(code: int, *, modern: bool) -> int:
-    """Return the HTTP status for an answer that is this JSON-RPC error and nothing else.
-
-    Once something has been streamed the status is gone, and the error is the last event.
-    """
-    return (_MODERN if modern else _LEGACY).get(code, 200)
-
-
-def error_in(body: bytes) -> RequestError | None:
-    """Return the JSON-RPC error in the body of an HTTP error, if there is one; its id is not looked at.
-
-    Servers answer with the id of the request, with null, or without any.
-    """
-    try:
-        value = _json.decode(body)
-        if is_object(value) and "error" in value:
-            message = parse_message({**value, "id": None, "jsonrpc": "2.0"})
-            return message.error if isinstance(message, ErrorResponse) else None
-    except (ValueError, RecursionError, InvalidMessage):
-        pass
-    return None
-
-
-def parse_retry_after(value: str | None, now: float) -> float | None:
-    """Return how many seconds a server asks to wait, or `None` if it does not say so in a way that can be read.
-
-    Args:
-        value: `Retry-After`: a number of seconds or a date (RFC 9110, section 10.2.3).
-        now: The time of day, in seconds since 1970.
-    """
-    if value is None:
-        return None
-    if value.isascii() and value.isdigit():
-        seconds = float(value) if len(value) < 20 else math.inf
-    else:
-        try:
-            date = parsedate_to_datetime(value)
-        except (ValueError, TypeError, OverflowError):
-            return None
-        seconds = (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp() - now
-    return max(0.0, seconds) if seconds <= MAX_RETRY_AFTER else None

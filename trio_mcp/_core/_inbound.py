@@ -1,4 +1,4 @@
-"""The requests of the other side: which run, which wait, which must be refused.
+"""The table of inbound requests: which run, which wait, which must be refused.
 
 Decisions only: no I/O, no Trio, no clock. The peer starts and cancels tasks; this table decides when.
 """
@@ -16,7 +16,7 @@ from .._codec._json import weight_of
 from .._codec._jsonrpc import RequestId
 
 WAITING_OVERHEAD: Final = 256
-"""Bytes that a waiting request costs beside its own: its entry, its id, the object around its bytes."""
+"""Bytes that a waiting request takes besides its own: its entry, its id, the object around its bytes."""
 
 _R = TypeVar("_R")  # what the owner keeps for a running request
 _W = TypeVar("_W")  # what the owner keeps for a waiting request
@@ -24,7 +24,7 @@ _W = TypeVar("_W")  # what the owner keeps for a waiting request
 
 @final
 class Admission(enum.Enum):
-    """What is to be done with a request that has come."""
+    """What to do with a request that was received."""
 
     RUN = "start it now"
     WAIT = "keep it: as many as may run are running"
@@ -34,11 +34,11 @@ class Admission(enum.Enum):
 @final
 @attrs.define(eq=False, kw_only=True)
 class InboundTable(Generic[_R, _W]):
-    """The requests of the other side that are not answered yet.
+    """The requests of the peer that are not answered yet.
 
-    A request runs at once unless `max_running` requests run already, or those that run weigh
-    `max_running_bytes`. Then it waits, in order of arrival. Responses, cancellations and pings never come here,
-    so they get through.
+    A request runs at once unless `max_running` requests run already, or those that run have `max_running_bytes`
+    together. Then it waits, in order of arrival. Responses, cancellations and pings are not entered here, so they
+    are never delayed.
 
     A long-lived request is open until one of the two sides ends it. It takes no place among those that run, or a
     hundred of them would leave none for a short one; there are separate limits for them.
@@ -100,7 +100,7 @@ class InboundTable(Generic[_R, _W]):
 
     @property
     def is_relieved(self) -> bool:
-        """Whether what waits takes at most half of the room that it may."""
+        """Whether the waiting requests take at most half of `max_waiting_bytes`."""
         return self._waiting_bytes * 2 <= self._max_waiting_bytes
 
     def admit(self, id: RequestId) -> Admission:
@@ -134,11 +134,11 @@ class InboundTable(Generic[_R, _W]):
 
         Args:
             id: Its id.
-            request: What is kept for it.
-            size: What it weighs.
+            request: What the owner keeps for it.
+            size: Its size in bytes.
             origin: Where it came from.
-            data: Its JSON, if the size is only what it may weigh at most: when that leaves no room for another
-                request, it is weighed.
+            data: Its JSON, if `size` is only an upper bound: it is weighed when there is no room for another
+                request.
         """
         self._running[id] = request, size, origin
         if data is not None:
@@ -180,7 +180,7 @@ class InboundTable(Generic[_R, _W]):
             del self._from[identity_of(origin)]
 
     def all_from(self, origin: object) -> tuple[RequestId, ...]:
-        """Return the ids of all requests that have come from an origin."""
+        """Return the ids of all requests from an origin."""
         return tuple(self._from.get(identity_of(origin), ()))
 
     def finish(self, id: RequestId) -> None:
@@ -197,7 +197,7 @@ class InboundTable(Generic[_R, _W]):
             self._forget_origin(id, origin)
 
     def next_waiting(self) -> _W | None:
-        """Take out the request that has waited longest, if there is one and room to run it."""
+        """Take out the request that has waited longest, if there is one and there is room to run it."""
         if not self._waiting or not self._has_room:
             return None
         id, (request, size, origin) = self._waiting.popitem(last=False)
@@ -207,7 +207,7 @@ class InboundTable(Generic[_R, _W]):
         return request
 
     def cancel_waiting(self, id: RequestId) -> _W | None:
-        """Take out a request that has not been started, because the other side gave it up."""
+        """Take out a request that has not been started: the peer has cancelled it."""
         found = self._waiting.pop(id, None)
         if found is None:
             return None
@@ -234,11 +234,11 @@ class InboundTable(Generic[_R, _W]):
         return tuple(request for request, _, _, _ in self._long_lived.values())
 
     def all_waiting(self) -> tuple[tuple[RequestId, _W], ...]:
-        """Return what waits, with ids, oldest first."""
+        """Return the waiting requests with their ids, oldest first."""
         return tuple((id, request) for id, (request, _, _) in self._waiting.items())
 
     def forget_waiting(self) -> tuple[tuple[RequestId, _W], ...]:
-        """Take out everything that has not been started, oldest first, with its ids."""
+        """Take out all requests that have not been started, with their ids, oldest first."""
         forgotten = self.all_waiting()
         for id, (_, _, origin) in self._waiting.items():
             if origin is not None:

@@ -1,21 +1,8 @@
-"""What a server and the client at the other end of one connection have agreed on, request by request.
+"""Which revision and which capabilities hold: decided by the server for each request, by the client once.
 
-A modern request brings everything with it; a legacy request stands on the `initialize` handshake before it. Both
-may come over one connection, and here it is decided which a request is. No I/O, no Trio; nothing is served.
+Decisions only: no I/O, no Trio, no clock. Also the names of extensions, which both sides check.
 
-Spec: 2026-07-28, basic/versioning; 2025-11-25, basic/lifecycle.
-
-What an extension of the protocol may be called, and what it must leave alone.
-
-Spec: 2026-07-28, basic/versioning, "Extension Negotiation".
-
-How a client finds the revision that it and a server both speak. Decisions only: no I/O, no Trio, no clock.
-
-A client that does not know the server asks ``server/discover`` first. An answer that only a modern server gives
-settles the era; any other answer means a legacy server, which wants `initialize`. Silence is no answer, nor is a
-refusal of whoever asks, or of any work just now: what a legacy server wants is tried; the question stays open.
-
-Spec: 2026-07-28, basic/versioning; basic/transports/stdio, "Backward Compatibility".
+Spec: 2026-07-28, basic/versioning; basic/transports/stdio, "Backward Compatibility"; 2025-11-25, basic/lifecycle.
 """
 
 from __future__ import annotations
@@ -50,6 +37,10 @@ from .._revisions import (
 )
 from ..types import LoggingLevel
 
+# The server. A modern request names its revision and the client's capabilities in its `_meta`; a legacy request
+# relies on the `initialize` handshake before it. Both may come over one connection, so the era is decided for
+# each request.
+
 
 @final
 @attrs.frozen
@@ -57,10 +48,10 @@ class Agreement:
     """What holds for one request.
 
     Attributes:
-        revision: The revision it is served by.
-        client_capabilities: What the client can do, as it said it.
-        client_info: What the client is, as it said it; display and logs only.
-        log_level: The least severe log messages the client wants for this request; `None` for none at all.
+        revision: The revision by which it is served.
+        client_capabilities: The capabilities of the client, as it declared them.
+        client_info: The `clientInfo`, as the client declared it; for display and logs only.
+        log_level: The least severe level of log messages for this request; `None` for no messages.
     """
 
     revision: Revision
@@ -72,7 +63,7 @@ class Agreement:
 _LEVELS: Final[tuple[str, ...]] = get_args(LoggingLevel)
 
 DEFAULT_LOG_LEVEL: Final = "info"
-"""What a legacy client gets that has not set a level; the specification leaves the choice to the server."""
+"""The log level of a legacy client that has not set one; the specification leaves the choice to the server."""
 
 
 @final
@@ -80,21 +71,21 @@ class ServerLifecycle:
     """The server's view of one connection.
 
     Args:
-        supported: The revisions the server speaks.
-        session: What holds without a handshake, where a transport serves requests of the legacy era one by one.
+        supported: The revisions that the server speaks.
+        session: What holds without a handshake, if a transport serves requests of the legacy era one by one.
     """
 
     def __init__(self, supported: Sequence[Revision] = tuple(Revision), session: Agreement | None = None) -> None:
         self._supported = tuple(supported)
         self._legacy = tuple(revision for revision in supported if not revision.is_modern)
         self._session = session
-        # What the last modern request said of its client: the next one mostly says the same.
-        self._said: tuple[object, ...] | None = None
+        # What the last modern request declared, and what followed: the next request mostly declares the same.
+        self._declared: tuple[object, ...] | None = None
         self._agreed: Agreement | None = None
 
     @property
     def session(self) -> Agreement | None:
-        """What the handshake agreed on, once there was one."""
+        """What the handshake agreed on; `None` before it."""
         return self._session
 
     @property
@@ -106,11 +97,12 @@ class ServerLifecycle:
         """Decide a handshake.
 
         Returns:
-            What is agreed on from now on. Its revision is the client's if we speak it, else our newest of that
+            What holds from now on. Its revision is the client's if the server speaks it, else the newest of that
             era.
 
         Raises:
-            RequestError: The parameters are not its, there was a handshake before, or we speak no such revision.
+            RequestError: The parameters are invalid, there was a handshake before, or the server speaks no
+                revision of that era.
         """
         params = request.params or {}
         version = _expect(params, "protocolVersion", str, "a string")
@@ -119,7 +111,7 @@ class ServerLifecycle:
         if self._session is not None:
             raise RequestError(INVALID_REQUEST, "invalid request: this connection is initialized already")
         if not self._legacy:
-            # A legacy client shows people this message and nothing else (basic/versioning).
+            # A legacy client shows its user this message and nothing else (basic/versioning).
             raise RequestError(
                 UNSUPPORTED_PROTOCOL_VERSION,
                 f"this server speaks {', '.join(self.supported_versions)}, which has no initialize handshake",
@@ -130,7 +122,7 @@ class ServerLifecycle:
         return self._session
 
     def forget(self) -> None:
-        """Take the handshake back: the client was told that it failed."""
+        """Undo the handshake: it was answered with an error."""
         self._session = None
 
     def set_log_level(self, level: str) -> None:
@@ -139,25 +131,25 @@ class ServerLifecycle:
             self._session = attrs.evolve(self._session, log_level=level)
 
     def agree(self, request: Request) -> Agreement:
-        """Decide by what a request is to be served.
+        """Decide what holds for a request.
 
         Raises:
-            RequestError: It is served by nothing we speak, or its method does not exist there.
+            RequestError: The server does not speak its revision, it names none, or its method is not in it.
         """
         params = request.params
         meta = None if params is None else params.get("_meta")
         if is_object(meta) and (PROTOCOL_VERSION_KEY in meta or CLIENT_CAPABILITIES_KEY in meta):
-            said = (
+            declared = (
                 meta.get(PROTOCOL_VERSION_KEY),
                 meta.get(CLIENT_CAPABILITIES_KEY),
                 meta.get(CLIENT_INFO_KEY),
                 meta.get(LOG_LEVEL_KEY),
             )
-            if self._agreed is not None and said == self._said:
+            if self._agreed is not None and declared == self._declared:
                 agreement = self._agreed
             else:
                 agreement = self._agreed = self._agree_modern(meta)
-                self._said = said
+                self._declared = declared
         else:
             agreement = self._agree_legacy(request)
         if not may_send(Side.CLIENT, request.method, agreement.revision):
@@ -165,7 +157,7 @@ class ServerLifecycle:
         return agreement
 
     def agree_on_notification(self, notification: Notification) -> Agreement | None:
-        """Decide by what a notification is to be read, or that there is nothing we speak which has it.
+        """Decide what holds for a notification; `None` if no supported revision has it.
 
         One that does not name its revision belongs to the session, if there is one.
         """
@@ -210,7 +202,7 @@ class ServerLifecycle:
         if self._session is not None:
             return self._session
         if request.method == "initialize" or (request.method == "ping" and self._legacy):
-            # The handshake itself, and what is allowed at any time (2025-11-25, basic/lifecycle).
+            # The handshake itself, and `ping`, which is allowed at any time (2025-11-25, basic/lifecycle).
             return Agreement(LATEST_LEGACY, {}, None, None)
         raise RequestError(
             INVALID_PARAMS,
@@ -218,25 +210,24 @@ class ServerLifecycle:
         )
 
 
-def _expect(members: Mapping[str, Any], name: str, kind: type, called: str, where: str = "params") -> Any:
+def _expect(members: Mapping[str, Any], name: str, kind: type, kind_name: str, where: str = "params") -> Any:
     value = members.get(name)
     if not isinstance(value, kind):
-        problem = "is missing" if value is None else f"must be {called}"
+        problem = "is missing" if value is None else f"must be {kind_name}"
         raise RequestError(INVALID_PARAMS, f"{where}: {name} {problem}")
     return value
 
 
 def _expect_capabilities(members: Mapping[str, Any], name: str, where: str = "params") -> Mapping[str, Any]:
-    """Return what a client says it can do: nothing, if it says so in another way than by an empty object.
-
-    PHP writes that as ``[]``.
-    """
+    """Return the declared capabilities. An array (PHP writes ``{}`` as ``[]``) or a boolean stands for none."""
     value = members.get(name)
     if is_array(value) or isinstance(value, bool):
         return {}
     capabilities: Mapping[str, Any] = _expect(members, name, dict, "an object", where)
     return capabilities
 
+
+# Extensions (2026-07-28, basic/versioning, "Extension Negotiation").
 
 _IDENTIFIER: Final = re.compile(
     r"[A-Za-z]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z]([A-Za-z0-9-]*[A-Za-z0-9])?)*"
@@ -245,25 +236,30 @@ _IDENTIFIER: Final = re.compile(
 """A key of `_meta` with its prefix, which is optional there and required here (2026-07-28, basic/versioning)."""
 
 CORE_RESULT_TYPES: Final = frozenset({"complete", "input_required"})
-"""The types of results that are the protocol's own (2026-07-28, basic, "ResultType")."""
+"""The types of results that the protocol itself defines (2026-07-28, basic, "ResultType")."""
 
 
 def check_identifier(identifier: str) -> None:
-    """Check what an extension is called.
+    """Check the identifier of an extension.
 
     Raises:
-        ValueError: It has no prefix, or is no name at all.
+        ValueError: It has no prefix, or is not an identifier.
     """
     if not _IDENTIFIER.fullmatch(identifier):
         raise ValueError(f"an extension is called prefix/name, for example com.example/x, not {identifier!r}")
 
 
-_NO_ANSWERS: Final = frozenset({401, 403, 407, 408, 425, 429})
-"""HTTP statuses below 500 that speak of whoever asks, or of the moment, and not of what was asked."""
+# The client. If it does not know the server, it sends ``server/discover`` first. An answer that only a modern
+# server gives settles the era; any other answer means a legacy server, to which `initialize` is sent. Silence
+# settles nothing, nor does an error about the client (401) or the moment (503): `initialize` is tried, and the
+# era stays open.
+
+_INCONCLUSIVE: Final = frozenset({401, 403, 407, 408, 425, 429})
+"""HTTP statuses below 500 that are about the client or the moment, and not about the request."""
 
 
 def common_revision(offered: Iterable[object], ours: Sequence[Revision]) -> Revision | None:
-    """Return the newest revision that is in both lists, if there is one."""
+    """Return the newest revision that is in both lists, or `None`."""
     theirs = [version for version in offered if isinstance(version, str)]
     return max((revision for revision in ours if revision in theirs), default=None)
 
@@ -272,7 +268,7 @@ def choose_revision(offered: Iterable[object], ours: Sequence[Revision]) -> Revi
     """Return the newest revision that is in both lists.
 
     Raises:
-        RemoteProtocolError: There is none.
+        RemoteProtocolError: They have none in common.
     """
     theirs = [version for version in offered if isinstance(version, str)]
     common = common_revision(theirs, ours)
@@ -284,30 +280,30 @@ def choose_revision(offered: Iterable[object], ours: Sequence[Revision]) -> Revi
     return common
 
 
-def is_no_answer(error: RequestError) -> bool:
-    """Whether an error says nothing of the era, because the question was not looked at.
+def is_inconclusive(error: RequestError) -> bool:
+    """Whether an error settles no era, because the server has not looked at the request.
 
     Args:
-        error: What came of ``server/discover``.
+        error: The outcome of ``server/discover``.
     """
     if error.code in MODERN_ERRORS:
         return False
     status = error.status
-    return error.code == SERVER_BUSY or (status is not None and (status in _NO_ANSWERS or status >= 500))
+    return error.code == SERVER_BUSY or (status is not None and (status in _INCONCLUSIVE or status >= 500))
 
 
 def judge_discovery(
     outcome: Mapping[str, Any] | RequestError | None, ours: Sequence[Revision]
 ) -> Revision | None:
-    """Tell from the answer to ``server/discover`` what to speak.
+    """Decide by the outcome of ``server/discover`` which revision to speak.
 
     Args:
         outcome: The result, the error, or `None` for silence.
-        ours: The revisions this client speaks; the newest was asked for.
+        ours: The revisions that this client speaks; the newest was asked for.
 
     Returns:
-        The revision to speak; `None` if the server is one of the legacy era and decides at `initialize`. Never
-        keyed to one error code: legacy servers answer unknown requests in many ways.
+        The revision to speak; `None` if the server is of the legacy era and decides at `initialize`. That does
+        not depend on one error code: legacy servers answer unknown requests in many ways.
 
     Raises:
         RemoteProtocolError: The server is modern and speaks none of our revisions.
@@ -327,7 +323,7 @@ def judge_initialize(result: Mapping[str, Any], ours: Sequence[Revision]) -> Rev
     """Return the revision that the server's answer to `initialize` settles.
 
     Raises:
-        RemoteProtocolError: It is none of ours, or the answer names none.
+        RemoteProtocolError: The result names none, or one that this client does not speak.
     """
     version = result.get("protocolVersion")
     if not isinstance(version, str):

@@ -1,15 +1,15 @@
-"""Structured output that is no object, for revisions in which it must be one: ``{"result": ...}``.
+"""Subschemas of a JSON Schema, and output schemas for revisions in which structured output must be an object.
 
-From 2026-07-28 on it may be any JSON value; 2025-06-18 and 2025-11-25 know objects only (server/tools, "Output
-Schema"; `Tool.outputSchema` in their schemas).
-
-The places in a JSON Schema where further schemas stand; everything else in it is data, not to be searched.
+From 2026-07-28 on structured output may be any JSON value; 2025-06-18 and 2025-11-25 allow objects only, so other
+values are wrapped there: ``{"result": ...}``. Spec: server/tools, "Output Schema"; `Tool.outputSchema`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeGuard
+
+# Subschemas: the places in a JSON Schema that hold further schemas. Everything else in it is data.
 
 _BY_NAME: Final = frozenset(
     {"$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"}
@@ -40,7 +40,7 @@ _NESTED: Final = frozenset(
 
 
 def is_schema(value: object) -> TypeGuard[Mapping[str, Any]]:
-    """Whether a value, where a schema may stand, is one with keywords."""
+    """Whether a value in the place of a schema is an object, and not a boolean."""
     return isinstance(value, Mapping)
 
 
@@ -49,7 +49,7 @@ def _is_several(value: object) -> TypeGuard[Sequence[Any]]:
 
 
 def direct_subschemas(schema: Mapping[str, Any]) -> Iterator[tuple[str, str | None, Mapping[str, Any]]]:
-    """Yield keyword, name (where the keyword has names) and schema of all that stand directly in a schema."""
+    """Yield keyword, name (if the keyword has names) and schema of each direct subschema."""
     for keyword, value in schema.items():
         if keyword in _BY_NAME and is_schema(value):
             for name, inner in value.items():
@@ -64,7 +64,7 @@ def direct_subschemas(schema: Mapping[str, Any]) -> Iterator[tuple[str, str | No
 def with_changed_subschemas(
     schema: Mapping[str, Any], change: Callable[[Mapping[str, Any]], Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """Return a copy of a schema in which those that stand directly in it are changed."""
+    """Return a copy of a schema in which the direct subschemas are changed."""
 
     def changed(value: Any) -> Any:
         return change(value) if is_schema(value) else value
@@ -80,6 +80,8 @@ def with_changed_subschemas(
     return copy
 
 
+# Wrapping.
+
 RESULT_MEMBER: Final = "result"
 """The member that holds the value."""
 
@@ -87,7 +89,7 @@ _REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
 
 
 def needs_wrapping(schema: Mapping[str, Any]) -> bool:
-    """Whether output of this schema must be wrapped for revisions that want the schema of an object."""
+    """Whether output of this schema must be wrapped for revisions that allow objects only."""
     return schema.get("type") != "object"
 
 
@@ -102,9 +104,9 @@ def wrapped_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _moved(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the schema with references that still lead to the same place, now that it stands deeper."""
+    """Return the schema with its references adapted to its new, deeper place."""
     if "$id" in schema:
-        return schema  # what is in it refers to it, wherever it stands
+        return schema  # references in it are relative to it
     moved = with_changed_subschemas(schema, _moved)
     for keyword in _REFERENCES:
         target = moved.get(keyword)

@@ -1,10 +1,8 @@
-"""How often, and after what pause, something that died is started again. Time is an argument.
+"""How often, and after what pause, a connection or a stream is opened again. Time and chance are arguments.
 
-How long to wait before an event stream is opened again. Time and chance are arguments.
-
-What a server asks for is kept to within reason: it may ask for no wait at all, or for one without end.
-
-Spec: 2025-11-25, basic/transports, "Sending Messages to the Server" (`retry`).
+Two counters share one rule of growth (`_grown`). `Backoff` gives up after a number of attempts. `Reconnect` never
+gives up; its caller does, by the count of failures. The pauses of `Reconnect` begin with what the server asks
+for, which may be another value each time, and part of them is left to chance.
 """
 
 from __future__ import annotations
@@ -15,13 +13,30 @@ import attrs
 
 from .._limits import valid_seconds, valid_size
 
+FIRST_DELAY: Final = 0.5
+"""Seconds before the first attempt to open a stream again, if the server does not send `retry`."""
+MIN_DELAY: Final = 0.1
+"""The shortest pause in seconds; a server that sends a shorter `retry` gets this one."""
+MAX_RETRY: Final = 60.0
+"""The longest `retry` in seconds that is honoured by default."""
+MAX_DELAY: Final = 30.0
+"""Seconds up to which the pauses grow. A longer `retry` still counts."""
+JITTER: Final = 0.2
+"""The share of a pause that is left to chance. Otherwise all clients of a restarted server come at once."""
+
+
+def _grown(first: float, attempts: int, most: float) -> float:
+    """Return the pause before an attempt: `first`, doubled for each attempt before it, but `most` at most."""
+    # The exponent is bounded before the power is taken, so that the integer stays small enough for a float.
+    return min(first * (1 << min(attempts, 1000)), most)
+
 
 @final
 @attrs.frozen(kw_only=True)
 class RestartPolicy:
     """When a server that died is started again.
 
-    Each restart waits twice as long as the one before. A connection that lasted counts as a fresh start.
+    Each restart waits twice as long as the one before. After a connection that lasted, counting starts again.
 
     Attributes:
         max_restarts: How many restarts in a row may fail to bring a lasting connection.
@@ -30,8 +45,8 @@ class RestartPolicy:
         lasting: Seconds after which a connection counts as lasting.
 
     Raises:
-        TypeError: A value is no number, or `max_restarts` is not a whole one.
-        ValueError: `max_restarts` is less than 1, or a duration is negative or not a number.
+        TypeError: A value is not a number, or `max_restarts` is not an integer.
+        ValueError: `max_restarts` is less than 1, or a duration is negative or NaN.
     """
 
     max_restarts: int = attrs.field(default=5, validator=valid_size)
@@ -42,55 +57,39 @@ class RestartPolicy:
 
 @final
 class Backoff:
-    """Counts restarts by a policy.
-
-    Args:
-        policy: The policy.
-    """
+    """Counts restarts by a policy."""
 
     def __init__(self, policy: RestartPolicy) -> None:
         self._policy = policy
         self._restarts = 0
-        self._delay = policy.first_delay
 
     def next_delay(self, lasted: float) -> float | None:
         """Decide about the next restart.
 
         Args:
-            lasted: How many seconds the connection that ended had been there; 0 if it never was.
+            lasted: How many seconds the connection lasted that ended; 0 if it was never made.
 
         Returns:
-            How many seconds to wait before it, or `None` if there were enough.
+            How many seconds to wait before the restart, or `None` if `max_restarts` are used up.
         """
-        if lasted >= self._policy.lasting:
+        policy = self._policy
+        if lasted >= policy.lasting:
             self._restarts = 0
-            self._delay = self._policy.first_delay
-        if self._restarts >= self._policy.max_restarts:
+        if self._restarts >= policy.max_restarts:
             return None
-        delay = min(self._delay, self._policy.max_delay)
-        self._delay = 2 * delay
+        delay = _grown(policy.first_delay, self._restarts, policy.max_delay)
         self._restarts += 1
         return delay
 
 
-FIRST_DELAY: Final = 0.5
-"""Seconds before the first attempt, if the server has not said how long."""
-MIN_DELAY: Final = 0.1
-"""Seconds before an attempt at least, whatever the server says."""
-MAX_RETRY: Final = 60.0
-"""Seconds that a server may ask for, if nobody says otherwise."""
-MAX_DELAY: Final = 30.0
-"""Seconds beyond which attempts do not grow apart."""
-JITTER: Final = 0.2
-"""The share of a delay that is left to chance, or all clients of a server that restarts would come at once."""
-
-
 @final
 class Reconnect:
-    """Counts the attempts to open one stream again.
+    """Counts the attempts to open one event stream again.
 
     Args:
-        max_retry: The longest wait in seconds that a server may ask for.
+        max_retry: The longest pause in seconds that a server may ask for.
+
+    Spec: 2025-11-25, basic/transports, "Sending Messages to the Server" (`retry`).
     """
 
     def __init__(self, max_retry: float = MAX_RETRY) -> None:
@@ -104,22 +103,19 @@ class Reconnect:
         return self._failures
 
     def received(self) -> None:
-        """A message came, or the stream lasted: the next attempt is the first one again."""
+        """Count from the start: a message was received, or the stream lasted."""
         self._fruitless = self._failures = 0
 
     def next_delay(self, retry: int | None, *, failed: bool, chance: float) -> float:
-        """Return how many seconds to wait before the next attempt.
-
-        Never less than what the server has asked for, as long as that is within the limit.
+        """Return how many seconds to wait before the next attempt, never less than the `retry` that is honoured.
 
         Args:
             retry: What the server has asked for, in milliseconds.
-            failed: Whether the attempt before was a failure; a server may also end a stream on purpose.
-            chance: A number from 0 to 1.
+            failed: Whether the attempt before failed; a server may also end a stream on purpose.
+            chance: A random number from 0 to 1.
         """
         self._failures = self._failures + 1 if failed else 0
         first = FIRST_DELAY if retry is None else max(MIN_DELAY, min(retry / 1000, self._max_retry))
-        # The exponent is bounded before the power is taken.
-        delay = max(first, min(first * (1 << min(self._fruitless, 20)), MAX_DELAY))
+        delay = max(first, _grown(first, self._fruitless, MAX_DELAY))
         self._fruitless += 1
         return delay * (1 + JITTER * chance)

@@ -1,20 +1,9 @@
-"""State that a client keeps for the server, sealed: it can neither read it nor change it, nor bring it elsewhere.
+"""What a client keeps for the server and sends back: `requestState`, encrypted, and cursors, signed.
 
-No I/O, no Trio; time is an argument. What is in the state, and that it is used only once, is decided elsewhere.
+No I/O, no Trio; time is an argument. What is in a state, and that it is used only once, is decided elsewhere.
 
-A sealed state is ``1.`` and, in URL-safe base64 without padding: 12 bytes of salt, 12 of nonce, and what
-AES-256-GCM made of the expiry and the payload, with the version and the binding as associated data. Each state
-has a key of its own, derived from the secret and its salt, so that a secret may seal any number of states: 24
-random bytes stand where AES-GCM alone has 12, of which 2**32 may be drawn and no more (NIST SP 800-38D, 8.3).
-
-Spec: 2026-07-28, basic/patterns/mrtr, "Server Requirements".
-
-Cursors: where the next page of a list begins, in a form that only their maker can read and nobody can change.
-
-A cursor says of the last item of its page which number it was registered under, and its name. The next page
-begins with what was registered later, so that no item that stays is left out or comes twice because others come
-and go. In another process that shares the key, where numbers may be others, the name counts. Spec: 2026-07-28,
-server/utilities/pagination, "Implementation Guidelines".
+Spec: 2026-07-28, basic/patterns/mrtr, "Server Requirements"; server/utilities/pagination, "Implementation
+Guidelines".
 """
 
 from __future__ import annotations
@@ -35,17 +24,24 @@ import attrs
 
 from .._errors import INVALID_PARAMS, RequestError
 
+# State. The client can neither read it nor change it, nor use it for another request.
+#
+# A sealed state is ``1.`` and, in URL-safe Base64 without padding: 12 bytes of salt, 12 bytes of nonce, and the
+# AES-256-GCM ciphertext of expiry and payload, with the version and the binding as associated data. Each state
+# has a key derived from the secret and its salt, so that one secret may seal any number of states: 24 random
+# bytes are used where AES-GCM alone has 12, of which only 2**32 may be drawn (NIST SP 800-38D, 8.3).
+
 MIN_KEY_BYTES: Final = 32
-"""What a secret must have at least: as many bytes as a key of AES-256."""
+"""The shortest secret: as many bytes as a key of AES-256."""
 
 MAX_KEYS: Final = 16
-"""How many secrets may open states. Each is tried on each state, whether another has opened it or not."""
+"""How many secrets may open states. Each is tried on each state, even after another has opened it."""
 
 MAX_PAYLOAD: Final = 64 * 1024
-"""How many bytes are sealed, unless told otherwise: what a client must carry to and fro."""
+"""How many bytes can be sealed by default: the client has to send them back."""
 
 REFUSAL: Final = "requestState is not valid for this request, or not any more"
-"""All that a client learns, whatever is wrong. A more exact answer would help to forge states."""
+"""The whole error message for a client, whatever is wrong. A more exact one would help to forge states."""
 
 _VERSION: Final = "1."
 _LABEL: Final = b"trio-mcp requestState 1"
@@ -59,7 +55,7 @@ _BASE64: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 @final
 class StateRefused(RequestError):
-    """A state is forged, of another request or another client, or too old. The answer to whoever brought it."""
+    """A state is forged, belongs to another request or another client, or is too old."""
 
     def __init__(self) -> None:
         super().__init__(INVALID_PARAMS, REFUSAL)
@@ -72,11 +68,11 @@ class Sealer:
     Args:
         keys: Secrets of at least 32 bytes, from a good source of randomness. The first seals, all of them open:
             to change the secret, put the new one first and drop the old when its states have expired. `None` for
-            a random secret of this process, which dies with it.
+            a random secret that lasts as long as this process.
         max_payload: How many bytes may be sealed at once.
 
     Raises:
-        TypeError: A secret is not bytes.
+        TypeError: `keys` is not a sequence, or a secret is not bytes.
         ValueError: There is no secret, there are more than 16, or one is shorter than 32 bytes.
     """
 
@@ -84,7 +80,7 @@ class Sealer:
         if keys is None:
             keys = (secrets.token_bytes(MIN_KEY_BYTES),)
         if isinstance(keys, (bytes, str)):  # type: ignore[unreachable]  # the caller may be untyped
-            raise TypeError("keys must be a sequence of secrets, not one of them")
+            raise TypeError("keys must be a sequence of secrets, not one secret")
         if not 1 <= len(keys) <= MAX_KEYS:
             raise ValueError(f"keys must have 1 to {MAX_KEYS} secrets, not {len(keys)}")
         for number, key in enumerate(keys):
@@ -105,14 +101,14 @@ class Sealer:
         Args:
             payload: The state.
             binding: What it belongs to; see `binding_of`. It is not in the result.
-            now: What time it is, in seconds, on the clock that `open` will be told of.
+            now: The time in seconds, on the clock that `open` is given.
             ttl: For how many seconds it can be opened; ``math.inf`` for ever.
 
         Returns:
             Text of letters, digits, ``-``, ``_`` and one ``.``.
 
         Raises:
-            ValueError: The payload is too long, or the time is not a finite number, or the ttl not above 0.
+            ValueError: The payload is too long, the time is not a finite number, or the ttl is not above 0.
         """
         if len(payload) > self._max_payload:
             raise ValueError(f"payload has {len(payload)} bytes; max_payload is {self._max_payload}")
@@ -124,18 +120,18 @@ class Sealer:
         return _VERSION + base64.urlsafe_b64encode(random + sealed).rstrip(b"=").decode("ascii")
 
     def open(self, state: str, *, binding: bytes, now: float) -> bytes:
-        """Open what was sealed.
+        """Open a sealed state.
 
         Args:
-            state: What the client brought.
+            state: What the client has sent.
             binding: What it must belong to.
-            now: What time it is.
+            now: The time in seconds.
 
         Returns:
             The payload.
 
         Raises:
-            StateRefused: Anything at all is wrong; it does not say what.
+            StateRefused: Anything is wrong; the error does not say what.
         """
         payload = self._opened(state, binding, now)
         if payload is None:
@@ -150,7 +146,7 @@ class Sealer:
 
         random, sealed = data[: _SALT + _NONCE], data[_SALT + _NONCE :]
         plain: bytes | None = None
-        for secret in self._secrets:  # all of them, always: the time it takes does not tell which
+        for secret in self._secrets:  # always all of them, so that the time taken does not reveal which one
             try:
                 plain = _cipher(secret, random).decrypt(random[_SALT:], sealed, _associated(binding))
             except InvalidTag:
@@ -166,9 +162,9 @@ class Sealer:
         if _BASE64.fullmatch(text) is None or len(text) % 4 == 1:
             return None
         data = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
-        # The last letter may carry bits that mean nothing; one state has one spelling.
-        is_spelled_right = base64.urlsafe_b64encode(data).rstrip(b"=").decode("ascii") == text
-        return data if is_spelled_right and len(data) >= _OVERHEAD else None
+        # The last character has unused bits; only one spelling of a state is accepted.
+        is_canonical = base64.urlsafe_b64encode(data).rstrip(b"=").decode("ascii") == text
+        return data if is_canonical and len(data) >= _OVERHEAD else None
 
 
 def _extracted(secret: bytes) -> bytes:
@@ -178,7 +174,7 @@ def _extracted(secret: bytes) -> bytes:
 
 def _cipher(secret: bytes, random: bytes) -> Any:
     """Return the cipher of one state; its key is HKDF-Expand (RFC 5869, section 2.3) of secret and salt."""
-    # Imported late: most servers never seal anything.
+    # Imported when first needed: most servers never seal anything.
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
     return AESGCM(hmac.digest(secret, _LABEL + random[:_SALT] + b"\x01", hashlib.sha256))
@@ -191,40 +187,46 @@ def _associated(binding: bytes) -> bytes:
 def binding_of(
     *, principal: str | None, method: str, target: str, arguments: Mapping[str, Any] | None, server: str
 ) -> bytes:
-    """Digest what a state belongs to. Anything that differs gives another digest, ``1``, ``1.0`` and ``"1"`` too.
+    """Digest what a state belongs to. Any difference gives another digest, also of ``1``, ``1.0`` and ``"1"``.
 
     Args:
-        principal: Who the client is, if that is known.
+        principal: The principal of the client, if it is known.
         method: The method of the request.
-        target: What it is about: a tool's or prompt's name, a URI.
+        target: The name of the tool or the prompt, or the URI.
         arguments: The arguments, as plain JSON; the order of members makes no difference.
-        server: Which server it is.
+        server: The name of the server.
 
     Raises:
         ValueError: The arguments hold a number that JSON lacks.
         TypeError: They hold something else that JSON lacks.
         RecursionError: They are nested about a thousand levels deep.
     """
-    said = [server, principal, method, target, arguments]
-    canonical = json.dumps(said, sort_keys=True, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(_LABEL + b"\x00" + canonical.encode("ascii")).digest()
+    parts = [server, principal, method, target, arguments]
+    canonical = json.dumps(parts, sort_keys=True, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(_associated(canonical.encode("ascii"))).digest()
 
+
+# Cursors. A cursor holds the number under which the last item of its page was registered, and its name. The next
+# page begins with the first item that was registered later, so that no item is left out or repeated because
+# others are added or removed. In another process that shares the key the numbers may differ; there the name
+# counts.
 
 _PURPOSE: Final = b"trio-mcp cursor 1"
-"""What the key is used for, so that one secret can serve for more than cursors."""
+"""What the key is used for, so that one secret can have other uses besides cursors."""
 
 _TAG_BYTES: Final = 16
-"""How much of the authentication code is kept: nobody guesses 128 bits over a network."""
+"""Bytes of the authentication code: 128 bits cannot be guessed over a network."""
 
 MIN_CURSOR_KEY_BYTES: Final = 16
+"""The shortest secret for cursors: as many bytes as an authentication code."""
 
 MAX_CURSOR: Final = 64 * 1024
-"""Characters of a cursor that is looked at; more only where as long a one was made here, for a name that long."""
+"""Characters of the longest cursor that is read, unless this server has made a longer one, for a long name."""
 
 
 @final
 class BadCursor(ValueError):
-    """The cursor is not one that was made here, for this list."""
+    """A cursor was not made by this server for this list."""
 
 
 @final
@@ -233,7 +235,7 @@ class Position:
     """A place in a list.
 
     Attributes:
-        origin: Who has given the number; no colon in it.
+        origin: What gave the number; without a colon.
         serial: The number under which the last item before it was registered.
         name: The name of that item.
     """
@@ -248,7 +250,7 @@ class CursorSeal:
     """Makes and reads cursors.
 
     Args:
-        key: A secret of at least 16 bytes. Who shares it can read each other's cursors.
+        key: A secret of at least 16 bytes. Servers that share it can read each other's cursors.
 
     Raises:
         ValueError: The key is too short.
@@ -256,19 +258,21 @@ class CursorSeal:
 
     def __init__(self, key: bytes) -> None:
         if len(key) < MIN_CURSOR_KEY_BYTES:
-            raise ValueError(f"the key for cursors must have at least {MIN_KEY_BYTES} bytes, not {len(key)}")
+            raise ValueError(
+                f"the key for cursors must have at least {MIN_CURSOR_KEY_BYTES} bytes, not {len(key)}"
+            )
         self._key = hmac.digest(key, _PURPOSE, hashlib.sha256)
         self._longest = MAX_CURSOR
 
     def seal(self, method: str, position: Position) -> str:
         """Return the cursor for a place in the list of a method."""
-        said = f"{position.origin}:{position.serial}:{position.name}".encode("utf-8", "surrogatepass")
-        cursor = base64.urlsafe_b64encode(self._tag(method, said) + said).decode().rstrip("=")
+        content = f"{position.origin}:{position.serial}:{position.name}".encode("utf-8", "surrogatepass")
+        cursor = base64.urlsafe_b64encode(self._tag(method, content) + content).decode().rstrip("=")
         self._longest = max(self._longest, len(cursor))
         return cursor
 
     def open(self, method: str, cursor: str) -> Position:
-        """Return the place that a cursor says.
+        """Return the place in a list that a cursor stands for.
 
         Raises:
             BadCursor: It was changed, or made with another key or for another method.
@@ -279,15 +283,15 @@ class CursorSeal:
             data = base64.b64decode(cursor.encode() + b"=" * (-len(cursor) % 4), b"-_", validate=True)
         except (ValueError, binascii.Error):
             raise BadCursor("the cursor is not one of this server's") from None
-        tag, said = data[:_TAG_BYTES], data[_TAG_BYTES:]
-        if not hmac.compare_digest(tag, self._tag(method, said)):
+        tag, content = data[:_TAG_BYTES], data[_TAG_BYTES:]
+        if not hmac.compare_digest(tag, self._tag(method, content)):
             raise BadCursor("the cursor is not one of this server's, or of another list")
-        origin, serial, name = said.decode("utf-8", "surrogatepass").split(":", 2)
+        origin, serial, name = content.decode("utf-8", "surrogatepass").split(":", 2)
         position = Position(origin, int(serial), name)
-        # The last character has bits that say nothing, and they are not to be played with either.
+        # The last character has unused bits; only one spelling of a cursor is accepted.
         if self.seal(method, position) != cursor:
             raise BadCursor("the cursor was changed")
         return position
 
-    def _tag(self, method: str, said: bytes) -> bytes:
-        return hmac.digest(self._key, method.encode() + b"\0" + said, hashlib.sha256)[:_TAG_BYTES]
+    def _tag(self, method: str, content: bytes) -> bytes:
+        return hmac.digest(self._key, method.encode() + b"\0" + content, hashlib.sha256)[:_TAG_BYTES]

@@ -1,13 +1,6 @@
-"""Whose requests begin in which pass of the event loop: a share of its time. No clock; time is an argument.
+"""Fair shares of the event loop, and of requests per second, for the holders (clients) of one server.
 
-    requests of one holder ──> few, small ──────────────────────────────────> they begin
-                                 └──> many, or great: so much a pass ──────> they begin, first come, first served
-
-What many holders ask for in one pass makes the pass long, and everybody waits for its end. So while more than one
-is asking, what one of them has begun in a pass is bounded. Nothing idles for it: what does not begin in this pass
-begins in the next one. What is great holds the loop by itself; it is paid for afterwards.
-
-How many requests each client may make in a time: a bucket of tokens each. No clock; time is an argument.
+Decisions only: no I/O, no Trio, no clock; time is an argument. Who is a holder is decided in `_account`.
 """
 
 from __future__ import annotations
@@ -17,39 +10,54 @@ from collections import OrderedDict
 from collections.abc import Collection, Hashable
 from typing import Final, Generic, TypeVar, final
 
+# A request runs in one piece up to its first checkpoint, and all that begin in one pass of the event loop run
+# before the next pass. So a holder that sends very many requests at once, or great ones (large bodies, large
+# results), makes the pass long for all others. Two rules bound that while more than one holder is active:
+#
+# * A share: in one pass a holder begins at most SHARE small requests, or one great one. The others wait for the
+#   next pass, small and great ones in turns, each in order of arrival.
+# * A debt: the time for which a great request has held the loop is charged to its holder, whose next great one
+#   waits TIMES as long. So great requests of one holder take a ninth of the loop at most, and less if they hold
+#   it so long that others notice (LONG). Small requests have a debt of their own. It is short, because a small
+#   request may be a cancellation.
+#
+# Kept true: a request that waits is in exactly one queue of its holder, and what waits for nothing but a share
+# begins in the next pass. A single active holder is neither bounded nor in debt. The caller must call `next` once
+# after every pass as long as the object is true; otherwise shares are never renewed.
+
 SHARE: Final = 4
-"""Small requests of one holder that begin in one pass. A great one takes as much as all of them."""
+"""Small requests of one holder that begin in one pass. A great one counts as much as all of them."""
 
 TIMES: Final = 8
-"""How many times as long as a great request has held the loop the next one of its holder waits."""
+"""For each second that a great request has held the loop, the next one of its holder waits so many seconds."""
 
 LONG: Final = 0.03
-"""Up to how many seconds the loop may be held by what is great before it weighs more: others hardly notice."""
+"""Seconds for which a great request may hold the loop before more is charged: others hardly notice as much."""
 
 TIMES_LONG: Final = 32
-"""How many times as long the next one waits for what a great request has held the loop longer than that."""
+"""The same as `TIMES`, for each second beyond `LONG`."""
 
 MOST_OWED: Final = 10.0
-"""How long a great one waits at most for what others of the same holder took, in seconds."""
+"""The longest debt for great requests, in seconds."""
 
 SMALL_LONG: Final = 0.01
-"""From how many seconds on it counts that something small has held the loop: its answer is great, then."""
+"""Seconds from which on it is charged that a small request has held the loop: then its result is great."""
 
 MOST_OWED_BY_SMALL: Final = 1.0
-"""How long a small one waits at most for what others of the same holder took: it may be a cancellation."""
+"""The longest debt for small requests, in seconds: one of them may be a cancellation."""
 
 _T = TypeVar("_T", bound=Hashable)
 
 
 @final
 class _Queue(Generic[_T]):
-    """What one holder has begun, and what waits.
+    """The requests of one holder.
 
     Attributes:
         begun: How much of its share of this pass is used.
-        small: Its small requests that wait, in the order in which they came.
-        great: Its great ones.
-        is_great_next: Whether it is the turn of those.
+        small: Its small requests that wait, in order of arrival.
+        great: Its great requests that wait, in order of arrival.
+        is_great_next: Whether a great one begins next, if both wait.
     """
 
     __slots__ = ("begun", "great", "is_great_next", "small")
@@ -63,7 +71,7 @@ class _Queue(Generic[_T]):
 
 @final
 class Turns(Generic[_T]):
-    """The rule. Who waits is whatever the caller likes."""
+    """Decides when requests begin. What stands for a waiting request is the caller's choice (`_T`)."""
 
     def __init__(self) -> None:
         self._queues: dict[str, _Queue[_T]] = {}
@@ -71,21 +79,21 @@ class Turns(Generic[_T]):
         self._waiting = 0
 
     def __bool__(self) -> bool:
-        """Whether anything was begun in this pass, or waits."""
+        """Whether a request has begun in this pass, or waits."""
         return bool(self._queues)
 
     @property
     def waiting(self) -> int:
-        """How many wait."""
+        """How many requests wait."""
         return self._waiting
 
     @property
     def holders(self) -> Collection[str]:
-        """Who has begun something in this pass, or waits."""
+        """The holders with a request that has begun in this pass, or waits."""
         return self._queues.keys()
 
     def begin(self, holder: str, now: float, *, is_great: bool) -> bool:
-        """Whether a request may begin at once; then it has begun."""
+        """Whether a request may begin at once; then it counts as begun."""
         queue = self._queues.get(holder)
         if self._owes(holder, now, is_great=is_great):
             return False
@@ -99,7 +107,7 @@ class Turns(Generic[_T]):
         return True
 
     def wait(self, holder: str, waiter: _T, *, is_great: bool) -> None:
-        """Let a request wait."""
+        """Queue a request that may not begin yet."""
         queue = self._queues.get(holder)
         if queue is None:
             queue = self._queues[holder] = _Queue[_T]()
@@ -107,7 +115,7 @@ class Turns(Generic[_T]):
         self._waiting += 1
 
     def leave(self, holder: str, waiter: _T) -> None:
-        """A request that waits is given up."""
+        """Take a request out that waits: it was cancelled."""
         queue = self._queues[holder]
         del (queue.great if waiter in queue.great else queue.small)[waiter]
         self._waiting -= 1
@@ -116,26 +124,26 @@ class Turns(Generic[_T]):
         return self._owed_until.get((holder, is_great), now) > now
 
     def charge(self, holder: str, seconds: float, now: float, *, is_great: bool) -> None:
-        """A request has held the loop for so long, while others were asking, too.
+        """Charge a holder for a request that has held the loop for some seconds while other holders were active.
 
-        Others notice how often they meet a long pause, and how long it is. So what is longer than `LONG` weighs
-        more: nineteen of twenty of their requests do not meet one.
+        Others notice how often they meet a long pause, and how long it is. So more is charged for what is longer
+        than `LONG`: nineteen of twenty requests of others do not meet one.
         """
         if not is_great and seconds < SMALL_LONG:
             return
-        owed, who = self._owed_until, (holder, is_great)
+        owed, debtor = self._owed_until, (holder, is_great)
         for other in [other for other, until in owed.items() if until <= now]:
             del owed[other]
         more = TIMES * min(seconds, LONG) + TIMES_LONG * max(seconds - LONG, 0.0)
         most = MOST_OWED if is_great else MOST_OWED_BY_SMALL
-        owed[who] = min(max(owed.get(who, now), now) + more, now + most)
+        owed[debtor] = min(max(owed.get(debtor, now), now) + more, now + most)
 
     def next(self, now: float, *, is_shared: bool) -> list[_T]:
-        """A pass is over: return who begins in the next one.
+        """Take out the requests that begin in the next pass; call this when a pass is over.
 
         Args:
             now: The time, in seconds.
-            is_shared: Whether more than one holder is asking. If not, everything begins.
+            is_shared: Whether more than one holder is active. If not, all requests begin and no debt is left.
         """
         found: list[_T] = []
         for holder, queue in tuple(self._queues.items()):
@@ -167,7 +175,7 @@ class Turns(Generic[_T]):
         return queue.is_great_next or not queue.small or self._owes(holder, now, is_great=False)
 
     def next_at(self, now: float) -> float:
-        """Return when somebody may begin next: now, but if all wait for what they owe."""
+        """Return when a request may begin next: now, unless all that wait are in debt."""
         if any(queue.begun for queue in self._queues.values()):
             return now
         dues = (
@@ -179,13 +187,15 @@ class Turns(Generic[_T]):
         return max(now, min(dues, default=now))
 
 
+# Requests per second: a bucket of tokens for each client.
+
 MAX_BUCKETS: Final = 10_000
-"""Clients that are remembered. Who has been silent longest is forgotten first, and starts with a full bucket."""
+"""Clients that are remembered. That which has been silent longest is forgotten first; its next bucket is full."""
 
 
 @final
 class RateTable:
-    """The buckets of all clients.
+    """The token buckets of all clients.
 
     Args:
         rate: Tokens that come back per second.
@@ -198,7 +208,7 @@ class RateTable:
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def take(self, client: str, now: float) -> float:
-        """Take a token. Returns 0, or in how many seconds there will be one."""
+        """Take a token and return 0; if there is none, return in how many seconds there will be one."""
         if math.isinf(self._rate):
             return 0.0
         tokens, then = self._buckets.pop(client, (float(self._burst), now))
@@ -214,7 +224,7 @@ class RateTable:
         return wait
 
     def give_back(self, client: str) -> None:
-        """Give back a token that was taken in the wrong name."""
+        """Give back a token that was taken for the wrong client."""
         found = self._buckets.get(client)
         if found is not None:
             tokens, then = found

@@ -1,18 +1,6 @@
-"""From a URI to the variables of the template it was expanded from.
+"""From a URI to the variables of the template from which it was expanded. Plain functions over text; no I/O.
 
-Every template that is accepted here can be read in one way only, and that way is found without trying any other:
-
-* ``{?…}`` and ``{#…}`` at the end are cut off at the first ``?`` and ``#``.
-* What is before them is read from the left. A variable ends at the first character that it cannot contain. So
-  what may follow a variable must begin with such a character.
-* At most once that need not be so: then the rest is read from the right, by the same rule turned round, and what
-  neither side claims is the variable's. ``{+path}/{name}`` is read that way.
-
-A template for which neither works is refused, with the reason, when it is registered. Matching looks at each
-character once per part of the template, and there is nothing to backtrack over.
-
-By RFC 6570, a variable in ``{x}`` contains no reserved character unless encoded. Clients that write URIs by hand
-forget that, so ``:``, ``@``, ``,`` and the like are let through where nothing that follows begins with them.
+Expansion and the syntax of templates are in `_uri_template`.
 """
 
 from __future__ import annotations
@@ -34,8 +22,22 @@ from ._uri_template import (
     respelled,
 )
 
+# Every template that is accepted here can be read in one way only, and that way is found without backtracking:
+#
+# * ``{?…}`` and ``{#…}`` at the end are cut off at the first ``?`` and ``#``.
+# * What is before them is read from the left. A variable ends at the first character that it cannot contain. So
+#   what may follow a variable must begin with such a character.
+# * One variable, the pivot, may break that rule: then the rest is read from the right, by the same rule reversed,
+#   and what neither side takes is the pivot's. ``{+path}/{name}`` is read that way.
+#
+# A template for which this does not work is refused, with the reason, when it is registered. Matching reads each
+# character once per part of the template.
+#
+# By RFC 6570, a variable in ``{x}`` contains no reserved character unless encoded. Clients that write URIs by
+# hand forget that, so ``:``, ``@``, ``,`` and the like are accepted where nothing that follows begins with them.
+
 Found: TypeAlias = dict[str, str | list[str]]
-"""Variables by name; those that left no trace in the URI are missing. An exploded one is a list."""
+"""Variables by name; those that are not in the URI are missing. An exploded one is a list."""
 
 MAX_PARTS: Final = 64
 """Literals and variables of a template, which bound the work that one URI can cause."""
@@ -53,10 +55,10 @@ class _Field:
 
     Attributes:
         name: Its name.
-        must: The characters it can contain.
-        may: Those that are let through as well, unless something that follows begins with them.
-        lead: What it begins with; without it, it is not defined.
-        separator: What stands between its parts, if it is exploded.
+        must: The characters that it can contain.
+        may: Characters that are accepted as well, unless something that follows begins with them.
+        lead: The character that it begins with; without that, it is not defined.
+        separator: The character between its parts, if it is exploded.
         prefix: How many characters it can have at most.
         filled: Whether it cannot be empty.
     """
@@ -76,7 +78,7 @@ _Part: TypeAlias = str | _Field
 @final
 @attrs.frozen
 class _Step:
-    """A part, and the characters it may take in its place."""
+    """A part, and the characters that it may take in its place."""
 
     part: _Part
     takes: str = ""
@@ -84,9 +86,9 @@ class _Step:
 
 @final
 class _Query:
-    """What ``{?a,b}`` and ``{&c}`` at the end read: pairs in any order, each of them optional.
+    """The variables of ``{?a,b}`` and ``{&c}`` at the end: pairs in any order, each of them optional.
 
-    A name that is not known, or twice the same, is not of this template.
+    A URI with an unknown name, or with the same name twice, does not match.
     """
 
     def __init__(self, lead: str) -> None:
@@ -121,7 +123,7 @@ class UriMatcher:
         template: The template.
 
     Raises:
-        ValueError: URIs cannot be read by it in one way only, and why.
+        ValueError: URIs could be read in several ways. The message gives the reason.
     """
 
     def __init__(self, template: UriTemplate) -> None:
@@ -154,10 +156,10 @@ class UriMatcher:
             if isinstance(part, Expression) and part.operator not in _MAY_HAVE_SLASHES
             for spec in part.variables
         }
-        """The variables in which a URI may have a slash that is not encoded, wherever they stand."""
+        """The variables in which a URI may have a slash that is not encoded, wherever they occur."""
 
     def match(self, uri: str) -> Found | None:
-        """Return the variables of a URI, decoded, or `None` if it is not of the template."""
+        """Return the variables of a URI, decoded, or `None` if it does not match."""
         text = normalised(uri)
         found: list[tuple[str, str | list[str] | None, int | None]] = []
         if self._fragment is not None:
@@ -179,7 +181,7 @@ class UriMatcher:
         assert self._query is not None
         if self._query.lead == "?":
             return text.partition("?")
-        # The question mark is in the text of the template, which says how many pairs it has itself.
+        # The question mark is in the text of the template, and some pairs may be behind it there.
         start = text.find("?")
         for _ in range(self._own_pairs):
             start = text.find("&", start + 1)
@@ -236,7 +238,7 @@ class UriMatcher:
     def _parts(self) -> list[_Part]:
         parts: list[_Part] = []
         tails = {part.operator for part in self._template.parts if isinstance(part, Expression)}
-        # What `{+x}` does not contain, because the URI is cut there.
+        # What `{+x}` cannot contain, because the URI is cut there.
         cuts = frozenset("?#" if tails & {"?", "&"} else "#" if "#" in tails else "")
         self._own_pairs = 0
         for part in self._template.parts:
@@ -279,7 +281,7 @@ class UriMatcher:
         if expression.operator == "#":
             must, may = _ENCODED | RESERVED, nothing
         elif operator.reserved:
-            # A query and a fragment are not part of a path, although RFC 6570 would expand one into it.
+            # A query and a fragment are not part of a path, although RFC 6570 would expand them into one.
             must, may = _ENCODED | RESERVED - {"?", "#"}, frozenset("?#") - cuts
         several = len(expression.variables) > 1
         parts: list[_Part] = []
@@ -303,7 +305,7 @@ class UriMatcher:
         return parts
 
     def _arrange(self, parts: Sequence[_Part]) -> None:
-        """Decide what is read from which side."""
+        """Decide which parts are read from which side."""
         if self._query is not None and self._query.lead == "&":
             parts = self._before_pairs(parts)
         for place, part in enumerate(parts):
@@ -380,7 +382,7 @@ def _decoded(text: str, prefix: int | None) -> str | None:
 
 
 def _value(field: _Field, text: str) -> tuple[str, str | list[str] | None, int | None]:
-    """Return a field's name, its value, or `None` if it cannot have that, and the length to which it is cut."""
+    """Return the name of a field, its value (`None` if it cannot have it), and the length to which it is cut."""
     if field.filled and not text:
         return field.name, None, None
     if field.separator is None:
@@ -391,7 +393,7 @@ def _value(field: _Field, text: str) -> tuple[str, str | list[str] | None, int |
 
 
 def _merged(found: Found, placed: Sequence[tuple[str, str | list[str] | None, int | None]]) -> Found | None:
-    """Add what was found by place. A variable that occurs more than once must have one value."""
+    """Add the values that were found by place. A variable that occurs more than once must have one value."""
     cuts: list[tuple[str, str, int]] = []
     for name, value, prefix in placed:
         if value is None:
@@ -400,7 +402,7 @@ def _merged(found: Found, placed: Sequence[tuple[str, str | list[str] | None, in
             cuts.append((name, value, prefix))
         elif found.setdefault(name, value) != value:
             return None
-    # The longest first: where the whole variable is nowhere, it is the best that is known.
+    # The longest first: if the whole variable occurs nowhere, that is the best known value.
     for name, value, prefix in sorted(cuts, key=lambda cut: -cut[2]):
         whole = found.setdefault(name, value)
         if not isinstance(whole, str) or whole[:prefix] != value:

@@ -1,21 +1,6 @@
-"""URI templates (RFC 6570): reading and expanding them, all four levels.
+"""URIs and their templates as text: syntax, encoding, expansion (RFC 6570), and safe values of variables.
 
-The other direction, from a URI to the variables, is `_uri_matching`. Plain functions over text; no I/O.
-
-URIs as text: percent-encoding, the syntax of RFC 3986, and which URIs are the same. No templates here.
-
-Which values of a template's variables may be handed to a function that takes them for a part of a path.
-
-A variable is decoded before it is handed over, so ``file:///logs/{name}`` would give ``../../etc/passwd`` to who
-opens files by it. What is refused here is nobody's name of a thing, on any system:
-
-* a NUL, and ``..`` as a part between separators: a slash or a backslash;
-* a separator at the beginning, a drive of Windows with a separator behind it (on Windows: any drive), and an
-  empty part before others in a list, which joins to the same;
-* a separator anywhere, in a variable that the template ends at a slash: it can only be there encoded.
-
-The same, hidden under one more encoding: a function that decodes what it is given would find it. Plain functions
-over text; what is done about it is not known here.
+Plain functions over text; no I/O. The other direction, from a URI to the variables, is `_uri_matching`.
 """
 
 from __future__ import annotations
@@ -29,11 +14,15 @@ from urllib.parse import unquote, urlsplit
 
 import attrs
 
+# URIs: percent-encoding, the syntax of RFC 3986, and which URIs are the same.
+
 UNRESERVED: Final = frozenset(string.ascii_letters + string.digits + "-._~")
 """What never needs an encoding, and never has a meaning of its own (RFC 3986, section 2.3)."""
 
 RESERVED: Final = frozenset(":/?#[]@!$&'()*+,;=")
 """What may delimit the parts of a URI (RFC 3986, section 2.2)."""
+
+_URI_CHARACTERS: Final = UNRESERVED | RESERVED
 
 _TRIPLET: Final = re.compile(r"%[0-9A-Fa-f]{2}")
 _TRIPLETS: Final = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
@@ -55,14 +44,14 @@ def scheme_of(text: str) -> str | None:
 
 
 def check_uri(uri: str, *, max_length: int) -> None:
-    """Make sure that a text is a URI: absolute, and of the syntax of RFC 3986.
+    """Check that a text is a URI: absolute, and of the syntax of RFC 3986.
 
     Args:
         uri: The text.
         max_length: How many characters it may have.
 
     Raises:
-        ValueError: It is not, and why.
+        ValueError: It is not. The message gives the reason.
 
     Spec: 2026-07-28, server/resources, "Security Considerations".
     """
@@ -75,13 +64,13 @@ def check_uri(uri: str, *, max_length: int) -> None:
 
 
 def check_web_url(url: str) -> None:
-    """Check that a URL can be shown to a user and opened: one of the web, read by a browser as it is read here.
+    """Check that a URL can be shown to a user and opened: http or https, and read alike by browsers and here.
 
     Browsers take backslashes for slashes, skip line feeds and tabs, and show some letters of other alphabets
-    like Latin ones: with any of these the host that a user sees need not be the one they reach.
+    like Latin ones: with any of these the host that a user sees may differ from the one that is reached.
 
     Raises:
-        ValueError: It cannot, and why.
+        ValueError: It cannot. The message gives the reason.
 
     Spec: 2025-11-25 and later, client/elicitation, "Safe URL Handling".
     """
@@ -95,14 +84,14 @@ def check_web_url(url: str) -> None:
     if parts.scheme not in {"http", "https"} or not host:
         raise ValueError("url must begin with https:// (or http://) and a host")
     if "@" in parts.netloc:
-        raise ValueError("url must not contain credentials: whoever sees it could use them")
+        raise ValueError("url must not contain credentials: everyone who sees the URL could use them")
 
 
 def normalised(uri: str) -> str:
-    """Return the spelling that all URIs which only differ in spelling share.
+    """Return the normal form of a URI (RFC 3986, sections 6.2.2.1 and 6.2.2.2).
 
-    The scheme in small letters; no character encoded that never needs it; capital letters in those that are
-    (RFC 3986, sections 6.2.2.1 and 6.2.2.2). Nothing is guessed about paths: ``..`` stays what it is.
+    The scheme is in lower case, unreserved characters are not encoded, and triplets have capital letters. Paths
+    are not changed: ``..`` stays.
     """
     scheme = scheme_of(uri)
     if scheme is not None:
@@ -111,7 +100,7 @@ def normalised(uri: str) -> str:
 
 
 def respelled(text: str) -> str:
-    """Return a part of a URI as `normalised` spells it; a scheme is not looked for."""
+    """Return the normal form of a part of a URI that has no scheme."""
     return _TRIPLET.sub(_respelled_triplet, text) if "%" in text else text
 
 
@@ -125,7 +114,7 @@ def pct_encoded(text: str, *, keep_reserved: bool = False) -> str:
 
     Args:
         text: The text.
-        keep_reserved: Whether reserved characters and what is encoded already stay as they are.
+        keep_reserved: Whether reserved characters and triplets stay as they are.
     """
     if not keep_reserved:
         return _encoded(text, UNRESERVED)
@@ -137,9 +126,6 @@ def pct_encoded(text: str, *, keep_reserved: bool = False) -> str:
     return "".join((*pieces, _encoded(text[end:], _URI_CHARACTERS)))
 
 
-_URI_CHARACTERS: Final = UNRESERVED | RESERVED
-
-
 def _encoded(text: str, kept: frozenset[str]) -> str:
     if kept.issuperset(text):
         return text
@@ -147,10 +133,10 @@ def _encoded(text: str, kept: frozenset[str]) -> str:
 
 
 def pct_decoded(text: str) -> str:
-    """Decode what is percent-encoded.
+    """Decode percent-encoding.
 
     Raises:
-        ValueError: There is half a triplet in it, or the bytes are not UTF-8.
+        ValueError: A ``%`` has no two hexadecimal digits behind it, or the bytes are not UTF-8.
     """
     if "%" not in text:
         return text
@@ -158,6 +144,8 @@ def pct_decoded(text: str) -> str:
         raise ValueError("a % without two hexadecimal digits")
     return _TRIPLETS.sub(lambda found: bytes.fromhex(found[0].replace("%", "")).decode(), text)
 
+
+# Templates.
 
 TemplateValue: TypeAlias = (
     str | int | float | bool | Sequence[str | int | float] | Mapping[str, str | int | float] | None
@@ -179,11 +167,11 @@ class Operator:
     """How the expressions that begin with one character are expanded (RFC 6570, appendix A).
 
     Attributes:
-        first: What the expansion begins with, if any variable is defined.
-        separator: What stands between variables.
-        named: Whether a variable's name is written.
-        if_empty: What follows the name of a variable that is empty.
-        reserved: Whether reserved characters stay as they are.
+        first: The text before the first variable that is defined.
+        separator: The text between variables.
+        named: Whether the name of a variable is written.
+        if_empty: The text after the name of an empty variable.
+        reserved: Whether reserved characters are not encoded.
     """
 
     first: str = ""
@@ -212,7 +200,7 @@ class VariableSpec:
 
     Attributes:
         name: Its name.
-        explode: Whether each part of a list stands for itself: ``{name*}``.
+        explode: Whether each part of a list is a value by itself: ``{name*}``.
         prefix: How many characters of it are used: ``{name:3}``; `None` for all.
     """
 
@@ -224,12 +212,12 @@ class VariableSpec:
 @final
 @attrs.frozen
 class Expression:
-    """What stands between braces.
+    """An expression of a template.
 
     Attributes:
         text: As it is written, with the braces.
-        operator: The character it begins with, or nothing.
-        variables: What it is made of.
+        operator: The character that it begins with, or nothing.
+        variables: Its variables.
     """
 
     text: str
@@ -245,7 +233,7 @@ class UriTemplate:
         template: The template.
 
     Raises:
-        ValueError: It is none, and why.
+        ValueError: It is not a template. The message gives the reason.
 
     Spec: RFC 6570; 2026-07-28, server/resources, "Resource Templates".
     """
@@ -274,15 +262,15 @@ class UriTemplate:
         return tuple(dict.fromkeys(spec.name for part in expressions for spec in part.variables))
 
     def expand(self, values: Mapping[str, TemplateValue] | None = None, /, **more: TemplateValue) -> str:
-        """Return the URI that the values of the variables make. A variable without a value leaves no trace.
+        """Return the URI for some values of the variables. A variable without a value is left out.
 
         Args:
             values: Values by name.
-            **more: The same, for names that Python can write.
+            **more: The same, for names that are Python identifiers.
 
         Raises:
-            ValueError: A list or pairs are to be cut to a length.
-            TypeError: A value is of no type that a variable may have.
+            ValueError: A variable with a prefix length has a list or pairs.
+            TypeError: A value is not a `TemplateValue`.
         """
         known = {**(values or {}), **more}
         return "".join(part if isinstance(part, str) else _expanded(part, known) for part in self._parts)
@@ -297,7 +285,7 @@ def _read(template: str) -> list[str | Expression]:
         if literal:
             wrong = _NOT_LITERAL.search(literal)
             if wrong is not None and wrong[0] != "'":
-                raise ValueError(f"{wrong[0]!r} may not stand in the text of a template: {template!r}")
+                raise ValueError(f"{wrong[0]!r} must be percent-encoded in the text of a template: {template!r}")
             parts.append(pct_encoded(literal, keep_reserved=True))
         if start < 0:
             break
@@ -315,10 +303,10 @@ def _expression(text: str) -> Expression:
     if inside[:1] and inside[0] in _RESERVED_FOR_LATER:
         raise ValueError(f"{text} begins with an operator that RFC 6570 keeps for later")
     variables: list[VariableSpec] = []
-    for said in inside[len(operator) :].split(","):
-        found = _VARIABLE.fullmatch(said)
+    for variable in inside[len(operator) :].split(","):
+        found = _VARIABLE.fullmatch(variable)
         if found is None:
-            raise ValueError(f"{said!r} in {text} is no variable; write name, name* or name:3")
+            raise ValueError(f"{variable!r} in {text} is no variable; write name, name* or name:3")
         name, star, length = found.groups()
         variables.append(VariableSpec(name, star is not None, None if length is None else int(length)))
     return Expression(text, operator, tuple(variables))
@@ -379,10 +367,19 @@ def _text(value: object) -> str:
             raise TypeError(f"what is in a list or in pairs must be text or a number, not {value!r:.60}")
 
 
-MAX_ENCODINGS: Final = 4
-"""How many encodings within each other are looked through. Honest values have none left."""
+# Safe values. A variable is decoded before a function gets it, so ``file:///logs/{name}`` would give
+# ``../../etc/passwd`` to a function that opens files. Refused is what is not the name of a thing on any system:
+#
+# * a NUL, and ``..`` as a part between separators: slashes or backslashes;
+# * a separator at the beginning, a drive of Windows with a separator behind it (on Windows: any drive), and an
+#   empty part before others in a list, which joins to the same;
+# * a separator anywhere in a variable that the template ends at a slash: it can only be there encoded;
+# * the same under further encodings: a function that decodes its argument would find it.
 
-# Without any of these, which is the usual case, there is nothing to look for.
+MAX_ENCODINGS: Final = 4
+"""How many encodings within each other are decoded. Honest values have none left."""
+
+# A value without any of these, which is the usual case, is safe.
 _SUSPICIOUS: Final = re.compile(r"\.\.|[/\\%:\0]")
 _SEPARATOR: Final = re.compile(r"[/\\]")
 # Windows drops dots and blanks at the end of a name.
@@ -394,11 +391,11 @@ _ANY_DRIVE: Final = re.compile(r"[A-Za-z]:")
 @final
 @attrs.frozen(kw_only=True)
 class VariableRule:
-    """What the variables of a template may be.
+    """Which values the variables of a template may have.
 
     Attributes:
-        with_slashes: Those that may contain a slash, as ``{+x}``, ``{#x}`` and the pairs of a query may.
-        unsafe: Those that are not looked at.
+        with_slashes: The variables that may contain a slash, as ``{+x}``, ``{#x}`` and the pairs of a query may.
+        unsafe: The variables that are not checked.
         windows: Whether paths are those of Windows.
     """
 
@@ -410,7 +407,7 @@ class VariableRule:
         """Check the variables that were found in a URI.
 
         Raises:
-            ValueError: One may be no name but a way to somewhere else. The message names the variable.
+            ValueError: A value may lead to another place. The message names the variable.
         """
         for name, value in values.items():
             if name in self.unsafe:

@@ -1,7 +1,7 @@
 """From Python signatures to JSON Schema and back. No I/O, no Trio, nothing of the protocol's methods.
 
-Hints are read once into shapes (`_shapes`); schemas and both conversions are made from those. Schemas of others
-are in `_validator`, which is not imported here: few servers need it.
+Hints are read once into shapes (`_shapes`); schemas and both conversions are made from those. Schemas that were
+not generated here are in `_validator`, which is not imported: few servers need it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """From plain JSON to Python objects, strictly: compiles a shape into one function.
 
-Nothing is guessed: "5" is not 5, true is not 1, a string is not an array. Two things are granted, because JSON
-has one kind of number: 5.0 is an integer, and 5 is a number. Every value is visited once, apart from the branches
-of a union that only a look inside can tell apart.
+Nothing is guessed: "5" is not 5, true is not 1, a string is not an array. But 5.0 is an integer and 5 is a
+number, because JSON has one kind of number. Every value is visited once, except in unions whose branches can
+only be distinguished by trying them.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ Decoder = Callable[[Any], Any]
 INTEGER_NAME: Final = "^(0|-?[1-9][0-9]{0,18})$"
 """How an integer is written as the name of a member: one spelling for each, of the length of 64 bits."""
 
-MAX_TOLD_NAMES: Final = 20
+MAX_LISTED_NAMES: Final = 20
 """Known members that are listed when an unknown one was sent."""
 
 MAX_REASON: Final = 200
@@ -117,7 +117,7 @@ class _Compiler:
     def _compile_named(self, shape: Record | Alias) -> Decoder:
         found = self._named.get(shape)
         if found is None:
-            # Whoever asks for it while it is being compiled gets a function that looks it up when called.
+            # If it is needed while it is being compiled: a function that looks it up when called.
             self._named[shape] = lambda value: self._named[shape](value)  # noqa: PLW0108 - it will be another
             found = self._record(shape) if isinstance(shape, Record) else self.compile(shape.target)
             self._named[shape] = found
@@ -330,7 +330,7 @@ def _dictionary(name: Decoder, item: Decoder, *, is_text: bool) -> Decoder:
 
 
 def _name(keys: Shape, convert: Decoder) -> Decoder:
-    """Return the decoder for the names of a dictionary, whose errors say that the name is meant."""
+    """Return the decoder for the names of a dictionary; its errors are about the name."""
     integers = "integer" in kinds(keys)
     is_integer = re.compile(INTEGER_NAME[:-1]).fullmatch
 
@@ -400,8 +400,8 @@ def _take_unknown(
 def _known(names: list[str]) -> str:
     if not names:
         return "no members are"
-    more = ", ..." if len(names) > MAX_TOLD_NAMES else ""
-    return f"known are {', '.join(names[:MAX_TOLD_NAMES])}{more}"
+    more = ", ..." if len(names) > MAX_LISTED_NAMES else ""
+    return f"known are {', '.join(names[:MAX_LISTED_NAMES])}{more}"
 
 
 def _one_record(records: list[Record], decoders: list[Decoder]) -> Decoder:

@@ -13,7 +13,7 @@ from typing import Final, final
 
 import attrs
 
-# Sections that explain the members of a signature or class. Where both are given, what is told first counts.
+# Sections that explain the members of a signature or class. If a member occurs twice, the first counts.
 _MEMBER_SECTIONS: Final = frozenset(
     {
         "args",
@@ -29,7 +29,7 @@ _MEMBER_SECTIONS: Final = frozenset(
     }
 )
 _RETURNS_SECTIONS: Final = frozenset({"return", "returns"})
-# Sections for the Python programmer, not for who calls a tool. Prose sections (Note, Example, Warning) are not
+# Sections for Python programmers, not for callers of a tool. Prose sections (Note, Example, Warning) are not
 # listed: they stay where they are in the description.
 _DROPPED_SECTIONS: Final = frozenset(
     {"raises", "receives", "references", "see also", "todo", "warns", "yield", "yields"}
@@ -59,12 +59,12 @@ _LIST_ITEM: Final = r"(?:[-*+•]|\d+[.)])\s"
 @final
 @attrs.frozen
 class Docstring:
-    """What a docstring says.
+    """The parts of a docstring.
 
     Attributes:
         summary: The whole description, without the sections about arguments, results and errors.
         arguments: Descriptions of arguments or attributes by name, without the asterisks.
-        returns: What is returned, or `None` if it does not say.
+        returns: The description of the result, or `None`.
     """
 
     summary: str = ""
@@ -123,8 +123,8 @@ class _Reader:
                     self._tell(name.strip().lstrip("*"), _prose(lines))
         elif title in _RETURNS_SECTIONS:
             entries = _numpy_entries(body)
-            told = [line for _, lines in entries for line in lines]
-            self._tell_returns(_prose(told) or _prose(body))
+            text = [line for _, lines in entries for line in lines]
+            self._set_returns(_prose(text) or _prose(body))
         return end
 
     def _google_section(self, at: int) -> int:
@@ -143,7 +143,7 @@ class _Reader:
             for name, lines in _google_entries(body):
                 self._tell(name, _prose(lines))
         elif title in _RETURNS_SECTIONS:
-            self._tell_returns(re.sub(_RETURNED_TYPE, "", _prose(body), count=1))
+            self._set_returns(re.sub(_RETURNED_TYPE, "", _prose(body), count=1))
         return end
 
     def _rest_field(self, at: int) -> int:
@@ -159,14 +159,14 @@ class _Reader:
         if field[1] in _MEMBER_FIELDS and words:
             self._tell(words[-1].lstrip("*"), text)  # `:param int copies:` names the type first
         elif field[1] in _RETURNS_FIELDS:
-            self._tell_returns(text)
+            self._set_returns(text)
         return end
 
     def _tell(self, name: str, text: str) -> None:
         if text:
             self.arguments.setdefault(name, text)
 
-    def _tell_returns(self, text: str) -> None:
+    def _set_returns(self, text: str) -> None:
         if text and self.returns is None:
             self.returns = text
 

@@ -121,7 +121,7 @@ class _Compiler:
     def _compile_named(self, shape: Record | Alias) -> Encoder:
         found = self._named.get(shape)
         if found is None:
-            # Whoever asks for it while it is being compiled gets a function that looks it up when called.
+            # If it is needed while it is being compiled: a function that looks it up when called.
             self._named[shape] = lambda value: self._named[shape](value)  # noqa: PLW0108 - it will be another
             found = self._record(shape) if isinstance(shape, Record) else self.compile(shape.target)
             self._named[shape] = found

@@ -1,7 +1,7 @@
 """From shapes to JSON Schema 2020-12, kept flat and short because models read it.
 
 A class is written where it is used; only one that is used twice, or contains itself, becomes a definition. There
-are no titles that nobody asked for.
+are no titles except those that the user gives.
 """
 
 from __future__ import annotations

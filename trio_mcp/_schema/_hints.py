@@ -1,13 +1,9 @@
 """From type hints to shapes: the only reader of `typing`'s forms.
 
-A hint without a form in JSON is refused here, when a function is registered; it is never a surprise when the
-function is called.
-
-Which branch of a union a value belongs to, by what can be seen without converting it.
-
-Strings, numbers and arrays are told apart by kind, objects by a tag or by the names of their members. Where that
-leaves more than one branch they are tried in order. A union that contains itself must not leave more than one:
-each level of a hostile value would double the work.
+A hint without a form in JSON is refused here, when a function is registered, and never when it is called. The
+branches of unions are distinguished here as well, without converting the value: strings, numbers and arrays by
+kind, objects by a tag or by the names of their members. If that leaves several branches, they are tried in
+order. A union that contains itself must not leave several: each level of a hostile value would double the work.
 """
 
 from __future__ import annotations
@@ -72,7 +68,7 @@ _CONTAINERS: Final[tuple[Kind, ...]] = ("array", "object")
 @final
 @attrs.frozen
 class Tag:
-    """A member whose value says which branch an object belongs to.
+    """A member whose value decides to which branch an object belongs.
 
     Attributes:
         name: The member's name in JSON.
@@ -108,7 +104,7 @@ def records_only(branches: Iterable[Shape]) -> list[Record] | None:
 
 
 def find_tag(records: Sequence[Record]) -> Tag | None:
-    """Return the tag by which records are told apart, or `None` if they have none in common."""
+    """Return the tag by which records are distinguished, or `None` if they have none in common."""
     for name in [member.name for member in records[0].members]:
         members = [_member(record, name) for record in records]
         branches: dict[object, int] = {}
@@ -167,7 +163,7 @@ def in_order(converters: Sequence[Callable[[Any], Any]]) -> Callable[[Any], Any]
 
 
 def refuse_ambiguous(root: Shape) -> None:
-    """Refuse unions that contain themselves and whose branches cannot be told apart at a glance.
+    """Refuse unions that contain themselves and whose branches cannot be distinguished without trying them.
 
     Raises:
         UnsupportedHint: There is such a union.
@@ -234,7 +230,7 @@ def _name(shape: Shape) -> str:
 Direction: TypeAlias = Literal["input", "output"]
 """What a schema is for.
 
-`input` is what somebody sends to Python code: members with a default may be left out, unknown ones are refused.
+`input` is what the peer sends to Python code: members with a default may be left out, unknown ones are refused.
 `output` is what Python code sends: every member is there, and a reader ignores members that it does not know.
 """
 
@@ -351,7 +347,7 @@ class HintReader:
         """Read the members of a class or the parameters of a function.
 
         Args:
-            members: Each with what a docstring says about it.
+            members: Each with its description in a docstring.
             place: How errors name a member: a format for its name.
 
         Raises:
@@ -589,13 +585,13 @@ def _text_check(form: TextForm, bound: str, limit: Any) -> list[Check]:
     if bound in {"min_length", "max_length"}:
         if not hasattr(cls, "__len__"):
             return []
-        said = str(limit)
+        spelling = str(limit)
     else:
         try:
-            said = form.write(limit)
+            spelling = form.write(limit)
         except (ArithmeticError, AttributeError, TypeError, ValueError) as error:
             raise UnsupportedHint(f"{bound}={limit!r} is no bound for {form.noun}") from error
-    check = bound_check(bound, limit, said)
+    check = bound_check(bound, limit, spelling)
     # In a union, the other branches are none of its business.
     return [lambda value: check(value) if isinstance(value, cls) else None]
 

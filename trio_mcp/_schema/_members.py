@@ -1,16 +1,9 @@
-"""Classes with named members (attrs, dataclasses, `TypedDict`, `NamedTuple`), read into one form.
+"""Classes with named members (attrs, dataclasses, `TypedDict`, `NamedTuple`), and the metadata in `Annotated`.
 
-Generic classes come with their type variables filled in. Nothing here knows what a hint means in JSON.
-
-What `Annotated` says about a type besides the type: `Field`, text, raw keywords, other libraries' bounds.
-
-Metadata is read by its attributes, so that annotated-types, msgspec and pydantic are understood without being
-imported. What a bound means for a given type is decided elsewhere.
-
-Classes that bring their own schema and conversion: pydantic models and msgspec structs.
-
-Neither library is imported: an object of one of them can only exist where the user has imported it. Their own
-rules hold inside their objects, in strict mode.
+Type variables of generic classes are filled in. Metadata (`Field`, text, raw keywords, bounds of other libraries)
+is read by its attributes, so that annotated-types, msgspec and pydantic are understood without being imported;
+nor are they for their classes, which bring their own schema and conversion, in strict mode. What a hint means in
+JSON is decided in `_hints`.
 """
 
 from __future__ import annotations
@@ -81,7 +74,7 @@ class ClassMembers:
         python_type: The class of the objects.
         members: The members, in the order of the class.
         description: The first paragraph of the class's docstring.
-        texts: What the docstrings of the class and its bases say about the members, by attribute.
+        texts: The descriptions of members in the docstrings of the class and its bases, by attribute.
     """
 
     build: Callable[..., Any]
@@ -123,7 +116,7 @@ def read_class(cls: Any, arguments: Sequence[Any]) -> ClassMembers | None:
 
 
 def unresolved(error: Exception) -> str:
-    """Return what to say about a hint that cannot be evaluated."""
+    """Return the error message for a hint that cannot be evaluated."""
     if not isinstance(error, NameError):
         return f"a hint cannot be evaluated: {error}"
     return (
@@ -296,7 +289,7 @@ class Field:
         multiple_of: What the value must be a multiple of; above 0.
         min_length: The least number of characters, items, members or bytes.
         max_length: The greatest number of characters, items, members or bytes.
-        header: The name under which HTTP also carries the value, as ``Mcp-Param-<name>``, for whoever routes
+        header: The name under which HTTP also carries the value, as ``Mcp-Param-<name>``, for proxies that route
             requests without reading them (2026-07-28, server/tools, "x-mcp-header"). Nothing secret; only text,
             whole numbers and booleans.
         pattern: A regular expression to be found in the text, in the part of the syntax that ECMA-262 and
@@ -322,8 +315,8 @@ class Field:
     keywords: Mapping[str, object] | None = attrs.field(default=None, kw_only=True)
 
     def __repr__(self) -> str:
-        told = ((field.name, getattr(self, field.name)) for field in attrs.fields(Field))
-        return f"Field({', '.join(f'{name}={value!r}' for name, value in told if value not in (None, ()))})"
+        given = ((field.name, getattr(self, field.name)) for field in attrs.fields(Field))
+        return f"Field({', '.join(f'{name}={value!r}' for name, value in given if value not in (None, ()))})"
 
 
 @final

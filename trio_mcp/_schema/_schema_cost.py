@@ -1,4 +1,4 @@
-"""What checking a value against a JSON Schema may cost, found out by looking at the schema alone.
+"""What checking a value against a JSON Schema may cost, found by reading the schema alone.
 
 A few lines of schema can ask for more work than there is time: definitions that name each other twice double it
 with each step, a definition that names itself twice doubles it with each level of the value. Both are seen here,
@@ -6,14 +6,14 @@ without compiling anything, in steps that are counted.
 """
 
 # A step is about 50 nanoseconds of jsonschema-rs. What a keyword costs was measured; where that depends on the
-# value, it is what the worst value costs that somebody who means harm can write:
+# value, it is what the worst value costs that an attacker can write:
 #
 # * Options of an `enum` that are neither text nor small integers are compared one by one, and so is all of a
 #   `const`.
 # * `uniqueItems` keeps hashes by which arrays, objects and large integers can be made to collide: those are
 #   compared with each other, each with all.
 # * `unevaluatedProperties` and `unevaluatedItems` check what is applied to the same value again, with each level
-#   of them that stands in another: by 2.6 for each level, in fact.
+#   of them inside another: by 2.6 for each level, in fact.
 # * A regular expression is a set of places, of which each may be visited for each character; one that looks ahead
 #   or back may begin anew at each character, too.
 # * `multipleOf` divides exact fractions: where the limit or the value is far from 1, of hundreds of digits, and
@@ -49,7 +49,7 @@ MAX_PATTERNS: Final = 20_000
 """Places in all regular expressions of a schema together; each takes a kilobyte at worst."""
 
 MAX_BACKTRACKS: Final = 200
-"""How often a regular expression of a stranger may try something else, where it looks ahead or back."""
+"""How often an untrusted regular expression with look-around may backtrack."""
 
 MAX_DEPTH: Final = 100
 """Levels that a schema may nest, counting every array and object. Compilers recurse."""
@@ -278,7 +278,7 @@ class _Graph:
         return node
 
     def _follow(self) -> None:
-        """Look at every node that has not been looked at, except for what it refers to."""
+        """Read every node that has not been read, except for what it refers to."""
         while self._new:
             self._step()
             node = self._new.popleft()
@@ -302,7 +302,7 @@ class _Graph:
         identity = schema.get("$id")
         if isinstance(identity, str) and schema is not self._root:
             if not identity.startswith("#"):
-                raise UnusableSchema(f"a part of it has an $id of its own, {identity!r:.100}")
+                raise UnusableSchema(f"a subschema has an $id, {identity!r:.100}")
             self._anchors.setdefault(identity[1:], []).append(node)
 
     def _refer(self) -> None:
@@ -350,7 +350,7 @@ class _Graph:
     # Adding up.
 
     def _add_up_those_that_end(self) -> set[_Node]:
-        """Give each node that cannot reach a cycle its cost. Returns the others."""
+        """Give each node that cannot reach a cycle its cost. Return the others."""
         users: dict[_Node, list[_Node]] = {node: [] for node in self._nodes.values()}
         missing: dict[_Node, int] = {}
         for node in users:
@@ -375,7 +375,7 @@ class _Graph:
         return set(missing)
 
     def _add_up_those_that_recur(self, endless: set[_Node]) -> int:
-        """Give the others their cost for one level of a value. Returns by what it grows with each level."""
+        """Give the others their cost for one level of a value. Return the factor per level."""
         try:
             same = {node: [target for target in node.same if target in endless] for node in endless}
             order = list(TopologicalSorter(same).static_order())

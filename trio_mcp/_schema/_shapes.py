@@ -1,19 +1,7 @@
-"""What a hint means in JSON, as a tree of shapes: the one reading from which schema and conversion both come.
+"""What a hint means in JSON, as a tree of shapes; and the values, problems and checks that conversions share.
 
-Only nouns here. Hints are read in `_hints`, schemas written in `_generate`, values converted in `_decode` and
-`_encode`; each of them walks this tree, so that they cannot disagree about what a hint means.
-
-Plain JSON values: what kinds there are, and which are the same. Nothing here knows of hints or schemas.
-
-What is wrong with a value, and where: the one exception of this package and how it is worded.
-
-Paths and reasons are in wire terms (``orders[2].title``, "expected an integer"), because a model or a person
-on the other side reads them. No conversion happens here.
-
-The assertions of JSON Schema that a converter enforces: each keyword with its limit becomes a check.
-
-The checks look at JSON values and mean what JSON Schema means: `minimum` says nothing about a string. Which
-keyword a Python bound becomes is decided by who reads the hints.
+Hints are read in `_hints`, schemas written in `_generate`, values converted in `_decode` and `_encode`. Each of
+them walks this tree, so that they cannot disagree about what a hint means. Nothing is converted here.
 """
 
 from __future__ import annotations
@@ -30,6 +18,8 @@ import attrs
 from .._absent import ABSENT, Absent
 from .._printable import printable
 from ._texts import TextForm
+
+# Values: the kinds of JSON values, and which values are equal.
 
 Kind: TypeAlias = Literal["null", "boolean", "integer", "number", "string", "array", "object"]
 """The types of JSON Schema. An integral number is an `integer` if Python has it as an `int`."""
@@ -62,7 +52,7 @@ def kind_of(value: object) -> Kind | None:
     kind = _KINDS.get(type(value))
     if kind is not None:
         return kind
-    # A subclass of `str` or `dict`, say.
+    # For example a subclass of `str` or `dict`.
     return next((found for cls, found in _KINDS.items() if isinstance(value, cls)), None)
 
 
@@ -78,13 +68,13 @@ def same_key(value: object) -> object:
 
 
 MAX_ALIKE: Final = 100
-"""Different keys of one hash that may come together; others have two or three, if any."""
+"""Different keys that may share a hash; honest values have two or three such keys, if any."""
 
 
 def have_colliding_hashes(keys: Sequence[object]) -> bool:
-    """Whether so many different keys share a hash that a set or dictionary of them takes for ever.
+    """Whether so many different keys share a hash that building a set or dictionary of them takes for ever.
 
-    Python hashes numbers, and what is made of them (UUIDs, decimals, tuples, frozen classes), without a secret:
+    Python hashes numbers, and what contains them (UUIDs, decimals, tuples, frozen classes), without a secret:
     multiples of 2**61 - 1 all have the hash 0, and each is compared with all before it.
 
     Raises:
@@ -102,17 +92,20 @@ def have_colliding_hashes(keys: Sequence[object]) -> bool:
     return False
 
 
+# Problems: what is wrong with a value, and where. Paths and reasons are in wire terms (``orders[2].title``,
+# "expected an integer"), because a model or a user on the other side reads them.
+
 MAX_PROBLEMS: Final = 10
-"""Problems that are told at once; a value with more of them is not looked at further."""
+"""Problems that are reported at once; a value with more of them is not read further."""
 
 MAX_SHOWN: Final = 60
-"""Characters of a value, or of a member's name, that are repeated to whoever sent it."""
+"""Characters of a value, or of a member's name, that a problem quotes."""
 
-MAX_TOLD: Final = 20_000
+MAX_REPORTED: Final = 20_000
 """Characters of all problems together."""
 
 MAX_SHOWN_BITS: Final = 200
-"""Python refuses to print enormous integers, and nobody wants to read them."""
+"""The largest integer that a problem quotes, in bits; Python refuses to print enormous ones."""
 
 Problem = tuple[str, str]
 """A path and a reason. The path of the value itself is empty."""
@@ -136,16 +129,15 @@ class InvalidValue(ValueError):
         super().__init__(self.problems)
 
     def __str__(self) -> str:
-        # The words of a validator repeat what was sent.
-        told = printable(
-            "; ".join(f"{path}: {reason}" if path else reason for path, reason in self.problems), MAX_TOLD
-        )
-        return f"{told}; and perhaps more" if len(self.problems) == MAX_PROBLEMS else told
+        # The messages of a validator quote the value.
+        text = "; ".join(f"{path}: {reason}" if path else reason for path, reason in self.problems)
+        text = printable(text, MAX_REPORTED)
+        return f"{text}; and perhaps more" if len(self.problems) == MAX_PROBLEMS else text
 
 
 @final
 class Problems:
-    """The problems of an array or object, gathered from its parts while it is being converted."""
+    """The problems of an array or object, collected from its parts while it is being converted."""
 
     __slots__ = ("_found",)
 
@@ -153,14 +145,14 @@ class Problems:
         self._found: list[Problem] = []
 
     def add(self, step: str | int, error: InvalidValue) -> None:
-        """Take over a part's problems.
+        """Add the problems of a part.
 
         Args:
             step: The part: a member's name or an item's index.
-            error: What the part's conversion raised.
+            error: What the conversion of the part raised.
 
         Raises:
-            InvalidValue: There are as many problems now as may be told.
+            InvalidValue: There are `MAX_PROBLEMS` now.
         """
         self._found += [(_joined(_step(step), path), reason) for path, reason in error.problems]
         if len(self._found) >= MAX_PROBLEMS:
@@ -196,7 +188,7 @@ def shown(value: object) -> str:
             return float.__repr__(value)
         case str():
             cut = value if len(value) <= MAX_SHOWN else f"{value[:MAX_SHOWN]}…"
-            # JSON itself escapes some of what is not printable, and leaves the rest as it is.
+            # JSON escapes some characters that are not printable, `printable` the others.
             return printable(json.dumps(cut, ensure_ascii=False))
         case list():
             return "an array"
@@ -207,7 +199,7 @@ def shown(value: object) -> str:
 
 
 def place(steps: Sequence[str | int]) -> str:
-    """Return the path that leads over these members and items."""
+    """Return the path with these members and items."""
     path = ""
     for step in reversed(steps):
         path = _joined(_step(step), path)
@@ -226,36 +218,39 @@ def _joined(step: str, path: str) -> str:
     return f"{step}{path}" if path.startswith("[") else f"{step}.{path}"
 
 
+# Checks: the assertions of JSON Schema that a conversion enforces. They mean what JSON Schema means: `minimum`
+# does not apply to a string. Which keyword a Python bound becomes is decided in `_hints`.
+
 Check = Callable[[Any], str | None]
-"""Looks at a value and returns what is wrong with it, or `None`."""
+"""Returns what is wrong with a value, or `None`."""
 
 
 def keyword_checks(keywords: Mapping[str, object]) -> list[Check]:
-    """Return a check for each keyword that is an assertion; other keywords are for the reader.
+    """Return a check for each keyword that is an assertion; other keywords are only for readers of the schema.
 
     Raises:
-        ValueError: A limit is not one, or a pattern is not a regular expression.
+        ValueError: A limit is invalid, or a pattern is not a regular expression.
     """
     return [ASSERTIONS[keyword](limit) for keyword, limit in keywords.items() if keyword in ASSERTIONS]
 
 
-def bound_check(bound: str, limit: Any, said: str) -> Check:
+def bound_check(bound: str, limit: Any, spelling: str) -> Check:
     """Return the check of a bound that JSON Schema cannot express, on a Python value (dates, decimals, bytes).
 
     Args:
         bound: `ge`, `gt`, `le`, `lt`, `multiple_of`, `min_length` or `max_length`.
         limit: What to compare with.
-        said: The limit as the error message has it.
+        spelling: The limit in the error message.
     """
     holds, wording = _PYTHON_BOUNDS[bound]
 
     def check(value: Any) -> str | None:
         try:
-            return None if holds(value, limit) else wording.format(said)
+            return None if holds(value, limit) else wording.format(spelling)
         except TypeError:  # a time with an offset against one without
-            return f"cannot be compared with {said}"
+            return f"cannot be compared with {spelling}"
         except ArithmeticError:  # a decimal divided by one that is smaller by more digits than are kept
-            return f"has too many digits to be compared with {said}"
+            return f"has too many digits to be compared with {spelling}"
 
     return check
 
@@ -376,7 +371,7 @@ ASSERTIONS: Final[Mapping[str, Callable[[Any], Check]]] = {
     "minProperties": _size(dict, operator.ge, "at least", "member"),
     "maxProperties": _size(dict, operator.le, "at most", "member"),
 }
-"""Keywords that are enforced, each with what turns its limit into a check."""
+"""Keywords that are enforced, each with the function that turns its limit into a check."""
 
 _PYTHON_BOUNDS: Final[Mapping[str, tuple[Callable[[Any, Any], bool], str]]] = {
     "ge": (operator.ge, "must be at least {}"),
@@ -389,15 +384,18 @@ _PYTHON_BOUNDS: Final[Mapping[str, tuple[Callable[[Any, Any], bool], str]]] = {
 }
 
 
+# Shapes.
+
 ALL_KINDS: Final[frozenset[Kind]] = frozenset(
     {"null", "boolean", "integer", "number", "string", "array", "object"}
 )
-MAX_TOLD_OPTIONS: Final = 20
-"""Values of a choice that are listed when another one came."""
+
+MAX_LISTED_OPTIONS: Final = 20
+"""Values of a choice that are listed in the problem of another value."""
 
 _NUMERIC: Final[frozenset[Kind]] = frozenset({"integer", "number"})
 
-# Shapes are told apart by identity: two members of one type may carry different remarks. None of them has a
+# Shapes are compared by identity: two members of one type may carry different remarks. None of them has a
 # representation, because records and aliases contain themselves.
 
 
@@ -430,7 +428,7 @@ class Choice:
 
     Attributes:
         options: Pairs of the JSON value and the Python value.
-        description: What an enumeration's docstring says.
+        description: The docstring of an enumeration.
     """
 
     options: tuple[tuple[Scalar, object], ...]
@@ -509,7 +507,7 @@ class Record:
         build: From the members, as keyword arguments, to the Python object.
         python_type: The class of the Python object; `dict` for a `TypedDict`.
         closed: Whether unknown members are refused. Otherwise they are ignored.
-        description: What the class's docstring says.
+        description: The docstring of the class.
         extra: The shape of unknown members that are taken over, for ``**kwargs``.
         reserved: Names of arguments that unknown members must not take.
         members: The members. Assigned last, because a record may contain itself.
@@ -676,9 +674,9 @@ def noun(shape: Shape) -> str:
         case Text(form=form):
             return form.noun
         case Choice(options=options):
-            told = ", ".join(shown(value) for value, _ in options[:MAX_TOLD_OPTIONS])
-            more = ", ..." if len(options) > MAX_TOLD_OPTIONS else ""
-            return f"one of {told}{more}" if len(options) > 1 else told
+            listed = ", ".join(shown(value) for value, _ in options[:MAX_LISTED_OPTIONS])
+            more = ", ..." if len(options) > MAX_LISTED_OPTIONS else ""
+            return f"one of {listed}{more}" if len(options) > 1 else listed
         case Array() | FixedArray():
             return "an array"
         case Dictionary() | Record():

@@ -1,4 +1,4 @@
-"""Strings that stand for something else: dates, UUIDs, decimals, bytes, paths. One row of a table for each.
+"""Types that JSON has as strings: dates, UUIDs, decimals, bytes, paths. One row of a table for each.
 
 Every row reads and writes one spelling, the one its schema promises: RFC 3339 for times, base64 for bytes.
 """
@@ -26,7 +26,7 @@ class TextForm:
     Attributes:
         python_type: The Python type.
         noun: What is expected, for error messages.
-        keywords: What the schema says besides ``"type": "string"``.
+        keywords: The keywords of the schema besides ``"type": "string"``.
         parse: From the string; raises `ValueError` for a string of another spelling.
         write: To the string; raises `ValueError` for an object that cannot be written.
     """
@@ -63,7 +63,7 @@ _TIME: Final = (
 )
 _DECIMAL: Final = r"^-?[0-9]+(\.[0-9]+)?$"
 _UUID: Final = r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"
-# ISO 8601 without years and months, whose length nobody knows, and with a sign, which Python needs.
+# ISO 8601 without years and months, whose length varies, and with a sign, which Python needs.
 _DURATION: Final = (
     r"(?P<sign>-?)P(?=.)(?:(?P<weeks>[0-9]{1,9})W|(?:(?P<days>[0-9]{1,9})D)?"
     r"(?:T(?=.)(?:(?P<hours>[0-9]{1,12})H)?(?:(?P<minutes>[0-9]{1,12})M)?"

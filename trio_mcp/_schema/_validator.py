@@ -1,16 +1,8 @@
-"""Checking values against JSON Schemas that somebody else wrote.
+"""Validation of values against JSON Schemas that the peer or the user wrote. Nothing is fetched.
 
-A schema is looked at before it is compiled: what it refers to must lie in itself, it must be of a size that can
-be looked at, and checking a value against it must take a time that can be foreseen. Nothing is ever fetched.
-
-The checking is done by jsonschema-rs, or by jsonschema where that has no wheel; neither is imported before the
-first schema is compiled.
-
-Where a value does not fit a JSON Schema, and why, as far as it is found in a bounded number of steps.
-
-Libraries make every error there is, each with a copy of what it is about, before the first can be looked at. This
-looks at the common keywords only and stops at the tenth problem. What it says is true; where it says nothing, the
-value may still not fit: whether it does was decided before.
+A schema is measured (`_schema_cost`) before it is compiled: its references must stay inside it, its size and the
+time to check a value against it must be bounded. jsonschema-rs does the checking, or jsonschema where that has no
+wheel; neither is imported before the first schema is compiled.
 """
 
 from __future__ import annotations
@@ -30,11 +22,16 @@ from ._shapes import MAX_PROBLEMS, InvalidValue, Problem, is_array, is_object, p
 Found = tuple[tuple[str | int, ...], str]
 """The members and items that lead to a part of the value, and what is wrong with it."""
 
-MAX_STEPS: Final = 50_000
-"""Parts of a value that are looked at, each against one subschema: some hundredths of a second."""
+# Why a large value does not fit. The libraries make all errors, each with copies of the value and the schema,
+# before the first can be read. That is done for small values only. For others, `explain` walks the common
+# keywords and stops at the tenth problem or after a bounded number of steps. What it reports is true. If it
+# reports nothing, the value does not fit all the same: the library has decided that before.
 
-MAX_TOLD: Final = 3
-"""Alternatives whose problem is told when none of them fits."""
+MAX_STEPS: Final = 50_000
+"""Parts of a value that are checked, each against one subschema: some hundredths of a second."""
+
+MAX_REASONS: Final = 3
+"""Alternatives whose problem is reported if no alternative fits."""
 
 _KINDS: Final[Mapping[str, tuple[str, type | tuple[type, ...]]]] = {
     "null": ("null", type(None)),
@@ -48,15 +45,15 @@ _KINDS: Final[Mapping[str, tuple[str, type | tuple[type, ...]]]] = {
 
 
 class _EnoughError(Exception):
-    """There is no time to look further, or no need to."""
+    """Enough problems were found, or enough steps taken."""
 
 
 class _UnfitError(Exception):
-    """The alternative that is looked at does not fit; the reason is known."""
+    """The current alternative does not fit; the reason was found."""
 
 
 def explain(schema: object, value: object, *, is_draft_07: bool) -> list[Found]:
-    """Say what is wrong with a value that is known not to fit. There may be nothing that is found.
+    """Return what is wrong with a value that is known not to fit; perhaps nothing is found.
 
     Args:
         schema: A valid schema.
@@ -78,13 +75,13 @@ class _Look:
         self._steps = 0
 
     def at(self, schema: object, value: object, path: tuple[str | int, ...], found: list[Found]) -> None:
-        """Look at a part of the value.
+        """Check a part of the value.
 
         Args:
-            schema: What it is checked against.
+            schema: The subschema for it.
             value: The part.
-            path: What leads to it.
-            found: Where problems are put.
+            path: The members and items that lead to it.
+            found: The list to which problems are added.
         """
         self._step()
         if schema is False:
@@ -95,7 +92,7 @@ class _Look:
         if reference is not None:
             self.at(self._target(reference), value, path, found)
             if self._is_draft_07:
-                return  # what stands beside it does not count there
+                return  # the keywords beside it are ignored there
         kinds = schema.get("type")
         if kinds is not None and not _is_of(kinds, value):
             self._add(found, path, f"expected {_named(kinds)}, got {shown(value)}")
@@ -125,7 +122,7 @@ class _Look:
             raise _EnoughError
 
     def _target(self, reference: object) -> object:
-        """Return what is referred to by a pointer from the root; `None` for other references."""
+        """Return the target of a pointer from the root; `None` for other references."""
         if reference == "#":
             return self._root
         if not isinstance(reference, str) or not reference.startswith("#/") or "%" in reference:
@@ -142,7 +139,7 @@ class _Look:
         self, schema: dict[str, Any], value: object, path: tuple[str | int, ...], found: list[Found]
     ) -> None:
         if is_array(value) or is_object(value):
-            return  # which takes time to compare
+            return  # comparing them takes too long
         choices = schema.get("enum")
         if choices is not None:
             self._step(len(choices))
@@ -194,10 +191,11 @@ class _Look:
             except _UnfitError:
                 reasons.append(wrong[0][1])
             else:
-                return  # it fits, or it is not known why not
+                return  # it fits, or no reason was found
         if reasons:
-            more = ", ..." if len(reasons) > MAX_TOLD else ""
-            self._add(found, path, f"fits none of the alternatives: {', or '.join(reasons[:MAX_TOLD])}{more}")
+            more = ", ..." if len(reasons) > MAX_REASONS else ""
+            listed = ", or ".join(reasons[:MAX_REASONS])
+            self._add(found, path, f"fits none of the alternatives: {listed}{more}")
 
 
 def _several(value: object) -> Iterable[Any]:
@@ -205,7 +203,7 @@ def _several(value: object) -> Iterable[Any]:
 
 
 def _is_of(kinds: object, value: object) -> bool:
-    """Whether a value is of one of the types that are named."""
+    """Whether a value has one of some JSON Schema types."""
     for kind in kinds if is_array(kinds) else (kinds,):
         known = _KINDS.get(kind) if isinstance(kind, str) else None
         if known is None:
@@ -227,7 +225,7 @@ def _is_same(value: object, other: object) -> bool:
 
 
 def _misfits(schema: dict[str, Any], value: object) -> Iterable[str]:
-    """Yield which bounds a value breaks."""
+    """Yield the bounds that a value breaks."""
     if isinstance(value, bool) or value is None:
         return
     if isinstance(value, (int, float)):
@@ -260,28 +258,30 @@ def _misfits(schema: dict[str, Any], value: object) -> Iterable[str]:
 _UNITS: Final = {"Length": "characters", "Items": "items", "Properties": "members"}
 
 
+# Validation.
+
 DRAFT_2020_12: Final = "https://json-schema.org/draft/2020-12/schema"
 DRAFT_07: Final = "http://json-schema.org/draft-07/schema"
 
 MAX_REASON: Final = 200
-"""Characters of a library's sentence that are passed on: it repeats the value."""
+"""Characters of a library's message that are kept: it quotes the value."""
 
 MAX_OWN_BYTES: Final = 4 * 1024 * 1024
-"""How large a schema may be that the author of a server has written, as JSON."""
+"""The largest schema of the author of a server, in bytes of JSON."""
 
 MAX_EXPLAINED: Final = 4 * 1024 * 1024
-"""Steps by bytes of value and schema for which the libraries may make all errors there are. Each holds copies of
-what it is about and of what was expected.
+"""Steps multiplied by bytes of value and schema, up to which the libraries may make all errors: each error holds
+copies of its part of the value and of the schema.
 """
 
 MAX_EXPLAINED_STEPS: Final = 5_000
-"""Steps for which they may: an error takes them some microseconds."""
+"""Steps up to which they may: an error takes them some microseconds."""
 
 MAX_PATTERN_BYTES: Final = 64 * 1024 * 1024
-"""What one compiled regular expression may weigh; `_schema_cost` has seen to it that it does not."""
+"""The largest compiled regular expression, in bytes; `_schema_cost` has refused larger ones before."""
 
 MAX_PATTERN_STATES: Final = 128 * 1024
-"""Bytes that one may keep of what it has found out about the texts it has seen."""
+"""Bytes of the state that a compiled regular expression may cache."""
 
 NOT_FOUND: Final = "does not fit the schema; in a value of this size it is not looked for where"
 
@@ -291,8 +291,8 @@ class _Engine(Protocol):
 
     Attributes:
         max_checks: How many steps it may take: about a second, at worst.
-        max_repeated: Steps by bytes of the value that it may take where alternatives are tried: what is wrong
-            with each is kept, and repeats the value.
+        max_repeated: Steps multiplied by bytes of the value that it may take if alternatives are tried: the
+            problems of each are kept, and quote the value.
     """
 
     max_checks: int
@@ -306,23 +306,23 @@ class _Engine(Protocol):
         """Return where a small value does not fit, and why; the first few. All errors are made first.
 
         Raises:
-            ValueError: It cannot be said whether it fits.
+            ValueError: It cannot be decided whether it fits.
         """
         ...
 
 
 @final
 class SchemaValidator:
-    """A compiled JSON Schema, of 2020-12 unless its ``$schema`` says draft-07.
+    """A compiled JSON Schema, of 2020-12 unless its ``$schema`` is draft-07.
 
     Args:
         schema: The schema, plain JSON.
         max_bytes: How large it may be, as JSON.
-        is_trusted: Whether its regular expressions are: those of a stranger can take for ever where
-            jsonschema-rs, which bounds them, is not installed.
+        is_trusted: Whether its regular expressions are trusted. Untrusted ones need jsonschema-rs, which bounds
+            the time that they take.
 
     Raises:
-        UnusableSchema: It is no schema, refers to something outside, or is too large, too deep or too costly.
+        UnusableSchema: It is not a schema, refers to something outside, or is too large, too deep or too costly.
     """
 
     def __init__(self, schema: object, *, max_bytes: int, is_trusted: bool = False) -> None:
@@ -360,10 +360,10 @@ class SchemaValidator:
             found = self._problems(value, steps)
         except (ValueError, RecursionError, OverflowError) as error:
             raise UnusableSchema(f"the value cannot be checked: {error}"[:MAX_REASON]) from None
-        raise InvalidValue([_told(path, reason) for path, reason in found])
+        raise InvalidValue([_problem(path, reason) for path, reason in found])
 
     def _problems(self, value: object, steps: int) -> list[Found]:
-        """Return why a value does not fit, as far as that can be said without much work.
+        """Return why a value does not fit, as far as that can be found in bounded time.
 
         Raises:
             ValueError: It may even fit.
@@ -378,7 +378,7 @@ class SchemaValidator:
         return found or [((), NOT_FOUND)]
 
 
-def _told(path: Sequence[str | int], reason: str) -> Problem:
+def _problem(path: Sequence[str | int], reason: str) -> Problem:
     return place(path), reason if len(reason) <= MAX_REASON else f"{reason[:MAX_REASON]}…"
 
 
@@ -394,12 +394,14 @@ def _compile(schema: object, draft: str, cost: SchemaCost, *, is_trusted: bool) 
         library: Any = importlib.import_module("jsonschema_rs")
     except ModuleNotFoundError:
         if cost.has_patterns and not is_trusted:
-            raise UnusableSchema("regular expressions of strangers are not run without jsonschema-rs") from None
+            raise UnusableSchema(
+                "install jsonschema-rs: without it, untrusted schemas with regular expressions are not evaluated"
+            ) from None
         return _Slow(schema, draft), cost
     if cost.has_patterns:
         try:
             return _Fast(library, schema, library.RegexOptions(MAX_PATTERN_BYTES, MAX_PATTERN_STATES)), cost
-        except UnusableSchema:  # perhaps because one looks ahead or back, which this engine cannot
+        except UnusableSchema:  # perhaps because of a look-ahead or look-behind, which this engine does not have
             cost = attrs.evolve(cost, backtracks=True)
     limit = None if is_trusted else MAX_BACKTRACKS
     patterns = library.FancyRegexOptions(limit, MAX_PATTERN_BYTES, MAX_PATTERN_STATES)
@@ -419,7 +421,7 @@ class _Fast:
 
     def __init__(self, library: Any, schema: object, patterns: object) -> None:
         try:
-            # `format` is a remark in 2020-12; in draft-07 it may be one, and is in the other library.
+            # `format` asserts nothing in 2020-12. In draft-07 it may; it does not in the other library.
             self._validator = library.validator_for(
                 schema, retriever=_refuse, pattern_options=patterns, validate_formats=False
             )
@@ -480,7 +482,7 @@ def _first_line(error: object) -> str:
 
 
 def compile_schema(schema: Mapping[str, Any]) -> Callable[[Any], None]:
-    """Compile a schema that an author of ours has written.
+    """Compile a schema that the author of a server has written.
 
     Returns:
         A function that raises `InvalidValue` for a JSON value which does not fit.
