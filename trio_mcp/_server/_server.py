@@ -15,6 +15,7 @@ from .._channel import Channel
 from .._codec import _json
 from .._codec._jsonrpc import Encoded
 from .._core._account import PoolStatistics
+from .._core._changes import ListKind
 from .._core._http_headers import HeaderMark
 from .._core._lifecycle import Agreement
 from .._core._sealing import Sealer
@@ -33,7 +34,7 @@ from ..types import (
     ToolsCapability,
 )
 from ._application import MethodHandler, ServerExtension, ServerExtensions
-from ._changes import Announcement, ChangeHub, ListKind
+from ._changes import Announcement, ChangeHub
 from ._context import NotificationHandler, check_announcement, check_notification_method
 from ._input_required import Asking, ExtensionResult
 from ._lifetimes import Background, Shutdown, open_background

@@ -24,7 +24,7 @@ from .._peer._exchange import Answer, Exchange, Handler, Standing
 from .._revisions import BATCH_REVISION, INPUT_METHODS, SERVER_INFO_KEY, Revision
 from ._application import Application, MethodHandler
 from ._asking import Abilities, is_answered_wrongly, read_said
-from ._changes import KeptForConnection, Subscriptions
+from ._changes import SubscriptionLoans, Subscriptions
 from ._context import Context, NotificationContext, Surroundings
 from ._elicitation import URLElicitationRequired, result_for
 from ._input_required import Asking, ExtensionResult, InputRequired, answer_in_session, input_request, require_for
@@ -207,7 +207,7 @@ class ServerSession:
         background: Starts tasks that last as long as the connection.
         assumed: What holds for requests of the legacy era without a handshake.
         holder: In whose name what it keeps is lent; by default the connection is a client by itself.
-        keep: Told how much is kept of what a session has subscribed to; see `KeptForConnection`.
+        keep: Told how much is kept of what a session has subscribed to; see `SubscriptionLoans`.
 
     Attributes:
         subscriptions: What the client is told of changes.
@@ -239,7 +239,7 @@ class ServerSession:
             application.limits,
             background,
             self._answering.written,
-            KeptForConnection(service.account.bytes, holder, keep),
+            SubscriptionLoans(service.account.bytes, holder, keep),
         )
 
     @property
