@@ -23,7 +23,7 @@ from .._limits import Limits, check_whole
 from ._application import MethodHandler
 from ._context import Context
 from ._functions import anything, read_handler
-from ._input_required import Interim
+from ._input_required import NonFinalResult
 from ._listing import Listing, are_plain, read_params, refuse_many
 from ._prompts import Completer, PromptRegistry
 from ._resources import Offer, ResourceRegistry
@@ -378,7 +378,7 @@ class PromptOffers:
 
     async def _get_prompt(
         self, params: Mapping[str, Any], context: Context[Any]
-    ) -> types.GetPromptResult | Interim:
+    ) -> types.GetPromptResult | NonFinalResult:
         asked = read_params(params, types.GetPromptRequestParams)
         prompt = self._prompts.get(asked.name)
         return await prompt.get(asked.arguments or {}, context, self._threads)
