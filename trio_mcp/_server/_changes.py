@@ -354,10 +354,10 @@ class SubscriptionLoans:
 
     Attributes:
         pool: Lends bytes.
-        holder: Which client they are lent to, where a message does not say.
+        holder: Which client they are lent to, where a message has no origin.
         report: Called with how many bytes a session of the legacy era keeps in all, and raises `Overdrawn` if
-            there is no room. By default they are lent from the pool, and not taken back: no message could tell
-            the client.
+            there is no room. By default they are lent from the pool, and not taken back: no message could
+            notify the client of that.
     """
 
     pool: Pool

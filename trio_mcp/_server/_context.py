@@ -51,16 +51,14 @@ _SENT_BY: Final[Mapping[str, str]] = MappingProxyType(
 
 
 @final
+@attrs.define(eq=False, repr=False)
 class NotificationContext(Generic[StateT]):
     """A notification of a client that is being handled. It has no answer."""
 
-    def __init__(
-        self, notification: Notification, origin: Origin | None, agreement: Agreement, state: StateT
-    ) -> None:
-        self._notification = notification
-        self._origin = origin
-        self._agreement = agreement
-        self._state = state
+    _notification: Notification
+    _origin: Origin | None
+    _agreement: Agreement
+    _state: StateT
 
     @property
     def state(self) -> StateT:
@@ -121,7 +119,7 @@ def check_own_notification(method: str, revision: Revision) -> None:
     """Check that a server may send a notification of this method by hand.
 
     Raises:
-        ValueError: The library sends it, and keeps the protocol's rules about it; the error says how.
+        ValueError: The library sends it, and keeps the protocol's rules about it; the error says what to do.
         LocalProtocolError: The method is one of the protocol that a server of the revision does not send.
     """
     if method in _SENT_BY:
@@ -135,7 +133,7 @@ def check_announcement(method: str) -> None:
     """Check that a server may send all its sessions a notification of this method by hand.
 
     Raises:
-        ValueError: The library sends it, and keeps the protocol's rules about it; the error says how.
+        ValueError: The library sends it, and keeps the protocol's rules about it; the error says what to do.
         LocalProtocolError: The method is one of the protocol.
     """
     if method in _SENT_BY:
@@ -223,7 +221,7 @@ class Surroundings(Generic[StateT]):
 
     Attributes:
         state: What the server's lifespan yielded.
-        holder: The client that memory is lent to, where a request does not say.
+        holder: The client that memory is lent to, where a request has no origin.
         find_tool: Returns the server's tool of a name; raises `ValueError` if there is none.
         background: Starts tasks that last as long as the connection.
         server_background: Starts tasks that last as long as the server runs.
@@ -240,7 +238,7 @@ class Surroundings(Generic[StateT]):
 class Context(AskingContext, Generic[StateT]):
     """A request being served. A handler that has a parameter annotated `Context` gets one.
 
-    ``Context[State]`` says what the server's lifespan yields. A context is of no use after its request.
+    ``Context[State]`` names the type that the server's lifespan yields. Do not use a context after its request.
     """
 
     def __init__(self, exchange: Exchange, agreement: Agreement, surroundings: Surroundings[StateT]) -> None:

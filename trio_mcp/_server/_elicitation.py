@@ -284,7 +284,7 @@ def as_text(value: object) -> str:
 
 
 def titles_of(shape: Shape | None) -> Mapping[str, str]:
-    """Return titles for the choices of an enumeration, if these say more than their values.
+    """Return titles for the choices of an enumeration, if these add something to their values.
 
     The title of a member is its `label`, if it has one, or else its name, in words.
     """
@@ -292,7 +292,7 @@ def titles_of(shape: Shape | None) -> Mapping[str, str]:
     if choice is None:
         return {}
     titles: dict[str, str] = {}
-    says_more = False
+    adds = False
     for value, member in choice.options:
         if not isinstance(member, enum.Enum):
             return {}
@@ -300,8 +300,8 @@ def titles_of(shape: Shape | None) -> Mapping[str, str]:
         label = getattr(member, "label", None)
         titles[text] = str(label) if label else words.capitalize() if words.isupper() else words
         value_words = text.replace("_", " ").replace("-", " ").casefold()
-        says_more = says_more or bool(label) or value_words != words.casefold()
-    return titles if says_more else {}
+        adds = adds or bool(label) or value_words != words.casefold()
+    return titles if adds else {}
 
 
 def _choice_in(shape: Shape) -> Choice | None:
@@ -333,8 +333,9 @@ _FORMATS: Final = ("email", "uri", "date", "date-time")
 class Form:
     """A form, and how to read what was filled in.
 
-    A form is flat; its fields are text, numbers, booleans, and choices of text. A type that says more is refused
-    when the form is made, with the name of the field: a question without its conditions gets wrong answers.
+    A form is flat; its fields are text, numbers, booleans, and choices of text. A type with more conditions is
+    refused when the form is made, with the name of the field: a question without its conditions gets wrong
+    answers.
 
     Attributes:
         schema: The schema that is sent, as in the newest revision.

@@ -71,17 +71,17 @@ COALESCING_CHECKPOINTS: Final = 3
 # A run is *served* (a task is in `serve`, and `token` is `None`), *parked* (it has a token, and is in the table
 # of `Parking`) or *ended* (`_finished` is set). What is kept true:
 #
-# * At most one request serves a run. Resuming removes the token from the table before anything else happens, so a
-#   state resumes a handler once; it does so after the answers were checked, so that a request with answers that
-#   cannot be read is refused and may be sent again.
+# * At most one request serves a run, and a state resumes it once: the token is removed from the table before the
+#   run is woken. The answers are checked before that, so a request with answers that cannot be read is refused,
+#   and the client may send it again.
 # * A run that is served ends with its request: `serve`, cancelled, cancels the handler and waits for its cleanup.
 #   Its scope has the deadline of the request. A parked run keeps this deadline, or expires before. So no run is
 #   alive without a request or a place in the table, and the table is limited.
-# * Everything a parked run keeps is lent by the account: task, parameters, questions, notifications. The client
-# that   has most gives way to others. * No result is lost. A handler can end while it is parked, for instance
-# because a deadline of its own cancels the   question. Its task then stays, with the outcome, until a request
-# takes it or the run expires. * What the handler sends while it is parked is kept (`KeptNotifications`), and sent
-# first by the next request.
+# * The account lends all memory that a parked run takes: task, parameters, questions, notifications. If there is
+#   no more, a run of the client that has most is ended.
+# * No result is lost. A handler can end while it is parked, for instance because its own deadline cancels the
+#   question. Its task then stays, with the outcome, until a request takes it or the run expires.
+# * What the handler sends while it is parked is kept (`KeptNotifications`), and the next request sends it first.
 #
 # A checkpoint between the last look at the outcome and the entry into the table would break this: the handler
 # could end, or go on, in between. So would a wake-up before the token is removed.
@@ -598,11 +598,10 @@ class Lifetime:
     being entered, or left, cancels it. A level that was reached earlier, while requests were served, limits its
     exit:
 
-        none     no limit; but where the only client has gone, nothing may be left that could shut down the
-            server,
-                 so it has `Limits.lifespan_timeout`
+        none     no limit; `Limits.lifespan_timeout` if the only client has gone: perhaps nothing is left that
+                 could shut down the server
         drain    no limit; an abort can follow
-        abort    it has `Limits.goodbye_timeout`
+        abort    `Limits.goodbye_timeout`
 
     Args:
         shutdown: The shutdown of the server.

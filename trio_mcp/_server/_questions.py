@@ -178,7 +178,7 @@ class AskingContext:
                 choice, a list or set of these for a choice of several; `Annotated` for bounds and descriptions;
                 optional and with defaults. One of these types alone asks for one value. A `RequestedSchema` is
                 sent as it is, and its answer is a dictionary. The members of an `Enum` are shown by their names,
-                or by their `label` if they have one, where that says more than their values.
+                or by their `label` if they have one, where these add something to their values.
 
         Returns:
             What the user did, and the value.
