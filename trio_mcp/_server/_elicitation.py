@@ -292,7 +292,7 @@ def titles_of(shape: Shape | None) -> Mapping[str, str]:
     if choice is None:
         return {}
     titles: dict[str, str] = {}
-    adds = False
+    adds_something = False
     for value, member in choice.options:
         if not isinstance(member, enum.Enum):
             return {}
@@ -300,8 +300,8 @@ def titles_of(shape: Shape | None) -> Mapping[str, str]:
         label = getattr(member, "label", None)
         titles[text] = str(label) if label else words.capitalize() if words.isupper() else words
         value_words = text.replace("_", " ").replace("-", " ").casefold()
-        adds = adds or bool(label) or value_words != words.casefold()
-    return titles if adds else {}
+        adds_something = adds_something or bool(label) or value_words != words.casefold()
+    return titles if adds_something else {}
 
 
 def _choice_in(shape: Shape) -> Choice | None:
