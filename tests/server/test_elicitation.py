@@ -16,7 +16,7 @@ import pytest
 import trio
 import trio.testing
 from asked import ABLE, FORM_ERA, LEGACY, TOOL_ERA, AskedClient, FakeAsker, ask_in_tool
-from inside_server import Inquiry, WireAsker, elicit, elicit_url
+from inside_server import AskableClient, LegacyInputRequester, elicit, elicit_url
 from tape import Tape
 
 from trio_mcp import (
@@ -72,10 +72,10 @@ def accept(**content: Any) -> dict[str, Any]:
     return {"action": "accept", "content": content}
 
 
-def asked_of(capabilities: ClientCapabilities, answer: Mapping[str, Any]) -> tuple[Inquiry, FakeAsker]:
+def asked_of(capabilities: ClientCapabilities, answer: Mapping[str, Any]) -> tuple[AskableClient, FakeAsker]:
     """Return a modern client that answers at once."""
     asker = FakeAsker(answer)
-    return Inquiry(MODERN, capabilities, asker), asker
+    return AskableClient(MODERN, capabilities, asker), asker
 
 
 # Forms.
@@ -225,7 +225,7 @@ async def test_a_wire_without_questions_is_not_used_for_one() -> None:
     """2026-07-28, basic/patterns/mrtr: a server must not send requests of its own."""
     exchange: Any = None  # not even looked at
     with pytest.raises(LocalProtocolError, match="no request elicitation/create"):
-        await WireAsker(exchange, MODERN).ask("elicitation/create", object())
+        await LegacyInputRequester(exchange, MODERN).ask("elicitation/create", object())
 
 
 # Answers that cannot be trusted.

@@ -679,7 +679,7 @@ async def test_of_what_is_said_while_parked_the_oldest_makes_room(
         again = answering(required, accepted("Ada")) | call("work")
         await client.request("tools/call", again, on_progress=hear)
     assert heard == [1, *range(492, 503)]
-    assert "490 notifications of a handler" in caplog.text
+    assert "490 notifications of a parked handler" in caplog.text
 
 
 async def test_what_tasks_say_while_parked_keeps_its_order(autojump_clock: trio.testing.MockClock) -> None:

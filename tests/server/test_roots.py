@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from asked import ABLE, LEGACY, AskedClient, FakeAsker, ask_in_tool
-from inside_server import Inquiry, list_roots
+from inside_server import AskableClient, list_roots
 
 from trio_mcp import CapabilityMissing, RemoteProtocolError, RequestError, Revision
 from trio_mcp.types import ClientCapabilities, ListRootsRequestParams, Root
@@ -27,7 +27,7 @@ async def test_roots_are_listed(revision: Revision) -> None:
 async def test_the_modern_era_is_asked_the_same() -> None:
     """2026-07-28, client/roots; the way is another's business."""
     asker = FakeAsker(ROOTS)
-    assert len(await list_roots(Inquiry(Revision.V2026_07_28, ABLE, asker))) == 2
+    assert len(await list_roots(AskableClient(Revision.V2026_07_28, ABLE, asker))) == 2
     assert asker.asked == [("roots/list", ListRootsRequestParams())]
 
 

@@ -15,7 +15,7 @@ import trio
 import trio.testing
 from asked import ABLE, LEGACY, AskedClient, FakeAsker, ask_in_tool
 from inside_core import Agreement
-from inside_server import Inquiry, Questions, conversation
+from inside_server import AskableClient, AskingContext, conversation
 from tape import Tape
 
 from trio_mcp import (
@@ -136,7 +136,7 @@ async def sampled_by(
         )
     )  # fmt: skip
     given.update({"max_tokens": 9, "find_tool": {"get_weather": WEATHER}.__getitem__}, **options)
-    return await sample(Inquiry(MODERN, capabilities, asker), messages, **given)
+    return await sample(AskableClient(MODERN, capabilities, asker), messages, **given)
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ async def test_a_user_who_says_no_is_an_error_to_be_caught(revision: Revision) -
         ({"max_tokens": True}, TypeError, "max_tokens must be a whole number"),
         ({"max_tokens": 1.5}, TypeError, "max_tokens must be a whole number"),
         ({"temperature": math.nan}, ValueError, "temperature must be a finite number"),
-        ({"tool_choice": "required"}, ValueError, "tool_choice needs tools"),
+        ({"tool_choice": "required"}, ValueError, "tool_choice is given without tools"),
         ({"tools": "get_weather"}, TypeError, "tools must be a sequence"),
         ({"tools": [WEATHER, "get_weather"]}, ValueError, "two tools called 'get_weather'"),
         ({"stop_sequences": "\n"}, TypeError, "stop_sequences"),
@@ -277,8 +277,8 @@ def test_a_conversation_is_written_as_is_convenient(said: Any, messages: tuple[S
         ({"role": "user"}, TypeError, "dict"),
         (5, TypeError, "int"),
         ([5], TypeError, "type int"),
-        (USE, TypeError, "who wants to use a tool"),
-        ([ASK, USE], TypeError, "who wants to use a tool"),
+        (USE, TypeError, "put it into a SamplingMessage"),
+        ([ASK, USE], TypeError, "put it into a SamplingMessage"),
     ],
 )
 def test_what_is_no_conversation_is_refused(said: Any, error: type[Exception], words: str) -> None:
@@ -395,23 +395,23 @@ NO_SAMPLING = ClientCapabilities(elicitation=ElicitationCapability())
 Ask = Callable[[Context[Any]], Any]
 
 
-def plain(ctx: Questions) -> Any:
+def plain(ctx: AskingContext) -> Any:
     return ctx.sample("?", max_tokens=1)
 
 
-def with_tools(ctx: Questions) -> Any:
+def with_tools(ctx: AskingContext) -> Any:
     return ctx.sample("?", max_tokens=1, tools=[WEATHER])
 
 
-def with_results(ctx: Questions) -> Any:
+def with_results(ctx: AskingContext) -> Any:
     return ctx.sample(["?", assistant(USE), RESULT], max_tokens=1)
 
 
-def with_context(ctx: Questions) -> Any:
+def with_context(ctx: AskingContext) -> Any:
     return ctx.sample("?", max_tokens=1, include_context="allServers")
 
 
-def with_both(ctx: Questions) -> Any:
+def with_both(ctx: AskingContext) -> Any:
     return ctx.sample("?", max_tokens=1, tools=[WEATHER], include_context="thisServer")
 
 
@@ -635,8 +635,8 @@ async def test_capabilities_that_cannot_be_read_are_the_clients_fault() -> None:
     capabilities: Any = "all of them"
     agreement = Agreement(MODERN, capabilities, None, None)
     exchange: Any = None  # not even looked at
-    with pytest.raises(RequestError, match="cannot be read") as caught:
-        await Questions(exchange, agreement, {"get_weather": WEATHER}.__getitem__, FakeAsker(PARIS)).sample(
+    with pytest.raises(RequestError, match="invalid capabilities") as caught:
+        await AskingContext(exchange, agreement, {"get_weather": WEATHER}.__getitem__, FakeAsker(PARIS)).sample(
             "?", max_tokens=1
         )
     assert caught.value.code == -32602

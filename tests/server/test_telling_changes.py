@@ -13,11 +13,20 @@ import trio
 import trio.testing
 from inside_base import LEGACY
 from inside_peer import open_peer
-from inside_server import LIST_CHANGES, ChangeHub, ListKind, resource_change
+from inside_server import LIST_CHANGES, ChangeHub, ListKind
 from talking import LISTS, SUBSCRIPTION_ID, connect, full_server, listen, note, request, session_of
 from wires import ScriptedChannel
 
-from trio_mcp import ConnectionLost, Limits, Outgoing, Revision, Server, memory_channel_pair, open_client
+from trio_mcp import (
+    ConnectionLost,
+    Limits,
+    Outgoing,
+    ResourceUpdated,
+    Revision,
+    Server,
+    memory_channel_pair,
+    open_client,
+)
 
 V07 = Revision.V2026_07_28
 LEGACY_REVISIONS = pytest.mark.parametrize("revision", LEGACY)
@@ -463,7 +472,7 @@ async def test_a_change_that_cannot_be_written_does_not_hold_up_the_next(
     await server.resource_updated(uri)
     server.list_changed("tools")
     assert [m["method"] for m in await talk.new()] == ["notifications/tools/list_changed"]
-    assert "a change cannot be told" in caplog.text
+    assert "a change is not sent" in caplog.text
     nursery.cancel_scope.cancel()
 
 
@@ -474,15 +483,15 @@ async def test_a_receiver_is_woken_when_there_is_something_to_say_and_there_was_
     hub = ChangeHub()
     woken: list[int] = []
     with hub.receiver(lambda: woken.append(1)) as receiver:
-        receiver.want(resource_change("a"))
-        receiver.want(resource_change("a"))
-        receiver.want(resource_change("b"))
+        receiver.subscribe(ResourceUpdated("a"))
+        receiver.subscribe(ResourceUpdated("a"))
+        receiver.subscribe(ResourceUpdated("b"))
         for uri in ("b", "a", "b", "c"):
             hub.resource_updated(uri)
         assert len(woken) == 1
-        receiver.forget(resource_change("b"))
-        receiver.forget(resource_change("never wanted"))
-        assert (receiver.take(), receiver.take()) == (resource_change("a"), None)
+        receiver.unsubscribe(ResourceUpdated("b"))
+        receiver.unsubscribe(ResourceUpdated("never wanted"))
+        assert (receiver.take(), receiver.take()) == (ResourceUpdated("a"), None)
         hub.resource_updated("b")
         hub.resource_updated("a")
         assert len(woken) == 2
@@ -493,7 +502,7 @@ async def test_the_hub_forgets_who_has_left() -> None:
     hub = ChangeHub()
     with hub.receiver(lambda: None) as receiver:
         for number in range(100):
-            receiver.want(resource_change(str(number)))
+            receiver.subscribe(ResourceUpdated(str(number)))
         assert hub.receivers == 1
     del receiver
     gc.collect()

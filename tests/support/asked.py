@@ -113,7 +113,7 @@ class FakeAsker:
         self._answer = answer
 
     async def ask(self, method: str, params: object, *, on_progress: object = None) -> Mapping[str, Any]:
-        """Answer; see `Asker.ask`."""
+        """Answer; see `InputRequester.ask`."""
         del on_progress
         await trio.lowlevel.checkpoint()
         self.asked.append((method, params))

@@ -1,18 +1,22 @@
-"""Changes that a server notifies of, the filters of subscriptions, and the queue in which changes wait.
+"""The changes that a server notifies its clients of: what they are, who gets which, and a queue of them.
 
-Decisions only: no I/O, no Trio, no clock.
+The server and the client both decide by these functions. Decisions only: no I/O, no Trio, no clock.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping
-from typing import Final, TypeAlias, final
+from types import MappingProxyType
+from typing import Any, Final, Literal, TypeAlias, final
 
 import attrs
 
 from .._codec._jsonrpc import Notification
-from ..types import SubscriptionFilter
+from ..types import ServerCapabilities, SubscriptionFilter
+
+ListKind: TypeAlias = Literal["tools", "prompts", "resources"]
+"""What a server has lists of. Resource templates count as resources."""
 
 
 @final
@@ -39,7 +43,7 @@ class ResourceUpdated:
     """A resource has changed.
 
     Attributes:
-        uri: The resource, or a part of a resource that was subscribed to.
+        uri: The resource, or a part of one that is subscribed to.
     """
 
     uri: str
@@ -48,47 +52,56 @@ class ResourceUpdated:
 @final
 @attrs.frozen
 class Resynced:
-    """Listening was interrupted and goes on: everything that was subscribed to may have changed. Fetch it again.
+    """Listening was interrupted and has resumed: anything that is listened to may have changed. Fetch it again.
 
     Attributes:
-        reason: What had interrupted it.
+        reason: What interrupted it.
     """
 
     reason: str
 
 
 Change: TypeAlias = ToolsListChanged | PromptsListChanged | ResourcesListChanged | ResourceUpdated | Resynced
-"""What a listener receives."""
+"""What a listener receives. A server sends all of them but `Resynced`, which is the client's own."""
 
-_LISTS: Final[Mapping[str, Change]] = {
-    "notifications/tools/list_changed": ToolsListChanged(),
-    "notifications/prompts/list_changed": PromptsListChanged(),
-    "notifications/resources/list_changed": ResourcesListChanged(),
+LIST_CHANGES: Final[Mapping[ListKind, Change]] = MappingProxyType(
+    {
+        "tools": ToolsListChanged(),
+        "prompts": PromptsListChanged(),
+        "resources": ResourcesListChanged(),
+    }
+)
+
+_UPDATED: Final = "notifications/resources/updated"
+_METHODS: Final[Mapping[Change, str]] = {
+    change: f"notifications/{kind}/list_changed" for kind, change in LIST_CHANGES.items()
 }
+_BY_METHOD: Final = {method: change for change, method in _METHODS.items()}
 
 
 def read_change(notification: Notification) -> Change | None:
-    """Return the change in a notification, or `None` if it is about something else."""
-    if notification.method == "notifications/resources/updated":
+    """Return the change that a notification reports, or `None` if it reports none."""
+    if notification.method == _UPDATED:
         uri = (notification.params or {}).get("uri")
         return ResourceUpdated(uri) if isinstance(uri, str) else None
-    return _LISTS.get(notification.method)
+    return _BY_METHOD.get(notification.method)
 
 
-def notification_of(change: Change, meta: Mapping[str, object]) -> Notification:
-    """Return the notification of a change.
+def notification_of(change: Change, meta: Mapping[str, object] | None = None) -> Notification:
+    """Return the notification that reports a change.
 
     Raises:
-        StopIteration: It is `Resynced`, which has no notification.
+        KeyError: It is `Resynced`, which no notification reports.
     """
-    ours: dict[str, object] = {"_meta": meta} if meta else {}
+    params: dict[str, Any] = {"_meta": meta} if meta else {}
     if isinstance(change, ResourceUpdated):
-        return Notification("notifications/resources/updated", {"uri": change.uri, **ours})
-    return Notification(next(method for method, of in _LISTS.items() if of == change), ours)
+        params["uri"] = change.uri
+        return Notification(_UPDATED, params)
+    return Notification(_METHODS[change], params or None)
 
 
 def wants(wanted: SubscriptionFilter, change: Change) -> bool:
-    """Whether a filter has the kind of a change, whichever resource it is about."""
+    """Whether a change is of a kind that was asked for, whichever resource it is about."""
     match change:
         case ToolsListChanged():
             return bool(wanted.tools_list_changed)
@@ -103,23 +116,20 @@ def wants(wanted: SubscriptionFilter, change: Change) -> bool:
 
 
 def covers(uri: str, changed: str) -> bool:
-    """Whether the changed URI is the resource, or a part of it."""
+    """Whether the changed URI is the resource itself, or a part of it."""
     if not changed.startswith(uri):
         return False
     return changed == uri or uri.endswith("/") or changed[len(uri)] in "/?#"
 
 
 def changes_in(wanted: SubscriptionFilter) -> list[Change]:
-    """Return every change that a filter names, for when all of them may have happened."""
-    lists = [change for change in _LISTS.values() if wants(wanted, change)]
+    """Return every change that a filter asks for."""
+    lists = [change for change in LIST_CHANGES.values() if wants(wanted, change)]
     return [*lists, *(ResourceUpdated(uri) for uri in wanted.resource_subscriptions or ())]
 
 
 def granted(wanted: SubscriptionFilter, *, tools: bool, prompts: bool, resources: bool) -> SubscriptionFilter:
-    """Return the filter that a server of the legacy era can serve, by the lists whose changes it declares.
-
-    Its resources are all granted: they were subscribed to one by one, or the subscription has failed.
-    """
+    """Return a filter without the lists whose changes the server does not notify of. URIs are kept."""
     return SubscriptionFilter(
         tools_list_changed=(wanted.tools_list_changed and tools) or None,
         prompts_list_changed=(wanted.prompts_list_changed and prompts) or None,
@@ -128,8 +138,19 @@ def granted(wanted: SubscriptionFilter, *, tools: bool, prompts: bool, resources
     )
 
 
+def granted_by(capabilities: ServerCapabilities | None, wanted: SubscriptionFilter) -> SubscriptionFilter:
+    """Return a filter without the lists whose changes these capabilities do not declare. URIs are kept."""
+    can = capabilities or ServerCapabilities()
+    return granted(
+        wanted,
+        tools=bool(can.tools and can.tools.list_changed),
+        prompts=bool(can.prompts and can.prompts.list_changed),
+        resources=bool(can.resources and can.resources.list_changed),
+    )
+
+
 def ungranted(wanted: SubscriptionFilter, acknowledged: SubscriptionFilter) -> list[str]:
-    """Name what was wanted and was not acknowledged."""
+    """Return the names of the lists, and the URIs, that were asked for and not acknowledged."""
     names = ("tools_list_changed", "prompts_list_changed", "resources_list_changed")
     missing = [name for name in names if getattr(wanted, name) and not getattr(acknowledged, name)]
     held = set(acknowledged.resource_subscriptions or ())
@@ -138,14 +159,14 @@ def ungranted(wanted: SubscriptionFilter, acknowledged: SubscriptionFilter) -> l
 
 @final
 class ChangeQueue:
-    """Changes in order of arrival, each at most once.
+    """Changes in the order they came, each at most once.
 
-    A repetition of a change that waits adds nothing: the listener fetches the current state when it takes the
+    A repetition of a change that waits adds nothing: the listener looks at the current state when it takes the
     change. `Resynced` replaces everything that waits before it.
 
     Args:
         max_length: How many may wait.
-        max_bytes: What they may take in memory, in bytes.
+        max_bytes: How much memory they may take.
     """
 
     def __init__(self, max_length: int, max_bytes: int) -> None:
@@ -158,7 +179,7 @@ class ChangeQueue:
         return len(self._changes)
 
     def push(self, change: Change) -> bool:
-        """Add a change. Return whether there was room for it; if not, nothing was added."""
+        """Add a change. Returns whether there was room for it; if not, nothing was added."""
         size = _weight(change)
         if isinstance(change, Resynced):
             self.clear()
@@ -174,18 +195,18 @@ class ChangeQueue:
         """Take the oldest change.
 
         Raises:
-            KeyError: The queue is empty.
+            KeyError: There is none.
         """
         change = self._changes.popitem(last=False)[0]
         self._bytes -= _weight(change)
         return change
 
     def clear(self) -> None:
-        """Drop all changes."""
+        """Discard everything."""
         self._changes.clear()
         self._bytes = 0
 
 
 def _weight(change: Change) -> int:
-    """Return what a change takes in memory at most, in bytes."""
+    """Return how much memory a change takes at most, in bytes."""
     return 256 + (4 * len(change.uri) if isinstance(change, ResourceUpdated) else 0)

@@ -15,6 +15,7 @@ import trio
 from .._codec import _json
 from .._codec._json import is_object
 from .._codec._jsonrpc import Encoded
+from .._core._changes import ListKind
 from .._core._http_headers import HeaderMark
 from .._core._lifecycle import CORE_RESULT_TYPES, Agreement, check_identifier
 from .._errors import (
@@ -33,7 +34,7 @@ from ..types import (
     ServerCapabilities,
     ToolsCapability,
 )
-from ._changes import Announcement, ChangeHub, ListKind
+from ._changes import Announcement, ChangeHub
 from ._context import Context, NotificationHandler, check_announcement, check_notification_method
 from ._functions import MethodHandler as MethodHandler  # noqa: PLC0414 - its public home is here
 from ._input_required import Asking, ExtensionResult

@@ -1,9 +1,7 @@
-"""A handler's questions to its client: what they need of the client, how they are put, how answers are read.
+"""A handler's questions to its client: what clients must declare, how they are asked, how answers are read.
 
-What is asked has modules of its own. How a question travels is an `Asker`'s business: as a request in the legacy
-era, inside the result in the modern one.
-
-Asking the client for its roots. Spec: client/roots. Deprecated since 2026-07-28 (SEP-2577).
+An `InputRequester` knows how a question travels: as a request in the legacy era, inside the result in the modern
+one. Of the questions themselves only ``roots/list`` lives here; elicitation and sampling have their own modules.
 """
 
 from __future__ import annotations
@@ -17,6 +15,7 @@ from .. import types
 from .._absent import ABSENT
 from .._codec._convert import from_wire, to_wire
 from .._codec._jsonrpc import InvalidData
+from .._core._lifecycle import Agreement
 from .._errors import (
     INVALID_PARAMS,
     INVALID_REQUEST,
@@ -36,8 +35,8 @@ _log: Final = Log("trio_mcp.server")
 _T = TypeVar("_T")
 
 
-class Asker(Protocol):
-    """Brings a question to the client and its answer back."""
+class InputRequester(Protocol):
+    """Asks the client a question and returns its answer."""
 
     def ask(
         self, method: str, params: object, *, on_progress: OnProgress | None = None
@@ -45,12 +44,12 @@ class Asker(Protocol):
         """Ask the client, and wait for the answer.
 
         Args:
-            method: What to ask.
-            params: An object of `trio_mcp.types`.
-            on_progress: Called with each progress notification, where there are any.
+            method: The request's method.
+            params: Its parameters, an object of `trio_mcp.types`.
+            on_progress: Called with each progress notification, if the era has them for questions.
 
         Returns:
-            The answer as plain JSON.
+            The result as plain JSON.
 
         Raises:
             RequestError: The client answers with an error.
@@ -60,27 +59,27 @@ class Asker(Protocol):
 
 
 @final
-class WireAsker:
-    """Asks by a request of the server: the legacy era's way.
+@attrs.define(eq=False)
+class LegacyInputRequester:
+    """Asks by a request of the server, as in the legacy era.
 
     Args:
-        exchange: What the question belongs to.
-        revision: What the client speaks.
+        exchange: The exchange that the question belongs to.
+        revision: The client's revision.
     """
 
-    def __init__(self, exchange: Exchange, revision: Revision) -> None:
-        self._exchange = exchange
-        self._revision = revision
+    _exchange: Exchange
+    _revision: Revision
 
     @ends_with_its_thread
     @leaves_its_place
     async def ask(
         self, method: str, params: object, *, on_progress: OnProgress | None = None
     ) -> Mapping[str, Any]:
-        """Ask the client; see `Asker.ask`.
+        """Ask the client; see `InputRequester.ask`.
 
         Raises:
-            LocalProtocolError: The revision has no requests of a server.
+            LocalProtocolError: In this revision servers send no requests.
         """
         if self._revision.is_modern:
             raise LocalProtocolError(f"a server of {self._revision} has no request {method}")
@@ -89,13 +88,13 @@ class WireAsker:
 
 @final
 class CapabilityMissing(RequestError):
-    """The client cannot be asked this: it, or its revision of the protocol, has no such thing. Nothing was sent.
+    """The client has not declared a capability, or its revision of the protocol lacks it. Nothing was sent.
 
     A handler may catch it and do without. If it does not, this is the answer to its request; from 2026-07-28 on
     with the code and the data that the specification demands.
 
     Attributes:
-        required: What the client would have to declare; `None` if its revision has nothing of the kind.
+        required: What the client would have to declare; `None` if its revision has no such capability.
 
     Spec: 2026-07-28, basic, "_meta"; 2025-11-25, basic/lifecycle, "Operation".
     """
@@ -108,12 +107,12 @@ class CapabilityMissing(RequestError):
 
 
 @attrs.frozen
-class Abilities:
+class ClientFeatures:
     """What a client can be asked.
 
     Attributes:
-        revision: What it speaks.
-        capabilities: What it says it can do.
+        revision: The revision it speaks.
+        capabilities: The capabilities it has declared.
     """
 
     revision: Revision
@@ -130,20 +129,20 @@ class Abilities:
             CapabilityMissing: It came later.
         """
         if self.revision < since:
-            what = f"{self.revision}, which the client speaks, has no {what}"
-            raise CapabilityMissing(what, None, self.revision)
+            problem = f"{self.revision}, which the client speaks, has no {what}"
+            raise CapabilityMissing(problem, None, self.revision)
 
 
 @final
 @attrs.frozen
-class Inquiry(Abilities):
-    """A client, as far as it can be asked.
+class AskableClient(ClientFeatures):
+    """A client, and the way to ask it.
 
     Attributes:
-        asker: Brings it a question.
+        requester: Asks it.
     """
 
-    asker: Asker
+    requester: InputRequester
 
     async def ask(
         self, method: str, params: object, kind: type[_T], *, on_progress: OnProgress | None = None
@@ -151,61 +150,74 @@ class Inquiry(Abilities):
         """Ask, and read the answer.
 
         Raises:
-            RemoteProtocolError: The answer is not what the specification says it must be.
-            RequestError: It is an error.
+            RemoteProtocolError: The answer is not what the specification demands.
+            RequestError: The client answers with an error.
         """
-        answer = await self.asker.ask(method, params, on_progress=on_progress)
+        answer = await self.requester.ask(method, params, on_progress=on_progress)
         try:
             return from_wire(answer, kind)
         except InvalidData as error:
-            raise unusable(method, str(error)) from error
+            raise unusable_answer(method, str(error)) from error
 
 
-def unusable(method: str, why: str) -> RemoteProtocolError:
-    """Return the error for an answer that cannot be used, and tell our log."""
+def unusable_answer(method: str, why: str) -> RemoteProtocolError:
+    """Return the error for an answer that cannot be used, and log it."""
     error = RemoteProtocolError(f"the client's answer to {method} cannot be used: {why}")
     error.question = method
     _log.warning("%s", error)
     return error
 
 
-def is_answered_wrongly(error: object) -> TypeGuard[RemoteProtocolError]:
-    """Whether a handler failed because the client's answer to its question cannot be used: no mistake of ours."""
+def is_unusable_answer(error: object) -> TypeGuard[RemoteProtocolError]:
+    """Whether a handler failed because the client's answer to its question cannot be used."""
     return isinstance(error, RemoteProtocolError) and error.question is not None
 
 
-def read_said(said: Mapping[str, Any], kind: type[_T]) -> _T:
-    """Read what a client says of itself.
+def read_declared(declared: Mapping[str, Any], kind: type[_T]) -> _T:
+    """Read what a client has declared: its capabilities, or its name and version.
 
     Raises:
-        RequestError: It cannot be read.
+        RequestError: It is invalid.
     """
     try:
-        return from_wire(said, kind)
+        return from_wire(declared, kind)
     except InvalidData as error:
-        raise RequestError(INVALID_PARAMS, f"what the client says of itself cannot be read: {error}") from error
+        raise RequestError(
+            INVALID_PARAMS, f"invalid capabilities or clientInfo of the client: {error}"
+        ) from error
 
+
+def features_of(agreement: Agreement) -> ClientFeatures:
+    """Return what the client of an agreement can be asked.
+
+    Raises:
+        RequestError: Its capabilities are invalid.
+    """
+    return ClientFeatures(agreement.revision, read_declared(agreement.client_capabilities, ClientCapabilities))
+
+
+# Roots. Spec: client/roots. Deprecated since 2026-07-28 (SEP-2577).
 
 _METHOD: Final = "roots/list"
 
 
-async def list_roots(inquiry: Inquiry) -> Sequence[types.Root]:
+async def list_roots(client: AskableClient) -> Sequence[types.Root]:
     """Ask for the roots; see `Context.list_roots`."""
-    require_roots(inquiry)
-    result = await inquiry.ask(_METHOD, types.ListRootsRequestParams(), types.ListRootsResult)
+    require_roots(client)
+    result = await client.ask(_METHOD, types.ListRootsRequestParams(), types.ListRootsResult)
     for number, root in enumerate(result.roots):
-        # Whoever gets a root takes it for a path ("Data Types": it must be a file URI).
+        # Handlers use a root as a path ("Data Types": it must be a file URI).
         if not root.uri.startswith("file://"):
-            raise unusable(_METHOD, f"roots[{number}].uri: must begin with file://, is {root.uri[:60]!r}")
+            raise unusable_answer(_METHOD, f"roots[{number}].uri: must begin with file://, is {root.uri[:60]!r}")
         try:
             _ = root.path
         except ValueError as error:
-            raise unusable(_METHOD, f"roots[{number}].uri: {error}") from error
+            raise unusable_answer(_METHOD, f"roots[{number}].uri: {error}") from error
     return result.roots
 
 
-def require_roots(client: Abilities) -> None:
-    """Check that the client has roots.
+def require_roots(client: ClientFeatures) -> None:
+    """Check that the client has declared roots.
 
     Raises:
         CapabilityMissing: It has not.

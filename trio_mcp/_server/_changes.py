@@ -1,23 +1,19 @@
-"""What has changed in a server, and everybody who wants to be told.
+"""Notifies clients of changes: the server's hub, which knows who has subscribed to what, and its connections.
 
-One hub per server. It knows who wants what, and remembers for each of them what is still to be said. It says
-nothing itself and knows no connection and no era: that is the business of those who receive.
-
-What the client of one connection is told of changes, in either era. What has changed is the hub's business.
-
-A session of the legacy era gets the list changes that were declared to it, and the resources it has subscribed
+In the legacy era a session gets the list changes that were declared to it, and the resources it has subscribed
 to, as notifications of the connection. In the modern era each ``subscriptions/listen`` gets what it asked for and
-nothing else, as notifications of that request.
+nothing else, as notifications of that request. What a change is, and which are granted, is decided in
+`_core._changes`.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, contextmanager, suppress
 from contextvars import Context as Variables
-from typing import Any, Final, Literal, TypeAlias, final
+from typing import Any, Final, final
 
 import attrs
 import trio
@@ -27,8 +23,17 @@ from .._channel import Origin, holder_of
 from .._codec import _json
 from .._codec._convert import to_wire
 from .._codec._json import weight_of
-from .._codec._jsonrpc import Encoded, Request, RequestId, encode_notification
+from .._codec._jsonrpc import Encoded, Request, encode_notification
 from .._core._account import Loan, Overdrawn, Pool
+from .._core._changes import (
+    LIST_CHANGES,
+    Change,
+    ListKind,
+    ResourceUpdated,
+    changes_in,
+    granted_by,
+    notification_of,
+)
 from .._errors import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -47,46 +52,42 @@ from .._trio import LightParkingLot
 from ._lifetimes import Background
 from ._listing import read_params
 
-# How a change travels: whatever has changed calls the hub, synchronously. The hub notes the change with each
-# receiver that wants it, where it merges with an equal one that is still to be said, and wakes the receiver. The
-# receiver's own task says it, at the pace of its client. What is noted for a receiver is never more than what it
-# wants, so a client that reads nothing costs a bounded amount of memory, and nobody any time. Notifications of
-# the author's own travel the same way; they do not merge, so the oldest of them makes room.
+_log: Final = Log("trio_mcp.server")
 
-ListKind: TypeAlias = Literal["tools", "prompts", "resources"]
-"""What a server has lists of. Templates count as resources."""
+ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 
+SUBSCRIPTION_BYTES: Final = 1024
+"""What a subscription to a resource takes in memory, beside its URI."""
 
-@final
-@attrs.frozen
-class Change:
-    """Something that clients can be told of. Equal changes say the same.
+CHARACTER_BYTES: Final = 4
+"""What a byte of a URI in UTF-8 takes in memory at most."""
 
-    Attributes:
-        method: The notification that tells it.
-        uri: The resource that has changed; `None` if it is a list.
-    """
+LISTENING_BYTES: Final = 8 * 1024
+"""What a ``subscriptions/listen`` takes that names no resource: its task, its stream."""
 
-    method: str
-    uri: str | None = None
+_ALL_LISTS: Final = types.SubscriptionFilter(
+    tools_list_changed=True, prompts_list_changed=True, resources_list_changed=True
+)
 
-    def params(self, meta: dict[str, Any] | None = None) -> dict[str, Any] | None:
-        """Return the parameters of the notification."""
-        params: dict[str, Any] = {} if meta is None else {"_meta": meta}
-        if self.uri is not None:
-            params["uri"] = self.uri
-        return params or None
+# How a change travels: the author calls the hub, synchronously and from any thread. The hub adds the change to
+# the pending ones of each receiver that has subscribed to it, and wakes the receiver. The receiver's own task
+# sends it, at the pace of its client.
+#
+# What is kept true: equal changes merge while they are pending, so what is pending for a receiver is never more
+# than what it has subscribed to. A client that reads nothing therefore costs a bounded amount of memory, and
+# delays neither the author nor other clients. Announcements travel the same way; they do not merge, so that each
+# receiver has a bounded queue of them, in which a new one drops the oldest.
 
 
 @final
 @attrs.frozen(eq=False)
 class Announcement:
-    """A notification of the server's author to all sessions. No two of them are equal.
+    """A notification that the server's author sends to all sessions. No two of them are equal.
 
     Attributes:
-        method: The notification.
+        method: The notification's method.
         encoded: Its parameters.
-        size: How many bytes it is as a message.
+        size: The size of the whole message in bytes.
     """
 
     method: str
@@ -100,123 +101,108 @@ class Announcement:
 
 
 @final
-class _Announcements:
-    """Announcements that are still to be sent, within bounds: a new one costs the oldest."""
+class _AnnouncementQueue:
+    """Announcements that are still to be sent, within limits: a new one drops the oldest."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._line: deque[Announcement] = deque()
+        self._queue: deque[Announcement] = deque()
         self._bytes = 0
 
-    def add(self, one: Announcement) -> list[Announcement]:
-        """Add one, and return those that had to make room."""
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    def add(self, announcement: Announcement) -> list[Announcement]:
+        """Add one, and return those that were dropped for it."""
         limits, dropped = self._limits, list[Announcement]()
-        self._line.append(one)
-        self._bytes += one.size
-        while len(self._line) > limits.max_announcements or (
-            self._bytes > limits.max_announcement_bytes and len(self._line) > 1
+        self._queue.append(announcement)
+        self._bytes += announcement.size
+        while len(self._queue) > limits.max_announcements or (
+            self._bytes > limits.max_announcement_bytes and len(self._queue) > 1
         ):
-            dropped.append(self.take())
+            dropped.append(self.pop())
         return dropped
 
-    def take(self) -> Announcement:
-        """Return the oldest, which is there no longer."""
-        one = self._line.popleft()
-        self._bytes -= one.size
-        return one
-
-    def __len__(self) -> int:
-        return len(self._line)
-
-
-LIST_CHANGES: Final[dict[ListKind, Change]] = {
-    "tools": Change("notifications/tools/list_changed"),
-    "prompts": Change("notifications/prompts/list_changed"),
-    "resources": Change("notifications/resources/list_changed"),
-}
-
-
-def resource_change(uri: str) -> Change:
-    """Return the change of one resource."""
-    return Change("notifications/resources/updated", uri)
+    def pop(self) -> Announcement:
+        """Remove the oldest, and return it."""
+        announcement = self._queue.popleft()
+        self._bytes -= announcement.size
+        return announcement
 
 
 @final
 class Receiver:
-    """Somebody who is told of changes. Made by `ChangeHub.receiver`; of use only to tasks of its Trio run.
+    """The pending changes of one subscriber. Made by `ChangeHub.receiver`; only for tasks of its Trio run.
 
     Args:
-        audience: Who is told in this run.
-        wake: Called when there is something to say and there was nothing before. Must not wait.
+        audience: The receivers of this run.
+        wake: Called when something is pending and nothing was before. Must not wait.
     """
 
     def __init__(self, audience: _Audience, wake: Callable[[], object]) -> None:
         self._audience = audience
         self._wake = wake
-        self._wanted: set[Change] = set()
+        self._subscribed: set[Change] = set()
         self._pending: dict[Change | Announcement, None] = {}
-        self._announcements: _Announcements | None = None
+        self._announcements: _AnnouncementQueue | None = None
 
-    def want(self, change: Change) -> None:
-        """Be told of this from now on; asking twice is asking once."""
-        self._wanted.add(change)
+    def subscribe(self, change: Change) -> None:
+        """Receive this change from now on. Subscribing twice is the same as once."""
+        self._subscribed.add(change)
         self._audience.add(change, self)
 
-    def forget(self, change: Change) -> None:
-        """Be told of this no longer, not even what is still to be said."""
-        self._wanted.discard(change)
+    def unsubscribe(self, change: Change) -> None:
+        """Receive this change no longer; it is dropped if it is pending."""
+        self._subscribed.discard(change)
         self._pending.pop(change, None)
         self._audience.discard(change, self)
 
-    def want_announcements(self) -> None:
-        """Be sent the notifications of the server's author from now on."""
+    def subscribe_to_announcements(self) -> None:
+        """Receive announcements from now on."""
         self._audience.sessions[self] = None
 
-    def announce(self, one: Announcement, limits: Limits) -> int:
-        """Remember to send this, and return how many others are not sent for it."""
+    def unsubscribe_all(self) -> None:
+        """Receive nothing any more."""
+        self._audience.sessions.pop(self, None)
+        for change in tuple(self._subscribed):
+            self.unsubscribe(change)
+
+    def add(self, item: Change | Announcement) -> None:
+        """Add to what is pending, unless an equal change is; the oldest is sent first."""
+        was_idle = not self._pending
+        self._pending[item] = None
+        if was_idle:
+            self._wake()
+
+    def announce(self, announcement: Announcement, limits: Limits) -> int:
+        """Add an announcement, and return how many others were dropped for it."""
         if self._announcements is None:
-            self._announcements = _Announcements(limits)
-        dropped = self._announcements.add(one)
+            self._announcements = _AnnouncementQueue(limits)
+        dropped = self._announcements.add(announcement)
         for other in dropped:
             self._pending.pop(other, None)
-        was_idle = not self._pending
-        self._pending[one] = None
-        if was_idle:
-            self._wake()
+        self.add(announcement)
         return len(dropped)
 
-    def forget_all(self) -> None:
-        """Be told of nothing any more."""
-        self._audience.sessions.pop(self, None)
-        for change in tuple(self._wanted):
-            self.forget(change)
-
-    def note(self, change: Change) -> None:
-        """Remember to say this, once; what was first to be said is said first."""
-        was_idle = not self._pending
-        self._pending[change] = None
-        if was_idle:
-            self._wake()
-
     def take(self) -> Change | Announcement | None:
-        """Return what is to be said next; it is not said again unless it happens again."""
-        due = next(iter(self._pending), None)
-        if due is not None:
-            del self._pending[due]
-        if isinstance(due, Announcement):
+        """Remove the oldest pending item, and return it; `None` if nothing is pending."""
+        oldest = next(iter(self._pending), None)
+        if oldest is not None:
+            del self._pending[oldest]
+        if isinstance(oldest, Announcement):
             assert self._announcements is not None
-            self._announcements.take()  # they are pending in the same order
-        return due
+            self._announcements.pop()  # they are pending in the same order
+        return oldest
 
 
 @final
 class _Audience:
-    """Who wants to be told what, in one Trio run.
+    """The receivers of one Trio run.
 
     Attributes:
         receivers: How many there are.
-        sessions: Those of them that are sent announcements.
-        dropped: Announcements that were not sent to one of them.
+        sessions: Those of them that receive announcements.
+        dropped: How many times an announcement was dropped for one of them.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -225,52 +211,52 @@ class _Audience:
         self.dropped = 0
         self._limits = limits
         self._lock = threading.Lock()
-        self._from_threads = _Announcements(limits)
-        self._who: dict[Change, dict[Receiver, None]] = {}
+        self._from_threads = _AnnouncementQueue(limits)
+        self._subscribers: dict[Change, dict[Receiver, None]] = {}
 
     def add(self, change: Change, receiver: Receiver) -> None:
-        self._who.setdefault(change, {})[receiver] = None
+        self._subscribers.setdefault(change, {})[receiver] = None
 
     def discard(self, change: Change, receiver: Receiver) -> None:
-        receivers = self._who.get(change)
+        receivers = self._subscribers.get(change)
         if receivers is not None:
             receivers.pop(receiver, None)
             if not receivers:
-                del self._who[change]
+                del self._subscribers[change]
 
-    def tell(self, change: Change) -> None:
-        for receiver in self._who.get(change, ()):
-            receiver.note(change)
+    def notify(self, change: Change) -> None:
+        for receiver in self._subscribers.get(change, ()):
+            receiver.add(change)
 
-    def hand_over(self, one: Announcement) -> None:
-        """Leave an announcement of another thread for `take_over`. From any thread."""
-        with self._lock:
-            self.dropped += len(self._from_threads.add(one))
-
-    def take_over(self) -> None:
-        """Send what other threads have left."""
-        with self._lock:
-            due = [self._from_threads.take() for _ in range(len(self._from_threads))]
-        for one in due:
-            self.announce(one)
-
-    def announce(self, one: Announcement) -> None:
+    def announce(self, announcement: Announcement) -> None:
         for receiver in self.sessions:
-            self.dropped += receiver.announce(one, self._limits)
+            self.dropped += receiver.announce(announcement, self._limits)
+
+    def announce_from_thread(self, announcement: Announcement) -> None:
+        """Queue an announcement for `announce_queued`. Callable from any thread."""
+        with self._lock:
+            self.dropped += len(self._from_threads.add(announcement))
+
+    def announce_queued(self) -> None:
+        """Send what other threads have queued."""
+        with self._lock:
+            queued = [self._from_threads.pop() for _ in range(len(self._from_threads))]
+        for announcement in queued:
+            self.announce(announcement)
 
 
 @final
 class ChangeHub:
-    """Passes on what has changed in a server, to all its connections.
+    """Passes the changes of a server on to all its connections.
 
-    A server may be served by several Trio runs at once, and changed from any thread. Each run has an audience of
-    its own, which only its own tasks touch; from anywhere else the change is handed to the run.
+    A server may be served by several Trio runs at once, and changed from any thread. Each run has its own
+    audience, which only its tasks touch; from anywhere else the change is handed to the run.
 
     Args:
         limits: How many announcements may wait for a session.
 
     Attributes:
-        knows: Tells whether there is a resource of this URI, where somebody knows; else every URI may be
+        knows: Returns whether there is a resource of this URI. `None` if that is not known: then every URI may be
             subscribed to.
     """
 
@@ -283,15 +269,20 @@ class ChangeHub:
 
     @property
     def receivers(self) -> int:
-        """How many are listening, in all runs."""
+        """How many receivers there are, in all runs."""
         return sum(audience.receivers for audience in self._copy().values())
+
+    @property
+    def dropped(self) -> int:
+        """How many times an announcement was dropped for a session that did not read those before it."""
+        return self._dropped + sum(audience.dropped for audience in self._copy().values())
 
     @contextmanager
     def receiver(self, wake: Callable[[], object]) -> Generator[Receiver]:
         """Have a receiver for as long as the block runs, in a task of a Trio run.
 
         Args:
-            wake: Called when there is something to say and there was nothing before. Must not wait.
+            wake: Called when something is pending and nothing was before. Must not wait.
         """
         token = trio.lowlevel.current_trio_token()
         with self._lock:
@@ -301,7 +292,7 @@ class ChangeHub:
         try:
             yield receiver
         finally:
-            receiver.forget_all()
+            receiver.unsubscribe_all()
             with self._lock:
                 audience.receivers -= 1
                 if not audience.receivers:
@@ -309,42 +300,37 @@ class ChangeHub:
                     self._dropped += audience.dropped
 
     def list_changed(self, kind: ListKind) -> None:
-        """Say that a list has changed. From any thread; never waits, and nothing happens while nobody is served.
+        """Report that a list has changed. From any thread; never waits, and does nothing while nothing is served.
 
         Raises:
             KeyError: There is no such list.
         """
-        self._tell(LIST_CHANGES[kind])
+        self._notify(LIST_CHANGES[kind])
 
     def resource_updated(self, uri: str) -> None:
-        """Say that a resource has changed. From any thread; never waits."""
-        self._tell(resource_change(uri))
+        """Report that a resource has changed. From any thread; never waits."""
+        self._notify(ResourceUpdated(uri))
 
-    @property
-    def dropped(self) -> int:
-        """Announcements that were not sent to a session, because it did not read those before."""
-        return self._dropped + sum(audience.dropped for audience in self._copy().values())
-
-    def announce(self, one: Announcement) -> None:
+    def announce(self, announcement: Announcement) -> None:
         """Send a notification to all sessions. From any thread; never waits."""
         here = _current_run()
         for token, audience in self._copy().items():
             if token is here:
-                audience.announce(one)
+                audience.announce(announcement)
             else:
-                audience.hand_over(one)
+                audience.announce_from_thread(announcement)
                 with suppress(trio.RunFinishedError):
-                    token.run_sync_soon(audience.take_over, idempotent=True)
+                    token.run_sync_soon(audience.announce_queued, idempotent=True)
 
-    def _tell(self, change: Change) -> None:
+    def _notify(self, change: Change) -> None:
         here = _current_run()
         for token, audience in self._copy().items():
             if token is here:
-                audience.tell(change)
+                audience.notify(change)
             else:
-                # Equal changes merge on this way, too. A run that is over has nobody to tell.
+                # Equal changes merge on this way, too. A run that has ended has no receivers.
                 with suppress(trio.RunFinishedError):
-                    token.run_sync_soon(audience.tell, change, idempotent=True)
+                    token.run_sync_soon(audience.notify, change, idempotent=True)
 
     def _copy(self) -> dict[trio.lowlevel.TrioToken, _Audience]:
         with self._lock:
@@ -358,51 +344,39 @@ def _current_run() -> trio.lowlevel.TrioToken | None:
         return None
 
 
-_log: Final = Log("trio_mcp.server")
-
-ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
-
-SUBSCRIPTION_BYTES: Final = 1024
-"""What it takes to remember that somebody wants to be told of a resource, beside its URI."""
-
-CHARACTER_BYTES: Final = 4
-"""What a byte of a URI in UTF-8 takes in memory at most."""
-
-LISTENING_BYTES: Final = 8 * 1024
-"""What a ``subscriptions/listen`` takes that names no resource: its task, its stream."""
+# The subscriptions of one connection.
 
 
 @final
-class KeptForConnection:
-    """In whose name the subscriptions of one connection are kept.
+@attrs.define(eq=False, weakref_slot=False)
+class SubscriptionLoans:
+    """Lends the memory that the subscriptions of one connection take.
 
-    Args:
+    Attributes:
         pool: Lends bytes.
-        holder: Who it is, where a message does not say.
-        keep: Told how much is kept of what a session of the legacy era has subscribed to, and raises `Overdrawn`.
-            By default that is lent as something that cannot be taken back: nothing would tell the client.
+        holder: Which client they are lent to, where a message has no origin.
+        report: Called with how many bytes a session of the legacy era keeps in all, and raises `Overdrawn` if
+            there is no room. By default they are lent from the pool, and not taken back: no message could
+            notify the client of that.
     """
 
-    __slots__ = ("_keep", "_loan", "_pool", "holder")  # every session has one
-
-    def __init__(self, pool: Pool, holder: str, keep: Callable[[int], object] | None = None) -> None:
-        self.holder: Final = holder
-        self._pool = pool
-        self._keep = keep
-        self._loan: Loan | None = None
+    pool: Pool
+    holder: str
+    report: Callable[[int], object] | None = None
+    _loan: Loan | None = attrs.field(init=False, default=None)
 
     def keep(self, amount: int) -> None:
-        """Keep so many bytes for the session.
+        """Keep so many bytes in all for the session.
 
         Raises:
             Overdrawn: There is no room for them.
         """
-        if self._keep is not None:
-            self._keep(amount)
+        if self.report is not None:
+            self.report(amount)
         elif self._loan is not None:
             self._loan.change(amount)
         else:
-            self._loan = self._pool.lend(self.holder, "subscriptions", amount)
+            self._loan = self.pool.lend(self.holder, "subscriptions", amount)
 
     def lend(self, origin: Origin | None, amount: int, give_way: Callable[[], object]) -> Loan:
         """Lend bytes to one request.
@@ -411,54 +385,44 @@ class KeptForConnection:
             Overdrawn: There is no room for them.
         """
         holder = holder_of(origin, self.holder)
-        return self._pool.lend(holder, "subscriptions", amount, give_way, own_gives_way=True)
+        return self.pool.lend(holder, "subscriptions", amount, give_way, own_gives_way=True)
 
     def close(self) -> None:
-        """The connection is over."""
+        """The connection has ended."""
         if self._loan is not None:
             self._loan.give_back()
 
 
 @final
+@attrs.define(eq=False, weakref_slot=False)
 class Subscriptions:
     """The subscriptions of one connection.
 
     Args:
-        hub: Says what changes.
-        capabilities: Returns what the server can do, as it stands.
+        hub: Reports the changes.
+        capabilities: Returns the server's capabilities at this moment.
         limits: How many subscriptions there may be.
-        background: Where changes are told, for as long as the connection.
+        background: Runs the task that sends changes, for as long as the connection lasts.
         written: Writes a result for a revision.
-        kept: What lends the memory that it takes.
+        loans: Lends the memory that subscriptions take.
     """
 
-    def __init__(
-        self,
-        hub: ChangeHub,
-        capabilities: Callable[[], types.ServerCapabilities],
-        limits: Limits,
-        background: Background,
-        written: Callable[[object, Revision], Answer],
-        kept: KeptForConnection,
-    ) -> None:
-        self._hub = hub
-        self._kept = kept
-        self._background = background
-        self._capabilities = capabilities
-        self._limits = limits
-        self._written = written
-        self._declared: tuple[Change, ...] = ()
-        self._uris: dict[str, int] = {}
-        self._uri_bytes = 0
-        self._receiver: Receiver | None = None
-        self._peer: Peer | None = None
-        self._is_telling = False
-
-    # What the connection says.
+    _hub: ChangeHub
+    _capabilities: Callable[[], types.ServerCapabilities]
+    _limits: Limits
+    _background: Background
+    _written: Callable[[object, Revision], Answer]
+    _loans: SubscriptionLoans
+    _declared: tuple[Change, ...] = attrs.field(init=False, default=())
+    _uris: dict[str, int] = attrs.field(init=False, factory=dict[str, int])
+    _uri_bytes: int = attrs.field(init=False, default=0)
+    _receiver: Receiver | None = attrs.field(init=False, default=None)
+    _peer: Peer | None = attrs.field(init=False, default=None)
+    _is_sending: bool = attrs.field(init=False, default=False)
 
     @asynccontextmanager
     async def connected(self, opening: AbstractAsyncContextManager[Peer]) -> AsyncGenerator[Peer]:
-        """Open a connection, and tell its session of changes for as long as the body runs.
+        """Open a connection, and notify its session of changes for as long as the body runs.
 
         An exception of the body comes out as itself. Leaving is the checkpoint.
 
@@ -466,7 +430,7 @@ class Subscriptions:
             opening: Opens the connection.
         """
         # There is a receiver before the first message is read, so that no change falls between the two.
-        with closing(self._kept), self._hub.receiver(self._wake) as self._receiver:
+        with closing(self._loans), self._hub.receiver(self._wake) as self._receiver:
             async with opening as peer:
                 self._peer = peer
                 self._wake()
@@ -476,21 +440,21 @@ class Subscriptions:
                     self._peer = None
 
     def declared(self, capabilities: types.ServerCapabilities) -> None:
-        """The handshake has declared this to the client; what was not declared is not sent."""
-        self._declared = _list_changes(capabilities)
+        """Note what the handshake has declared to the client: other list changes are not sent."""
+        self._declared = tuple(changes_in(granted_by(capabilities, _ALL_LISTS)))
 
     def initialized(self) -> None:
-        """The client is ready: from now on it is told when lists change.
+        """The client is ready: from now on it is notified when lists change.
 
         Spec: 2025-11-25, basic/lifecycle, "Initialization": nothing but pings and logging before.
         """
         if self._receiver is not None:
             for change in self._declared:
-                self._receiver.want(change)
-            self._receiver.want_announcements()
+                self._receiver.subscribe(change)
+            self._receiver.subscribe_to_announcements()
 
     def route(self, request: Request, revision: Revision) -> LongLived | Answer | None:
-        """Decide who serves a request; nobody, if it is not about subscriptions, or not of what the server has.
+        """Serve a request about subscriptions; `None` if it is another, or the server has not declared them.
 
         Raises:
             RequestError: The request is refused.
@@ -507,6 +471,16 @@ class Subscriptions:
             return self._unsubscribe(self._receiver, read_params(params, types.UnsubscribeRequestParams).uri)
         return None
 
+    def _knows(self, uri: str) -> bool:
+        if self._hub.knows is None:
+            return True
+        try:
+            return self._hub.knows(uri)
+        except Exception as error:
+            # The boundary of one request, although no handler has been started yet.
+            _log.exception("the check whether there is a resource %.200r failed", uri)
+            raise RequestError(INTERNAL_ERROR, "internal error") from error
+
     # The legacy era.
 
     def _subscribe(self, receiver: Receiver, uri: str) -> Answer:
@@ -518,62 +492,62 @@ class Subscriptions:
         if len(self._uris) >= limits.max_subscriptions:
             raise RequestError(
                 SERVER_BUSY,
-                f"uri: subscribed to {len(self._uris)} resources already (max_subscriptions)",
+                f"uri: this session has {len(self._uris)} subscriptions already (max_subscriptions)",
             )
         if self._uri_bytes + size > limits.max_subscription_bytes:
             raise RequestError(
                 SERVER_BUSY,
-                f"uri: with it those that are subscribed to would exceed {limits.max_subscription_bytes} bytes "
-                "(max_subscription_bytes)",
+                f"uri: with it the URIs that this session has subscribed to would exceed "
+                f"{limits.max_subscription_bytes} bytes (max_subscription_bytes)",
             )
         try:
-            self._kept.keep(self._weight(1, size))
+            self._loans.keep(self._weight(1, size))
         except Overdrawn as error:
-            raise RequestError(SERVER_BUSY, f"uri: there is no room to remember it: {error}") from None
+            raise RequestError(SERVER_BUSY, f"uri: there is no memory for a subscription: {error}") from None
         self._uris[uri] = size
         self._uri_bytes += size
-        receiver.want(resource_change(uri))
+        receiver.subscribe(ResourceUpdated(uri))
         return {}
 
     def _unsubscribe(self, receiver: Receiver, uri: str) -> Answer:
         if uri in self._uris:
             self._uri_bytes -= self._uris.pop(uri)
-            self._kept.keep(self._weight(0, 0))
-            receiver.forget(resource_change(uri))
+            self._loans.keep(self._weight(0, 0))
+            receiver.unsubscribe(ResourceUpdated(uri))
         return {}
 
     def _weight(self, more: int, size: int) -> int:
-        """Return what it takes to remember what is subscribed to, and so many more URIs of so many bytes."""
+        """Return what the subscriptions take in memory, with so many more URIs of so many bytes."""
         return SUBSCRIPTION_BYTES * (len(self._uris) + more) + CHARACTER_BYTES * (self._uri_bytes + size)
 
     def _wake(self) -> None:
-        """There is something to say; start saying it, unless that has begun or the connection has not."""
-        if self._peer is not None and not self._is_telling:
-            self._is_telling = True
-            # Changes are noted by whatever task makes them, whose context variables are its own.
-            Variables().run(self._background.start_soon, self._tell, self._peer)
+        """Start to send what is pending, unless that has started already or the connection is not open."""
+        if self._peer is not None and not self._is_sending:
+            self._is_sending = True
+            # Changes are reported by any task, whose context variables must not get here.
+            Variables().run(self._background.start_soon, self._send_pending, self._peer)
 
-    async def _tell(self, peer: Peer) -> None:
-        """Say what is to be said, as fast as the client takes it."""
+    async def _send_pending(self, peer: Peer) -> None:
+        """Send what is pending, as fast as the client takes it."""
         assert self._receiver is not None
-        # Changes that come together are said together, and those that are equal are one.
+        # Changes that come together are sent together, and those that are equal are one.
         await trio.lowlevel.checkpoint()
         try:
-            while (due := self._receiver.take()) is not None:
+            while (item := self._receiver.take()) is not None:
                 try:
-                    if isinstance(due, Announcement):
-                        await peer.notify(due.method, due.encoded)
+                    if isinstance(item, Announcement):
+                        await peer.notify(item.method, item.encoded)
                     else:
-                        await _say(peer.notify, due, None)
+                        await _send(peer.notify, item, None)
                 except (ConnectionLost, trio.ClosedResourceError):
                     raise
                 except Exception:
                     # The boundary of one notification: middleware that fails costs none of those behind it.
                     _log.exception("a notification could not be sent")
         except (ConnectionLost, trio.ClosedResourceError):
-            pass  # whoever serves the connection learns of its end from the connection
+            pass  # the task that serves the connection learns of its end from the connection
         finally:
-            self._is_telling = False
+            self._is_sending = False
 
     # The modern era.
 
@@ -589,76 +563,53 @@ class Subscriptions:
                 f"itself that is {count + 1} subscriptions, and max_subscriptions is {limit}",
             )
         granted = self._granted(wanted)
-        # All that came with it is kept, decoded, and each URI once more for the hub.
+        # All its parameters are kept, decoded, and the hub keeps each URI once more.
         weight = LISTENING_BYTES + weight_of(_json.encode(request.params)) + SUBSCRIPTION_BYTES * count
-        listening = _Listening(request.id, revision, granted, self._hub, self._written, self._kept, weight)
+        meta = {SUBSCRIPTION_ID_KEY: request.id}
+        listening = _Listening(meta, revision, granted, self._hub, self._written, self._loans, weight)
         return LongLived(listening.serve, listening.end, places=1 + len(granted.resource_subscriptions or ()))
 
     def _granted(self, wanted: types.SubscriptionFilter) -> types.SubscriptionFilter:
-        """Return the part of what is wanted that the server has; the rest is left out of it."""
+        """Return the part of a filter that this server notifies of."""
         capabilities = self._capabilities()
-        told = _list_changes(capabilities)
-        uris: tuple[str, ...] | None = None
-        if capabilities.resources is not None and capabilities.resources.subscribe:
-            asked = wanted.resource_subscriptions
-            uris = None if asked is None else tuple(uri for uri in dict.fromkeys(asked) if self._knows(uri))
-        return types.SubscriptionFilter(
-            tools_list_changed=(wanted.tools_list_changed and LIST_CHANGES["tools"] in told) or None,
-            prompts_list_changed=(wanted.prompts_list_changed and LIST_CHANGES["prompts"] in told) or None,
-            resources_list_changed=(wanted.resources_list_changed and LIST_CHANGES["resources"] in told) or None,
-            resource_subscriptions=uris,
-        )
-
-    def _knows(self, uri: str) -> bool:
-        if self._hub.knows is None:
-            return True
-        try:
-            return self._hub.knows(uri)
-        except Exception as error:
-            # The boundary of one request, although no handler has been started yet.
-            _log.exception("whether there is a resource %.200r could not be found out", uri)
-            raise RequestError(INTERNAL_ERROR, "internal error") from error
+        uris = wanted.resource_subscriptions
+        if capabilities.resources is None or not capabilities.resources.subscribe:
+            uris = None
+        elif uris is not None:
+            uris = tuple(uri for uri in dict.fromkeys(uris) if self._knows(uri))
+        return types.evolve(granted_by(capabilities, wanted), resource_subscriptions=uris)
 
 
 @final
+@attrs.define(eq=False, weakref_slot=False)
 class _Listening:
     """One ``subscriptions/listen``.
 
     Spec: 2026-07-28, basic/patterns/subscriptions.
     """
 
-    def __init__(
-        self,
-        id: RequestId,
-        revision: Revision,
-        granted: types.SubscriptionFilter,
-        hub: ChangeHub,
-        written: Callable[[object, Revision], Answer],
-        kept: KeptForConnection,
-        weight: int,
-    ) -> None:
-        self._kept = kept
-        self._weight = weight
-        self._meta: Final[dict[str, Any]] = {SUBSCRIPTION_ID_KEY: id}
-        self._revision = revision
-        self._granted = granted
-        self._hub = hub
-        self._written = written
-        self._something = LightParkingLot()
-        self._ended = False
+    _meta: dict[str, Any]
+    _revision: Revision
+    _granted: types.SubscriptionFilter
+    _hub: ChangeHub
+    _written: Callable[[object, Revision], Answer]
+    _loans: SubscriptionLoans
+    _weight: int
+    _wakeup: LightParkingLot = attrs.field(init=False, factory=LightParkingLot)
+    _ended: bool = attrs.field(init=False, default=False)
 
     def end(self) -> None:
-        """Say what is still to be said, and then that this was all."""
+        """Send what is pending, and then the result."""
         self._ended = True
-        self._something.unpark_all()
+        self._wakeup.unpark_all()
 
     def _give_way(self) -> None:
-        _log.info("a subscription gives way to others, and is ended in good order")
+        _log.info("a subscription gives way to others, and is ended with its result")
         self.end()
 
     async def serve(self, exchange: Exchange) -> Answer:
         try:
-            loan = self._kept.lend(exchange.origin, self._weight, self._give_way)
+            loan = self._loans.lend(exchange.origin, self._weight, self._give_way)
         except Overdrawn as error:
             problem = f"there is no room for a subscription that takes {self._weight} bytes: {error}"
             raise RequestError(SERVER_BUSY, problem) from None
@@ -669,51 +620,26 @@ class _Listening:
         acknowledged = types.SubscriptionsAcknowledgedNotificationParams(
             meta=self._meta, notifications=self._granted
         )
-        with self._hub.receiver(self._something.unpark_all) as receiver:
-            for change in _changes_in(self._granted):
-                receiver.want(change)
-            # What changes from here on waits until this is said.
+        with self._hub.receiver(self._wakeup.unpark_all) as receiver:
+            for change in changes_in(self._granted):
+                receiver.subscribe(change)
+            # What changes from here on waits until this is sent.
             await exchange.notify(ACKNOWLEDGED, to_wire(acknowledged, self._revision))
-            while (due := receiver.take()) is not None or not self._ended:
-                if due is None:
-                    await self._something.park()
-                elif not isinstance(due, Announcement):  # which none of these wants
-                    await _say(exchange.notify, due, self._meta)
+            while (item := receiver.take()) is not None or not self._ended:
+                if item is None:
+                    await self._wakeup.park()
+                elif not isinstance(item, Announcement):  # which is sent to sessions only
+                    await _send(exchange.notify, item, self._meta)
         return self._written(types.SubscriptionsListenResult(meta=self._meta), self._revision)
 
 
-async def _say(
-    notify: Callable[[str, dict[str, Any] | None], Awaitable[None]], change: Change, meta: dict[str, Any] | None
+async def _send(
+    notify: Callable[[str, Any], Awaitable[None]], change: Change, meta: Mapping[str, object] | None
 ) -> None:
+    notification = notification_of(change, meta)
     try:
-        await notify(change.method, change.params(meta))
+        await notify(notification.method, notification.params)
     except LocalProtocolError as error:
-        # Its URI was short enough to be asked for, and is too long with what belongs around it here.
-        _log.warning("a change cannot be told: %s", error)
+        # The URI fitted into the client's request, and does not fit into this message.
+        _log.warning("a change is not sent to a client: %s", error)
         await trio.lowlevel.checkpoint()
-
-
-def _list_changes(capabilities: types.ServerCapabilities) -> tuple[Change, ...]:
-    """Return the list changes that these capabilities promise."""
-    declared = {
-        "tools": capabilities.tools,
-        "prompts": capabilities.prompts,
-        "resources": capabilities.resources,
-    }
-    return tuple(
-        change
-        for kind, change in LIST_CHANGES.items()
-        if (capability := declared[kind]) is not None and capability.list_changed
-    )
-
-
-def _changes_in(granted: types.SubscriptionFilter) -> tuple[Change, ...]:
-    lists = {
-        "tools": granted.tools_list_changed,
-        "prompts": granted.prompts_list_changed,
-        "resources": granted.resources_list_changed,
-    }
-    return (
-        *(change for kind, change in LIST_CHANGES.items() if lists[kind]),
-        *(resource_change(uri) for uri in granted.resource_subscriptions or ()),
-    )

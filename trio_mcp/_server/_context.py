@@ -1,15 +1,13 @@
-"""What a handler can say and learn while it serves a request.
-
-What handlers of a client's notifications are called with. Who calls them is the session's business.
-"""
+"""The contexts that handlers of requests and of notifications are called with. The session calls the handlers."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType, TracebackType
-from typing import Any, Final, Generic, Literal, Protocol, Self, TypeAlias, TypeVarTuple, final, get_args
+from typing import Any, Final, Generic, Literal, Self, TypeAlias, TypeVarTuple, final, get_args
 
+import attrs
 import trio
 from typing_extensions import TypeVar
 
@@ -25,44 +23,42 @@ from .._limits import check_number, check_seconds
 from .._peer._exchange import Exchange, OnProgress
 from .._revisions import METHODS, QUESTIONS, Revision, Side
 from ..types import ClientCapabilities, Implementation
-from ._asking import Asker, read_said
+from ._asking import InputRequester, read_declared
 from ._input_required import require_for
 from ._lifetimes import Background
 from ._listing import read_params
-from ._questions import KeptWords, Questions, weight_of
+from ._questions import AskingContext, KeptNotifications, weight_of
 from ._threads import ends_with_its_thread, leaves_its_place
 
 StateT = TypeVar("StateT", default=Any)
 
-_OURS: Final = frozenset({"notifications/cancelled", "notifications/progress"})
+_HANDLED_BY_CONNECTION: Final = frozenset({"notifications/cancelled", "notifications/progress"})
 
 _SENT_BY: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "notifications/cancelled": "the connection sends it when a request is given up",
+        "notifications/cancelled": "the connection sends it when a request is cancelled",
         "notifications/progress": "use Context.progress or Context.report_progress, which know the token",
-        "notifications/message": "use Context.log, which heeds the level that the client wants",
-        "notifications/tools/list_changed": "use Server.list_changed, which knows who wants to be told",
-        "notifications/prompts/list_changed": "use Server.list_changed, which knows who wants to be told",
-        "notifications/resources/list_changed": "use Server.list_changed, which knows who wants to be told",
-        "notifications/resources/updated": "use Server.resource_updated, which knows who wants to be told",
-        "notifications/subscriptions/acknowledged": "the server sends it when somebody subscribes",
+        "notifications/message": "use Context.log, which obeys the level that the client has set",
+        "notifications/tools/list_changed": "use Server.list_changed, which knows the subscribers",
+        "notifications/prompts/list_changed": "use Server.list_changed, which knows the subscribers",
+        "notifications/resources/list_changed": "use Server.list_changed, which knows the subscribers",
+        "notifications/resources/updated": "use Server.resource_updated, which knows the subscribers",
+        "notifications/subscriptions/acknowledged": "the server sends it when a client subscribes",
         "notifications/elicitation/complete": "use Context.elicitation_complete",
     }
 )
-"""What the library sends of a server by itself, and who does."""
+"""Notifications that the library sends by itself, and what to do instead of sending them by hand."""
 
 
 @final
+@attrs.define(eq=False, repr=False)
 class NotificationContext(Generic[StateT]):
-    """A notification of a client being handled. Nobody waits for it, so there is nothing to answer."""
+    """A notification of a client that is being handled. It has no answer."""
 
-    def __init__(
-        self, notification: Notification, origin: Origin | None, agreement: Agreement, state: StateT
-    ) -> None:
-        self._notification = notification
-        self._origin = origin
-        self._agreement = agreement
-        self._state = state
+    _notification: Notification
+    _origin: Origin | None
+    _agreement: Agreement
+    _state: StateT
 
     @property
     def state(self) -> StateT:
@@ -71,7 +67,7 @@ class NotificationContext(Generic[StateT]):
 
     @property
     def revision(self) -> Revision:
-        """The revision by which the notification is read: the session's, or the newest if there is no session."""
+        """The revision of the notification: the session's, or the newest if there is no session."""
         return self._agreement.revision
 
     @property
@@ -87,13 +83,13 @@ class NotificationContext(Generic[StateT]):
 
     @property
     def client_info(self) -> Implementation | None:
-        """What the client says it is, if it says so. Nobody has checked it."""
+        """The client's name and version as it has declared them, if it has. They are not verified."""
         info = self._agreement.client_info
         return None if info is None else read_params(info, Implementation)
 
     @property
     def client_capabilities(self) -> ClientCapabilities:
-        """What the client says it can do; nothing in the modern era, where only requests say it."""
+        """The capabilities the client has declared; empty in the modern era, where only requests declare them."""
         return read_params(self._agreement.client_capabilities, ClientCapabilities)
 
     @property
@@ -103,17 +99,17 @@ class NotificationContext(Generic[StateT]):
 
 
 NotificationHandler: TypeAlias = Callable[[Mapping[str, Any], NotificationContext[Any]], Awaitable[object]]
-"""Handles a notification: its parameters as plain JSON, and what is known about where it came from."""
+"""Handles a notification: its parameters as plain JSON, and its context."""
 
 
 def check_notification_method(method: str) -> None:
     """Check that a handler for notifications of this method could ever be called.
 
     Raises:
-        ValueError: The connection itself handles them, or a client never sends them.
+        ValueError: The connection handles them, or clients never send them.
     """
-    if method in _OURS:
-        raise ValueError(f"{method} is handled by the connection itself")
+    if method in _HANDLED_BY_CONNECTION:
+        raise ValueError(f"{method} is handled by the connection itself; it can have no other handler")
     rule = METHODS.get(method)
     if rule is not None and not any(rule.allows(Side.CLIENT, revision) for revision in Revision):
         raise ValueError(f"{method} is never sent by a client")
@@ -123,7 +119,7 @@ def check_own_notification(method: str, revision: Revision) -> None:
     """Check that a server may send a notification of this method by hand.
 
     Raises:
-        ValueError: The library sends it, and keeps the protocol's rules about it; the error says how.
+        ValueError: The library sends it, and keeps the protocol's rules about it; the error says what to do.
         LocalProtocolError: The method is one of the protocol that a server of the revision does not send.
     """
     if method in _SENT_BY:
@@ -137,16 +133,17 @@ def check_announcement(method: str) -> None:
     """Check that a server may send all its sessions a notification of this method by hand.
 
     Raises:
-        ValueError: The library sends it, and keeps the protocol's rules about it; the error says how.
-        LocalProtocolError: The method is one of the protocol, which belongs to a request.
+        ValueError: The library sends it, and keeps the protocol's rules about it; the error says what to do.
+        LocalProtocolError: The method is one of the protocol.
     """
     if method in _SENT_BY:
         raise ValueError(f"{method} cannot be sent by hand: {_SENT_BY[method]}")
     if method in METHODS:
-        raise LocalProtocolError(f"{method} is a method of the protocol, and nothing to announce")
+        raise LocalProtocolError(
+            f"{method} is a method of the protocol, and cannot be sent to all sessions; send one of your own"
+        )
 
 
-_State_co = TypeVar("_State_co", covariant=True)
 _Args = TypeVarTuple("_Args")
 
 _PROGRESS_MESSAGES: Final = Revision.V2025_03_26
@@ -155,10 +152,10 @@ _SEVERITY: Final = {level: rank for rank, level in enumerate(get_args(types.Logg
 
 @final
 class ProgressReporter:
-    """Counts how far a handler has come, and reports it: ``async with ctx.progress(total=10) as progress:``.
+    """Counts a handler's progress and reports it: ``async with ctx.progress(total=10) as progress:``.
 
-    Reports go to the client if it asked for them, and nowhere else. What is reported only ever grows; a report
-    that is not more than the last is not sent. Reporting stops when the request is answered.
+    Reports are sent only if the client has asked for progress. Progress must increase: a report that is not more
+    than the last is not sent. Nothing is sent once the request is answered.
 
     Spec: 2026-07-28, basic/patterns/progress.
     """
@@ -191,7 +188,7 @@ class ProgressReporter:
         await self.report(self._value + amount, message)
 
     async def report(self, value: float, message: str | None = None) -> None:
-        """Report that so much is done altogether.
+        """Report that so much is done in all.
 
         Args:
             value: How much is done.
@@ -202,7 +199,7 @@ class ProgressReporter:
         """
         check_number("progress", value)
         self._value = value
-        await self._context._report(value, self._total, message)  # noqa: SLF001 - its own
+        await self._context._report(value, self._total, message)  # noqa: SLF001 - a part of Context
 
     async def __aenter__(self) -> Self:
         await trio.lowlevel.checkpoint()
@@ -217,37 +214,31 @@ class ProgressReporter:
         """Do nothing; entering is the checkpoint."""
 
 
-class Surroundings(Protocol[_State_co]):
-    """Where a handler runs."""
+@final
+@attrs.frozen(eq=False, weakref_slot=False)
+class Surroundings(Generic[StateT]):
+    """What the handlers of one connection have in common.
 
-    @property
-    def state(self) -> _State_co:
-        """What the server's lifespan yielded."""
-        ...
+    Attributes:
+        state: What the server's lifespan yielded.
+        holder: The client that memory is lent to, where a request has no origin.
+        find_tool: Returns the server's tool of a name; raises `ValueError` if there is none.
+        background: Starts tasks that last as long as the connection.
+        server_background: Starts tasks that last as long as the server runs.
+    """
 
-    @property
-    def holder(self) -> str:
-        """In whose name something is kept, where a request does not say."""
-        ...
-
-    def find_tool(self, name: str) -> types.Tool:
-        """Return one of the server's tools.
-
-        Raises:
-            ValueError: There is none of this name.
-        """
-        ...
-
-    def background(self, until: Literal["session", "server"]) -> Background:
-        """Return what starts tasks that last that long."""
-        ...
+    state: StateT
+    holder: str
+    find_tool: Callable[[str], types.Tool]
+    background: Background
+    server_background: Background
 
 
 @final
-class Context(Questions, Generic[StateT]):
+class Context(AskingContext, Generic[StateT]):
     """A request being served. A handler that has a parameter annotated `Context` gets one.
 
-    ``Context[State]`` says what the server's lifespan yields. A context is of no use after its request.
+    ``Context[State]`` names the type that the server's lifespan yields. Do not use a context after its request.
     """
 
     def __init__(self, exchange: Exchange, agreement: Agreement, surroundings: Surroundings[StateT]) -> None:
@@ -256,21 +247,21 @@ class Context(Questions, Generic[StateT]):
         self._input_responses: Mapping[str, types.InputResponse] = {}
         self._request_state: object = ABSENT
 
-    def parked(self, make: Callable[[], KeptWords]) -> None:
-        """No request attends the handler: what is said from now on is kept for the next one.
+    def park(self, make: Callable[[], KeptNotifications]) -> None:
+        """The handler is parked: keep its notifications for the next request.
 
         Args:
-            make: Returns where, the first time.
+            make: Makes the queue, the first time.
         """
         if self._kept is None:
             self._kept = make()
         self._kept.is_parked = True
 
-    def attended_by(self, exchange: Exchange, agreement: Agreement) -> KeptWords | None:
-        """Go on with another request of the client: what is said from now on belongs to that.
+    def serve_by(self, exchange: Exchange, agreement: Agreement) -> KeptNotifications | None:
+        """Go on with another request of the client: notifications belong to that from now on.
 
         Returns:
-            What was kept for it, and is to be said first; `None` if that is nothing.
+            What was kept, to be sent first; `None` if nothing was.
         """
         kept = self._kept
         if kept is not None:
@@ -278,21 +269,21 @@ class Context(Questions, Generic[StateT]):
         exchange.follow(self._exchange)
         self._exchange = exchange
         self._agreement = agreement
-        return kept if kept is not None and kept.is_silent else None
+        return kept if kept is not None and kept.must_queue else None
 
     def resume(
-        self, asker: Asker | None, input_responses: Mapping[str, types.InputResponse], request_state: object
+        self,
+        requester: InputRequester | None,
+        input_responses: Mapping[str, types.InputResponse],
+        request_state: object,
     ) -> None:
-        """Take what a request brings that was asked for input before, and who can ask for more."""
-        if asker is not None:
-            self._given_asker = asker
+        """Take the answers and the state that a request brings, and what asks from now on."""
+        if requester is not None:
+            self._requester = requester
         self._input_responses = input_responses
         self._request_state = request_state
 
-    def _holder(self) -> str:
-        return holder_of(self._exchange.origin, self._surroundings.holder)
-
-    # What there is to know.
+    # The request and its client.
 
     @property
     def state(self) -> StateT:
@@ -306,7 +297,7 @@ class Context(Questions, Generic[StateT]):
 
     @property
     def request_id(self) -> RequestId:
-        """The request's id: unique among the client's requests in flight, and that is all."""
+        """The request's id: unique among the client's requests in flight, not longer."""
         return self._exchange.request.id
 
     @property
@@ -321,26 +312,26 @@ class Context(Questions, Generic[StateT]):
 
     @property
     def deadline(self) -> float:
-        """When the caller will stop waiting, on Trio's clock, as far as it said so; else ``math.inf``.
+        """When the caller will stop waiting, on Trio's clock, if it has sent its deadline; else ``math.inf``.
 
-        The handler is cancelled then; it need not look.
+        The handler is cancelled then, and need not check.
         """
         return self._exchange.deadline
 
     @property
     def client_info(self) -> types.Implementation | None:
-        """What the client says it is. Nobody has checked it."""
+        """The client's name and version as it has declared them. They are not verified."""
         info = self._agreement.client_info
-        return None if info is None else read_said(info, types.Implementation)
+        return None if info is None else read_declared(info, types.Implementation)
 
     @property
     def client_capabilities(self) -> types.ClientCapabilities:
-        """What the client says it can do."""
-        return read_said(self._agreement.client_capabilities, types.ClientCapabilities)
+        """The capabilities the client has declared."""
+        return read_declared(self._agreement.client_capabilities, types.ClientCapabilities)
 
     @property
     def declared_capabilities(self) -> Mapping[str, Any]:
-        """What the client says it can do, as plain JSON."""
+        """The capabilities the client has declared, as plain JSON."""
         return self._agreement.client_capabilities
 
     @property
@@ -364,13 +355,13 @@ class Context(Questions, Generic[StateT]):
         """The state of an `InputRequired` that was returned before; `ABSENT` if there was none."""
         return self._request_state
 
-    # What there is to say.
+    # Progress and log messages.
 
     def progress(self, total: float | None = None) -> ProgressReporter:
         """Count and report progress: ``async with ctx.progress(total=10) as progress: …``.
 
         Args:
-            total: How much there is to do, if that is known.
+            total: How much there is to do in all, if that is known.
 
         Raises:
             TypeError: The total is no number.
@@ -383,7 +374,7 @@ class Context(Questions, Generic[StateT]):
     async def report_progress(
         self, progress: float, total: float | None = None, message: str | None = None
     ) -> None:
-        """Report progress once: so much of so much is done. Not sent unless it is more than was sent before.
+        """Report progress once: so much of the total is done. Not sent unless it is more than was sent before.
 
         Raises:
             TypeError: The progress or the total is no number.
@@ -395,9 +386,9 @@ class Context(Questions, Generic[StateT]):
         """Send a log message to the client, if it wants messages of this severity.
 
         Args:
-            level: How severe it is.
-            data: What to say, as plain JSON: a sentence, or an object.
-            logger: Where it comes from.
+            level: The severity.
+            data: The message, as plain JSON: a text, or an object.
+            logger: The name of the logger.
 
         Raises:
             ValueError: There is no such level.
@@ -435,7 +426,7 @@ class Context(Questions, Generic[StateT]):
         if self.wants_log(level):
             message = types.LoggingMessageNotificationParams(level=level, data=data, logger=logger)
             params = to_wire(message, self.revision)
-            if self._kept is None or not self._kept.is_silent:
+            if self._kept is None or not self._kept.must_queue:
                 self._exchange.notify_nowait("notifications/message", params)
             elif self._kept.is_parked:
                 self._kept.keep(
@@ -485,25 +476,26 @@ class Context(Questions, Generic[StateT]):
         *,
         on_progress: OnProgress | None = None,
     ) -> dict[str, Any]:
-        """Ask the client something while serving its request; parameters and result are plain JSON.
+        """Send the client a request while serving its own; parameters and result are plain JSON.
 
-        When the handler is cancelled, so is the question, on the wire too.
+        When the handler is cancelled, so is this request, and the client is notified.
 
         Raises:
             RequestError: The client answers with an error.
-            RemoteProtocolError: Its answer cannot be used.
-            LocalProtocolError: The revision in use has no such request of a server.
+            RemoteProtocolError: The client's answer cannot be used.
+            LocalProtocolError: In the revision in use servers do not send this request.
             ConnectionLost: The connection ended first.
         """
         if self.revision.is_modern:
             if method not in QUESTIONS:
                 raise LocalProtocolError(f"a server of {self.revision} has no request {method}")
-            # Imported when it is needed: it brings with it every object that there is.
+            # Imported when it is needed: it imports every class of the protocol.
             from ..types._methods import METHOD_TYPES
 
-            question = read_said(params or {}, METHOD_TYPES[method].params)
-            require_for(self._abilities, question)
-            return dict(await self._asker.ask(method, question))
+            question = read_params(params or {}, METHOD_TYPES[method].params)
+            client = self._client
+            require_for(client, question)
+            return dict(await client.requester.ask(method, question))
         rule = METHODS.get(method)
         if rule is not None and not rule.allows(Side.SERVER, self.revision):
             raise LocalProtocolError(f"a server of {self.revision} has no request {method}")
@@ -520,21 +512,21 @@ class Context(Questions, Generic[StateT]):
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """Send the client a notification of your own, as part of the request: ``await ctx.notify("x/y", {…})``.
 
-        It goes where progress goes: in the stream of the request over HTTP, in order with everything else that
-        the handler says, and before its answer. Once the request is over nothing is sent. It is for methods that
+        It is sent as progress is: over HTTP in the stream of the request, in order with everything else that the
+        handler sends, and before its answer. Once the request is answered nothing is sent. It is for methods that
         client and server have agreed on, such as those of an extension; look at `client_extensions` first. In the
-        modern era a server says nothing outside of requests but what a client has subscribed to, so this is the
-        only way there; `Server.notify` reaches all sessions of the legacy era.
+        modern era a server sends nothing outside of requests but changes that a client has subscribed to, so this
+        is the only way there; `Server.notify` reaches all sessions of the legacy era.
 
         Args:
             method: The method.
             params: Its parameters, as plain JSON.
 
         Raises:
-            ValueError: The library sends this method by itself; the error says how.
-            LocalProtocolError: It is a method of the protocol that no server of this revision sends; or it is
-                larger than a message may be.
-            ConnectionLost: The connection is gone.
+            ValueError: The library sends this method by itself; the error says what to do instead.
+            LocalProtocolError: It is a method of the protocol that no server of this revision sends; or the
+                message is larger than `Limits.max_message_bytes`.
+            ConnectionLost: The connection has ended.
 
         Spec: 2026-07-28, basic/patterns, "Request and Response".
         """
@@ -546,30 +538,29 @@ class Context(Questions, Generic[StateT]):
         check_number("progress", progress)
         if total is not None:
             check_number("total", total)
-        # Counted as a float, told as the whole number it mostly is.
+        # Counted as a float, sent as the whole number it mostly is.
         whole = int(progress)
+        value = whole if whole == progress else progress
         # 2024-11-05 has no message.
-        can_say = message is not None and self._agreement.revision >= _PROGRESS_MESSAGES
-        told = whole if whole == progress else progress
-        text = message if can_say else None
-        if self._kept is not None and await self._is_kept(
-            self._kept, lambda exchange: exchange.report(told, total, text), text
+        text = message if message is not None and self._agreement.revision >= _PROGRESS_MESSAGES else None
+        if self._kept is not None and await self._queued(
+            self._kept, lambda exchange: exchange.report(value, total, text), text
         ):
             return  # noqa: ASYNC910 - not public
-        await self._exchange.report(told, total, text)
+        await self._exchange.report(value, total, text)
 
     async def release_connection(self, retry_after: float | None = None) -> None:
-        """Let the client's connection go while the handler works on; the client comes back for the rest.
+        """Close the client's HTTP connection while the handler works on; the client resumes the stream later.
 
-        For work that outlasts what proxies put up with. Where the transport or the revision has nothing like it,
-        nothing happens.
+        For work that takes longer than proxies keep a connection open. Where the transport or the revision does
+        not have this, nothing happens.
 
         Args:
-            retry_after: After how many seconds the client should ask again.
+            retry_after: After how many seconds the client should reconnect.
 
         Raises:
             TypeError: That is no number.
-            ValueError: That is negative, or not finite: the client would not come back.
+            ValueError: That is negative, or not finite: the client would not reconnect.
 
         Spec: 2025-11-25, basic/transports, "Sending Messages to the Server" 6.
         """
@@ -580,7 +571,7 @@ class Context(Questions, Generic[StateT]):
             origin.release(retry_after)
         await trio.lowlevel.checkpoint()
 
-    # What else goes on.
+    # Tasks that outlive the request.
 
     def start_soon(
         self,
@@ -591,19 +582,22 @@ class Context(Questions, Generic[StateT]):
         """Start a task that goes on when the request is answered. What it raises is logged.
 
         Args:
-            async_fn: What it does.
-            *args: With what.
-            until: Whose end cancels it: that of the connection, or of the running server.
+            async_fn: The function it runs.
+            *args: The function's arguments.
+            until: What cancels it: the end of the connection, or of the running server.
 
         Raises:
-            trio.ClosedResourceError: That has ended already.
+            trio.ClosedResourceError: The connection, or the server, has ended already.
         """
-        self._surroundings.background(until).start_soon(async_fn, *args)
+        surroundings = self._surroundings
+        background = surroundings.background if until == "session" else surroundings.server_background
+        background.start_soon(async_fn, *args)
 
 
-def holder_served(context: Context[Any]) -> tuple[str, bool]:
-    """Return in whose name something is done for the request that is served, and whether that is one of many.
+def holder_of_request(context: Context[Any]) -> tuple[str, bool]:
+    """Return the client that a request is served for, and whether the server may have several.
 
-    Over a pipe or in memory there is one client only; nothing says then where a request comes from.
+    Over a pipe or in memory there is one client only, and its messages have no origin.
     """
-    return context._holder(), context._exchange.origin is not None  # noqa: SLF001 - users have no use for them
+    origin = context._exchange.origin  # noqa: SLF001 - not for users
+    return holder_of(origin, context._surroundings.holder), origin is not None  # noqa: SLF001 - not for users

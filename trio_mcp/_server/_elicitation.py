@@ -1,18 +1,11 @@
-"""Asking the client's user: for a value by a form, or to go somewhere by a URL.
+"""Elicitation: asks the client's user for a value by a form, or to open a URL.
 
-Spec: client/elicitation, from 2025-06-18 on; URLs from 2025-11-25 on.
+Three parts: the questions; the form that asks for a value of a Python type, and what was filled in as that value;
+the choices of a field. How a question travels lives in `_asking`; the check of what was filled in, in
+`_core._forms`.
 
-What a type lets choose from, and what the choices are called. Knows nothing of forms.
-
-A form's choices are text. Others are shown as their JSON, and turned back when they are chosen.
-
-From a Python type to the form that asks for a value of it, and from what was filled in to the value.
-
-A form is flat, and its fields are text, numbers, yes or no, and choices of text. What a type says beyond that is
-refused when the form is made, with the name of the field: a question that loses its conditions on the way gets
-wrong answers. Knows nothing of asking.
-
-Spec: 2026-07-28, client/elicitation, "Requested Schema"; SEP-1034 (defaults), SEP-1330 (choices).
+Spec: client/elicitation, from 2025-06-18 on; URLs from 2025-11-25 on. Forms: 2026-07-28, "Requested Schema";
+SEP-1034 (defaults), SEP-1330 (choices).
 """
 
 from __future__ import annotations
@@ -33,20 +26,19 @@ from .._codec._jsonrpc import InvalidData
 from .._core._forms import FormProblem, form_problems
 from .._core._uri_template import check_web_url
 from .._errors import URL_ELICITATION_REQUIRED, LocalProtocolError, RequestError, ToolError
-from .._revisions import Revision
+from .._revisions import INPUT_METHODS, Revision
 from .._schema import InvalidValue, JsonType
 from .._schema._hints import read_hint
 from .._schema._shapes import AnyOf, Array, Choice, Foreign, Record, Shape, core
-from ._asking import Abilities, Inquiry, unusable
+from ._asking import AskableClient, ClientFeatures, unusable_answer
 
 _T = TypeVar("_T")
 
 _METHOD: Final = "elicitation/create"
 _FIRST: Final = Revision.V2025_06_18
 _WITH_URLS: Final = Revision.V2025_11_25
-_MAY_NEED_INPUT: Final = ("tools/call", "prompts/get", "resources/read")
 
-# What a client lacks is told in full only if it has some of it: `{}` says "forms" already.
+# The missing capability is named in full only if the client has declared a part: `{}` means "forms" already.
 _ANY: Final = types.ClientCapabilities(elicitation=types.ElicitationCapability())
 _FORMS: Final = types.ClientCapabilities(elicitation=types.ElicitationCapability(form={}))
 _URLS: Final = types.ClientCapabilities(elicitation=types.ElicitationCapability(url={}))
@@ -57,13 +49,13 @@ _URLS: Final = types.ClientCapabilities(elicitation=types.ElicitationCapability(
 class Elicitation(Generic[_T]):
     """What the user did with a question.
 
-    It is true if they accepted, and did not answer "no" to a question for a `bool`::
+    It is true if they accepted, and did not answer `False` to a question for a `bool`::
 
         if await ctx.elicit("Send by courier?", bool): ...
 
     Attributes:
         action: ``"accept"``, ``"decline"`` if they refused, or ``"cancel"`` if they did neither.
-        elicitation_id: What a visit to a URL is known by, where the revision has that.
+        elicitation_id: Identifies a visit to a URL, where the revision has ids for that.
     """
 
     action: types.ElicitAction
@@ -86,7 +78,7 @@ class Elicitation(Generic[_T]):
         """What the user filled in; `None` for a URL.
 
         Raises:
-            ToolError: They did not accept. A tool that needs the value may let it go: its caller reads why.
+            ToolError: They did not accept. A tool that needs the value may let it pass: its caller reads why.
         """
         if not self.accepted:
             done = "declined" if self.action == "decline" else "did not answer"
@@ -94,46 +86,47 @@ class Elicitation(Generic[_T]):
         return cast("_T", self._value)  # they accepted, so it is what was asked for
 
 
-async def elicit(inquiry: Inquiry, message: str, wanted: Any) -> Elicitation[Any]:
+async def elicit(client: AskableClient, message: str, wanted: Any) -> Elicitation[Any]:
     """Ask for a value; see `Context.elicit`."""
     form = form_for(wanted)
-    require_form(inquiry, form.schema)
+    require_form(client, form.schema)
     asked = types.ElicitRequestFormParams(message=message, requested_schema=form.schema)
-    answer = await inquiry.asker.ask(_METHOD, asked)
+    answer = await client.requester.ask(_METHOD, asked)
     content = answer.get("content")
     if is_object(content):
-        # Read by the form, which says it better and forgives a null; here only the rest is looked at.
+        # The form reads it, with better messages, and accepts null; only the other members are checked here.
         answer = {name: value for name, value in answer.items() if name != "content"}
     else:
         content = None
     try:
         result = from_wire(answer, types.ElicitResult)
     except InvalidData as error:
-        raise unusable(_METHOD, str(error)) from error
+        raise unusable_answer(_METHOD, str(error)) from error
     if result.action != "accept":
         return Elicitation(result.action)
     if content is None and form.schema.required:
-        raise unusable(_METHOD, "content: is missing, although the user accepted")
+        raise unusable_answer(_METHOD, "content: is missing, although the user accepted")
     value, problems = form.read(content or {})
     if problems:
-        told = "; ".join(f"content.{name}: {problem}" if name else problem for name, problem in problems)
-        raise unusable(_METHOD, told)
+        why = "; ".join(f"content.{name}: {problem}" if name else problem for name, problem in problems)
+        raise unusable_answer(_METHOD, why)
     return Elicitation(result.action, value)
 
 
-async def elicit_url(inquiry: Inquiry, message: str, url: str, elicitation_id: str | None) -> Elicitation[None]:
-    """Send the user to a URL; see `Context.elicit_url`."""
+async def elicit_url(
+    client: AskableClient, message: str, url: str, elicitation_id: str | None
+) -> Elicitation[None]:
+    """Ask the user to open a URL; see `Context.elicit_url`."""
     check_web_url(url)
-    require_urls(inquiry)
-    if inquiry.revision is _WITH_URLS and elicitation_id is None:
+    require_urls(client)
+    if client.revision is _WITH_URLS and elicitation_id is None:
         elicitation_id = _new_id()
     asked = types.ElicitRequestURLParams(message=message, url=url, elicitation_id=elicitation_id)
-    result = await inquiry.ask(_METHOD, asked, types.ElicitResult)
-    known_by = elicitation_id if inquiry.revision is _WITH_URLS else None
-    return Elicitation(result.action, elicitation_id=known_by)
+    result = await client.ask(_METHOD, asked, types.ElicitResult)
+    return Elicitation(result.action, elicitation_id=elicitation_id if client.revision is _WITH_URLS else None)
 
 
-def require_form(client: Abilities, schema: types.RequestedSchema) -> None:
+def require_form(client: ClientFeatures, schema: types.RequestedSchema) -> None:
     """Check that the client can show a form.
 
     Raises:
@@ -150,11 +143,11 @@ def require_form(client: Abilities, schema: types.RequestedSchema) -> None:
             client.require_revision(_WITH_URLS, f"choice of several values for {name}")
 
 
-def require_urls(client: Abilities) -> None:
-    """Check that the client sends its user to URLs.
+def require_urls(client: ClientFeatures) -> None:
+    """Check that the client can ask its user to open a URL.
 
     Raises:
-        CapabilityMissing: It does not.
+        CapabilityMissing: It cannot.
     """
     client.require_revision(_WITH_URLS, "elicitation by URL")
     capability = client.capabilities.elicitation
@@ -168,18 +161,18 @@ def _new_id() -> str:
 
 @final
 class URLElicitationRequired(RequestError):
-    """Raise it in a handler that cannot answer before the user has been to a URL. The client asks again then.
+    """Raise it in a handler that cannot answer before the user has visited a URL. The client then retries.
 
-    Nothing is waited for: the request ends here, and the handler runs anew when the client asks again. A client
-    of 2025-11-25 gets the error that this revision has for it, one of 2026-07-28 a result that requires input. To
-    any other client it is `CapabilityMissing`.
+    The request ends at once, and the handler runs anew when the client retries. A client of 2025-11-25 gets the
+    error that this revision has for it, one of 2026-07-28 an `InputRequiredResult`. To any other client it is
+    `CapabilityMissing`.
 
     Args:
-        *elicitations: Where the user must go. Those without an id are given one.
-        message: Why, in one sentence.
+        *elicitations: The URLs the user must visit. Those without an id are given one.
+        message: The reason, in one sentence.
 
     Attributes:
-        elicitations: Where the user must go.
+        elicitations: The URLs the user must visit.
 
     Raises:
         ValueError: There is no elicitation, or a URL cannot be used; see `Context.elicit_url`.
@@ -193,30 +186,32 @@ class URLElicitationRequired(RequestError):
         message: str = "The user must go to a URL before this can be answered.",
     ) -> None:
         if not elicitations:
-            raise ValueError("an elicitation is needed: where must the user go?")
+            raise ValueError("URLElicitationRequired needs at least one elicitation, with the URL to visit")
         for elicitation in elicitations:
             check_web_url(elicitation.url)
         self.elicitations: tuple[types.ElicitRequestURLParams, ...] = tuple(
             types.evolve(one, elicitation_id=_new_id()) if one.elicitation_id is None else one
             for one in elicitations
         )
-        told = [to_wire(one, _WITH_URLS) for one in self.elicitations]
-        super().__init__(URL_ELICITATION_REQUIRED, message, {"elicitations": told})
+        data = {"elicitations": [to_wire(one, _WITH_URLS) for one in self.elicitations]}
+        super().__init__(URL_ELICITATION_REQUIRED, message, data)
 
 
-def result_for(error: URLElicitationRequired, client: Abilities, method: str) -> types.InputRequiredResult:
-    """Return what says the same as the error to a modern client.
+def result_for(error: URLElicitationRequired, client: ClientFeatures, method: str) -> types.InputRequiredResult:
+    """Return the result that a modern client gets instead of the error.
 
     Raises:
         URLElicitationRequired: The client's revision has the error itself.
-        CapabilityMissing: The client cannot send its user anywhere.
-        LocalProtocolError: The method's result cannot say it (2026-07-28, basic/patterns/mrtr).
+        CapabilityMissing: The client has not declared elicitation by URL.
+        LocalProtocolError: The method has no such result (2026-07-28, basic/patterns/mrtr).
     """
     require_urls(client)
     if not client.revision.is_modern:
         raise error
-    if method not in _MAY_NEED_INPUT:
-        raise LocalProtocolError(f"{method} cannot ask for input; {', '.join(_MAY_NEED_INPUT)} can") from error
+    if method not in INPUT_METHODS:
+        raise LocalProtocolError(
+            f"{method} cannot ask for input; {', '.join(sorted(INPUT_METHODS))} can"
+        ) from error
     requests = {
         f"url-{number}": types.ElicitRequest(params=one) for number, one in enumerate(error.elicitations, 1)
     }
@@ -224,18 +219,18 @@ def result_for(error: URLElicitationRequired, client: Abilities, method: str) ->
 
 
 CHOICE_KEYWORDS: Final = frozenset({"enum", "enumNames", "const", "oneOf"})
-"""The keywords of JSON Schema that say what there is to choose from."""
+"""The keywords of JSON Schema that list choices."""
 
 
 @final
 @attrs.frozen
 class Options:
-    """What there is to choose from.
+    """The choices of a field. In a form they are text; other values are shown as their JSON, and restored.
 
     Attributes:
         texts: Each choice as text.
-        titles: What they are called; `None` if that is the text.
-        values: What each text means in JSON; `None` if that is the text.
+        titles: Their titles; `None` if these are the texts.
+        values: The JSON value of each text; `None` if it is the text.
     """
 
     texts: tuple[str, ...]
@@ -249,16 +244,16 @@ class Options:
         return [types.EnumOption(const=text, title=title) for text, title in zip(self.texts, titles, strict=True)]
 
 
-def options_of(name: str, schema: Mapping[str, Any], titles: Mapping[str, str]) -> Options | None:
-    """Return what a schema lets choose from, or `None` if it is no choice.
+def membersof(name: str, schema: Mapping[str, Any], titles: Mapping[str, str]) -> Options | None:
+    """Return the choices of a schema, or `None` if it has none.
 
     Args:
         name: The field, for errors.
         schema: Its JSON Schema.
-        titles: What the choices are called, by their text, unless the schema says so.
+        titles: The titles of the choices, by their text, unless the schema has titles.
 
     Raises:
-        TypeError: The choices cannot be told apart, or their names do not match.
+        TypeError: Two choices are equal as text, or there are too few or too many names.
     """
     if "oneOf" in schema and all("const" in option for option in schema["oneOf"]):
         values = [option["const"] for option in schema["oneOf"]]
@@ -289,24 +284,24 @@ def as_text(value: object) -> str:
 
 
 def titles_of(shape: Shape | None) -> Mapping[str, str]:
-    """Return what the choices of an enumeration are called, if that is more than their values say.
+    """Return titles for the choices of an enumeration, if these add something to their values.
 
-    A member is called by its `label`, if it has one, or else by its name, in words.
+    The title of a member is its `label`, if it has one, or else its name, in words.
     """
     choice = None if shape is None else _choice_in(shape)
     if choice is None:
         return {}
     titles: dict[str, str] = {}
-    says_more = False
+    adds_something = False
     for value, member in choice.options:
         if not isinstance(member, enum.Enum):
             return {}
         text, words = as_text(value), member.name.replace("_", " ").strip()
         label = getattr(member, "label", None)
         titles[text] = str(label) if label else words.capitalize() if words.isupper() else words
-        said = text.replace("_", " ").replace("-", " ").casefold()
-        says_more = says_more or bool(label) or said != words.casefold()
-    return titles if says_more else {}
+        value_words = text.replace("_", " ").replace("-", " ").casefold()
+        adds_something = adds_something or bool(label) or value_words != words.casefold()
+    return titles if adds_something else {}
 
 
 def _choice_in(shape: Shape) -> Choice | None:
@@ -323,23 +318,27 @@ def _choice_in(shape: Shape) -> Choice | None:
 
 
 VALUE: Final = "value"
-"""The name of the field where a form asks for a single value that has no name."""
+"""The name of the field of a form that asks for a single value."""
 
 _Schema: TypeAlias = Mapping[str, Any]
 
-_ABOUT_ALL: Final = frozenset({"title", "description", "default", "type"})
-# They tell a reader something, and allow or forbid nothing. A set is one by its Python type.
-_SILENT: Final = frozenset({"examples", "deprecated", "readOnly", "$comment", "uniqueItems"})
+_COMMON: Final = frozenset({"title", "description", "default", "type"})
+# Annotations, which allow or forbid nothing. Items are unique because the Python type is a set.
+_IGNORED: Final = frozenset({"examples", "deprecated", "readOnly", "$comment", "uniqueItems"})
 _FORMATS: Final = ("email", "uri", "date", "date-time")
 
 
 @final
 @attrs.frozen
 class Form:
-    """A form and the reading of it.
+    """A form, and how to read what was filled in.
+
+    A form is flat; its fields are text, numbers, booleans, and choices of text. A type with more conditions is
+    refused when the form is made, with the name of the field: a question without its conditions gets wrong
+    answers.
 
     Attributes:
-        schema: What is shown, in the newest terms.
+        schema: The schema that is sent, as in the newest revision.
     """
 
     schema: types.RequestedSchema
@@ -350,7 +349,7 @@ class Form:
         """Read what was filled in. Members that are no fields are ignored; so is a field that is null.
 
         Returns:
-            The value, and no problems; or anything, and the problems.
+            The value, and no problems; or `None`, and the problems.
         """
         known = {
             name: value for name, value in content.items() if name in self.schema.properties and value is not None
@@ -369,10 +368,10 @@ def form_for(wanted: Any) -> Form:
 
     Args:
         wanted: A class whose members are the fields; or a type of one field, which is called ``value``; or the
-            form's own schema, whose value is a dictionary.
+            form's schema, whose value is a dictionary.
 
     Raises:
-        TypeError: The type has no form in JSON, or none in a form. The message names the field.
+        TypeError: The type has no JSON Schema, or none that a form can have. The message names the field.
     """
     if isinstance(wanted, types.RequestedSchema):
         return Form(wanted, dict, dict)
@@ -381,7 +380,7 @@ def form_for(wanted: Any) -> Form:
     schema = _Definitions(kind.schema).flat(kind.schema)[0]
     if schema.get("type") == "object":
         if "properties" not in schema and not isinstance(shape, (Record, Foreign)):
-            raise TypeError("a form has named fields, and this type has members of any name")
+            raise TypeError("a form has named fields, and this type has members of any name; use a class instead")
         members = {member.name: member.shape for member in shape.members} if isinstance(shape, Record) else {}
         return _form_of_class(kind, schema, members)
     field = _Field.read(VALUE, kind.schema, _Definitions(kind.schema), shape)
@@ -404,7 +403,7 @@ def _form_of_class(kind: JsonType, schema: _Schema, members: Mapping[str, Shape]
     required = frozenset(cast("Sequence[str]", schema.get("required", ())))
     fields = [_Field.read(name, one, definitions, members.get(name)) for name, one in properties.items()]
     needed = tuple(field.name for field in fields if field.name in required and not field.nullable)
-    # What may be null is left out in a form, and where the class demands it, it is null all the same.
+    # A form cannot give null: the field is left out, and is set to null where the class requires it.
     nulls = {field.name: None for field in fields if field.name in required and field.nullable}
 
     def restored(content: dict[str, Any]) -> dict[str, Any]:
@@ -420,7 +419,7 @@ def _form_of_class(kind: JsonType, schema: _Schema, members: Mapping[str, Shape]
 
 @final
 class _Definitions:
-    """Looks things up in a schema, and takes "or null" from them."""
+    """Resolves references in a schema, and removes "or null" from it."""
 
     def __init__(self, root: _Schema) -> None:
         self._definitions: Mapping[str, Any] = root.get("$defs", {})
@@ -459,9 +458,9 @@ class _Field:
 
     Attributes:
         name: Its name.
-        schema: What is shown.
-        nullable: Whether the type takes null, which a form cannot give: it is left out.
-        values: What each choice means in JSON, if it is not the text itself.
+        schema: The schema that is sent.
+        nullable: Whether the type accepts null, which a form cannot give: the field is left out.
+        values: The JSON value of each choice, if it is not the text itself.
     """
 
     name: str
@@ -471,13 +470,13 @@ class _Field:
 
     @classmethod
     def read(cls, name: str, schema: _Schema, definitions: _Definitions, shape: Shape | None) -> _Field:
-        """Read a field from its JSON Schema, and what its choices are called from its shape.
+        """Make a field from its JSON Schema, and the titles of its choices from its shape.
 
         Raises:
-            TypeError: A form cannot say it.
+            TypeError: A form cannot have it.
         """
         flat, nullable = definitions.flat(schema)
-        options = options_of(name, flat, titles_of(shape))
+        options = membersof(name, flat, titles_of(shape))
         if options is not None:
             return cls(name, _single_choice(name, flat, options), nullable, options.values)
         match flat.get("type"):
@@ -487,17 +486,17 @@ class _Field:
                 return cls(name, _number(name, flat, kind), nullable, None)
             case "boolean":
                 _refuse_other(name, flat, frozenset())
-                return cls(name, types.BooleanSchema(**_remarks(flat), **_default(flat)), nullable, None)
+                return cls(name, types.BooleanSchema(**_annotations(flat), **_default(flat)), nullable, None)
             case "array":
                 items = definitions.flat(flat.get("items", {}))[0]
-                options = options_of(name, items, titles_of(shape))
+                options = membersof(name, items, titles_of(shape))
                 if options is None:
-                    raise TypeError(f"{name}: a form has lists of choices only")
+                    raise TypeError(f"{name}: in a form a list must be of choices (Literal or Enum)")
                 return cls(name, _multiple_choice(name, flat, items, options), nullable, options.values)
             case "object":
-                raise TypeError(f"{name}: a form is flat, and this would be a form in a form")
+                raise TypeError(f"{name}: a form is flat; move the members of this class to the form itself")
             case _:
-                raise TypeError(f"{name}: a field of a form is text, a number, yes or no, or a choice of them")
+                raise TypeError(f"{name}: a field of a form must be text, a number, a boolean or a choice")
 
     def restore_in(self, content: dict[str, Any]) -> dict[str, Any]:
         """Return the content with the values that this field's choices stand for."""
@@ -513,12 +512,12 @@ class _Field:
 
 def _single_choice(name: str, schema: _Schema, options: Options) -> types.PrimitiveSchemaDefinition:
     _refuse_other(name, schema, CHOICE_KEYWORDS)
-    said: dict[str, Any] = _remarks(schema)
+    members: dict[str, Any] = _annotations(schema)
     if "default" in schema:
-        said["default"] = as_text(schema["default"])
+        members["default"] = as_text(schema["default"])
     if options.titles is None:
-        return types.UntitledSingleSelectEnumSchema(enum=options.texts, **said)
-    return types.TitledSingleSelectEnumSchema(one_of=options.titled, **said)
+        return types.UntitledSingleSelectEnumSchema(enum=options.texts, **members)
+    return types.TitledSingleSelectEnumSchema(one_of=options.titled, **members)
 
 
 def _multiple_choice(
@@ -526,16 +525,16 @@ def _multiple_choice(
 ) -> types.PrimitiveSchemaDefinition:
     _refuse_other(name, schema, frozenset({"items", "minItems", "maxItems"}))
     _refuse_other(name, items, CHOICE_KEYWORDS)
-    said: dict[str, Any] = {
-        **_remarks(schema),
+    members: dict[str, Any] = {
+        **_annotations(schema),
         "min_items": schema.get("minItems"),
         "max_items": schema.get("maxItems"),
     }
     if "default" in schema:
-        said["default"] = tuple(map(as_text, schema["default"]))
+        members["default"] = tuple(map(as_text, schema["default"]))
     if options.titles is None:
-        return types.UntitledMultiSelectEnumSchema(items=types.EnumItems(enum=options.texts), **said)
-    return types.TitledMultiSelectEnumSchema(items=types.TitledEnumItems(any_of=options.titled), **said)
+        return types.UntitledMultiSelectEnumSchema(items=types.EnumItems(enum=options.texts), **members)
+    return types.TitledMultiSelectEnumSchema(items=types.TitledEnumItems(any_of=options.titled), **members)
 
 
 # Text and numbers.
@@ -544,12 +543,12 @@ def _multiple_choice(
 def _text(name: str, schema: _Schema) -> types.StringSchema:
     form = schema.get("format")
     if form == "password":
-        raise TypeError(f"{name}: nothing secret may be asked for in a form; send the user to a URL for it")
+        raise TypeError(f"{name}: a form must not ask for secrets; use Context.elicit_url instead")
     if form is not None and form not in _FORMATS:
         raise TypeError(f"{name}: a form has no format {form!r}, only {', '.join(_FORMATS)}")
     _refuse_other(name, schema, frozenset({"minLength", "maxLength", "format"}))
     return types.StringSchema(
-        **_remarks(schema),
+        **_annotations(schema),
         **_default(schema),
         min_length=schema.get("minLength"),
         max_length=schema.get("maxLength"),
@@ -569,10 +568,10 @@ def _number(name: str, schema: _Schema, kind: Literal["integer", "number"]) -> t
             below = math.ceil(schema["exclusiveMaximum"]) - 1
             most = below if most is None else min(most, below)
     _refuse_other(name, schema, frozenset(limits))
-    return types.NumberSchema(type=kind, **_remarks(schema), **_default(schema), minimum=least, maximum=most)
+    return types.NumberSchema(type=kind, **_annotations(schema), **_default(schema), minimum=least, maximum=most)
 
 
-def _remarks(schema: _Schema) -> dict[str, Any]:
+def _annotations(schema: _Schema) -> dict[str, Any]:
     return {keyword: schema[keyword] for keyword in ("title", "description") if keyword in schema}
 
 
@@ -581,11 +580,11 @@ def _default(schema: _Schema) -> dict[str, Any]:
 
 
 def _refuse_other(name: str, schema: _Schema, known: frozenset[str]) -> None:
-    """Refuse what a form cannot say.
+    """Refuse keywords that a form cannot have.
 
     Raises:
-        TypeError: It says such a thing.
+        TypeError: There is one.
     """
     for keyword in schema:
-        if keyword not in known and keyword not in _ABOUT_ALL and keyword not in _SILENT:
-            raise TypeError(f"{name}: a form has no {keyword}")
+        if keyword not in known and keyword not in _COMMON and keyword not in _IGNORED:
+            raise TypeError(f"{name}: a form cannot have {keyword}; remove it from the type")

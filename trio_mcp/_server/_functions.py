@@ -24,9 +24,9 @@ from .._errors import RequestError, ToolError
 from .._limits import check_seconds, check_whole
 from .._schema import CallSpec, inspect_callable
 from .._trio import sole_error
-from ._asking import is_answered_wrongly
+from ._asking import is_unusable_answer
 from ._context import Context
-from ._input_required import is_interim
+from ._input_required import is_non_final
 from ._threads import Threads
 
 MethodHandler: TypeAlias = Callable[[Mapping[str, Any], Context[Any]], Awaitable[object]]
@@ -212,7 +212,7 @@ def error_for_caller(group: BaseExceptionGroup[BaseException]) -> Exception | No
     error = sole_error(group)
     if isinstance(error, BaseExceptionGroup):
         return error_for_caller(cast("BaseExceptionGroup[BaseException]", error))
-    return error if isinstance(error, (RequestError, ToolError)) or is_answered_wrongly(error) else None
+    return error if isinstance(error, (RequestError, ToolError)) or is_unusable_answer(error) else None
 
 
 def is_several(returned: object) -> TypeGuard[Iterable[Any]]:
@@ -252,7 +252,7 @@ def read_handler(
         ValueError: The timeout or the limit is out of bounds.
     """
     refuse_misplaced(function)
-    spec = inspect_callable(function, injected=is_provided, unstructured=unstructured, aside=is_interim)
+    spec = inspect_callable(function, injected=is_provided, unstructured=unstructured, aside=is_non_final)
     return _handler(function, spec, options, limit)
 
 
@@ -286,7 +286,7 @@ def read_given(
         ValueError: As for `read_handler`.
     """
     refuse_misplaced(function)
-    every = inspect_callable(function, injected=anything, unstructured=unstructured, aside=is_interim)
+    every = inspect_callable(function, injected=anything, unstructured=unstructured, aside=is_non_final)
     provided = {name: hint for name, hint in every.injected.items() if is_provided(hint)}
     own = [found for found in own_parameters(function, provided) if found.name not in optional]
     name = name_of(function)

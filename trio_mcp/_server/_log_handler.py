@@ -1,4 +1,7 @@
-"""Python's logging, for the client whose request is being served. Configures nothing, and never waits."""
+"""Sends what Python's `logging` records to the client whose request is being served.
+
+It configures no logger, and never waits.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from .._codec import _json
 from .._errors import ConnectionLost, LocalProtocolError
 from .._limits import check_whole
 from ..types import LoggingLevel
-from ._context import Context, holder_served
+from ._context import Context, holder_of_request
 
 _THRESHOLDS: Final[tuple[tuple[int, LoggingLevel], ...]] = (
     (logging.CRITICAL + 20, "emergency"),
@@ -24,49 +27,49 @@ _THRESHOLDS: Final[tuple[tuple[int, LoggingLevel], ...]] = (
     (logging.INFO + 5, "notice"),
     (logging.INFO, "info"),
 )
-"""From which of Python's levels on a record is of which of the protocol's. What is below all is for debugging."""
+"""The lowest of Python's levels for each level of the protocol. Lower ones are debug."""
 
 _STANDARD: Final = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
-"""What every record has. Everything else was added with ``extra=``."""
+"""The attributes that every record has. All others were added with ``extra=``."""
 
 
 _Serving: TypeAlias = tuple[Context[Any], trio.lowlevel.TrioToken]
-"""A request that is being served, and the run of Trio that it is served in."""
+"""The context of a request that is being served, and the Trio run that serves it."""
 
 _serving: Final[ContextVar[_Serving | None]] = ContextVar("trio_mcp_request", default=None)
 
 
 def enter_request(context: Context[Any], run: trio.lowlevel.TrioToken) -> None:
-    """The current task, which is of this run, serves this request from now on; so does whatever it starts."""
+    """Note that the current task, and every task and thread it starts, serves this request in this run."""
     _serving.set((context, run))
 
 
 def current_holder() -> tuple[str, bool]:
-    """Return for which client the current task works, and whether that is one of many.
+    """Return the client that the current task works for, and whether the server may have several.
 
-    All tasks that work for none are one, which has the server to itself.
+    Tasks that serve no request count as one client, the only one.
     """
     serving = _serving.get()
-    return ("", False) if serving is None else holder_served(serving[0])
+    return ("", False) if serving is None else holder_of_request(serving[0])
 
 
 @final
 class LogHandler(logging.Handler):
     """Sends what is logged while a request is served to the client that made it.
 
-    Attach it to a logger of yours: ``logging.getLogger("orders").addHandler(trio_mcp.LogHandler())``. What is
-    logged by a handler, by what it calls, or by a thread or a task it has started goes to the client, if the
-    client wants messages of this severity. Outside a request nothing happens. Logging never waits: what there is
-    no room for is dropped and counted. What the library itself logs is not for clients, and neither is a
-    traceback; set a formatter if yours are.
+    Attach it to a logger of yours: ``logging.getLogger("orders").addHandler(trio_mcp.LogHandler())``. Records of
+    a handler, of the functions it calls, and of threads or tasks it has started are sent to the client, if it
+    wants messages of this severity. Outside a request nothing is sent. Logging never waits: a record for which
+    there is no room is dropped and counted. Records of the library itself are not sent, and tracebacks are not
+    either, unless you set a formatter that includes them.
 
     A record is sent as the text of its message, or, if it was logged with ``extra=…``, as an object of these
-    fields and ``message``. What has no form in JSON is sent as its `repr`. Python's levels become debug, info,
-    notice (25), warning, error, critical, alert (60) and emergency (70).
+    fields and ``message``. A value that JSON does not have is sent as its `repr`. Python's levels become debug,
+    info, notice (25), warning, error, critical, alert (60) and emergency (70).
 
     Args:
-        level: The least severe records that are handled at all.
-        max_waiting: How many records from other threads may wait to be taken over by Trio's.
+        level: The lowest of Python's levels that is handled; all by default.
+        max_waiting: How many records from other threads may wait for Trio's thread.
 
     Spec: 2026-07-28, server/utilities/logging.
     """
@@ -82,17 +85,17 @@ class LogHandler(logging.Handler):
 
     @property
     def dropped(self) -> int:
-        """How many records a client wanted, and there was no room for."""
+        """How many records that a client wanted were dropped, because there was no room for them."""
         return self._dropped
 
     def emit(self, record: logging.LogRecord) -> None:
         """Send a record to the client whose request is being served; see `logging.Handler.emit`."""
         serving = _serving.get()
-        if serving is None or _is_ours(record.name):
+        if serving is None or _is_of_library(record.name):
             return
         context, run = serving
         level = _level_of(record)
-        # Only this thread can come here again while it is here: the caller holds the handler's lock.
+        # The caller holds the handler's lock, so only this thread can enter again, by logging in what follows.
         if self._is_emitting or not context.wants_log(level):
             return
         self._is_emitting = True
@@ -119,8 +122,8 @@ class LogHandler(logging.Handler):
             self._count(dropped=1)
 
     def _hand_over(self, serving: _Serving, level: LoggingLevel, data: object, logger: str) -> None:
-        """Give a record to Trio's thread. It comes there before whatever this thread does next with Trio."""
-        if not self._has_turn():
+        """Give a record to Trio's thread. It arrives before anything this thread does with Trio afterwards."""
+        if not self._take_place():
             return
         try:
             context, run = serving
@@ -128,12 +131,12 @@ class LogHandler(logging.Handler):
         except trio.RunFinishedError:
             self._count(waiting=-1, dropped=1)
 
-    def _has_turn(self) -> bool:
+    def _take_place(self) -> bool:
         with self._count_lock:
-            has_turn = self._waiting < self._max_waiting
-            self._waiting += has_turn
-            self._dropped += not has_turn
-        return has_turn
+            has_place = self._waiting < self._max_waiting
+            self._waiting += has_place
+            self._dropped += not has_place
+        return has_place
 
     def _take_over(self, context: Context[Any], level: LoggingLevel, data: object, logger: str) -> None:
         self._count(waiting=-1)
@@ -152,7 +155,7 @@ def _level_of(record: logging.LogRecord) -> LoggingLevel:
     return "debug"
 
 
-def _is_ours(name: str) -> bool:
+def _is_of_library(name: str) -> bool:
     return name == "trio_mcp" or name.startswith("trio_mcp.")
 
 
@@ -161,10 +164,10 @@ def _is_current(run: trio.lowlevel.TrioToken) -> bool:
 
 
 def _plain(value: object) -> object:
-    """Return the value if it can be sent, else what it looks like."""
+    """Return the value if JSON has it, else its `repr`."""
     try:
         _json.encode(value)
     except Exception:
-        # Whatever an object of the user's does when it is looked at, a log message is not worth a failure.
+        # An object of the user's may raise anything when it is read; a log message is not worth a failure.
         return repr(value)
     return value

@@ -1,20 +1,8 @@
-"""Handlers that outlive the request that started them, because they wait for an answer of their client.
+"""A running server, and the handlers in it that outlive their request to wait for their client's answer.
 
-A modern server cannot ask its client anything. It can answer "input required", and is then sent the same request
-again, with the answers (2026-07-28, basic/patterns/mrtr). A handler should know nothing of that: it awaits an
-answer like any other. So a handler that may ask runs in a task of the server, not of the request:
-
-    a request ──> attends the handler ──> it is done   ──> its result is the answer
-                                      ──> it has asked ──> "input required" is the answer, with a sealed state,
-                                                           and the handler is parked
-    the same request, with the state and the answers ──> attends the parked handler, as above
-
-While it is attended, its scope has the deadline of the request, and dies with it. While it is parked, it keeps
-that deadline, unless it expires before. What it says meanwhile is kept for the next request (`_kept_words`). A
-state wakes a handler once. A tool with ``resume="replay"`` is not parked: it is cancelled, its answers travel in
-the state, and it is run again.
-
-One run of a server: what lives as long as it serves, however many connections it has.
+A modern server cannot send its client a request. It answers "input required", and the client sends the same
+request again with the answers (2026-07-28, basic/patterns/mrtr). Meanwhile the handler is parked here, or is
+cancelled and run again. Where a handler cannot ask, its request is served without any of this.
 """
 
 from __future__ import annotations
@@ -51,26 +39,56 @@ from .._trio import Contained, LightParkingLot, propagating
 from ._context import Context
 from ._input_required import InputRequired, UsedStates, input_request, input_requests, input_responses
 from ._lifetimes import Background, Shutdown, open_background
-from ._questions import KeptWords
+from ._questions import KeptNotifications
 from ._threads import ends_with_its_thread, leaves_its_place
 
 _log: Final = Log("trio_mcp.server")
 
-Work: TypeAlias = Callable[[Context[Any]], Awaitable[object]]
-"""A handler with its parameters: it lacks only its context."""
+BoundHandler: TypeAlias = Callable[[Context[Any]], Awaitable[object]]
+"""A handler with its parameters; it lacks only its context."""
 
-# What a sealed state begins with says how to go on.
+# The first byte of a sealed state: how to go on.
 _PARKED: Final = b"P"
 _REPLAY: Final = b"R"
-_BY_HAND: Final = b"H"
+_RETURNED: Final = b"H"
 
 TOKEN_BYTES: Final = 16
 
 PARKED_BYTES: Final = 16 * 1024
-"""What a parked handler costs that was sent nothing and keeps nothing: its task, its scopes, its context."""
+"""What a parked handler takes in memory beside parameters and questions: its task, its scopes, its context."""
 
 COALESCING_CHECKPOINTS: Final = 3
-"""How often others get a turn after a question, so that what a nursery asks at once goes out as one answer."""
+"""How often other tasks run after a question, so that a nursery's questions go out as one answer."""
+
+# A handler awaits an answer like anything else, and does not know the era. So one that may ask runs in a task of
+# the server (`HandlerRun.run`), not of its request. The task of the request waits for it (`HandlerRun.serve`):
+#
+#     a request ──> serves the handler ──> it has ended ──> its result is the answer
+#                                      ──> it has asked ──> "input required" is the answer, with a sealed state,
+#                                                           and the handler is parked
+#     the same request, with the state and the answers ──> serves the parked handler, as above
+#
+# A run is *served* (a task is in `serve`, and `token` is `None`), *parked* (it has a token, and is in the table
+# of `Parking`) or *ended* (`_finished` is set). What is kept true:
+#
+# * At most one request serves a run, and a state resumes it once: the token is removed from the table before the
+#   run is woken. The answers are checked before that, so a request with answers that cannot be read is refused,
+#   and the client may send it again.
+# * A run that is served ends with its request: `serve`, cancelled, cancels the handler and waits for its cleanup.
+#   Its scope has the deadline of the request. A parked run keeps this deadline, or expires before. So no run is
+#   alive without a request or a place in the table, and the table is limited.
+# * The account lends all memory that a parked run takes: task, parameters, questions, notifications. If there is
+#   no more, a run of the client that has most is ended.
+# * No result is lost. A handler can end while it is parked, for instance because its own deadline cancels the
+#   question. Its task then stays, with the outcome, until a request takes it or the run expires.
+# * What the handler sends while it is parked is kept (`KeptNotifications`), and the next request sends it first.
+#
+# A checkpoint between the last look at the outcome and the entry into the table would break this: the handler
+# could end, or go on, in between. So would a wake-up before the token is removed.
+#
+# A tool with ``resume="replay"`` is not parked: it is cancelled, its answers travel in the state, and it is run
+# again. Its questions are known by what they ask and how often, so that each run finds the answers of those
+# before.
 
 
 @final
@@ -79,8 +97,8 @@ class _Question:
     """A question of a handler.
 
     Attributes:
-        request: What is asked.
-        answer: What was answered, as it came.
+        request: The request that asks it.
+        answer: The answer, as it was received.
         error: Why there will be no answer.
     """
 
@@ -113,76 +131,69 @@ class _Outcome:
 
 
 @final
-class Run:
-    """A handler at work, attended by one request after another.
+@attrs.define(eq=False)
+class HandlerRun:
+    """One run of a handler, served by one request after another. It is the handler's `InputRequester`.
 
-    Args:
-        parking: Where it belongs.
-        work: The handler.
-        context: Its context, which it keeps over all requests.
-        params: The parameters of the request that has begun it.
-        holder: In whose name it is parked.
-        binding: What a request must be to attend it.
-        recorded: The answers of earlier runs of the same work, by key; `None` if it is parked instead.
+    Attributes:
+        parking: Where it is parked.
+        handler: The handler.
+        context: Its context, the same for all requests.
+        params: The parameters of the request that has started it.
+        holder: The client that its memory is lent to.
+        binding: What a request must match to serve it.
+        recorded: The answers of earlier runs of the same handler, by key; `None` if it is parked instead.
+        token: Its key in the table while it is parked.
     """
 
-    def __init__(
-        self,
-        parking: Parking,
-        work: Work,
-        context: Context[Any],
-        params: Mapping[str, Any],
-        holder: str,
-        binding: bytes,
-        recorded: dict[str, Any] | None,
-    ) -> None:
-        self._parking = parking
-        self._work = work
-        self._context = context
-        self._params = params
-        self._binding = binding
-        self._recorded = recorded
-        self._parked: _Parked | None = None
-        self._scope = trio.CancelScope()
-        self._questions: dict[str, _Question] = {}
-        self._asked: Counter[str] = Counter()
-        self._outcome: _Outcome | None = None
-        self._news = LightParkingLot()
-        self._attended = LightParkingLot()
-        self._finished = trio.Event()
-        self.holder: Final = holder
-        self.token: bytes | None = None
-        """By what it is found while it is parked."""
+    _parking: Parking
+    _handler: BoundHandler
+    _context: Context[Any]
+    _params: Mapping[str, Any]
+    holder: str
+    _binding: bytes
+    _recorded: dict[str, Any] | None
+    token: bytes | None = attrs.field(init=False, default=None)
+    _serving: Mapping[str, Any] = attrs.field(init=False, factory=dict[str, Any])  # of the latest request
+    _loans: tuple[Loan, Loan] | None = attrs.field(init=False, default=None)  # its place, and its bytes
+    _parked_weight: int = attrs.field(init=False, default=0)
+    _scope: trio.CancelScope = attrs.field(init=False, factory=trio.CancelScope)
+    _questions: dict[str, _Question] = attrs.field(init=False, factory=dict[str, _Question])
+    _asked: Counter[str] = attrs.field(init=False, factory=Counter[str])
+    _outcome: _Outcome | None = attrs.field(init=False, default=None)
+    _has_news: LightParkingLot = attrs.field(init=False, factory=LightParkingLot)  # a question, or an outcome
+    _resumed: LightParkingLot = attrs.field(init=False, factory=LightParkingLot)
+    _finished: trio.Event = attrs.field(init=False, factory=trio.Event)
 
     # The handler's task.
 
     async def run(self) -> None:
-        """Run the handler; stay until somebody has taken the result, or none will."""
+        """Run the handler; stay until a request has taken the outcome, or none will."""
         outcome: _Outcome | None = None
         try:
             with Contained(self._note_failure, self._scope) as block:
-                outcome = await self._work_through()
+                outcome = await self._call_handler()
                 if block.is_clean:
                     self._outcome = outcome
-                    self._news.unpark_all()
+                    self._has_news.unpark_all()
                     while self.token is not None:
-                        await self._attended.park()
+                        await self._resumed.park()
             self._outcome = self._outcome or outcome
         finally:
-            self._parking.forget(self)
+            self._parking.discard(self)
             self._finished.set()
-            self._news.unpark_all()
+            self._has_news.unpark_all()
 
-    async def _work_through(self) -> _Outcome:
+    async def _call_handler(self) -> _Outcome:
         try:
-            return _Outcome(await self._work(self._context))
+            return _Outcome(await self._handler(self._context))
         except BaseException as error:  # noqa: ASYNC103
             if propagating(error) is not None:
                 raise
-            return _Outcome(error=error)  # noqa: ASYNC104  # raised again in the task of the request that attends
+            return _Outcome(error=error)  # noqa: ASYNC104  # raised again in the task of the request that serves it
 
     def _note_failure(self, error: BaseException) -> None:
-        """The handler has left something open, or failed while it was being cancelled."""
+        """The handler has left a nursery or scope open, or failed while it was being cancelled."""
         if self._scope.cancel_called:
             _log.error("a handler failed while it was being cancelled", exc_info=error)
         else:
@@ -192,17 +203,17 @@ class Run:
     async def ask(
         self, method: str, params: object, *, on_progress: OnProgress | None = None
     ) -> Mapping[str, Any]:
-        """Wait for the client's answer to a question, as the handler sees it; see `Asker.ask`.
+        """Wait for the client's answer to a question of the handler; see `InputRequester.ask`.
 
         Raises:
             RequestError: No more handlers can be parked.
-            LocalProtocolError: The handler was cancelled, and cleans up behind a shield.
+            LocalProtocolError: The handler was cancelled, and is cleaning up in a shielded scope.
         """
         del on_progress  # a question that is part of a result has none
         if self._scope.cancel_called:
             await trio.lowlevel.checkpoint()  # a handler that was cancelled ends here, as at any other await
-            # It cleans up, behind a shield: nobody attends it any more, or ever will.
-            raise LocalProtocolError(f"{method} cannot be asked: the request is over already")
+            # It is shielded. No request serves it any more, so nothing could carry the question.
+            raise LocalProtocolError(f"{method} cannot be asked: the request has ended already")
         request = input_requests()[method](params=params)
         key = self._key(request)
         if self._recorded is not None and key in self._recorded:
@@ -214,14 +225,14 @@ class Run:
     @leaves_its_place
     async def _wait_for_answer(self, key: str, question: _Question) -> Mapping[str, Any]:
         self._questions[key] = question
-        self._news.unpark_all()
+        self._has_news.unpark_all()
         try:
             return await question.wait()
         finally:
             del self._questions[key]
 
     def _key(self, request: types.InputRequest) -> str:
-        """Return what the question is called; the same in each run of the same work, if that asks the same."""
+        """Return the question's key. A handler that is run again and asks the same gets the same keys."""
         if self._recorded is None:
             self._asked[""] += 1
             return str(self._asked[""])
@@ -230,35 +241,35 @@ class Run:
         self._asked[digest] += 1
         return f"{digest}-{self._asked[digest]}"
 
-    # The task of the request that attends.
+    # The task of the request that serves it.
 
-    async def attend(self, exchange: Exchange, agreement: Agreement) -> object:
-        """Stay with the handler until it is done or has asked.
+    async def serve(self, exchange: Exchange, agreement: Agreement) -> object:
+        """Wait until the handler has ended or has asked.
 
         Cancelled, it cancels the handler and waits for its cleanup.
 
         Returns:
-            What the handler returned, or an `InputRequiredResult`.
+            The handler's result, or an `InputRequiredResult`.
 
         Raises:
-            Exception: What the handler raised.
+            Exception: The handler raised it.
         """
-        self._attending = exchange.request.params or {}
-        kept = self._context.attended_by(exchange, agreement)
+        self._serving = exchange.request.params or {}
+        kept = self._context.serve_by(exchange, agreement)
         self._scope.deadline = exchange.deadline
         exchange.cancel_parked = self.cancel
         try:
             if kept is not None:
-                await kept.say(exchange)
+                await kept.send_all(exchange)
             while self._outcome is None:
                 if self._finished.is_set():
                     raise RequestError(INTERNAL_ERROR, "the handler was cancelled")
                 if not self._has_asked:
-                    await self._news.park()
-                elif (result := await self._leave()) is not None:
+                    await self._has_news.park()
+                elif (result := await self._suspend()) is not None:
                     return result
         except BaseException:
-            self._scope.cancel(reason="the request that attended it has ended")
+            self._scope.cancel(reason="the request that it served has ended")
             with trio.CancelScope(shield=True):
                 await self._finished.wait()
             raise
@@ -267,7 +278,7 @@ class Run:
         return self._outcome.value
 
     def cancel(self, reason: str) -> None:
-        """Cancel the handler: nobody waits for it, or ever will."""
+        """Cancel the handler: its outcome is of no use any more."""
         self._scope.cancel(reason=reason)
 
     def _outcome_now(self) -> _Outcome | None:
@@ -277,8 +288,8 @@ class Run:
     def _has_asked(self) -> bool:
         return any(question.is_open for question in self._questions.values())
 
-    async def _leave(self) -> types.InputRequiredResult | None:
-        """Bring the client what was asked, unless the handler has gone on by itself meanwhile."""
+    async def _suspend(self) -> types.InputRequiredResult | None:
+        """Return the questions to the client, unless the handler has gone on by itself meanwhile."""
         for _ in range(COALESCING_CHECKPOINTS):
             await trio.lowlevel.checkpoint()
         if self._outcome_now() is not None or not self._has_asked:
@@ -291,55 +302,63 @@ class Run:
         with trio.CancelScope(shield=True):
             await self._finished.wait()
         if self._outcome_now() is not None:
-            return None  # it was done in that very moment
+            return None  # it ended before it was cancelled
         return types.InputRequiredResult(
             input_requests=asked,
             request_state=self._parking.seal(_REPLAY + _json.encode(recorded), self._binding),
         )
 
     def _park(self, asked: Mapping[str, types.InputRequest]) -> types.InputRequiredResult | None:
+        self._parked_weight = self._weight(asked)
         try:
-            self.token, self._parked = self._parking.admit(self, self._weight(asked))
+            self.token, self._loans = self._parking.admit(self, self._parked_weight)
         except RequestError as error:
             for question in self._questions.values():
                 question.settle(None, error)
             return None
-        self._context.parked(self._kept_words)
-        # The caller's time goes on while its user answers, or it would not have told of it.
+        self._context.park(self._kept_notifications)
+        # The caller's time goes on while its user answers, or it would not have sent a deadline.
         self._scope.deadline = min(self._scope.deadline, trio.current_time() + self._parking.timeout)
         state = self._parking.seal(_PARKED + self.token, self._binding)
         return types.InputRequiredResult(input_requests=asked, request_state=state)
 
+    # Parked.
+
     def _weight(self, asked: Mapping[str, types.InputRequest]) -> int:
-        """Return what it takes to keep it, in bytes: its task, what was sent to it, what it has asked."""
-        sent = (self._params,) if self._attending is self._params else (self._params, self._attending)
-        weight = PARKED_BYTES + sum(map(cost_of, sent))
+        """Return what it takes in memory, in bytes: its task, what was sent to it, and what it has asked."""
+        received = (self._params,) if self._serving is self._params else (self._params, self._serving)
+        weight = PARKED_BYTES + sum(map(cost_of, received))
         for question in asked.values():
             weight += cost_of(to_wire(question, self._context.revision))
         return weight
 
-    def _kept_words(self) -> KeptWords:
+    def _kept_notifications(self) -> KeptNotifications:
         limits = self._parking.limits
-        return KeptWords(limits.max_notifications, limits.max_parked_notification_bytes, self._can_keep)
+        return KeptNotifications(limits.max_notifications, limits.max_parked_notification_bytes, self._can_keep)
 
-    def _can_keep(self, words: int) -> bool:
-        """Whether so many bytes of what it says may be kept beside what is kept already."""
-        return self._parked is None or self._parked.can_keep(words)
+    def _can_keep(self, notifications: int) -> bool:
+        """Borrow so many bytes for notifications, beside what is lent already. Returns whether there was room."""
+        if self._loans is not None:
+            try:
+                self._loans[1].change(self._parked_weight + notifications)
+            except Overdrawn:
+                return False
+        return True
 
     def give_back(self) -> None:
-        """It is parked no more: nothing is lent for that."""
-        parked, self._parked = self._parked, None
-        if parked is not None:
-            parked.give_back()
+        """It is parked no more: give back what was lent for it."""
+        loans, self._loans = self._loans, None
+        for loan in loans or ():
+            loan.give_back()
 
     def give_way(self) -> None:
-        """End it: others have use for what it keeps. Never waits."""
+        """End it, because others need the memory. Never waits."""
         if self.token is not None:
-            self._parking.forget(self)
+            self._parking.discard(self)
         self.cancel("it gave way to others")
 
     def check(self, answers: Mapping[str, types.InputResponse]) -> None:
-        """Check that answers are of the kind that was asked for, before anything is woken by them.
+        """Check that answers are of the kinds that were asked for.
 
         Raises:
             RequestError: One is not.
@@ -351,47 +370,25 @@ class Run:
                     f"invalid params: inputResponses.{key} does not answer {question.request.method}",
                 )
 
-    def wake(self, answers: Mapping[str, Any]) -> None:
-        """Hand over the answers; what is not among them is asked again."""
+    def resume(self, answers: Mapping[str, Any]) -> None:
+        """Give the handler the answers. Questions without an answer stay open, and are asked again."""
         self.token = None
-        self._attended.unpark_all()
+        self._resumed.unpark_all()
         for key, question in self._questions.items():
             if key in answers and question.is_open:
                 question.settle(answers[key])
 
 
 @final
-class _Parked:
-    """What is lent while a handler is parked."""
-
-    def __init__(self, place: Loan, bytes: Loan) -> None:
-        self._place = place
-        self._bytes = bytes
-        self._weight = bytes.amount
-
-    def can_keep(self, more: int) -> bool:
-        """Whether there is room for so much more than in the beginning; then it is lent."""
-        try:
-            self._bytes.change(self._weight + more)
-        except Overdrawn:
-            return False
-        return True
-
-    def give_back(self) -> None:
-        self._place.give_back()
-        self._bytes.give_back()
-
-
-@final
 class Parking:
-    """The handlers of one run of a server that may ask, at work or parked.
+    """The handlers of a running server that may ask: starts them, finds the parked ones, reads their states.
 
     Args:
-        background: Where they run; its end cancels them.
+        background: Runs them; its end cancels them.
         limits: How many may be parked, and for how long.
-        sealer: Makes and reads states.
+        sealer: Seals and opens states.
         server: The server's name, which a state is bound to.
-        account: Lends what they keep.
+        account: Lends the memory they take.
         single_use_states: Whether the states of handlers that are run again are good for one request only.
     """
 
@@ -409,7 +406,7 @@ class Parking:
         self.limits: Final = limits
         self._sealer = sealer
         self._server = server
-        self._parked: dict[bytes, Run] = {}
+        self._parked: dict[bytes, HandlerRun] = {}
         self._places = account.places(
             "parked", "max_parked", limits.max_parked, limits.max_parked_per_principal, "max_parked_per_principal"
         )
@@ -430,63 +427,80 @@ class Parking:
         exchange: Exchange,
         agreement: Agreement,
         context: Context[Any],
-        work: Work,
+        handler: BoundHandler,
         answers: Mapping[str, types.InputResponse],
         *,
         holder: str,
         replay: bool,
     ) -> object:
-        """Serve a request whose handler may ask: with the handler it has woken, or with a new one.
+        """Serve a request whose handler may ask, by the parked run that its state names or by a new run.
 
         Args:
             exchange: The request.
-            agreement: What holds for it.
-            context: The context for a new handler.
-            work: The handler.
+            agreement: The agreement it is served by.
+            context: The context for a new run.
+            handler: The handler.
             answers: The answers that came with the request, by key.
-            holder: In whose name what outlives the request is kept.
+            holder: The client that the memory of a parked run is lent to.
             replay: Whether the handler is run again rather than parked.
 
         Returns:
-            What the handler returned, or an `InputRequiredResult`.
+            The handler's result, or an `InputRequiredResult`.
 
         Raises:
-            RequestError: The request brings a state that is not one of ours for it, or not any more.
-            Exception: What the handler raised.
+            RequestError: The request's state was not made for it, has expired or was used.
+            Exception: The handler raised it.
         """
         params = exchange.request.params or {}
         binding = self._binding(exchange.request, exchange.origin)
         sealed = params.get("requestState")
-        notes: object = ABSENT
+        author_state: object = ABSENT
         recorded: dict[str, Any] | None = {} if replay else None
         if sealed is not None:
             kind, content = self._open(sealed, binding)
             if kind == _PARKED:
-                return await self._wake(content, answers, params).attend(exchange, agreement)
+                return await self._resume(content, answers, params).serve(exchange, agreement)
             if self._used is not None:
                 self._used.use(sealed, holder, time.time())
             if kind == _REPLAY and recorded is not None:
                 recorded = {**_json.decode(content), **(params.get("inputResponses") or {})}
-            elif kind == _BY_HAND:
-                notes = _json.decode(content)
+            elif kind == _RETURNED:
+                author_state = _json.decode(content)
             else:
                 raise StateRefused
-        run = Run(self, work, context, params, holder, binding, recorded)
-        context.resume(run, answers, notes)
+        run = HandlerRun(self, handler, context, params, holder, binding, recorded)
+        context.resume(run, answers, author_state)
         self._background.start_own(run.run, name=f"handler of {exchange.request.method}")
-        return await run.attend(exchange, agreement)
+        return await run.serve(exchange, agreement)
 
-    def _wake(self, token: bytes, answers: Mapping[str, types.InputResponse], params: Mapping[str, Any]) -> Run:
+    def _resume(
+        self, token: bytes, answers: Mapping[str, types.InputResponse], params: Mapping[str, Any]
+    ) -> HandlerRun:
         run = self._parked.get(token)
         if run is None:
             raise StateRefused
-        run.check(answers)  # what cannot be read wakes nobody, and may be sent again
+        run.check(answers)  # invalid answers resume nothing, and the request may be sent again
         self._release(token)
-        run.wake(params.get("inputResponses") or {})
+        run.resume(params.get("inputResponses") or {})
         return run
 
-    def by_hand(self, required: InputRequired, exchange: Exchange) -> types.InputRequiredResult:
-        """Return the answer for questions that a handler leaves to its caller.
+    def parked_canceller(self, request: Request, origin: Origin | None) -> Callable[[str], object] | None:
+        """Return what cancels the parked handler that a request would resume, as long as it is parked."""
+        try:
+            kind, token = self._open((request.params or {}).get("requestState"), self._binding(request, origin))
+        except StateRefused:
+            return None
+        return partial(self._cancel, token) if kind == _PARKED and token in self._parked else None
+
+    def _cancel(self, token: bytes, reason: str) -> None:
+        run = self._parked.get(token)
+        if run is not None:
+            run.cancel(reason)
+
+    # States.
+
+    def input_required(self, required: InputRequired, exchange: Exchange) -> types.InputRequiredResult:
+        """Return the answer for an `InputRequired` that a handler has returned.
 
         Raises:
             TypeError: A question is none, or the state is not plain JSON.
@@ -494,23 +508,9 @@ class Parking:
         asked = {key: input_request(question) for key, question in required.requests.items()}
         if asked and required.state is ABSENT:
             return types.InputRequiredResult(input_requests=asked)
-        notes = None if required.state is ABSENT else required.state
-        state = self.seal(_BY_HAND + _json.encode(notes), self._binding(exchange.request, exchange.origin))
+        content = None if required.state is ABSENT else required.state
+        state = self.seal(_RETURNED + _json.encode(content), self._binding(exchange.request, exchange.origin))
         return types.InputRequiredResult(input_requests=asked or None, request_state=state)
-
-    def parked_canceller(self, request: Request, origin: Origin | None) -> Callable[[str], object] | None:
-        """Return what cancels the handler that a request would wake up, as long as nothing else has woken it."""
-        try:
-            kind, token = self._open((request.params or {}).get("requestState"), self._binding(request, origin))
-        except StateRefused:
-            return None
-        run = self._parked.get(token) if kind == _PARKED else None
-        return None if run is None else partial(self._end_parked, token)
-
-    def _end_parked(self, token: bytes, reason: str) -> None:
-        run = self._parked.get(token)
-        if run is not None:
-            run.cancel(reason)
 
     def _binding(self, request: Request, origin: Origin | None) -> bytes:
         params = request.params or {}
@@ -523,7 +523,7 @@ class Parking:
         )
 
     def seal(self, payload: bytes, binding: bytes) -> str:
-        """Return a state that only we can read, for this request and for as long as a handler may be parked.
+        """Return a state that only this server can read, for one request and as long as a handler may be parked.
 
         Raises:
             RequestError: It is too large.
@@ -542,17 +542,17 @@ class Parking:
         payload = self._sealer.open(sealed, binding=binding, now=time.time())
         return payload[:1], payload[1:]
 
-    # The table.
+    # The table of parked runs.
 
-    def admit(self, run: Run, weight: int) -> tuple[bytes, _Parked]:
-        """Enter a handler as parked.
+    def admit(self, run: HandlerRun, weight: int) -> tuple[bytes, tuple[Loan, Loan]]:
+        """Enter a run as parked.
 
         Args:
-            run: The handler.
-            weight: What it keeps, in bytes.
+            run: The run.
+            weight: What it takes in memory, in bytes.
 
         Returns:
-            By what it is found, and what was lent for it.
+            Its token, and the place and the bytes that are lent to it.
 
         Raises:
             RequestError: There is no room for it.
@@ -569,41 +569,44 @@ class Parking:
             raise RequestError(SERVER_BUSY, f"no more requests can wait for input: {error}") from None
         token = secrets.token_bytes(TOKEN_BYTES)
         self._parked[token] = run
-        return token, _Parked(place, lent)
+        return token, (place, lent)
 
     def _release(self, token: bytes) -> None:
         self._parked.pop(token).give_back()
 
-    def forget(self, run: Run) -> None:
-        """A handler has ended; if it was parked, nobody can wake it any more."""
+    def discard(self, run: HandlerRun) -> None:
+        """Remove a run that ends from the table, if it is there: no request can resume it any more."""
         if run.token is not None and run.token in self._parked:
             self._release(run.token)
 
+
+# A running server.
 
 _State = TypeVar("_State")
 
 
 @final
 class EndedBeforeStart(Exception):
-    """The server was told to end while its lifespan was being entered. That was cancelled; nobody was served."""
+    """The server was shut down while its lifespan was being entered. That was cancelled; nothing was served."""
 
 
 @final
 class Lifetime:
     """How long a lifespan may take to be entered and to be left.
 
-    Whoever wants the server to end can say so twice: `Shutdown.drain`, `Shutdown.abort`. What is said while the
-    lifespan is entered, or left, cancels it. What was said before it is left was meant for those being served:
+    A shutdown has two levels: `Shutdown.drain`, `Shutdown.abort`. A level that is reached while the lifespan is
+    being entered, or left, cancels it. A level that was reached earlier, while requests were served, limits its
+    exit:
 
-        nothing was said    it may take its time; but where the only client has gone, and perhaps nobody is left
-                            who could say something, it has `Limits.lifespan_timeout`
-        drain               it may take its time; who has said this can say more
-        abort               it has `Limits.goodbye_timeout`
+        none     no limit; `Limits.lifespan_timeout` if the only client has gone: perhaps nothing is left that
+                 could shut down the server
+        drain    no limit; an abort can follow
+        abort    `Limits.goodbye_timeout`
 
     Args:
-        shutdown: Says when to end.
-        limits: How long things may take.
-        of_client: Whether the server is there for one client and ends with it.
+        shutdown: The shutdown of the server.
+        limits: The timeouts.
+        of_client: Whether the server serves one client and ends with it.
     """
 
     def __init__(self, shutdown: Shutdown, limits: Limits, *, of_client: bool = False) -> None:
@@ -612,65 +615,65 @@ class Lifetime:
         self._limits = limits
         self._of_client = of_client
         self._is_entering = False
-        self._patience = math.inf  # how much may have been said without an effect
+        self._ignored_level: float = math.inf  # up to this level a shutdown does not cancel the lifespan
 
     def lose_client(self) -> None:
-        """The only client will say nothing more; what it has said may still be waiting to be served."""
+        """The only client has gone. Messages it has sent may still be waiting to be served."""
         if self._is_entering:
             self.scope.deadline = trio.current_time() + self._limits.drain_timeout
 
-    # What the service says, in this order.
+    # Called by the service, in this order.
 
     def enter(self) -> None:
-        """The lifespan is entered."""
+        """The lifespan is about to be entered."""
         self._is_entering = True
-        self._patience = 0
-        self._shutdown.call_on_drain(self._look)
-        self._look()
+        self._ignored_level = 0
+        self._shutdown.call_on_drain(self._check)
+        self._check()
 
     def serve(self) -> None:
         """The lifespan was entered."""
         self._is_entering = False
-        self._patience = math.inf
+        self._ignored_level = math.inf
         self.scope.deadline = math.inf
 
     def leave(self) -> None:
-        """The lifespan is left."""
+        """The lifespan is about to be left."""
         limits = self._limits
         alone = limits.lifespan_timeout if self._of_client else math.inf
-        allowed = (alone, math.inf, limits.goodbye_timeout)[self._said]
+        allowed = (alone, math.inf, limits.goodbye_timeout)[self._level]
         self.scope.deadline = trio.current_time() + allowed
-        self._patience = self._said
+        self._ignored_level = self._level
 
     def end(self) -> None:
         """The lifespan was left."""
-        self._shutdown.do_not_call(self._look)
+        self._shutdown.do_not_call(self._check)
 
     @property
-    def _said(self) -> int:
+    def _level(self) -> int:
         return self._shutdown.is_draining + self._shutdown.is_aborting
 
-    def _look(self) -> None:
-        if self._said > self._patience:
-            self.scope.cancel(reason="the server is to end")
+    def _check(self) -> None:
+        if self._level > self._ignored_level:
+            self.scope.cancel(reason="the server is shutting down")
 
 
 @final
+@attrs.define(eq=False)
 class Service(Generic[_State]):
     """What the connections of a running server share.
 
     Attributes:
         state: What the lifespan yielded.
         background: Starts tasks that last as long as the server runs.
-        parking: Handlers that wait for their clients between two requests.
-        account: What is kept for clients.
+        parking: Handlers that wait for their clients' answers between two requests.
+        account: Lends the memory that is kept for clients.
     """
 
-    def __init__(self, state: _State, background: Background, parking: Parking, account: Account) -> None:
-        self.state = state
-        self.background = background
-        self.parking = parking
-        self.account = account
+    state: _State
+    background: Background
+    parking: Parking
+    account: Account
 
 
 @asynccontextmanager
@@ -690,8 +693,8 @@ async def open_service(
 
     Args:
         name: The server's name.
-        lifespan: What surrounds it.
-        sealer: Makes and reads the states that clients carry.
+        lifespan: The server's lifespan.
+        sealer: Seals and opens the states that clients carry.
         limits: How many handlers may be parked, and for how long.
         lifetime: How long the lifespan may take.
         single_use_states: Whether states that clients carry are good for one request only.

@@ -18,7 +18,7 @@ from .._errors import INTERNAL_ERROR, INVALID_PARAMS, RequestError
 from .._schema import InvalidValue, StringArgument
 from ._context import Context
 from ._functions import HandlerFunction, Overdue, RunOptions, is_several, read_given, read_handler
-from ._input_required import Asking, Interim
+from ._input_required import Asking, NonFinalResult
 from ._listing import Description, Registry, described
 from ._threads import Threads
 
@@ -67,7 +67,7 @@ class RegisteredPrompt:
 
     async def get(
         self, arguments: Mapping[str, str], context: Context[Any], threads: Threads
-    ) -> types.GetPromptResult | Interim:
+    ) -> types.GetPromptResult | NonFinalResult:
         """Call the function, and make messages of what it returns.
 
         Raises:
@@ -85,8 +85,8 @@ class RegisteredPrompt:
         except Overdue as error:
             raise RequestError(INTERNAL_ERROR, f"prompt {name} {error} and was cancelled") from error
 
-    async def _result(self, returned: Any) -> types.GetPromptResult | Interim:
-        if isinstance(returned, types.GetPromptResult | Interim):
+    async def _result(self, returned: Any) -> types.GetPromptResult | NonFinalResult:
+        if isinstance(returned, types.GetPromptResult | NonFinalResult):
             return returned
         messages = [self._as_message(part) for part in (returned if is_several(returned) else (returned,))]
         return types.GetPromptResult(description=self.prompt.description, messages=messages)

@@ -16,7 +16,7 @@ import attrs
 from .. import types
 from .._limits import Limits
 from ._context import Context
-from ._input_required import Interim
+from ._input_required import NonFinalResult
 from ._threads import Threads
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class ResourceSource(Protocol):
         """Whether reading is given a context, which can ask the client."""
         ...
 
-    async def read(self, reading: Reading, found: Found) -> types.ReadResourceResult | Interim:
+    async def read(self, reading: Reading, found: Found) -> types.ReadResourceResult | NonFinalResult:
         """Return the contents.
 
         Raises:

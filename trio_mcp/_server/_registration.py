@@ -18,7 +18,7 @@ from .._core._uri_template import check_uri
 from .._limits import Limits, check_whole
 from ._context import Context
 from ._functions import MethodHandler, read_handler
-from ._input_required import Interim
+from ._input_required import NonFinalResult
 from ._listing import Listing, are_plain, check_options, described, read_params, refuse_many
 from ._prompts import Completer, PromptOptions, PromptRegistry
 from ._resources import FunctionOptions, RegisteredResource, ResourceOptions, ResourceRegistry
@@ -306,7 +306,7 @@ class PromptRegistration:
 
     async def _get_prompt(
         self, params: Mapping[str, Any], context: Context[Any]
-    ) -> types.GetPromptResult | Interim:
+    ) -> types.GetPromptResult | NonFinalResult:
         asked = read_params(params, types.GetPromptRequestParams)
         prompt = self._prompts.get(asked.name)
         return await prompt.get(asked.arguments or {}, context, self._threads)

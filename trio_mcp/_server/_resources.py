@@ -24,10 +24,10 @@ from .._revisions import Revision
 from .._schema import CallSpec, InvalidValue
 from .._trio import propagating
 from ..types._fields import evolve
-from ._asking import is_answered_wrongly
+from ._asking import is_unusable_answer
 from ._context import Context
 from ._functions import HandlerFunction, MethodHandler, RunOptions
-from ._input_required import Asking, Interim
+from ._input_required import Asking, NonFinalResult
 from ._listing import Description, Entry, Listing, Registry, check_scope, check_ttl, read_params
 from ._reading import Reading, ResourceSource
 from ._threads import Threads
@@ -205,7 +205,9 @@ class ResourceRegistry:
         page, members = self._listing.page("resources/templates/list", params, found)
         return types.ListResourceTemplatesResult(resource_templates=page, **members)
 
-    async def _read(self, params: Mapping[str, Any], context: Context[Any]) -> types.ReadResourceResult | Interim:
+    async def _read(
+        self, params: Mapping[str, Any], context: Context[Any]
+    ) -> types.ReadResourceResult | NonFinalResult:
         uri = read_params(params, types.ReadResourceRequestParams).uri
         try:
             check_uri(uri, max_length=self._limits.max_uri_length)
@@ -219,13 +221,13 @@ class ResourceRegistry:
         try:
             with trio.move_on_after(math.inf if offer.timeout is None else offer.timeout):
                 result = await offer.source.read(reading, variables)
-                return result if isinstance(result, Interim) else _with_freshness(result, offer)
+                return result if isinstance(result, NonFinalResult) else _with_freshness(result, offer)
         except ResourceNotFound as error:
             raise _not_found(error, uri, context.revision) from error
         except RequestError:
             raise
         except BaseException as error:
-            if propagating(error) is not None or is_answered_wrongly(error):
+            if propagating(error) is not None or is_unusable_answer(error):
                 raise
             # The boundary of one read. The exception may hold what clients must not see.
             _log.exception("reading the resource %s failed", uri)
@@ -342,7 +344,7 @@ class FunctionSource:
         if self.resource is not None:
             yield self.resource
 
-    async def read(self, reading: Reading, found: Found) -> types.ReadResourceResult | Interim:
+    async def read(self, reading: Reading, found: Found) -> types.ReadResourceResult | NonFinalResult:
         """Call the function, and turn what it returns into a result.
 
         Raises:
@@ -363,8 +365,10 @@ class FunctionSource:
         described = self.resource or self.template
         kind = None if described is None else described.mime_type
 
-        async def finish(returned: Any) -> types.ReadResourceResult | Interim:
-            return returned if isinstance(returned, Interim) else await contents_of(returned, kind, reading)
+        async def finish(returned: Any) -> types.ReadResourceResult | NonFinalResult:
+            return (
+                returned if isinstance(returned, NonFinalResult) else await contents_of(returned, kind, reading)
+            )
 
         return await self.handler.call(values, reading.context, reading.threads, finish)
 

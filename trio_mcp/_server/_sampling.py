@@ -1,4 +1,4 @@
-"""Asking the client's model to go on with a conversation.
+"""Sampling: asks the client's model to continue a conversation. How a question travels lives in `_asking`.
 
 Spec: client/sampling; tools from 2025-11-25 on (SEP-1577). Deprecated since 2026-07-28 (SEP-2577).
 """
@@ -14,12 +14,12 @@ from .._errors import LocalProtocolError
 from .._limits import check_number, check_whole
 from .._peer._exchange import OnProgress
 from .._revisions import Revision
-from ._asking import Abilities, Inquiry
+from ._asking import AskableClient, ClientFeatures
 
 _METHOD: Final = "sampling/createMessage"
 _WITH_TOOLS: Final = Revision.V2025_11_25
 
-_Said: TypeAlias = (
+_Part: TypeAlias = (
     str
     | types.TextContent
     | types.ImageContent
@@ -28,17 +28,17 @@ _Said: TypeAlias = (
     | types.SamplingMessage
     | types.CreateMessageResult
 )
-SamplingInput: TypeAlias = _Said | Iterable[_Said]
-"""A conversation: text and other content is what the user says, a result is what the model has said before."""
+SamplingInput: TypeAlias = _Part | Iterable[_Part]
+"""A conversation. Text and content is the user's; a `CreateMessageResult` is an earlier answer of the model."""
 
 Preferences: TypeAlias = str | Sequence[str | types.ModelHint] | types.ModelPreferences
-"""Which model a server would like: a part of its name, several in order of preference, or all there is to say."""
+"""Which model a server prefers: a part of its name, several in order of preference, or all preferences."""
 
 _BY_USERS: Final = (types.TextContent, types.ImageContent, types.AudioContent, types.ToolResultContent)
 
 
 async def sample(
-    inquiry: Inquiry,
+    client: AskableClient,
     messages: SamplingInput,
     *,
     max_tokens: int,
@@ -58,7 +58,7 @@ async def sample(
     if temperature is not None:
         check_number("temperature", temperature)
     if tool_choice is not None and tools is None:
-        raise ValueError("tool_choice needs tools to choose from")
+        raise ValueError("tool_choice is given without tools; give the tools to choose from")
     params = types.CreateMessageRequestParams(
         messages=conversation(messages),
         max_tokens=max_tokens,
@@ -71,22 +71,22 @@ async def sample(
         tools=None if tools is None else _tools(tools, find_tool),
         tool_choice=types.ToolChoice(mode=tool_choice) if isinstance(tool_choice, str) else tool_choice,
     )
-    require_sampling(inquiry, params)
-    return await inquiry.ask(_METHOD, params, types.CreateMessageResult, on_progress=on_progress)
+    require_sampling(client, params)
+    return await client.ask(_METHOD, params, types.CreateMessageResult, on_progress=on_progress)
 
 
-def require_sampling(client: Abilities, params: types.CreateMessageRequestParams) -> None:
-    """Check that the client can do what is asked.
+def require_sampling(client: ClientFeatures, params: types.CreateMessageRequestParams) -> None:
+    """Check that the client has declared what these parameters need.
 
     Raises:
-        CapabilityMissing: It cannot.
+        CapabilityMissing: It has not.
     """
     needs_tools = params.tools is not None
     needs_context = params.include_context in {"thisServer", "allServers"}
     if needs_tools:
         client.require_revision(_WITH_TOOLS, "sampling with tools")
     if client.revision >= _WITH_TOOLS:
-        # Older revisions are told in words what tools gave, and know no capability for the context.
+        # In older revisions results of tools are described in text, and the context needs no capability.
         needs_tools = needs_tools or any(_is_about_tools(message) for message in params.messages)
     else:
         needs_context = False
@@ -127,15 +127,15 @@ def _tools(wanted: Sequence[types.Tool | str], find_tool: Callable[[str], types.
 # The conversation.
 
 
-def conversation(said: SamplingInput) -> tuple[types.SamplingMessage, ...]:
+def conversation(given: SamplingInput) -> tuple[types.SamplingMessage, ...]:
     """Return a conversation as messages.
 
-    Content that stands side by side becomes one message, except that results of tools keep to themselves.
+    Adjacent content becomes one message, except that results of tools are not mixed with other content.
 
     Raises:
-        ValueError: Nothing is said.
-        TypeError: Something is no part of a conversation.
-        LocalProtocolError: Uses and results of tools do not go together.
+        ValueError: It is empty.
+        TypeError: A part is no content, message or result.
+        LocalProtocolError: Uses and results of tools do not match.
     """
     messages: list[types.SamplingMessage] = []
     blocks: list[types.SamplingMessageContentBlock] = []
@@ -146,7 +146,7 @@ def conversation(said: SamplingInput) -> tuple[types.SamplingMessage, ...]:
             messages.append(types.SamplingMessage(role="user", content=content))
             blocks.clear()
 
-    for part in _parts(said):
+    for part in _parts(given):
         if isinstance(part, (types.SamplingMessage, types.CreateMessageResult)):
             finish()
             if isinstance(part, types.CreateMessageResult):
@@ -155,7 +155,7 @@ def conversation(said: SamplingInput) -> tuple[types.SamplingMessage, ...]:
             continue
         if not isinstance(part, (str, *_BY_USERS)):
             hint = (
-                "; say who wants to use a tool in a SamplingMessage"
+                "; put it into a SamplingMessage, which has a role"
                 if isinstance(part, types.ToolUseContent)
                 else ""
             )
@@ -176,15 +176,15 @@ def conversation(said: SamplingInput) -> tuple[types.SamplingMessage, ...]:
     return tuple(messages)
 
 
-def _parts(said: Any) -> Iterable[Any]:
-    kind = type(said).__name__
+def _parts(given: Any) -> Iterable[Any]:
+    kind = type(given).__name__
     if isinstance(
-        said, (str, types.SamplingMessage, types.CreateMessageResult, types.ToolUseContent, *_BY_USERS)
+        given, (str, types.SamplingMessage, types.CreateMessageResult, types.ToolUseContent, *_BY_USERS)
     ):
-        return (said,)
-    if isinstance(said, (bytes, Mapping)) or not isinstance(said, Iterable):
+        return (given,)
+    if isinstance(given, (bytes, Mapping)) or not isinstance(given, Iterable):
         raise TypeError(f"messages must be text, content or messages, not {kind}")
-    return said  # pyright: ignore[reportUnknownVariableType]  # of what, the caller looks at
+    return given  # pyright: ignore[reportUnknownVariableType]  # the caller checks the parts
 
 
 def _is_about_tools(message: types.SamplingMessage) -> bool:

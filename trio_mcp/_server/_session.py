@@ -1,14 +1,15 @@
-"""One connection of a server: what era a request is of, and who serves it.
+"""One connection of a server: routes each request by its era, calls its handler, and writes the result.
 
-How a handler serves a request, in either era, and how what it returns is written.
+Which handlers there are is the `Application`'s business; how messages travel is the peer's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from itertools import count
-from typing import Any, Final, Literal, cast, final
+from typing import Any, Final, cast, final
 
+import attrs
 import trio
 
 from .. import types
@@ -23,40 +24,40 @@ from .._logs import Log
 from .._peer._exchange import Answer, Exchange, Handler, LongLived
 from .._revisions import BATCH_REVISION, INPUT_METHODS, SERVER_INFO_KEY, Revision
 from ._application import Application, MethodHandler
-from ._asking import Abilities, is_answered_wrongly, read_said
-from ._changes import KeptForConnection, Subscriptions
+from ._asking import features_of, is_unusable_answer
+from ._changes import SubscriptionLoans, Subscriptions
 from ._context import Context, NotificationContext, Surroundings
 from ._elicitation import URLElicitationRequired, result_for
-from ._input_required import Asking, ExtensionResult, InputRequired, answer_in_session, input_request, require_for
+from ._input_required import Asking, ExtensionResult, InputRequired, ask_in_session, input_request, require_for
 from ._lifetimes import Background
 from ._listing import Kept, read_params, refuse_many
 from ._log_handler import enter_request
 from ._parking import Parking, Service
 
+_log: Final = Log("trio_mcp.server")
+
+_connections: Final = count(1)
+
 
 @final
-class Answering:
-    """Serves the requests of one connection with the server's handlers.
+@attrs.define(eq=False, weakref_slot=False)
+class Responder:
+    """Serves the requests of one connection with the server's handlers, and writes the results.
 
     Args:
         application: The server.
-        parking: Handlers that wait for their clients between two requests.
-        surroundings: Where handlers run.
-        holder: In whose name what they keep is lent, where their requests do not say.
+        parking: Holds handlers that wait for their clients' answers between two requests.
+        surroundings: What the handlers have in common.
     """
 
-    def __init__(
-        self, application: Application, parking: Parking, surroundings: Surroundings[Any], holder: str
-    ) -> None:
-        self._application = application
-        self._holder = holder
-        self._parking = parking
-        self._surroundings = surroundings
-        self._run = trio.lowlevel.current_trio_token()
-        self._signatures: dict[Revision, dict[str, Any]] = {}
+    _application: Application
+    _parking: Parking
+    _surroundings: Surroundings[Any]
+    _run: trio.lowlevel.TrioToken = attrs.field(init=False, factory=trio.lowlevel.current_trio_token)
+    _signatures: dict[Revision, dict[str, Any]] = attrs.field(init=False, factory=dict[Revision, dict[str, Any]])
 
     def by(self, handler: MethodHandler, agreement: Agreement) -> Handler:
-        """Return what serves an exchange with a handler."""
+        """Return a function that serves an exchange with a handler."""
 
         async def serve(exchange: Exchange) -> Answer:
             context = Context(exchange, agreement, self._surroundings)
@@ -70,23 +71,23 @@ class Answering:
                 if asking is None:
                     result = await handler(params, context)
                 else:
-                    result = await self._serve_who_may_ask(handler, exchange, agreement, context, asking)
+                    result = await self._serve_parkable(handler, exchange, agreement, context, asking)
                 if isinstance(result, InputRequired):
                     if is_modern:
-                        result = self._left_to_client(result, exchange, agreement)
+                        result = self._input_required(result, exchange, agreement)
                     else:
-                        result = await self._asked_at_once(result, handler, exchange, agreement, context)
+                        result = await self._asked_in_session(result, handler, exchange, agreement, context)
             except URLElicitationRequired as error:
                 await trio.lowlevel.checkpoint()
-                result = result_for(error, _abilities(agreement), context.method)
+                result = result_for(error, features_of(agreement), context.method)
             except RequestError as error:
                 if error.question is None:
                     raise
-                # Its code is about the question, and would say something else about this request.
+                # Its code is about the question, and would mean something else for this request.
                 problem = f"the client refused {error.question}: {error.message}"
                 raise RequestError(INTERNAL_ERROR, problem) from error
             except RemoteProtocolError as error:
-                if not is_answered_wrongly(error):
+                if not is_unusable_answer(error):
                     raise
                 raise RequestError(INTERNAL_ERROR, str(error)) from error
             if result.__class__ is dict and not is_modern:
@@ -97,7 +98,7 @@ class Answering:
 
         return serve
 
-    async def _serve_who_may_ask(
+    async def _serve_parkable(
         self,
         handler: MethodHandler,
         exchange: Exchange,
@@ -112,30 +113,34 @@ class Answering:
             context,
             lambda context: handler(params, context),
             read_params(params, types.InputResponseRequestParams).input_responses or {},
-            holder=holder_of(exchange.origin, self._holder),
+            holder=holder_of(exchange.origin, self._surroundings.holder),
             replay=asking is Asking.REPLAY,
         )
 
     def _asking(self, method: str, params: Mapping[str, Any], agreement: Agreement) -> Asking | None:
-        """Return what becomes of the handler of a request when it asks; `None` if that cannot happen."""
+        """Return what happens to the handler of a request when it asks; `None` if it cannot ask."""
         if method not in INPUT_METHODS:
             return None
-        is_again = "requestState" in params or "inputResponses" in params
-        if not is_again and not agreement.client_capabilities:
-            return None  # a client of which nothing can be asked
+        is_retry = "requestState" in params or "inputResponses" in params
+        if not is_retry and not agreement.client_capabilities:
+            return None  # a client that has declared nothing cannot be asked
         asking = self._application.asking(method, params)
-        return asking if is_again or asking is not Asking.NEVER else None
+        return asking if is_retry or asking is not Asking.NEVER else None
 
-    def _left_to_client(
+    def _input_required(
         self, required: InputRequired, exchange: Exchange, agreement: Agreement
     ) -> types.InputRequiredResult:
         if exchange.request.method not in INPUT_METHODS:
-            raise TypeError(f"{exchange.request.method} cannot ask for input")
+            can = ", ".join(sorted(INPUT_METHODS))
+            raise TypeError(
+                f"the handler of {exchange.request.method} cannot return InputRequired; only {can} can"
+            )
+        client = features_of(agreement)
         for question in required.requests.values():
-            require_for(_abilities(agreement), input_request(question).params)
-        return self._parking.by_hand(required, exchange)
+            require_for(client, input_request(question).params)
+        return self._parking.input_required(required, exchange)
 
-    async def _asked_at_once(
+    async def _asked_in_session(
         self,
         result: object,
         handler: MethodHandler,
@@ -143,7 +148,7 @@ class Answering:
         agreement: Agreement,
         context: Context[Any],
     ) -> object:
-        """What a handler leaves to its client to bring again is asked here and now, in the legacy era."""
+        """Ask the questions of an `InputRequired` within the request, and call the handler again."""
         rounds = 0
         while isinstance(result, InputRequired):
             rounds += 1
@@ -151,7 +156,7 @@ class Answering:
             if rounds > limit:
                 problem = f"{exchange.request.method} asked for input more than {limit} times (max_input_rounds)"
                 raise RequestError(INTERNAL_ERROR, problem)
-            context.resume(None, *await answer_in_session(result, exchange, agreement))
+            context.resume(None, *await ask_in_session(result, exchange, agreement))
             result = await handler(exchange.request.params or {}, context)
         return result  # noqa: ASYNC910 - not public
 
@@ -164,7 +169,7 @@ class Answering:
         return result if isinstance(result, Encoded) else self.plain(result, revision)
 
     def plain(self, result: object, revision: Revision) -> dict[str, Any]:
-        """Write a result as plain JSON; a modern one says who has made it."""
+        """Write a result as plain JSON; a modern one gets the server's name and version."""
         if result.__class__ is dict or isinstance(result, Mapping):
             written = dict(cast("Mapping[str, Any]", result))
         else:
@@ -179,7 +184,7 @@ class Answering:
         return written
 
     def _signature(self, revision: Revision) -> dict[str, Any]:
-        """Return what a modern result says of who has made it."""
+        """Return the members of a modern result's `_meta` that identify the server."""
         signature = self._signatures.get(revision)
         if signature is None:
             signature = {SERVER_INFO_KEY: to_wire(self._application.info, revision)}
@@ -187,30 +192,20 @@ class Answering:
         return signature
 
 
-def _abilities(agreement: Agreement) -> Abilities:
-    return Abilities(agreement.revision, read_said(agreement.client_capabilities, types.ClientCapabilities))
-
-
-_log: Final = Log("trio_mcp.server")
-
-
-_connections: Final = count(1)
-
-
 @final
 class ServerSession:
-    """Dispatches what one client sends.
+    """Dispatches the messages of one client.
 
     Args:
         application: The server.
-        service: The run of the server this is part of.
+        service: The running server this connection belongs to.
         background: Starts tasks that last as long as the connection.
-        assumed: What holds for requests of the legacy era without a handshake.
-        holder: In whose name what it keeps is lent; by default the connection is a client by itself.
-        keep: Told how much is kept of what a session has subscribed to; see `KeptForConnection`.
+        assumed: The agreement for requests of the legacy era without a handshake.
+        holder: The client that memory is lent to; by default the connection counts as a client by itself.
+        keep: Called with how many bytes the session's subscriptions take; see `SubscriptionLoans`.
 
     Attributes:
-        subscriptions: What the client is told of changes.
+        subscriptions: The changes that the client is notified of.
     """
 
     answers_unreadable = True
@@ -227,19 +222,19 @@ class ServerSession:
         keep: Callable[[int], object] | None = None,
     ) -> None:
         self._application = application
-        self._service = service
-        self._background = background
+        self._parking = service.parking
+        self._state = service.state
         self._lifecycle = ServerLifecycle(application.revisions, assumed)
         holder = f"connection {next(_connections)}" if holder is None else holder
-        self._holder = holder
-        self._answering = Answering(application, service.parking, self, holder)
+        surroundings = Surroundings(service.state, holder, application.find_tool, background, service.background)
+        self._responder = Responder(application, service.parking, surroundings)
         self.subscriptions = Subscriptions(
             application.changes,
             application.capabilities,
             application.limits,
             background,
-            self._answering.written,
-            KeptForConnection(service.account.bytes, holder, keep),
+            self._responder.written,
+            SubscriptionLoans(service.account.bytes, holder, keep),
         )
 
     @property
@@ -248,62 +243,42 @@ class ServerSession:
         session = self._lifecycle.session
         return session is not None and session.revision is BATCH_REVISION
 
-    # Where handlers run; see `Surroundings`.
-
-    @property
-    def state(self) -> Any:
-        """What the server's lifespan yielded."""
-        return self._service.state
-
-    @property
-    def holder(self) -> str:
-        """In whose name something is kept, where a request does not say."""
-        return self._holder
-
-    def find_tool(self, name: str) -> types.Tool:
-        """Return one of the server's tools."""
-        return self._application.find_tool(name)
-
-    def background(self, until: Literal["session", "server"]) -> Background:
-        """Return what starts tasks that last so long."""
-        return self._background if until == "session" else self._service.background
-
     # Requests.
 
     def route(self, request: Request, origin: Origin | None) -> Handler | LongLived | Answer | None:
-        """Decide who serves a request; see `Dispatcher.route`."""
+        """Decide how a request is served; see `Dispatcher.route`."""
         del origin
         agreement = self._lifecycle.agree(request)
-        answer = self._answer_on_the_spot(request, agreement)
+        answer = self._answer_without_handler(request, agreement)
         if answer is not None:
             return answer
         handler = self._application.handler_for(request.method)
         if handler is not None:
-            return self._answering.by(handler, agreement)
+            return self._responder.by(handler, agreement)
         decision = self.subscriptions.route(request, agreement.revision)
         if decision is None:
             raise RequestError(METHOD_NOT_FOUND, f"this server has no method {request.method}")
         return decision
 
     def take_back(self, request: Request) -> None:
-        """Forget what was answered on the spot; see `Dispatcher.take_back`."""
+        """Undo a request that was answered without a handler; see `Dispatcher.take_back`."""
         if request.method == "initialize":
             self._lifecycle.forget()
 
     def parked_canceller(self, request: Request, origin: Origin | None) -> Callable[[str], object] | None:
-        """Find the parked handler that a request would wake up; see `Dispatcher.parked_canceller`."""
+        """Return what cancels the parked handler that a request would resume; see `Dispatcher`."""
         if request.params is None or "requestState" not in request.params:
             return None
-        return self._service.parking.parked_canceller(request, origin)
+        return self._parking.parked_canceller(request, origin)
 
     # Notifications.
 
     def notification_key(self, notification: Notification) -> Hashable | None:
-        """Tell which notifications say the same; see `Dispatcher.notification_key`."""
+        """Return a key that is equal for notifications that may be merged; see `Dispatcher.notification_key`."""
         return notification.method if notification.method == "notifications/roots/list_changed" else None
 
     async def notified(self, notification: Notification, origin: Origin | None) -> None:
-        """Take a notification of the client; see `Dispatcher.notified`."""
+        """Handle a notification of the client; see `Dispatcher.notified`."""
         agreement = self._lifecycle.agree_on_notification(notification)
         if agreement is not None and notification.method == "notifications/initialized":
             self.subscriptions.initialized()
@@ -312,12 +287,12 @@ class ServerSession:
             _log.debug("ignored a notification %.200r", notification.method)
             await trio.lowlevel.checkpoint()
         else:
-            context = NotificationContext(notification, origin, agreement, self.state)
+            context = NotificationContext(notification, origin, agreement, self._state)
             await handler(notification.params or {}, context)
 
-    # What is answered on the spot.
+    # Requests that are answered without a handler.
 
-    def _answer_on_the_spot(self, request: Request, agreement: Agreement) -> Answer | None:
+    def _answer_without_handler(self, request: Request, agreement: Agreement) -> Answer | None:
         match request.method:
             case "initialize":
                 return self._initialize(request)
@@ -333,7 +308,7 @@ class ServerSession:
 
     def _initialize(self, request: Request) -> Answer:
         read_params(request.params or {}, types.InitializeRequestParams)
-        self._check_what_is_kept(request.params or {})
+        self._check_size(request.params or {})
         revision = self._lifecycle.initialize(request).revision
         application = self._application
         capabilities = application.capabilities()
@@ -346,8 +321,8 @@ class ServerSession:
         )
         return to_wire(result, revision)
 
-    def _check_what_is_kept(self, params: Mapping[str, Any]) -> None:
-        """Refuse what would weigh on memory as long as the connection is there."""
+    def _check_size(self, params: Mapping[str, Any]) -> None:
+        """Refuse a handshake that would take too much memory for as long as the connection lasts."""
         limit = self._application.limits.max_client_info_bytes
         size = len(_json.encode([params.get("capabilities"), params.get("clientInfo")]))
         if size > limit:
@@ -365,7 +340,7 @@ class ServerSession:
             capabilities=self._application.capabilities(),
             instructions=self._application.instructions,
         )
-        return self._answering.plain(result, agreement.revision)
+        return self._responder.plain(result, agreement.revision)
 
     def _set_log_level(self, request: Request) -> None:
         self._lifecycle.set_log_level(read_params(request.params or {}, types.SetLevelRequestParams).level)

@@ -35,10 +35,10 @@ from ..types import (
     UnknownContent,
 )
 from ..types._fields import evolve
-from ._asking import is_answered_wrongly
+from ._asking import is_unusable_answer
 from ._context import Context
 from ._functions import HandlerFunction, Overdue, RunOptions, anything, error_for_caller, read_given, read_handler
-from ._input_required import Asking, Interim
+from ._input_required import Asking, NonFinalResult
 from ._listing import Description, Registry, described
 from ._threads import Threads
 
@@ -140,17 +140,19 @@ class RegisteredTool:
         except BaseException as error:  # noqa: ASYNC103
             if propagating(error) is not None:
                 raise
-            if is_answered_wrongly(error):
+            if is_unusable_answer(error):
                 return _failure(str(error))  # noqa: ASYNC104
             # The boundary of one call. The exception may hold what clients must not see.
             _log.exception("tool %s failed", name)
             return _failure(f"{name} failed. The server's log says why.")  # noqa: ASYNC104
-        if isinstance(result, Interim) or self.older_tool is self.tool or context.revision.is_modern:
+        if isinstance(result, NonFinalResult) or self.older_tool is self.tool or context.revision.is_modern:
             return result
         return _wrapped(result)
 
-    async def _result(self, returned: object, threads: Threads, max_file_bytes: int) -> CallToolResult | Interim:
-        if isinstance(returned, Interim):
+    async def _result(
+        self, returned: object, threads: Threads, max_file_bytes: int
+    ) -> CallToolResult | NonFinalResult:
+        if isinstance(returned, NonFinalResult):
             return returned
         if self.handler.spec.output_schema is None:
             returned = await with_media_read(returned, threads, max_file_bytes)
