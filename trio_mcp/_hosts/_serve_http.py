@@ -197,8 +197,8 @@ ENETUNREACH: accept(2), "Error handling"), and the refusal of a firewall (EPERM)
 
 _NO_ROOM: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
 MOST_IN_A_TURN: Final = 64
-"""Connections that are accepted in one turn of the event loop. With one per turn, a client that fills the system's
-queue would delay all others there, where its connections cannot give way."""
+"""Connections that are accepted in one turn of the event loop. With one per turn, a client that fills the
+system's queue would delay all others there, where its connections cannot give way."""
 
 PAUSE_SECONDS: Final = 0.1
 """How long accepting pauses, in seconds, when there is no room for another connection, or it always fails."""
