@@ -83,8 +83,8 @@ if TYPE_CHECKING:
     from ._client._questions import RootLike as RootLike
     from ._client._questions import Roots as Roots
     from ._client._questions import SampleAnswer as SampleAnswer
-    from ._client._reconnecting import ServesChannels as ServesChannels
-    from ._client._reconnecting import Target as Target
+    from ._client._open import ServesChannels as ServesChannels
+    from ._client._open import Target as Target
     from ._codec._jsonrpc import Encoded as Encoded
     from ._codec._jsonrpc import Notification as Notification
     from ._codec._jsonrpc import RequestId as RequestId
@@ -373,7 +373,7 @@ _HOMES: Final = {
     "SamplingInput": "_server._sampling",
     "Server": "_server._server",
     "ServerExtension": "_server._application",
-    "ServesChannels": "_client._reconnecting",
+    "ServesChannels": "_client._open",
     "Shutdown": "_server._lifetimes",
     "SilenceScope": "_peer._call",
     "SqliteEventStore": "_endpoint._sqlite_events",
@@ -381,7 +381,7 @@ _HOMES: Final = {
     "StdioServerParameters": "_bindings._stdio_client",
     "StoredEvent": "_endpoint._event_store",
     "StreamChannel": "_bindings._stream",
-    "Target": "_client._reconnecting",
+    "Target": "_client._open",
     "TemplateValue": "_core._uri_template",
     "TooLarge": "_channel",
     "ToolsListChanged": "_core._changes",

@@ -60,7 +60,9 @@ async def test_a_result_of_its_own_type_is_finished_by_the_extension() -> None:
 async def test_what_the_extension_makes_must_be_complete() -> None:
     server = ScriptedServer(MODERN, {"tools/call": TASK, "notes/get": TASK})
     async with open_client(server, extensions=[NOTES]) as client:
-        with pytest.raises(RemoteProtocolError, match="an extension made no complete result of task"):
+        with pytest.raises(
+            RemoteProtocolError, match="the extension that handles task returned no complete result"
+        ):
             await client.call_tool("x")
 
 

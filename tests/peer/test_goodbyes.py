@@ -17,7 +17,7 @@ async def hang(client: Client) -> None:
 
 
 def waiting_goodbyes(client: Client) -> int:
-    return len(client._keeper.agreed.peer._calls._goodbyes)
+    return len(client._reconnecting.agreed.peer._calls._goodbyes)
 
 
 async def test_goodbyes_that_were_written_are_forgotten(autojump_clock: trio.testing.MockClock) -> None:

@@ -146,7 +146,7 @@ OnNotification: TypeAlias = Callable[[str, Mapping[str, Any]], object]
 
 @final
 @attrs.frozen(kw_only=True)
-class NoticeHandlers:
+class NotificationHandlers:
     """The user's handlers of notifications.
 
     Attributes:
@@ -174,7 +174,9 @@ class ServerMessages:
 
     answers_unreadable = False  # a client must not write what is no request or notification of its own
 
-    def __init__(self, questions: Questions, handlers: NoticeHandlers, subscriptions: Subscriptions) -> None:
+    def __init__(
+        self, questions: Questions, handlers: NotificationHandlers, subscriptions: Subscriptions
+    ) -> None:
         self.subscriptions: Final = subscriptions
         self._questions = questions
         self._handlers = handlers

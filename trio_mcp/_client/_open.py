@@ -1,26 +1,33 @@
-"""The two ways to have a client: for as long as a block runs, or as a task of a nursery."""
+"""How a client is opened: on which targets, with which options, for a block or as a task of a nursery."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
-from typing import Final, Literal, TypeAlias, TypedDict, get_args
+from collections.abc import AsyncGenerator, Callable, Collection, Hashable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from functools import partial
+from typing import Final, Literal, Protocol, TypeAlias, TypedDict, final, get_args, runtime_checkable
 
+import attrs
 import trio
 from typing_extensions import Unpack
 
+from .._bindings._http_messages import HttpServerParameters
+from .._bindings._memory import memory_channel_pair
+from .._bindings._stdio_client import StdioServerParameters, open_stdio_server
+from .._channel import Channel
 from .._limits import Limits, check_seconds
 from .._peer._middleware import Middleware
 from .._peer._outbox import OnFrame
 from .._revisions import Revision
 from .._trio import open_hidden_nursery, shield_started
 from .._version import __version__
-from ..types import ClientCapabilities, DiscoverResult, Implementation, evolve
-from ._caches import ClientMemory, ResponseCache
+from ..types import ClientCapabilities, DiscoverResult, Implementation, SubscriptionFilter, evolve
+from ._caches import ClientCaches, ResponseCache
 from ._client import Client
 from ._connection import ClientIdentity
-from ._dispatch import ClientExtension, Extensions, NoticeHandlers, OnLog, OnNotification, ServerMessages
+from ._dispatch import ClientExtension, Extensions, NotificationHandlers, OnLog, OnNotification, ServerMessages
+from ._listen import listen_for_callbacks
 from ._low_level import ClientSettings, refuse_unknown
 from ._questions import (
     DEFAULT_ELICIT_MODES,
@@ -34,8 +41,121 @@ from ._questions import (
     RootList,
     Roots,
 )
-from ._reconnecting import ConnectionKeeper, Target, connector_for, connector_for_http_sse, identity_of
+from ._reconnecting import Connector, ReconnectingConnection
 from ._subscriptions import Callbacks, Subscriptions
+
+
+@runtime_checkable
+class ServesChannels(Protocol):
+    """A server in this process, such as `Server`: it serves the client at the other end of a channel."""
+
+    async def serve_channel(
+        self, channel: Channel, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        """Serve the client at the other end until it closes the channel."""
+        ...
+
+
+Target: TypeAlias = str | HttpServerParameters | StdioServerParameters | ServesChannels | Channel
+"""What `open_client` opens; a string is the URL of a server."""
+
+
+def connector_for(target: Target) -> Connector:
+    """Return how channels to the target are opened.
+
+    Raises:
+        TypeError: A client cannot be opened on such an object.
+        ValueError: It is a string, and not a URL that can be opened.
+    """
+    if isinstance(target, str):
+        target = HttpServerParameters(target)
+    if isinstance(target, HttpServerParameters):
+        return Connector(open=partial(_open_http, target), restart=target.restart)
+    if isinstance(target, StdioServerParameters):
+        return Connector(open=partial(open_stdio_server, target), restart=target.restart, survives_probe=True)
+    if isinstance(target, Channel):
+        return Connector(open=partial(_open_given, target))
+    if isinstance(target, ServesChannels):  # pyright: ignore[reportUnnecessaryIsInstance] - users are not checked
+        return Connector(open=partial(_open_in_process, target), survives_probe=True)
+    raise TypeError(
+        "a client is opened on a URL, HttpServerParameters, StdioServerParameters, a Server or a Channel, "
+        f"not on {type(target).__name__}"
+    )
+
+
+def connector_for_http_sse(target: Target) -> Connector:
+    """Return how channels over HTTP+SSE to the target are opened.
+
+    Raises:
+        ValueError: It is not at a URL.
+    """
+    if isinstance(target, str):
+        target = HttpServerParameters(target)
+    if not isinstance(target, HttpServerParameters):
+        raise ValueError(f'era="sse" needs a server at a URL, not {type(target).__name__}')
+    return connector_for(attrs.evolve(target, transport="sse"))
+
+
+def _open_http(parameters: HttpServerParameters, limits: Limits) -> AbstractAsyncContextManager[Channel]:
+    # Not above: clients of other servers, and servers, start sooner without HTTP.
+    from .._bindings._http_client import open_streamable_http
+
+    return open_streamable_http(parameters, limits)
+
+
+@asynccontextmanager
+async def _open_in_process(server: ServesChannels, limits: Limits) -> AsyncGenerator[Channel]:
+    """Run a server in this process, for this client alone."""
+    del limits  # the server has its own
+    ours, theirs = memory_channel_pair()
+    async with open_hidden_nursery() as nursery:
+        await nursery.start(server.serve_channel, theirs)
+        try:
+            yield ours
+        finally:
+            with trio.CancelScope(shield=True):
+                await ours.aclose()  # the server sees the end of its input, drains and returns
+
+
+@asynccontextmanager
+async def _open_given(channel: Channel, limits: Limits) -> AsyncGenerator[Channel]:
+    """Use a channel that the caller has made, once."""
+    del limits  # the channel was made with its own
+    try:
+        yield channel
+    finally:
+        with trio.move_on_after(0, shield=True):
+            await channel.aclose()
+
+
+def identity_of(target: object) -> Hashable:
+    """Return a key that is equal for targets that are the same server, for caches that several clients share.
+
+    A server at a URL is that URL, a process is the parameters it is started with. A server in this process, and
+    the one at the other end of a channel, is the object itself.
+    """
+    if isinstance(target, str):
+        target = HttpServerParameters(target)
+    if isinstance(target, HttpServerParameters):
+        return target.url, _Same(target.app)
+    if isinstance(target, StdioServerParameters):
+        return target
+    return _Same(target) if isinstance(target, (Channel, ServesChannels)) else None
+
+
+@final
+@attrs.frozen(eq=False)
+class _Same:
+    """A key that is equal for one object alone, hashable or not. It holds the object: no other gets its id."""
+
+    it: object
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.it is other.it
+
+    def __hash__(self) -> int:
+        return id(self.it)
+
 
 Era: TypeAlias = Literal["auto", "modern", "legacy", "sse"]
 """What is known of a server: nothing, that it speaks 2026-07-28 or later, that it speaks something older, or that
@@ -147,25 +267,25 @@ async def open_client(target: Target, **options: Unpack[ClientOptions]) -> Async
     Spec: 2026-07-28, basic/versioning and basic/transports/streamable-http, "Backward Compatibility"; 2025-11-25,
     basic/lifecycle and basic/transports.
     """
-    keeper, client = _make_client(target, options)
+    reconnecting, client = _make_client(target, options)
     async with open_hidden_nursery() as nursery:
-        keeping: trio.CancelScope = await nursery.start(_keep, keeper)
+        running: trio.CancelScope = await nursery.start(_run, reconnecting)
         try:
             yield client
         except BaseException:
             # What the block has raised comes out, no `Cancelled` in its place: the nursery waits in any case.
             with suppress(trio.Cancelled):
-                await _leave(client, keeping, keeper.limits)  # noqa: ASYNC102 - `_keep` is shielded
+                await _leave(client, running, reconnecting.limits)  # noqa: ASYNC102 - `_run` is shielded
             raise
-        await _leave(client, keeping, keeper.limits)
+        await _leave(client, running, reconnecting.limits)
 
 
-async def _leave(client: Client, keeping: trio.CancelScope, limits: Limits) -> None:
+async def _leave(client: Client, running: trio.CancelScope, limits: Limits) -> None:
     try:
         await client.aclose()
     except BaseException:  # `Cancelled`, or Ctrl+C
-        # What was still to be said is said by then. A server in this process may have a lifespan that hangs.
-        keeping.deadline = trio.current_time() + limits.goodbye_timeout
+        # By then cancellations have been sent. A server in this process may have a lifespan that hangs.
+        running.deadline = trio.current_time() + limits.goodbye_timeout
         raise
 
 
@@ -178,28 +298,30 @@ async def run_client(
     """Connect to a server as a task: ``client = await nursery.start(run_client, target)``.
 
     Any task may use the client, and any may end it with `Client.aclose`; then this returns. It also returns when
-    the connection is lost for good, which the calls then say: a lost server ends nobody's nursery. Cancelling
-    the task closes the client as leaving the block of `open_client` does.
+    the connection is lost for good, which calls then report: a lost server does not cancel the nursery.
+    Cancelling the task closes the client as leaving the block of `open_client` does.
 
     Args:
         target: As for `open_client`.
-        task_status: Told the client when it is connected.
+        task_status: Started with the client once it is connected.
         **options: See `ClientOptions`.
 
     Raises:
         Others: As `open_client`, and only before the client is connected.
     """
-    keeper, client = _make_client(target, options)
-    await keeper.run(lambda: task_status.started(client))
+    reconnecting, client = _make_client(target, options)
+    await reconnecting.run(lambda: task_status.started(client))
 
 
-async def _keep(
-    keeper: ConnectionKeeper, *, task_status: trio.TaskStatus[trio.CancelScope] = trio.TASK_STATUS_IGNORED
+async def _run(
+    reconnecting: ReconnectingConnection,
+    *,
+    task_status: trio.TaskStatus[trio.CancelScope] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Keep a client connected, and from then on until it is closed, even if everything around is cancelled.
+    """Connect, and from then on stay connected until the client is closed, even if all around is cancelled.
 
-    The body is cancelled then, too, and may still want to talk to the server while it cleans up. Started with the
-    scope that is shielded, for whoever has left the body: nobody else can cancel this.
+    The body is cancelled then, too, and may still need the server while it cleans up. Started with the shielded
+    scope, for `_leave`: no other task can cancel this.
     """
     with trio.CancelScope() as scope:
 
@@ -207,10 +329,10 @@ async def _keep(
             task_status.started(scope)
             shield_started(scope)
 
-        await keeper.run(started)
+        await reconnecting.run(started)
 
 
-def _make_client(target: Target, options: ClientOptions) -> tuple[ConnectionKeeper, Client]:
+def _make_client(target: Target, options: ClientOptions) -> tuple[ReconnectingConnection, Client]:
     refuse_unknown(options, ClientOptions)
     request_timeout = options.get("request_timeout", math.inf)
     check_seconds("request_timeout", request_timeout, may_be_zero=False)
@@ -228,13 +350,13 @@ def _make_client(target: Target, options: ClientOptions) -> tuple[ConnectionKeep
         options.get("info", OURSELVES), capabilities, _revisions(options.get("revision"), era)
     )
     questions = Questions(handlers, capabilities, limits)
-    notices = NoticeHandlers(
+    notifications = NotificationHandlers(
         on_log=options.get("on_log"),
         on_elicitation_complete=options.get("on_elicitation_complete"),
         extensions=extensions.notification_handlers,
         on_notification=options.get("on_notification"),
     )
-    memory = ClientMemory(
+    caches = ClientCaches(
         options["cache"] if "cache" in options else ResponseCache.within(limits),
         options.get("cache_partition"),
         identity.capabilities,
@@ -249,19 +371,22 @@ def _make_client(target: Target, options: ClientOptions) -> tuple[ConnectionKeep
     )
 
     def messages() -> ServerMessages:
-        strays = notices.on_notification is None
-        return ServerMessages(questions, notices, Subscriptions(memory.forget, callbacks, warn_of_strays=strays))
+        warns = notifications.on_notification is None
+        return ServerMessages(
+            questions, notifications, Subscriptions(caches.forget, callbacks, warn_of_unknown=warns)
+        )
 
-    keeper = ConnectionKeeper(
+    has_callbacks = callbacks.wanted != SubscriptionFilter()
+    reconnecting = ReconnectingConnection(
         connector_for(target) if era != "sse" else connector_for_http_sse(target),
         identity,
         limits,
         messages=messages,
         on_frame=options.get("on_frame"),
-        callbacks=callbacks,
-        forget=memory.forget,
+        forget=caches.forget,
         middleware=tuple(options.get("middleware", ())),
         known=era if isinstance(era, DiscoverResult) else None,
+        while_connected=partial(listen_for_callbacks, callbacks.wanted, limits) if has_callbacks else None,
     )
     settings = ClientSettings(
         request_timeout=request_timeout,
@@ -269,7 +394,7 @@ def _make_client(target: Target, options: ClientOptions) -> tuple[ConnectionKeep
         limits=limits,
         result_types=extensions.result_types,
     )
-    return keeper, Client(keeper, questions, settings, memory)
+    return reconnecting, Client(reconnecting, questions, settings, caches)
 
 
 def _revisions(revision: Revision | str | None, era: Era | DiscoverResult) -> tuple[Revision, ...]:
