@@ -113,7 +113,7 @@ class Connection:
     server_info: Final[Implementation | None] = attrs.field(default=None, kw_only=True)
     capabilities: Final[ServerCapabilities | None] = attrs.field(default=None, kw_only=True)
     instructions: Final[str | None] = attrs.field(default=None, kw_only=True)
-    _meta: dict[str, Any] = attrs.field(factory=dict[str, Any], kw_only=True)
+    _meta: dict[str, Any] = attrs.field(alias="meta", factory=dict[str, Any], kw_only=True)
     is_assumed: bool = attrs.field(default=False, kw_only=True)
     is_certain: bool = attrs.field(default=True, init=False)
     subscriptions: Subscriptions = attrs.field(init=False)

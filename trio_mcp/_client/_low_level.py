@@ -385,7 +385,7 @@ class LowLevelClient:
         await connection.peer.notify(method, params)
 
     async def answer_input(self, input_requests: Mapping[str, Any]) -> dict[str, Any]:
-        """Let this client's handlers answer questions of a server: for extensions, and ``input_required="return"``.
+        """Let this client's handlers answer questions: for extensions, and for ``input_required="return"``.
 
         Args:
             input_requests: The questions: `inputRequests` as plain JSON.

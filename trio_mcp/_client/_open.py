@@ -158,58 +158,60 @@ class _Same:
 
 
 Era: TypeAlias = Literal["auto", "modern", "legacy", "sse"]
-"""What is known of a server: nothing, that it speaks 2026-07-28 or later, that it speaks something older, or that
-it speaks something older over HTTP+SSE."""
+"""What is known of a server: nothing, that it speaks 2026-07-28 or later, that it speaks an older revision, or
+that it speaks an older one over HTTP+SSE."""
 
 OURSELVES: Final = Implementation(name="trio-mcp", version=__version__)
 
 
 class ClientOptions(TypedDict, total=False):
-    """What a client can be told; every option has a default.
+    """The options of a client; every one has a default.
 
     Attributes:
-        info: What the client says it is. Default: this library.
-        capabilities: What it says it can do, beside what follows from the other options. Default: nothing.
+        info: The name and version that are declared. Default: this library's.
+        capabilities: The capabilities that are declared, beside those that follow from other options. Default:
+            none.
         revision: The only revision to speak. Default: the newest that both sides know.
-        era: What is known of the server. Default: ``"auto"``, nothing: it is asked in the way of the modern era,
-            and if it does not know that, in the way of the legacy era; over HTTP that is Streamable HTTP first,
-            and HTTP+SSE if it does not know that either. Everything else is tried alone, and fails if it is
-            wrong. Or what `Client.discover` has returned before: it spares the question, and if it has become
-            wrong, the server is asked after all.
+        era: What is known of the server. Default: ``"auto"``, nothing: ``server/discover`` of the modern era is
+            sent, and if the server does not know it, ``initialize`` of the legacy era; over HTTP by Streamable
+            HTTP first, and by HTTP+SSE if the server does not know that. The other values are tried alone, and
+            fail if they are wrong. Or what `Client.discover` has returned before, which spares
+            ``server/discover``; if it is out of date, that is sent after all.
         request_timeout: Seconds after which any request fails with `trio.TooSlowError`. Default: `math.inf`;
             `trio.fail_after` around a call, or around many, does the same and more. The time in which handlers of
             this client answer a server's questions does not count: in 2026-07-28 those of this request, in older
-            revisions all that come while it is pending. So a server is not told of it that can ask meanwhile.
+            revisions all that come while it is pending. So it is not sent to a server that can ask meanwhile.
         limits: What a connection may cost. Default: `Limits()`.
-        on_sample: Asks a model when a server wants to, and so declares sampling. Handlers of questions may be
-            plain or async functions; several can run at once.
+        on_sample: Samples from a model for a server; declares sampling. Handlers of questions may be plain or
+            async functions; several can run at once.
         sampling_tools: Whether the model may be given tools. Default: no; then such requests are refused.
         sampling_context: Whether ``on_sample`` heeds `CreateMessageRequestParams.include_context`. Default: no.
-        on_elicit: Asks the user when a server wants to, and so declares elicitation. What it returns is checked
-            against the form, and fields left empty get their defaults.
+        on_elicit: Asks the user for a server; declares elicitation. What it returns is checked against the form,
+            and fields left empty get their defaults.
         elicit_modes: How the user can be asked. Default: ``("form",)``. A handler that is also given ``"url"``
-            must show the whole URL, and may go there only if the user agrees; nothing here opens it.
+            must show the whole URL, and may open it only if the user agrees; this library opens none.
         on_elicitation_complete: Called with the id of an elicitation when its user is done at the URL. In
             2025-11-25 only.
-        roots: Where a server may work, as roots, ``file://`` URIs and paths, or what returns them; declares
-            roots, even if there are none yet. See `Client.set_roots`.
+        roots: Where a server may work, as roots, ``file://`` URIs and paths, or a function that returns them;
+            declares roots, even if there are none yet. See `Client.set_roots`.
         max_input_rounds: How often a modern server may ask back before it answers one request. Default: 10.
-        request_handlers: Who answers which other question of the server, by method. Default: nobody.
+        request_handlers: Handlers of other requests of the server, by method. Default: none.
         extensions: The extensions of the protocol that are known. Default: none.
-        middleware: What every request and notification goes through, in either direction, the first outermost;
-            see `Middleware`. Default: nothing.
+        middleware: Is around every request and notification, in either direction, the first outermost; see
+            `Middleware`. Default: none.
         on_log: Called with each log message of the server. Default: they are dropped.
         on_notification: Called with method and parameters of every other notification. Default: they are dropped.
         on_tools_list_changed: Called when the list of tools has changed, or may have while the connection was
-            being restored. In the modern era the client subscribes for it, if the server tells about it. This and
-            the next three may return an awaitable, which is awaited; they are called one at a time, in order.
+            being restored. In the modern era the client subscribes to it, if the server declares such
+            notifications. This and the next three may return an awaitable, which is awaited; they are called
+            one at a time, in order.
         on_prompts_list_changed: Called when the list of prompts has changed, likewise.
         on_resources_list_changed: Called when the list of resources has changed, likewise.
         on_resource_updated: Called with the URI of each resource that has changed, as far as `Client.listen` or
             `Client.request` has subscribed to it.
-        cache: Where results are kept while the server says that they are fresh; `None` for nowhere. Default: a
-            `ResponseCache` of this client's own.
-        cache_partition: Whom the private results in `cache` belong to: clients that authenticate as the same
+        cache: Where results are cached as long as the server allows; `None` for nowhere. Default: a new
+            `ResponseCache` for this client alone.
+        cache_partition: Who shares the private results in `cache`: clients that authenticate as the same
             principal, and only those, may be given the same. Default: this client alone.
         on_frame: Called with ``"sent"`` or ``"received"`` and each message, as it is on the wire.
     """
@@ -246,10 +248,10 @@ class ClientOptions(TypedDict, total=False):
 async def open_client(target: Target, **options: Unpack[ClientOptions]) -> AsyncGenerator[Client]:
     """Connect to a server for as long as the block runs.
 
-    When the block is left, whatever the reason, every request still waited for is given up, the server is told
-    and a server process is ended, within `Limits.goodbye_timeout` and twice `Limits.terminate_timeout`; nothing
-    is left. An exception of the block comes out as itself. That the connection is lost does not end the block:
-    the calls say so. Both ends are checkpoints.
+    When the block is left, whatever the reason, pending requests are cancelled, on the wire too, and a server
+    process is ended, within `Limits.goodbye_timeout` and twice `Limits.terminate_timeout`; no task or process
+    is left. An exception of the block is raised as itself. A lost connection does not end the block: calls
+    raise it. Both ends are checkpoints.
 
     Args:
         target: The URL of a server (``https://``, ``http://``, or for a Unix socket
@@ -259,10 +261,10 @@ async def open_client(target: Target, **options: Unpack[ClientOptions]) -> Async
 
     Raises:
         ConnectionLost: The server could not be reached, was silent for `Limits.connect_timeout`, or went away.
-        ProtocolError: The two sides speak no common revision, or the handshake was broken.
-        RequestError: The server refused the handshake; `HttpStatusError` if HTTP says so.
-        TypeError: There is no such option.
-        ValueError: The URL is none, or the options contradict each other.
+        ProtocolError: The two sides speak no common revision, or the handshake was malformed.
+        RequestError: The server refused the handshake; `HttpStatusError` if it did so by a status of HTTP.
+        TypeError: An option is unknown.
+        ValueError: The URL is malformed, or the options contradict each other.
 
     Spec: 2026-07-28, basic/versioning and basic/transports/streamable-http, "Backward Compatibility"; 2025-11-25,
     basic/lifecycle and basic/transports.
@@ -406,7 +408,7 @@ def _revisions(revision: Revision | str | None, era: Era | DiscoverResult) -> tu
         return allowed
     of_era = tuple(each for each in allowed if each.is_modern is (era == "modern"))
     if not of_era:
-        raise ValueError(f"revision {revision} is not of the era {era!r}")
+        raise ValueError(f"revision {revision} is not of the era {era!r}; leave one of the two options out")
     return of_era
 
 

@@ -82,12 +82,12 @@ class ReconnectingConnection:
     _connector: Connector
     _identity: ClientIdentity
     limits: Final[Limits]
-    _messages: Callable[[], ServerMessages] = attrs.field(kw_only=True)
-    _forget: Forget = attrs.field(kw_only=True)
-    _on_frame: OnFrame | None = attrs.field(default=None, kw_only=True)
-    _middleware: Sequence[Middleware] = attrs.field(default=(), kw_only=True)
-    _known: DiscoverResult | None = attrs.field(default=None, kw_only=True)
-    _while_connected: WhileConnected | None = attrs.field(default=None, kw_only=True)
+    _messages: Callable[[], ServerMessages] = attrs.field(alias="messages", kw_only=True)
+    _forget: Forget = attrs.field(alias="forget", kw_only=True)
+    _on_frame: OnFrame | None = attrs.field(alias="on_frame", default=None, kw_only=True)
+    _middleware: Sequence[Middleware] = attrs.field(alias="middleware", default=(), kw_only=True)
+    _known: DiscoverResult | None = attrs.field(alias="known", default=None, kw_only=True)
+    _while_connected: WhileConnected | None = attrs.field(alias="while_connected", default=None, kw_only=True)
 
     _backoff: Backoff | None = attrs.field(init=False)
     _log_level: LoggingLevel | None = attrs.field(default=None, init=False)

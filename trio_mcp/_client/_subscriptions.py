@@ -130,7 +130,7 @@ class Subscriptions:
 
     _forget: Forget
     _callbacks: Callbacks
-    _warn_of_unknown: bool = attrs.field(default=True, kw_only=True)
+    _warn_of_unknown: bool = attrs.field(alias="warn_of_unknown", default=True, kw_only=True)
     _peer: Peer | None = attrs.field(default=None, init=False)
     _is_modern: bool = attrs.field(default=False, init=False)
     _for_callbacks: RequestId | None = attrs.field(default=None, init=False)
@@ -310,8 +310,8 @@ class ResourceSubscriptions:
 
     _peer: Peer
     _revision: Revision
-    _is_declared: bool = attrs.field(kw_only=True)
-    _goodbye_timeout: float = attrs.field(kw_only=True)
+    _is_declared: bool = attrs.field(alias="is_declared", kw_only=True)
+    _goodbye_timeout: float = attrs.field(alias="goodbye_timeout", kw_only=True)
     _held: dict[str, _Held] = attrs.field(factory=dict[str, _Held], init=False)
     _is_over: bool = attrs.field(default=False, init=False)
 
