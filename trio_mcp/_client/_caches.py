@@ -412,7 +412,7 @@ def read_output(name: str, result: CallToolResult, kind: JsonType) -> Any:
                 raise
         return kind.decode(value["result"])
     except InvalidValue as error:
-        raise RemoteProtocolError(f"tool {name}: the result is not what `returns` says: {error}") from error
+        raise RemoteProtocolError(f"tool {name}: the result is not of the type `returns`: {error}") from error
 
 
 def output_type(hint: Any) -> JsonType:

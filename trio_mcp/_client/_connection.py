@@ -319,7 +319,7 @@ async def negotiate(
 
 
 async def settle_era(connection: Connection, identity: ClientIdentity, limits: Limits) -> None:
-    """Find out the era of a server that was taken for a legacy one without an answer that says so.
+    """Find out the era of a server that was taken for a legacy one although none of its answers shows that.
 
     If it is modern after all, the agreement becomes stale. Returns early when the agreement ends.
 
@@ -393,7 +393,7 @@ class _Discovery:
 
     @property
     def revision(self) -> Revision | None:
-        """The revision to speak, if an answer says so.
+        """The revision to speak, if an answer has decided it.
 
         Raises:
             RemoteProtocolError: The server is modern and speaks none of our revisions.
@@ -405,7 +405,7 @@ class _Discovery:
 
     @property
     def is_modern(self) -> bool:
-        """Whether an answer says that we both speak a modern revision."""
+        """Whether an answer shows that both sides speak a modern revision."""
         try:
             return self.revision is not None and self.revision.is_modern
         except RemoteProtocolError:

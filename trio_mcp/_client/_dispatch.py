@@ -168,6 +168,7 @@ class NotificationHandlers:
 
 
 @final
+@attrs.define(eq=False)
 class ServerMessages:
     """Dispatches the server's requests and notifications on one channel.
 
@@ -179,14 +180,11 @@ class ServerMessages:
 
     answers_unreadable = False  # a client must not answer what is not a request
 
-    def __init__(
-        self, questions: Questions, handlers: NotificationHandlers, subscriptions: Subscriptions
-    ) -> None:
-        self.subscriptions: Final = subscriptions
-        self._questions = questions
-        self._handlers = handlers
-        self.revision: Revision | None = None
-        self.peer: Peer | None = None
+    _questions: Questions
+    _handlers: NotificationHandlers
+    subscriptions: Final[Subscriptions]
+    revision: Revision | None = attrs.field(default=None, init=False)
+    peer: Peer | None = attrs.field(default=None, init=False)
 
     @property
     def answers_malformed(self) -> bool:

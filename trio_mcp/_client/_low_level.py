@@ -279,7 +279,7 @@ class LowLevelClient:
 
     @property
     def instructions(self) -> str | None:
-        """How a model should use the server, if it says so."""
+        """How a model should use the server, if the server has sent that."""
         return self._reconnecting.agreed.instructions
 
     def statistics(self) -> PeerStatistics:

@@ -416,8 +416,8 @@ class ReconnectingConnection:
 
         Tasks that wait get the error of an attempt that fails, and the next task that wants the connection starts
         the next one. A few are made without that, because a server may have something to ask or to notify. An
-        agreement that was stale at once is no success: the pause before the next one that nobody has asked for
-        grows.
+        agreement that was stale at once is no success: the pause before the next one grows, unless a task wants
+        it.
         """
         if stale.peer.end is not None or stale.end is None:
             return None

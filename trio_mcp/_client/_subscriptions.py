@@ -262,7 +262,7 @@ class Subscriptions:
 
 
 def subscription_id(params: Mapping[str, Any]) -> RequestId | None:
-    """Return the id of the subscription that a notification or a result says it belongs to."""
+    """Return the id of the subscription that a notification or a result belongs to."""
     meta = params.get("_meta")
     return read_id(meta.get(SUBSCRIPTION_ID_KEY)) if is_object(meta) else None
 
