@@ -92,7 +92,7 @@ def connector_for_http_sse(target: Target) -> Connector:
     if isinstance(target, str):
         target = HttpServerParameters(target)
     if not isinstance(target, HttpServerParameters):
-        raise ValueError(f'era="sse" needs a server at a URL, not {type(target).__name__}')
+        raise ValueError(f'era="sse" is for servers at a URL, not for {type(target).__name__}; leave era out')
     return connector_for(attrs.evolve(target, transport="sse"))
 
 
