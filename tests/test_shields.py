@@ -13,7 +13,7 @@ PACKAGE: Final = Path(trio_mcp.__file__).parent
 
 BOUNDS: Final = {
     # Scopes that say themselves how long they last.
-    "_client/_reconnecting.py _ChannelConnector.open move_on_after": "nothing",
+    "_client/_open.py _open_given move_on_after": "nothing",
     "_client/_subscriptions.py ResourceSubscriptions.release move_on_after": "goodbye_timeout",
     "_endpoint/_sqlite_events.py SqliteEventStore._close move_on_after": "five seconds",
     "_http/_asgi.py open_asgi_client move_on_after": "the seconds an application has to end",
@@ -24,7 +24,7 @@ BOUNDS: Final = {
     "_bindings/_stdio_client.py ServerProcess.aclose CancelScope": "twice terminate_timeout, and 1.2 s for a killed one",
     "_bindings/_stdio_server.py open_stdio_channel CancelScope": "closing descriptors waits for nothing",
     "_bindings/_http_client.py open_streamable_http CancelScope": "goodbye_timeout, inside",
-    "_client/_reconnecting.py _InProcessConnector.open CancelScope": "closing memory waits for nothing",
+    "_client/_open.py _open_in_process CancelScope": "closing memory waits for nothing",
     "_endpoint/_session.py LegacySession.serve_session CancelScope": "goodbye_timeout, inside, for the store",
     "_http/_client.py open_http_client CancelScope": "closing forcefully waits for nothing",
     "_peer/_peer.py open_peer CancelScope": "goodbye_timeout, inside, by `Peer.aclose`",
@@ -34,7 +34,7 @@ BOUNDS: Final = {
     # Tasks that go on while the body is cancelled, until it has been left.
     "_bindings/_stdio_client.py ServerProcess.__init__ CancelScope": "until aclose, which cancels it",
     "_bindings/_http_client.py StreamableHttpChannel._run shield_started": "until _close cancels it",
-    "_client/_open.py _keep.started shield_started": "until Client.aclose cancels it, in the same finally",
+    "_client/_open.py _run.started shield_started": "until Client.aclose cancels it, in the same finally",
     "_trio.py shield_started attribute": "its callers', which are here",
     "_peer/_peer.py BackgroundTasks.start CancelScope": "until Peer.aclose, which cancels it after goodbye_timeout",
     # Threads that cancellation waits for.

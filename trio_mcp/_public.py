@@ -38,6 +38,8 @@ from ._client._low_level import ProgressTarget as ProgressTarget
 from ._client._low_level import WorkOptions as WorkOptions
 from ._client._open import ClientOptions as ClientOptions
 from ._client._open import Era as Era
+from ._client._open import ServesChannels as ServesChannels
+from ._client._open import Target as Target
 from ._client._open import open_client as open_client
 from ._client._open import run_client as run_client
 from ._client._questions import ElicitAnswer as ElicitAnswer
@@ -49,8 +51,6 @@ from ._client._questions import RequestHandler as RequestHandler
 from ._client._questions import RootLike as RootLike
 from ._client._questions import Roots as Roots
 from ._client._questions import SampleAnswer as SampleAnswer
-from ._client._reconnecting import ServesChannels as ServesChannels
-from ._client._reconnecting import Target as Target
 from ._codec._jsonrpc import Encoded as Encoded
 from ._codec._jsonrpc import Notification as Notification
 from ._codec._jsonrpc import RequestId as RequestId

@@ -423,7 +423,7 @@ async def test_what_is_encoded_already_is_shown_in_plain() -> None:
 
     server = ScriptedServer(MODERN)
     async with open_client(server, middleware=[look]) as client:
-        await client._keeper.agreed.peer.notify("x/y", Encoded(b'{"a":1}'))
+        await client._reconnecting.agreed.peer.notify("x/y", Encoded(b'{"a":1}'))
         await server.wait_for(lambda message: message.get("method") == "x/y")
     assert seen[-1] == Message("sent", "x/y", {"a": 1}, is_notification=True)
 

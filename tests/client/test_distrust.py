@@ -12,13 +12,14 @@ import trio
 import trio.testing
 from inside_client import (
     Callbacks,
+    ClientCaches,
     ClientIdentity,
-    ClientMemory,
     ClientSettings,
-    ConnectionKeeper,
-    NoticeHandlers,
+    Connector,
+    NotificationHandlers,
     QuestionHandlers,
     Questions,
+    ReconnectingConnection,
     ServerMessages,
     Subscriptions,
 )
@@ -89,13 +90,12 @@ async def test_a_refusal_of_the_log_level_does_not_stick(revision: Revision) -> 
         else:
             with pytest.raises(RequestError):
                 await client.set_log_level("info")
-        assert (client._keeper._log_level is None) is not revision.is_modern
+        assert (client._reconnecting._log_level is None) is not revision.is_modern
 
 
 class Connections:
     """A connector that gives one scripted server after another."""
 
-    survives_probe = False
     restart = RestartPolicy(first_delay=0)
 
     def __init__(self, *servers: ScriptedServer) -> None:
@@ -118,27 +118,26 @@ async def open_on(
     )
     questions = Questions(handlers, identity.capabilities, Limits(max_open_elicitations=10))
     limits = Limits(max_inbound_requests=3, max_pages=3)
-    memory = ClientMemory(None, None, identity.capabilities, limits)
+    memory = ClientCaches(None, None, identity.capabilities, limits)
 
     def messages() -> ServerMessages:
-        subscriptions = Subscriptions(memory.forget, Callbacks(), warn_of_strays=True)
-        return ServerMessages(questions, NoticeHandlers(), subscriptions)
+        subscriptions = Subscriptions(memory.forget, Callbacks(), warn_of_unknown=True)
+        return ServerMessages(questions, NotificationHandlers(), subscriptions)
 
-    keeper = ConnectionKeeper(
-        servers,
+    reconnecting = ReconnectingConnection(
+        Connector(open=servers.open, restart=servers.restart),
         identity,
         Limits(),
         messages=messages,
         on_frame=None,
-        callbacks=Callbacks(),
         forget=memory.forget,
     )
     settings = ClientSettings(request_timeout=1e9, max_input_rounds=3, limits=limits, result_types={})
     async with trio.open_nursery() as nursery:
         connected = trio.Event()
-        nursery.start_soon(keeper.run, connected.set)
+        nursery.start_soon(reconnecting.run, connected.set)
         await connected.wait()
-        client = Client(keeper, questions, settings, memory)
+        client = Client(reconnecting, questions, settings, memory)
         try:
             yield client
         finally:
@@ -147,8 +146,8 @@ async def open_on(
 
 async def lose(server: ScriptedServer, client: Client) -> None:
     server.hang_up()
-    before = client._keeper.agreed
-    while client._keeper.agreed is before:
+    before = client._reconnecting.agreed
+    while client._reconnecting.agreed is before:
         await trio.sleep(0.1)
 
 

@@ -60,7 +60,9 @@ async def test_a_result_of_its_own_type_is_finished_by_the_extension() -> None:
 async def test_what_the_extension_makes_must_be_complete() -> None:
     server = ScriptedServer(MODERN, {"tools/call": TASK, "notes/get": TASK})
     async with open_client(server, extensions=[NOTES]) as client:
-        with pytest.raises(RemoteProtocolError, match="an extension made no complete result of task"):
+        with pytest.raises(
+            RemoteProtocolError, match="the extension that handles task returned no complete result"
+        ):
             await client.call_tool("x")
 
 
@@ -143,7 +145,7 @@ async def _answer(_: object) -> Mapping[str, Any]:
     ],
 )
 def test_what_is_the_protocols_own_cannot_be_claimed(claims: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"a\.b/c claims the .*, which is the protocol's own"):
+    with pytest.raises(ValueError, match=r"a\.b/c: the .* belongs to the core protocol"):
         ClientExtension("a.b/c", **claims)
 
 
@@ -157,6 +159,6 @@ def test_what_is_the_protocols_own_cannot_be_claimed(claims: dict[str, Any]) -> 
 async def test_two_extensions_cannot_claim_the_same(
     one: ClientExtension, other: ClientExtension, what: str
 ) -> None:
-    with pytest.raises(ValueError, match=f"two extensions claim the {what}"):
+    with pytest.raises(ValueError, match=f"two extensions have the {what}"):
         async with open_client(ScriptedServer(MODERN), extensions=[one, other]):
             pass

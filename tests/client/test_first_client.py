@@ -15,13 +15,14 @@ import trio.testing
 from inside_client import (
     OURSELVES,
     Callbacks,
+    ClientCaches,
     ClientIdentity,
-    ClientMemory,
     ClientSettings,
-    ConnectionKeeper,
-    NoticeHandlers,
+    Connector,
+    NotificationHandlers,
     QuestionHandlers,
     Questions,
+    ReconnectingConnection,
     ServerMessages,
     Subscriptions,
 )
@@ -252,7 +253,10 @@ async def test_a_handshake_that_fails_says_how(script: Script, kind: type[Except
 
 DISCOVERIES: list[tuple[Script, str]] = [
     (lambda m: refusal(m, -32601, "what?"), "the server speaks none of 2026-07-28: what?"),
-    (lambda m: answer(m, {"hello": 1}), "the server speaks none of 2026-07-28: its answer was no discovery"),
+    (
+        lambda m: answer(m, {"hello": 1}),
+        "the server speaks none of 2026-07-28: its answer is not a DiscoverResult",
+    ),
     (lambda m: None, r"no agreement within 30 s \(connect_timeout\)"),
     (
         lambda m: answer(m, {"supportedVersions": [MODERN], "capabilities": {}, "resultType": 5}),
@@ -547,7 +551,6 @@ async def test_leaving_while_a_server_is_started_again(autojump_clock: trio.test
         """A server in this process that dies, and is as restartable as a process."""
 
         restart = RestartPolicy(first_delay=1000, max_delay=1000)
-        survives_probe = False
 
         @asynccontextmanager
         async def open(self, limits: Limits) -> AsyncGenerator[Channel]:
@@ -557,27 +560,26 @@ async def test_leaving_while_a_server_is_started_again(autojump_clock: trio.test
     channel = ScriptedChannel(legacy_server())
     identity = ClientIdentity(OURSELVES, ClientCapabilities(), (Revision(LEGACY),))
     limits = Limits()
-    memory = ClientMemory(None, None, identity.capabilities, limits)
+    memory = ClientCaches(None, None, identity.capabilities, limits)
     questions = Questions(QuestionHandlers(), identity.capabilities, limits)
 
     def messages() -> ServerMessages:
-        subscriptions = Subscriptions(memory.forget, Callbacks(), warn_of_strays=True)
-        return ServerMessages(questions, NoticeHandlers(), subscriptions)
+        subscriptions = Subscriptions(memory.forget, Callbacks(), warn_of_unknown=True)
+        return ServerMessages(questions, NotificationHandlers(), subscriptions)
 
-    keeper = ConnectionKeeper(
-        Restarting(),
+    reconnecting = ReconnectingConnection(
+        Connector(open=Restarting().open, restart=Restarting.restart),
         identity,
         limits,
         messages=messages,
         on_frame=None,
-        callbacks=Callbacks(),
         forget=memory.forget,
     )
     settings = ClientSettings(request_timeout=math.inf, max_input_rounds=3, limits=limits, result_types={})
-    client = Client(keeper, questions, settings, memory)
+    client = Client(reconnecting, questions, settings, memory)
     async with trio.open_nursery() as nursery:
         connected = trio.Event()
-        nursery.start_soon(keeper.run, connected.set)
+        nursery.start_soon(reconnecting.run, connected.set)
         await connected.wait()
         channel.hang_up()
         await trio.testing.wait_all_tasks_blocked()

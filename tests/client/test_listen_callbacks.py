@@ -185,7 +185,7 @@ async def test_a_server_that_refuses_is_left_alone(
         await trio.sleep(1000)
         assert len(server.requests("subscriptions/listen")) == times
         assert not client.statistics().calls
-    assert "not told of changes any more" in caplog.text
+    assert "not called for changes of lists any more" in caplog.text
 
 
 async def test_a_subscription_that_fails_is_made_again(autojump_clock: trio.testing.MockClock) -> None:

@@ -371,7 +371,7 @@ async def test_what_is_not_of_the_type_is_refused(
 
 @REVISIONS
 @pytest.mark.parametrize(
-    ("texts", "says"), [(["no ink"], "^no ink$"), (["a", "b"], "^a\n    b$"), ([], "does not say why")]
+    ("texts", "says"), [(["no ink"], "^no ink$"), (["a", "b"], "^a\n    b$"), ([], "failed without a message")]
 )
 async def test_a_tool_error_is_raised(
     texts: list[str], says: str, revision: str, autojump_clock: trio.testing.MockClock

@@ -198,7 +198,7 @@ async def test_what_is_no_answer_of_a_model_is_an_error(
         await put(revision, "sampling/createMessage", SAMPLING, on_sample=lambda _: answer)
     if not revision.is_modern:
         assert str(caught.value) == "internal error [-32603]"  # the server learns nothing, the log everything
-        assert "on_sample returns a CreateMessageResult" in caplog.text
+        assert "on_sample must return a CreateMessageResult" in caplog.text
 
 
 # Elicitation.
@@ -394,7 +394,7 @@ async def test_a_mode_that_is_not_declared_is_refused(
 
 @pytest.mark.parametrize("modes", ["form", (), ("form", "telepathy")])
 async def test_modes_that_do_not_exist_are_refused(modes: Any) -> None:
-    with pytest.raises(ValueError, match="elicit_modes are"):
+    with pytest.raises(ValueError, match="elicit_modes must be"):
         async with open_client(ScriptedServer(MODERN), on_elicit=lambda _: "cancel", elicit_modes=modes):
             pass
 

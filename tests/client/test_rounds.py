@@ -185,8 +185,8 @@ async def test_ten_rounds_are_allowed_unless_told_otherwise(autojump_clock: trio
             asking(inputRequests={"q": ELICIT, "p": ROOTS}),
             r"inputRequests\.p: this client has no method roots/list",
         ),
-        ({**FINAL, "resultType": "task"}, "of a type that nobody knows: 'task'"),
-        ({**FINAL, "resultType": 5}, "of a type that nobody knows: 5"),
+        ({**FINAL, "resultType": "task"}, "of an unknown type: 'task'"),
+        ({**FINAL, "resultType": 5}, "of an unknown type: 5"),
     ],
 )
 async def test_what_a_server_must_not_say_is_refused(result: dict[str, Any], problem: str) -> None:
@@ -217,7 +217,9 @@ async def test_other_requests_must_not_be_answered_by_asking_back(method: str) -
             "completion/complete": lambda: client.complete(PromptReference(name="x"), "a", ""),
             "server/discover": client.discover,
         }
-        with pytest.raises(RemoteProtocolError, match=f"{method}: the server asks back, which it must not here"):
+        with pytest.raises(
+            RemoteProtocolError, match=f"{method}: the server must not answer this method with input_required"
+        ):
             await calls[method]()
 
 
@@ -474,4 +476,4 @@ async def test_by_hand_the_handlers_can_be_asked_in_plain_json() -> None:
 )
 def test_only_a_complete_first_answer_may_be_kept(rounds: int, kind: str, may: bool) -> None:
     """server/utilities/caching: what was answered to a retry depends on more than the request."""
-    assert Answered({}, {}, MODERN, kind, rounds).may_be_kept is may
+    assert Answered({}, {}, kind, rounds).may_be_kept is may

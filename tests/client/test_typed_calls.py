@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
 import trio
 import trio.testing
+from inside_peer import Peer
 from scripted_server import ALL, LEGACY, MODERN, ScriptedServer
 from wires import refusal
 
@@ -211,3 +215,28 @@ async def test_the_protocol_of_a_modern_server_is_told_in_each_request() -> None
     meta = server.requests("tools/call")[0]["params"]["_meta"]
     assert meta["io.modelcontextprotocol/protocolVersion"] == "2026-07-28"
     assert meta["mine"] == 1
+
+
+async def test_a_call_passes_three_frames_of_the_client_before_it_is_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What a retry, an input round or a timeout needs is no frame of a call that needs none of them."""
+    frames: list[str] = []
+    request = Peer.request
+
+    def look(peer: Peer, *args: Any, **options: Any) -> Any:
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None:
+            if Path(frame.f_code.co_filename).parent.name == "_client":
+                frames.append(frame.f_code.co_name)
+            frame = frame.f_back
+        return request(peer, *args, **options)
+
+    server = ScriptedServer(MODERN)
+    server.script["tools/call"] = server.complete(content=[])
+    async with open_client(server) as client:
+        monkeypatch.setattr(Peer, "request", look)
+        await client.call_tool("x")
+    assert frames.pop(0) == "send", "which makes the coroutine and is left before that runs"
+    assert frames[-1] == "call_tool"
+    assert len(frames) == 3

@@ -44,7 +44,11 @@ def make_server(running: set[int]) -> Server:
 
     @server.tool
     async def quick() -> str:
-        return await tracked(trio.lowlevel.checkpoint)
+        async def work() -> None:
+            await trio.lowlevel.checkpoint()
+            await trio.lowlevel.checkpoint()
+
+        return await tracked(work)
 
     @server.tool
     async def steps(ctx: Context[Any]) -> str:

@@ -342,7 +342,7 @@ async def test_a_server_that_dies_at_every_start_is_given_up() -> None:
         async with open_client(parameters) as client:
             while True:
                 lost = await wait_lost(lambda: client.request("x/y"))
-                if client._keeper._failure is not None:
+                if client._reconnecting._failure is not None:
                     break
             assert lost.exit_status == 7
             again = await wait_lost(lambda: client.request("x/y"))

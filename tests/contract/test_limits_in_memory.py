@@ -372,7 +372,7 @@ async def test_calls_beyond_the_limit_wait_for_their_turn(autojump_clock: trio.t
                 channel.say(answer(message, {}))
         assert {m["method"] for m in channel.sent[4:]} == {"x/3", "x/4"}
         with pytest.raises(ValueError, match="max_outbound_requests=3"):
-            await client._keeper.agreed.peer.request_batch([("x/y", None)] * 4)
+            await client._reconnecting.agreed.peer.request_batch([("x/y", None)] * 4)
 
 
 async def test_senders_wait_when_the_outbox_is_full(autojump_clock: trio.testing.MockClock) -> None:

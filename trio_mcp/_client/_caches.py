@@ -1,12 +1,9 @@
-"""What a client remembers of its server: results that are fresh, and what tools promise to give.
+"""What a client caches of its server: results that are fresh, and the output schemas of tools.
 
-Results that a client keeps while the server says that they are fresh.
+`ResponseCache` may be shared by several clients of a program. The rules of freshness are in `_core/_cache`.
 
-Spec: 2026-07-28, server/utilities/caching.
-
-What a tool gave to programs: checked against what it promised, and read as a Python type.
-
-Spec: 2025-06-18 and later, server/tools, "Structured Content" and "Output Schema".
+Spec: 2026-07-28, server/utilities/caching; 2025-06-18 and later, server/tools, "Structured Content" and "Output
+Schema".
 """
 
 from __future__ import annotations
@@ -34,23 +31,27 @@ from .._schema._validator import SchemaValidator
 from ..types import CacheableResult, CallToolResult, ClientCapabilities, RequestParams, TextContent, Tool
 from ._connection import Connection
 
+_log: Final = Log("trio_mcp.client")
+
+# Fresh results.
+
 ENTRY_BYTES: Final = 1024
-"""What keeping a result takes beside it: its place, and what it is found by."""
+"""Bytes that an entry of the cache takes beside its result and key."""
 
 MAX_NAME: Final = 1024
-"""Letters of a server's name and version: what more says of itself is not kept, which would be kept with it."""
+"""Letters of a server's name and version, which are in every key; with longer ones nothing is cached."""
 
 
 @final
 @attrs.frozen
 class CacheStatistics:
-    """What a `ResponseCache` holds and was good for.
+    """Counters of a `ResponseCache`.
 
     Attributes:
-        entries: Results that are kept.
+        entries: Cached results.
         bytes: What they take in memory together.
-        hits: Requests that were spared.
-        misses: Requests of the kind that can be spared, and were not.
+        hits: Requests that were answered from the cache.
+        misses: Cacheable requests that were sent to a server.
     """
 
     entries: int
@@ -61,19 +62,19 @@ class CacheStatistics:
 
 @final
 class ResponseCache:
-    """Keeps results while they are fresh. Every client has one of its own, unless it is handed one.
+    """Keeps results while they are fresh. By default every client makes one for itself.
 
-    Hand one to several clients of the same program and they share what servers call ``public``. What is
-    ``private`` is shared by clients that are given the same ``cache_partition`` only. Results are kept apart by
-    server (its URL, how its process is started, or the object it is, and what it says it is), by revision and by
-    the client's capabilities. A change that one of the clients hears of is one for all.
+    Clients of the same program that are given one cache share the results that servers call ``public``. Those
+    that are ``private`` are shared only by clients with the same ``cache_partition``. Results are kept apart by
+    server (its URL, the parameters of its process, or the object, and its name and version), by revision and by
+    the client's capabilities. A change that one client is notified of outdates results for all.
 
     Args:
-        max_entries: How many results are kept; the least recently used go first.
-        max_bytes: What they may take in memory together.
+        max_entries: How many results are kept; the least recently used are dropped first.
+        max_bytes: How many bytes they may take in memory together.
 
     Raises:
-        TypeError: A bound is no whole number.
+        TypeError: A bound is not a whole number.
         ValueError: A bound is less than 1.
 
     Spec: 2026-07-28, server/utilities/caching.
@@ -94,7 +95,7 @@ class ResponseCache:
 
     @classmethod
     def within(cls, limits: Limits) -> ResponseCache:
-        """Return a new one that is bounded as `limits` say."""
+        """Return a new one with the bounds of `limits`."""
         return cls(max_entries=limits.max_cache_entries, max_bytes=limits.max_cache_bytes)
 
     def clear(self) -> None:
@@ -106,7 +107,7 @@ class ResponseCache:
         return CacheStatistics(len(self._store), self._store.size, self._hits, self._misses)
 
     def store(self) -> CacheStore:
-        """Return what is kept, for clients. Nothing outlives a run of Trio: each has a clock of its own."""
+        """Return the entries, for clients. None outlives a run of Trio: each run has another clock."""
         run = trio.lowlevel.current_trio_token()
         if run is not self._run:
             self._run = run
@@ -114,7 +115,7 @@ class ResponseCache:
         return self._store
 
     def count(self, *, is_hit: bool) -> None:
-        """Count a request that was spared, or was not."""
+        """Count a cacheable request."""
         if is_hit:
             self._hits += 1
         else:
@@ -124,11 +125,11 @@ class ResponseCache:
 @final
 @attrs.frozen
 class Pending:
-    """A request that is about to be made, and whose result may be kept.
+    """A request whose result may be cached.
 
     Attributes:
-        key: What the result will be kept under.
-        stamp: What it must be compared with when the result is there.
+        key: The key of the result.
+        stamp: The stamp of the method when the request was made; a change since then outdates the result.
     """
 
     key: CacheKey
@@ -138,7 +139,7 @@ class Pending:
 @final
 @attrs.frozen
 class Kept:
-    """A result that is kept.
+    """A cached result.
 
     Attributes:
         result: The result.
@@ -150,59 +151,56 @@ class Kept:
 
 
 def is_fresh(result: object) -> bool:
-    """Whether a result that has just been received says that it may be kept for any time."""
+    """Whether a result that has just been received may be cached for any time."""
     return isinstance(result, CacheableResult) and result.result_type == "complete" and result.ttl_ms > 0
 
 
+def _partition_of(partition: str | None) -> Hashable:
+    return object() if partition is None else partition
+
+
 @final
-class ClientCache:
-    """What one client keeps, and finds.
+@attrs.define(eq=False)
+class ResultCache:
+    """The part of a `ResponseCache` that one client uses.
 
     Args:
-        cache: Where; `None` to keep nothing.
-        partition: Whom the private results belong to. Nobody but this client, if it is `None`.
-        server: What makes the server the same as another client's.
-        capabilities: What the client says it can do, as JSON. A server may answer accordingly.
-        max_ttl: For how many seconds anything is fresh at most.
+        cache: The cache; `None` for none.
+        partition: Who may share private results; this client alone if it is `None`.
+        server: A key that is equal for other clients of the same server.
+        capabilities: The capabilities that the client declares, as JSON: results may depend on them.
+        max_ttl: How many seconds a result is fresh at most.
     """
 
-    def __init__(
-        self,
-        cache: ResponseCache | None,
-        partition: str | None,
-        server: Hashable,
-        capabilities: bytes,
-        max_ttl: float,
-    ) -> None:
-        self._cache = cache
-        self._server = server
-        self._partition: Final[Hashable] = object() if partition is None else partition
-        self._capabilities = capabilities
-        self._max_ttl = max_ttl
+    _cache: ResponseCache | None
+    _partition: Hashable = attrs.field(converter=_partition_of)
+    _server: Hashable
+    _capabilities: bytes
+    _max_ttl: float
 
     def pending(self, connection: Connection, method: str, params: RequestParams) -> Pending | None:
-        """Return what is to be handed to `find` and `keep`; nothing, if the result must not be kept."""
+        """Return what `find` and `keep` need; `None` if the result must not be cached."""
         if self._cache is None or not connection.revision.is_modern:
             return None
-        said = connection.server_info  # what is at a URL may be replaced
-        if said is not None and len(said.name) + len(said.version) > MAX_NAME:
+        info = connection.server_info  # the server at a URL may be replaced
+        if info is not None and len(info.name) + len(info.version) > MAX_NAME:
             return None
-        server = self._server, None if said is None else (said.name, said.version)
+        server = self._server, None if info is None else (info.name, info.version)
         key = cache_key((server, connection.revision, self._capabilities), method, connection.write(params))
         return None if key is None else Pending(key, self._cache.store().stamp(method))
 
     def find(self, pending: Pending) -> Kept | None:
-        """Return the result that is kept, if it is fresh."""
+        """Return the cached result, if there is one that is fresh."""
         assert self._cache is not None, "there would be nothing pending"
         found = self._cache.store().get(pending.key, self._partition, trio.current_time())
         self._cache.count(is_hit=found is not None)
         return found if isinstance(found, Kept) else None
 
     def keep(self, pending: Pending, result: object, weight: int) -> None:
-        """Keep a result that has just been received, if it says so and nothing has outdated it meanwhile.
+        """Cache a result that has just been received, if the server allows it and no change has outdated it.
 
         Args:
-            pending: What was asked.
+            pending: The request.
             result: The result.
             weight: What it takes in memory.
         """
@@ -223,12 +221,12 @@ class ClientCache:
             )
 
     def refused(self, pending: Pending, error: RequestError, cursor: object) -> None:
-        """A request was refused; a bad cursor says that all pages of the list are outdated."""
+        """Outdate all pages of a list if the request was refused because of its cursor."""
         if self._cache is not None and cursor is not None and error.code == INVALID_PARAMS:
             self._cache.store().outdate_method(pending.key.method)
 
     def forget(self, change: Change | None) -> None:
-        """Forget what a change has made outdated, or everything."""
+        """Drop what a change has outdated; everything if it is `None`."""
         if self._cache is None:
             return
         if change is None:
@@ -237,30 +235,30 @@ class ClientCache:
             self._cache.store().outdate(change)
 
 
-_log: Final = Log("trio_mcp.client")
+# Output schemas.
 
-_PROMISE_BYTES: Final = 512
-"""What a promise takes in memory beside its schema and its name."""
+_KNOWN_BYTES: Final = 512
+"""Bytes that a known schema takes in memory beside its JSON and the name of its tool."""
 
 _MOST_BYTES_OF_LETTER: Final = 4
 
 _COMPILED_BYTES: Final = 16 * 1024
-"""What the smallest compiled schema takes, by a wide estimate: nobody tells."""
+"""Bytes that the smallest compiled schema takes: a wide estimate, because validators do not report it."""
 
 _COMPILED_BYTE: Final = 32
-"""What each byte of a schema takes once it is compiled."""
+"""Bytes that each byte of a schema takes once it is compiled, likewise."""
 
 FIRST_WITH_SCHEMAS: Final = Revision.V2025_06_18
 
 
 @final
 @attrs.define(eq=False)
-class _Promise:
-    """What a tool says about its structured output.
+class _OutputSchema:
+    """The output schema of a tool.
 
     Attributes:
         schema: As it was listed, as JSON, which takes a tenth of the memory; `None` if it is far too large.
-        validator: The same compiled, when it was needed and if it can be used.
+        validator: The same compiled, once it was needed and if it can be used.
         is_reported: Whether it was logged that it cannot be used.
     """
 
@@ -276,123 +274,123 @@ class OutputChecks:
     Args:
         max_tools: How many are remembered; those listed longest ago are forgotten.
         max_schema_bytes: How large a schema may be.
-        max_bytes: What all of it may take in memory. One half is for the schemas, of which those listed longest
-            ago are forgotten, and one for those that are compiled, of which those not needed for longest are
-            compiled again when they are.
+        max_bytes: How many bytes all of it may take in memory. One half is for the schemas, of which those listed
+            longest ago are forgotten; one for the compiled ones, of which the least recently used are dropped and
+            compiled again when needed.
     """
 
     def __init__(self, max_tools: int, max_schema_bytes: int, max_bytes: int) -> None:
         self._max_tools = max_tools
         self._max_schema_bytes = max_schema_bytes
         self._max_bytes = max_bytes // 2
-        self._promises: OrderedDict[str, _Promise] = OrderedDict()
+        self._known: OrderedDict[str, _OutputSchema] = OrderedDict()
         self._bytes = 0
-        self._compiled: OrderedDict[_Promise, int] = OrderedDict()
+        self._compiled: OrderedDict[_OutputSchema, int] = OrderedDict()
         self._compiled_bytes = 0
         self._stamp = 0
 
     @property
     def stamp(self) -> int:
-        """A number that changes whenever what was listed before may not be so any more."""
+        """A number that changes whenever the tools may have changed."""
         return self._stamp
 
     def learn(self, tools: Iterable[Tool], revision: Revision, stamp: int) -> None:
-        """Remember what listed tools promise.
+        """Remember the output schemas of listed tools.
 
         Args:
             tools: The tools.
-            revision: What is spoken; older ones know no output schemas.
-            stamp: What `stamp` was before they were asked for.
+            revision: The revision that is spoken; older ones have no output schemas.
+            stamp: The value of `stamp` when they were requested.
         """
         if revision < FIRST_WITH_SCHEMAS or stamp != self._stamp:
             return
         for tool in tools:
-            known = self._promises.pop(tool.name, None)
+            known = self._known.pop(tool.name, None)
             if known is not None:
                 self._bytes -= _weight(tool.name, known)
-            promise = None if tool.output_schema is None else _Promise(self._as_json(tool.output_schema))
-            if known is not None and promise is not None and known.schema == promise.schema:
-                promise = known
+            listed = None if tool.output_schema is None else _OutputSchema(self._as_json(tool.output_schema))
+            if known is not None and listed is not None and known.schema == listed.schema:
+                listed = known
             elif known is not None:
                 self._drop_compiled(known)
-            if promise is not None:
-                self._promises[tool.name] = promise
-                self._bytes += _weight(tool.name, promise)
-        while len(self._promises) > self._max_tools or self._bytes > self._max_bytes:
-            name, promise = self._promises.popitem(last=False)
-            self._bytes -= _weight(name, promise)
-            self._drop_compiled(promise)
+            if listed is not None:
+                self._known[tool.name] = listed
+                self._bytes += _weight(tool.name, listed)
+        while len(self._known) > self._max_tools or self._bytes > self._max_bytes:
+            name, listed = self._known.popitem(last=False)
+            self._bytes -= _weight(name, listed)
+            self._drop_compiled(listed)
 
     def _as_json(self, schema: Mapping[str, Any]) -> bytes | None:
         try:
             data = _json.encode(schema)
-        except (ValueError, RecursionError):  # which nests deeper than any that can be used
+        except (ValueError, RecursionError):  # it nests deeper than any that can be used
             return None
-        # What its size is as JSON depends on who writes it, but not so much.
+        # The server may have written it in fewer bytes than this, but not in a fourth of them.
         return data if len(data) <= _MOST_BYTES_OF_LETTER * self._max_schema_bytes else None
 
     def forget(self) -> None:
         """Forget everything: the tools may have changed."""
         self._stamp += 1
-        self._promises.clear()
+        self._known.clear()
         self._compiled.clear()
         self._bytes = self._compiled_bytes = 0
 
     def check(self, name: str, result: CallToolResult) -> None:
-        """Check what a tool gave, if it is known what it promised.
+        """Check the structured output of a tool against its output schema, if that is known.
 
         A schema that cannot be used checks nothing, which is logged once.
 
         Raises:
-            RemoteProtocolError: It is not what was promised.
+            RemoteProtocolError: The output is missing, or breaks the schema.
         """
-        promise = self._promises.get(name)
-        if promise is None or result.is_error:
+        listed = self._known.get(name)
+        if listed is None or result.is_error:
             return
         if result.structured_content is ABSENT:
             raise RemoteProtocolError(
-                f"tool {name}: it has an output schema, and its result no structuredContent"
+                f"tool {name}: the result has no structuredContent, although the tool has an output schema"
             )
         try:
-            validator = self._validator_of(promise)
+            validator = self._validator_of(listed)
             if validator is not None:
                 validator.check(result.structured_content)
         except UnusableSchema as error:
-            if not promise.is_reported:
-                promise.is_reported = True
+            if not listed.is_reported:
+                listed.is_reported = True
                 _log.warning("results of tool %s are not checked against its output schema: %s", name, error)
         except InvalidValue as error:
             raise RemoteProtocolError(f"tool {name}: the result breaks its output schema: {error}") from error
 
-    def _validator_of(self, promise: _Promise) -> SchemaValidator | None:
-        if promise.validator is not None:
-            self._compiled.move_to_end(promise)
-        elif not promise.is_reported:
-            if promise.schema is None:
-                raise UnusableSchema(f"it is much larger than {self._max_schema_bytes} bytes, or nests too deep")
-            schema = _json.decode(promise.schema)
-            promise.validator = SchemaValidator(schema, max_bytes=self._max_schema_bytes)
-            self._compiled[promise] = size = _COMPILED_BYTES + _COMPILED_BYTE * len(promise.schema)
+    def _validator_of(self, listed: _OutputSchema) -> SchemaValidator | None:
+        if listed.validator is not None:
+            self._compiled.move_to_end(listed)
+        elif not listed.is_reported:
+            if listed.schema is None:
+                raise UnusableSchema(f"it is larger than {self._max_schema_bytes} bytes, or nests too deep")
+            schema = _json.decode(listed.schema)
+            listed.validator = SchemaValidator(schema, max_bytes=self._max_schema_bytes)
+            self._compiled[listed] = size = _COMPILED_BYTES + _COMPILED_BYTE * len(listed.schema)
             self._compiled_bytes += size
             while self._compiled_bytes > self._max_bytes and len(self._compiled) > 1:
                 self._drop_compiled(next(iter(self._compiled)))
-        return promise.validator
+        return listed.validator
 
-    def _drop_compiled(self, promise: _Promise) -> None:
-        self._compiled_bytes -= self._compiled.pop(promise, 0)
-        promise.validator = None
+    def _drop_compiled(self, listed: _OutputSchema) -> None:
+        self._compiled_bytes -= self._compiled.pop(listed, 0)
+        listed.validator = None
 
 
-def _weight(name: str, promise: _Promise) -> int:
-    return _PROMISE_BYTES + _MOST_BYTES_OF_LETTER * len(name) + len(promise.schema or b"")
+def _weight(name: str, listed: _OutputSchema) -> int:
+    return _KNOWN_BYTES + _MOST_BYTES_OF_LETTER * len(name) + len(listed.schema or b"")
 
 
 def read_output(name: str, result: CallToolResult, kind: JsonType) -> Any:
-    """Read what a tool gave as a Python type.
+    """Read the output of a tool as a Python type.
 
-    That is its structured content; or the `result` in it, where that alone is of the type: it had to be wrapped,
-    because older revisions know objects only. Where there is none, as in revisions before 2025-06-18, it is
-    the tool's text: as it is for `str`, else read as JSON.
+    That is its structured content; or the member `result` of it, where that alone is of the type: older revisions
+    have objects only, so other values are wrapped. Without structured content, as in revisions before
+    2025-06-18, it is the tool's text: as it is for `str`, else read as JSON.
 
     Args:
         name: The tool.
@@ -400,11 +398,11 @@ def read_output(name: str, result: CallToolResult, kind: JsonType) -> Any:
         kind: The type, from `output_type`.
 
     Raises:
-        ToolError: The tool failed, and says why.
-        RemoteProtocolError: What it gave is not of the type.
+        ToolError: The tool failed; the message is its text.
+        RemoteProtocolError: The output is not of the type.
     """
     if result.is_error:
-        raise ToolError(_text_of(result) or f"tool {name} failed and does not say why")
+        raise ToolError(_text_of(result) or f"tool {name} failed without a message")
     value = _value_of(result, kind)
     try:
         try:
@@ -414,11 +412,11 @@ def read_output(name: str, result: CallToolResult, kind: JsonType) -> Any:
                 raise
         return kind.decode(value["result"])
     except InvalidValue as error:
-        raise RemoteProtocolError(f"tool {name}: the result is not what `returns` says: {error}") from error
+        raise RemoteProtocolError(f"tool {name}: the result is not of the type `returns`: {error}") from error
 
 
 def output_type(hint: Any) -> JsonType:
-    """Compile a type that results are read as; those used most recently stay compiled.
+    """Compile a type that results are read as; the most recently used types stay compiled.
 
     Raises:
         TypeError: It has no form in JSON.
@@ -447,20 +445,23 @@ def _text_of(result: CallToolResult) -> str:
     return "\n".join(block.text for block in result.content if isinstance(block, TextContent))
 
 
+# Both.
+
+
 @final
-class ClientMemory:
-    """What a client remembers, for as long as it lives.
+class ClientCaches:
+    """What a client caches, for as long as it lives.
 
     Args:
-        cache: Where results are kept, if anywhere.
-        partition: Whom the private ones belong to.
-        capabilities: What the client says it can do.
-        limits: How much is remembered.
-        server: Which server it is, as far as its client knows; see `identity_of`.
+        cache: Where results are cached; `None` for nowhere.
+        partition: Who may share private results; this client alone if it is `None`.
+        capabilities: The capabilities that the client declares.
+        limits: How much is cached.
+        server: A key that is equal for other clients of the same server; see `identity_of`.
 
     Attributes:
-        cache: The results.
-        outputs: What tools promise.
+        results: The cached results.
+        outputs: The output schemas of tools.
     """
 
     def __init__(
@@ -471,14 +472,14 @@ class ClientMemory:
         limits: Limits,
         server: Hashable = None,
     ) -> None:
-        said = _json.encode(to_wire(capabilities, LATEST))
-        self.cache: Final = ClientCache(cache, partition, server, said, limits.cache_timeout)
+        declared = _json.encode(to_wire(capabilities, LATEST))
+        self.results: Final = ResultCache(cache, partition, server, declared, limits.cache_timeout)
         self.outputs: Final = OutputChecks(
             limits.max_known_tools, limits.max_schema_bytes, limits.max_remembered_bytes // 2
         )
 
     def forget(self, change: Change | None) -> None:
-        """Forget what a change has made outdated, or everything."""
-        self.cache.forget(change)
+        """Drop what a change has outdated; everything if it is `None`."""
+        self.results.forget(change)
         if change is None or isinstance(change, ToolsListChanged):
             self.outputs.forget()

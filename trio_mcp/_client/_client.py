@@ -1,6 +1,6 @@
-"""The client: one server, asked from any task, over one connection after another if need be.
+"""`Client`: the typed calls, one for each feature of a server, and lists that are read page by page.
 
-Lists that come in pages, read as one or page by page.
+How a request is sent, asked for again or answered from a cache is in `_low_level`; here is what it means.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from functools import partial
 from typing import Any, Generic, Literal, final, overload
 
 import trio
@@ -29,7 +28,6 @@ from ..types import (
     GetPromptRequestParams,
     GetPromptResult,
     InputRequiredResult,
-    InputResponseRequestParams,
     ListPromptsResult,
     ListResourcesResult,
     ListResourceTemplatesResult,
@@ -50,7 +48,15 @@ from ..types import (
 )
 from ._caches import output_type, read_output
 from ._listen import Events, open_events, what_to_listen_to
-from ._low_level import ListOptions, LowLevelClient, WorkOptions, brought_by, read_result, refuse_unknown
+from ._low_level import (
+    ListOptions,
+    LowLevelClient,
+    WorkOptions,
+    brought_by,
+    read_answer,
+    read_result,
+    refuse_unknown,
+)
 from ._questions import Roots
 
 _T = TypeVar("_T")
@@ -59,10 +65,10 @@ _R = TypeVar("_R", bound=PaginatedResult, default=PaginatedResult)
 
 @final
 class PageIterator(AsyncIterator[_R], Generic[_R]):
-    """Iterates over the pages of a list, as the whole results they are. Made by `Pages.pages`.
+    """Iterates over the pages of a list, each a whole result. Made by `Pages.pages`.
 
     Raises:
-        RemoteProtocolError: The server repeats a cursor, which would never end, or has too many pages.
+        RemoteProtocolError: The server repeats a cursor, so that the list has no end, or has too many pages.
     """
 
     def __init__(
@@ -106,20 +112,19 @@ class Pages(AsyncIterator[_T], Generic[_T, _R]):
     """Iterates over the items of a list and follows its cursors, asking for a page when it is needed.
 
     ``async for tool in client.list_tools()``, or all of them at once: ``await client.list_tools()``. Nothing has
-    to be closed: between two items nothing is going on. Items that cannot be read are left out, and the log says
-    so; the others are none the worse for them.
+    to be closed: between two items no request is pending. Items that cannot be read are left out and logged.
 
     Args:
-        fetch: Asks for the page at a cursor; `None` is the first.
-        items: Takes the items out of a page.
-        what: What is listed, for errors.
+        fetch: Requests the page at a cursor; `None` is the first.
+        items: Returns the items of a page.
+        what: The method, for errors.
         cursor: Where to begin: the `next_cursor` of a page that was read before.
-        max_pages: After so many pages a server that goes on is taken to be broken.
-        weight: Returns what the pages that `fetch` has returned for this list take in memory together.
-        max_bytes: What they may take if they are read in one go.
+        max_pages: How many pages a list may have.
+        weight: Returns the bytes that the pages fetched so far take in memory.
+        max_bytes: How many they may take if they are read at once.
 
     Raises:
-        RemoteProtocolError: The server repeats a cursor, which would never end, or has too many pages.
+        RemoteProtocolError: The server repeats a cursor, so that the list has no end, or has too many pages.
 
     Spec: 2026-07-28, server/utilities/pagination.
     """
@@ -162,16 +167,16 @@ class Pages(AsyncIterator[_T], Generic[_T, _R]):
             items.append(item)
             if not self._items and self._weight() - before > self._max_bytes:
                 raise RemoteProtocolError(
-                    f"{self._what}: read in one go, the list takes more than {self._max_bytes} bytes in memory "
-                    "(max_decoded_bytes); its items can be iterated over"
+                    f"{self._what}: read at once, the list takes more than {self._max_bytes} bytes in memory "
+                    "(max_decoded_bytes); iterate over its items instead"
                 )
         return items
 
     def pages(self) -> PageIterator[_R]:
         """Iterate over whole pages instead, from the beginning, whatever was read of the items.
 
-        ``page = await anext(client.list_tools().pages())`` is the first; a list that begins at its `next_cursor`
-        goes on from there, in this program or in another.
+        ``page = await anext(client.list_tools().pages())`` is the first; its `next_cursor` as ``cursor`` of
+        another list continues there, in this program or in another.
         """
         return self._start()
 
@@ -183,17 +188,18 @@ _P = TypeVar("_P", bound=PaginatedResult)
 class Client(LowLevelClient):
     """A client of one server. Made by `open_client` or `run_client`; any task may use it, and any may close it.
 
-    Every call may be cancelled, and the server is told. Every call raises `ConnectionLost` when the connection is
-    gone for good, `trio.ClosedResourceError` when the client was closed, `RequestError` when the server answers
-    with an error, and `RemoteProtocolError` when its answer cannot be used. Over HTTP calls do not share a
-    connection: `ConnectionLost` concerns that call alone, and an error of HTTP is an `HttpStatusError`. A session
-    that the server has lost is begun anew, and the calls that it refused are made again, once.
+    Every call may be cancelled, and the cancellation is sent to the server. Every call raises `ConnectionLost`
+    when the connection is lost for good, `trio.ClosedResourceError` when the client was closed, `RequestError`
+    when the server answers with an error, and `RemoteProtocolError` when its answer cannot be used. Over HTTP
+    calls do not share a connection: `ConnectionLost` concerns that call alone, and an error of HTTP is an
+    `HttpStatusError`. If the server has lost the session, another one is begun, and the calls that it refused
+    are made again, once.
 
-    A modern server that must know more before it can answer `call_tool`, `get_prompt` or `read_resource` says so;
-    the client's handlers find it out and the request is made again, at most ``max_input_rounds`` times. That is
-    all inside one call: one deadline, one ``on_progress``. What a handler raises then comes out of the call. With
-    ``input_required="return"`` an `InputRequiredResult` comes back instead, and the caller goes on by hand, with
-    ``input_responses`` and ``request_state`` (2026-07-28, basic/patterns/mrtr).
+    A modern server may ask for input before it answers `call_tool`, `get_prompt` or `read_resource`; the client's
+    handlers answer, and the request is sent again, at most ``max_input_rounds`` times. That is all inside one
+    call: one deadline, one ``on_progress``. The call raises what a handler raises. With
+    ``input_required="return"`` an `InputRequiredResult` is returned instead, and the caller sends the request
+    again, with ``input_responses`` and ``request_state`` (2026-07-28, basic/patterns/mrtr).
     """
 
     # Tools.
@@ -250,20 +256,20 @@ class Client(LowLevelClient):
         Args:
             name: The tool's name.
             arguments: Its arguments as plain JSON.
-            returns: The type of what the tool gives to programs, which is then returned instead of the result:
-                anything a tool can be annotated with. Members that it does not know are left out.
-            input_required: Whether the client's handlers answer what the server asks, or the caller does.
+            returns: The type of the structured output, which is then returned instead of the result: any type a
+                tool can be annotated with. Members that it does not have are left out.
+            input_required: Whether the client's handlers answer the server's questions, or the caller does.
             **options: See `WorkOptions`.
 
         Returns:
-            The result, also one that is an error of the tool: look at `is_error`. With `returns`, a value of that
+            The result, also one that is an error of the tool: see `is_error`. With `returns`, a value of that
             type.
 
         Raises:
             RequestError: The server refuses the call, for instance because it has no such tool.
-            RemoteProtocolError: The result is none, or breaks the output schema that the tool had when this
-                client listed it, or is not of the type `returns`.
-            ToolError: The tool failed, and there is `returns`.
+            RemoteProtocolError: The result cannot be read, or breaks the output schema that the tool had when
+                this client listed it, or is not of the type `returns`.
+            ToolError: The tool failed, and `returns` is given.
             TypeError: `returns` has no form in JSON. Nothing was sent.
 
         Spec: 2026-07-28, server/tools, "Calling Tools".
@@ -272,29 +278,24 @@ class Client(LowLevelClient):
         kind = None if returns is None else output_type(returns)
         # Some old servers refuse a call that leaves the arguments out, although it may.
         params = CallToolRequestParams(name=name, arguments=arguments or {}, **brought_by(options))
-        ask = partial(self._call_tool, params, options, hand_back=input_required == "return")
+        hand_back = input_required == "return"
+        progress = options.get("on_progress")
         try:
-            result = await ask()
+            answered = await self._call("tools/call", params, progress, hand_back=hand_back)
         except RequestError as error:
             if error.code != HEADER_MISMATCH:
                 raise
             # The server has read no further than the header fields. They follow from how the tool was listed.
             await self._list_again(error)
-            result = await ask()
+            answered = await self._call("tools/call", params, progress, hand_back=hand_back)
+        result = read_answer("tools/call", answered, CallToolResult)
         if isinstance(result, InputRequiredResult):
             return result
-        self._memory.outputs.check(name, result)
+        self._caches.outputs.check(name, result)
         return result if kind is None else read_output(name, result, kind)
 
-    async def _call_tool(
-        self, params: CallToolRequestParams, options: WorkOptions, *, hand_back: bool
-    ) -> CallToolResult | InputRequiredResult:
-        if hand_back:
-            return await self._ask_by_hand("tools/call", params, CallToolResult, options)
-        return await self._ask("tools/call", params, CallToolResult, on_progress=options.get("on_progress"))
-
     async def _list_again(self, mismatch: RequestError) -> None:
-        """List the tools, so that whoever needs to know of them does (2026-07-28, "Client Behavior")."""
+        """List the tools, so that the transport learns their header fields (2026-07-28, "Client Behavior")."""
         try:
             async for _ in self.list_tools(fresh=True):
                 pass
@@ -306,7 +307,7 @@ class Client(LowLevelClient):
 
         Spec: 2026-07-28, server/tools, "Listing Tools".
         """
-        outputs = self._memory.outputs
+        outputs = self._caches.outputs
 
         async def ask(params: PaginatedRequestParams, weigh: Callable[[int], object]) -> ListToolsResult:
             stamp = outputs.stamp
@@ -320,7 +321,7 @@ class Client(LowLevelClient):
     # Resources.
 
     def list_resources(self, **options: Unpack[ListOptions]) -> Pages[Resource, ListResourcesResult]:
-        """Iterate over the server's resources, as far as they can be listed.
+        """Iterate over the server's resources; those of templates are not listed.
 
         Spec: 2026-07-28, server/resources, "Listing Resources".
         """
@@ -370,21 +371,22 @@ class Client(LowLevelClient):
 
         Args:
             uri: Its URI.
-            fresh: Whether to ask the server even if a kept answer is still good. By hand it is always asked.
-            input_required: Whether the client's handlers answer what the server asks, or the caller does.
+            fresh: Whether to ask the server even if a cached result is still fresh. With
+                ``input_required="return"`` it is always asked.
+            input_required: Whether the client's handlers answer the server's questions, or the caller does.
             **options: See `WorkOptions`.
 
         Raises:
-            RequestError: There is none (-32602, before 2026-07-28 -32002), or the server refuses.
+            RequestError: It does not exist (-32602, before 2026-07-28 -32002), or the server refuses.
 
         Spec: 2026-07-28, server/resources, "Reading Resources".
         """
         params = ReadResourceRequestParams(uri=uri, **brought_by(options))
-        if input_required == "return":
-            return await self._ask_by_hand("resources/read", params, ReadResourceResult, options)
         progress = options.get("on_progress")
-        if params.input_responses is not None or params.request_state is not None:
-            return await self._ask("resources/read", params, ReadResourceResult, on_progress=progress)
+        hand_back = input_required == "return"
+        if hand_back or params.input_responses is not None or params.request_state is not None:
+            answered = await self._call("resources/read", params, progress, hand_back=hand_back)
+            return read_answer("resources/read", answered, ReadResourceResult)
         return await self._ask_cacheable(
             "resources/read", params, ReadResourceResult, fresh=fresh, on_progress=progress
         )
@@ -428,20 +430,20 @@ class Client(LowLevelClient):
 
         Args:
             name: The prompt's name.
-            arguments: What it is told, by name.
-            input_required: Whether the client's handlers answer what the server asks, or the caller does.
+            arguments: Its arguments, by name.
+            input_required: Whether the client's handlers answer the server's questions, or the caller does.
             **options: See `WorkOptions`.
 
         Raises:
-            RequestError: The server has no such prompt, or misses an argument.
+            RequestError: The server has no such prompt, or a required argument is missing.
 
         Spec: 2026-07-28, server/prompts, "Getting a Prompt".
         """
         _check_arguments(arguments)
         params = GetPromptRequestParams(name=name, arguments=arguments, **brought_by(options))
-        if input_required == "return":
-            return await self._ask_by_hand("prompts/get", params, GetPromptResult, options)
-        return await self._ask("prompts/get", params, GetPromptResult, on_progress=options.get("on_progress"))
+        progress = options.get("on_progress")
+        answered = await self._call("prompts/get", params, progress, hand_back=input_required == "return")
+        return read_answer("prompts/get", answered, GetPromptResult)
 
     # Changes.
 
@@ -456,15 +458,14 @@ class Client(LowLevelClient):
     ) -> AbstractAsyncContextManager[Events]:
         """Listen to changes: ``async with client.listen(...) as events: async for event in events``.
 
-        The block begins when the server has agreed; ``events.acknowledged`` says to what. Events are
+        The block begins when the server has agreed; ``events.acknowledged`` is to what. Events are
         `ToolsListChanged`, `PromptsListChanged`, `ResourcesListChanged`, `ResourceUpdated` and `Resynced`. The
         iteration ends when the server ends the subscription in an orderly way. When it is interrupted, because
-        the connection is restored or the server lets go of it, the client subscribes again by itself, after a
-        pause that grows, and says so with `Resynced`: fetch again what you know. A listener that is slow delays
-        nobody.
+        the connection is restored or the subscription fails, the client subscribes again by itself, after a pause
+        that grows, and reports it as `Resynced`: fetch again what you know. A slow listener delays no other task.
 
-        Leaving the block, or cancelling it, ends the subscription, and the server is told. In the legacy era that
-        may take `Limits.goodbye_timeout`.
+        Leaving the block, or cancelling it, ends the subscription at the server. In the legacy era that may take
+        `Limits.goodbye_timeout`.
 
         Args:
             tools_list_changed: Whether to listen to changes of the list of tools.
@@ -475,9 +476,10 @@ class Client(LowLevelClient):
                 `Limits.max_events`.
 
         Raises:
-            RequestError: The server refuses, or has no such thing. A server of the legacy era is asked to tell of
-                resources even if it has not declared that it does: many do, and do not say so.
-            ValueError: There is nothing to listen to, or `max_events` is less than 1.
+            RequestError: The server refuses, or has no such resource. A legacy server is asked for
+                subscriptions to resources even if it has not declared them: many have them and do not declare
+                them.
+            ValueError: Nothing to listen to is given, or `max_events` is less than 1.
             TypeError: `resources` is one string.
             ConnectionLost: The connection was lost before the server agreed; or, from iterating, for good.
             trio.TooSlowError: ``request_timeout`` passed before the server agreed.
@@ -494,7 +496,7 @@ class Client(LowLevelClient):
             resources=resources,
         )
         entering = self._timeout("listening")
-        return open_events(self._keeper, wanted, max_events, self._settings.limits, entering)
+        return open_events(self._reconnecting, wanted, max_events, self._settings.limits, entering)
 
     # Utilities.
 
@@ -507,14 +509,14 @@ class Client(LowLevelClient):
         context: Mapping[str, str] | None = None,
         meta: Mapping[str, object] | None = None,
     ) -> CompleteResult:
-        """Ask how an argument of a prompt, or a variable of a resource template, might go on.
+        """Ask for completions of an argument of a prompt, or of a variable of a resource template.
 
         Args:
-            ref: What it belongs to: a reference, or what came in a list.
+            ref: The prompt or template: a reference, or an item of a list.
             argument: Its name.
             value: What has been typed so far.
-            context: What has been filled in before, by name. Sent from 2025-06-18 on.
-            meta: What to add to the request's `_meta`.
+            context: The arguments that have a value already. Sent from 2025-06-18 on.
+            meta: What to add to the `_meta` of the request.
 
         Spec: 2026-07-28, server/utilities/completion.
         """
@@ -528,14 +530,15 @@ class Client(LowLevelClient):
             context=None if context is None else CompletionContext(arguments=context),
             meta=meta,
         )
-        return await self._ask("completion/complete", params, CompleteResult)
+        answered = await self._call("completion/complete", params)
+        return read_result("completion/complete", answered.result, CompleteResult)
 
     async def discover(self, *, fresh: bool = False, meta: Mapping[str, object] | None = None) -> DiscoverResult:
-        """Ask what the server is and can do. In the legacy era that is what it has said in the handshake.
+        """Ask what the server is and can do. In the legacy era that is its result of ``initialize``.
 
         Spec: 2026-07-28, server/discover.
         """
-        connection = await self._keeper.connected()
+        connection = await self._reconnecting.connected()
         if connection.revision.is_modern:
             return await self._ask_cacheable(
                 "server/discover", RequestParams(meta=meta), DiscoverResult, fresh=fresh
@@ -548,10 +551,11 @@ class Client(LowLevelClient):
         )
 
     async def ping(self, *, meta: Mapping[str, object] | None = None) -> None:
-        """Find out whether the server answers. The modern era has no ping; discovery does as well."""
-        connection = await self._keeper.connected()
+        """Find out whether the server answers. The modern era has no ping: ``server/discover`` is sent."""
+        connection = await self._reconnecting.connected()
         if connection.revision.is_modern:
-            await self._ask("server/discover", RequestParams(meta=meta), EmptyResult)
+            answered = await self._call("server/discover", RequestParams(meta=meta))
+            read_result("server/discover", answered.result, EmptyResult)
         else:
             # Without parameters, not even an empty object (2025-11-25, basic/utilities/ping, "Message Format").
             result = await self.request("ping", None if meta is None else {"_meta": meta})
@@ -560,21 +564,21 @@ class Client(LowLevelClient):
     async def set_log_level(self, level: LoggingLevel, *, meta: Mapping[str, object] | None = None) -> None:
         """Ask for log messages of at least this severity, from now on; they go to ``on_log``.
 
-        In the legacy era the server is told at once, in the modern era with each request.
+        In the legacy era a request is sent, in the modern era the level is a part of each request.
 
         Spec: 2025-11-25, server/utilities/logging; 2026-07-28, server/utilities/logging.
         """
         with self._timeout("logging/setLevel"):
-            await self._keeper.set_log_level(level, meta)
+            await self._reconnecting.set_log_level(level, meta)
 
     # Roots.
 
     async def set_roots(self, roots: Roots) -> None:
-        """Replace the roots, and tell the server; see `roots_changed`. Cancelled, they are replaced all the same.
+        """Replace the roots, and notify the server; see `roots_changed`. If cancelled, they are still replaced.
 
         Raises:
-            TypeError, ValueError: One of them is no root. Nothing has changed.
-            LocalProtocolError: The client was opened without ``roots``, so the server believes it has none.
+            TypeError, ValueError: One of them is not a root. Nothing has changed.
+            LocalProtocolError: The client was opened without ``roots``, so it has not declared any.
         """
         known = self._questions.roots
         if known is not None:
@@ -582,16 +586,16 @@ class Client(LowLevelClient):
         await self.roots_changed()
 
     async def roots_changed(self) -> None:
-        """Tell the server that it should ask for the roots again. A modern server asks whenever it wants them.
+        """Notify the server that the roots have changed. A modern server asks whenever it needs them.
 
         Raises:
-            LocalProtocolError: The client was opened without ``roots``, so the server believes it has none.
+            LocalProtocolError: The client was opened without ``roots``, so it has not declared any.
 
         Spec: 2025-11-25, client/roots, "Root List Changes".
         """
         if self._questions.roots is None:
-            raise LocalProtocolError("this client was opened without roots, so it cannot change them")
-        connection = await self._keeper.connected()
+            raise LocalProtocolError("this client was opened without roots; pass roots=[] to set them later")
+        connection = await self._reconnecting.connected()
         method = "notifications/roots/list_changed"
         if METHODS[method].allows(Side.CLIENT, connection.revision):
             await connection.peer.notify(method)
@@ -629,15 +633,6 @@ class Client(LowLevelClient):
             weight=lambda: weight,
             max_bytes=limits.max_decoded_bytes,
         )
-
-    async def _ask_by_hand(
-        self, method: str, params: InputResponseRequestParams, kind: type[_T], options: WorkOptions
-    ) -> _T | InputRequiredResult:
-        """Send a request once, and return the result, or what the server asks."""
-        answered = await self._converse(method, params, on_progress=options.get("on_progress"), hand_back=True)
-        if answered.result_type == "input_required":
-            return read_result(method, answered.result, InputRequiredResult)
-        return read_result(method, answered.result, kind)
 
 
 def _check_arguments(arguments: object) -> None:

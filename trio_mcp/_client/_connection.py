@@ -1,10 +1,8 @@
-"""What a client and a server have agreed on, for as long as it holds, and the peer that it holds for.
+"""The agreement of a client with a server on a revision: how it is made, and for how long it holds.
 
-How a client comes to an agreement with a server: what it asks, in which order, and what the answers mean.
-
-The rules are in `_core/_negotiation`. No transport is looked at: over HTTP the server of an older revision
-answers the first question with some error, on a pipe it may be silent, and either way what comes next is
-`initialize`. A channel may find an older transport behind that; see `StreamableHttpChannel`.
+`negotiate` asks ``server/discover`` and, of older servers, ``initialize``; the rules are in `_core/_lifecycle`.
+No transport is looked at: over HTTP an older server answers the first question with some error, on a pipe it
+may be silent, and in both cases ``initialize`` follows. Making agreements again is `_reconnecting`'s part.
 
 Spec: 2026-07-28, basic/versioning; basic/transports/stdio and basic/transports/streamable-http, "Backward
 Compatibility".
@@ -63,17 +61,17 @@ from ..types import (
 )
 from ._subscriptions import ResourceSubscriptions, Subscriptions
 
-_VOID: Final = "the server knows nothing of the connection any more"
+_STALE: Final = "the server does not know this connection any more"
 
 
 @final
 @attrs.frozen
 class ClientIdentity:
-    """What a client says of itself, and which revisions it speaks.
+    """What a client declares, and which revisions it speaks.
 
     Attributes:
-        info: What the client is.
-        capabilities: What it can do.
+        info: Its name and version.
+        capabilities: Its capabilities.
         revisions: The revisions it may agree to.
     """
 
@@ -91,51 +89,40 @@ class ClientIdentity:
 
 
 @final
+@attrs.define(eq=False)
 class Connection:
     """An agreement with a server, for as long as it holds.
 
-    It ends with the channel it was made over; or before, when the server shows that it knows nothing of it any
-    more. Then another one is made over the same channel, and what else goes on there goes on.
+    It ends with the channel it was made over, or becomes stale before: when the server shows that it does not
+    know the connection any more. Then another one is made over the same channel, and other calls there go on.
 
     Attributes:
         peer: This end of the channel.
-        revision: What is spoken.
-        server_info: What the server says it is, if it has said so.
-        capabilities: What the server says it can do, if it was asked.
+        revision: The revision that is spoken.
+        server_info: The server's name and version, if it has sent them.
+        capabilities: The server's capabilities, if it was asked.
         instructions: How a model should use the server.
         is_assumed: Whether it was made without asking the server, which has not confirmed it yet.
-        is_certain: Whether an answer has decided the era. Without, it is asked for again.
+        is_certain: Whether an answer has decided the era. If not, `settle_era` asks again.
         subscriptions: Who listens to what on it.
         resource_subscriptions: Which resources it is subscribed to, in the legacy era.
     """
 
-    subscriptions: Subscriptions
-    resource_subscriptions: ResourceSubscriptions
-
-    def __init__(
-        self,
-        peer: Peer,
-        revision: Revision,
-        *,
-        meta: Mapping[str, Any] | None = None,
-        server_info: Implementation | None = None,
-        capabilities: ServerCapabilities | None = None,
-        instructions: str | None = None,
-        is_assumed: bool = False,
-    ) -> None:
-        self.peer: Final = peer
-        self.revision: Final = revision
-        self.server_info: Final = server_info
-        self.capabilities: Final = capabilities
-        self.instructions: Final = instructions
-        self.is_assumed = is_assumed
-        self.is_certain = True
-        self._meta = dict(meta or {})
-        self._void: ConnectionLost | None = None
-        self._scopes: set[trio.CancelScope] = set()
+    peer: Final[Peer]
+    revision: Final[Revision]
+    server_info: Final[Implementation | None] = attrs.field(default=None, kw_only=True)
+    capabilities: Final[ServerCapabilities | None] = attrs.field(default=None, kw_only=True)
+    instructions: Final[str | None] = attrs.field(default=None, kw_only=True)
+    _meta: dict[str, Any] = attrs.field(alias="meta", factory=dict[str, Any], kw_only=True)
+    is_assumed: bool = attrs.field(default=False, kw_only=True)
+    is_certain: bool = attrs.field(default=True, init=False)
+    subscriptions: Subscriptions = attrs.field(init=False)
+    resource_subscriptions: ResourceSubscriptions = attrs.field(init=False)
+    _stale: ConnectionLost | None = attrs.field(default=None, init=False)
+    _scopes: set[trio.CancelScope] = attrs.field(factory=set[trio.CancelScope], init=False)
 
     def check_size(self, most: int) -> None:
-        """Refuse to remember more of what the server says of itself than may be.
+        """Check that the server's description of itself is small enough to keep.
 
         Args:
             most: How many bytes it may take in memory.
@@ -143,16 +130,16 @@ class Connection:
         Raises:
             RemoteProtocolError: It takes more.
         """
-        said = (self.server_info, self.capabilities)
-        written = [None if one is None else to_wire(one, self.revision) for one in said]
+        described = (self.server_info, self.capabilities)
+        written = [None if one is None else to_wire(one, self.revision) for one in described]
         if cost_of([self.instructions, *written]) > most:
             raise RemoteProtocolError(
-                f"what the server says of itself takes more than {most} bytes in memory, "
+                f"the server's info, capabilities and instructions take more than {most} bytes in memory, "
                 "a quarter of max_remembered_bytes"
             )
 
     def begin(self, subscriptions: Subscriptions, limits: Limits) -> None:
-        """Begin to be listened to; called once, when the connection is agreed on."""
+        """Let listeners subscribe; called once, when the connection is agreed on."""
         self.subscriptions = subscriptions
         subscriptions.begin(self.peer, self.revision)
         can = None if self.capabilities is None else self.capabilities.resources
@@ -168,50 +155,50 @@ class Connection:
     @property
     def end(self) -> ConnectionLost | None:
         """Why it does not hold any more, once that is so and unless this side closed."""
-        return self.peer.end or self._void
+        return self.peer.end or self._stale
 
     async def wait_over(self) -> None:
         """Wait until it does not hold any more, or this side closes."""
-        with self.until_void():
+        with self.until_stale():
             await self.peer.wait_input_ended()
 
     @contextmanager
-    def until_void(self) -> Generator[None]:
-        """Cancel what the block does once the server knows nothing of the connection any more."""
+    def until_stale(self) -> Generator[None]:
+        """Cancel the block once the server does not know the connection any more."""
         with trio.CancelScope() as scope:
-            if self._void is not None:
-                scope.cancel(reason=_VOID)
+            if self._stale is not None:
+                scope.cancel(reason=_STALE)
             self._scopes.add(scope)
             try:
                 yield
             finally:
                 self._scopes.discard(scope)
 
-    def void(self, why: McpError) -> None:
-        """The server knows nothing of it any more. It must not be told anything that only makes sense in it."""
-        if self._void is None:
-            self._void = ConnectionLost(str(why))
-            self._void.__cause__ = why
+    def become_stale(self, why: McpError) -> None:
+        """End the agreement: the server does not know it any more, so nothing of it is sent any more."""
+        if self._stale is None:
+            self._stale = ConnectionLost(str(why))
+            self._stale.__cause__ = why
             self.resource_subscriptions.forget()
             for scope in tuple(self._scopes):
-                scope.cancel(reason=_VOID)
+                scope.cancel(reason=_STALE)
 
-    def is_voided_by(self, error: McpError) -> bool:
-        """Tell from the failure of a request whether this still holds, and end it if it does not.
+    def ends_with(self, error: McpError) -> bool:
+        """Return whether the failure of a request shows that this is stale, which it is from then on.
 
-        The request was refused unseen then, so that it may be made again once there is another agreement.
+        The server has then refused the request unseen, so it may be made again after another agreement.
         """
-        lost = isinstance(error, SessionLost)
-        if not lost and isinstance(error, RequestError) and self.revision.is_modern:
-            # A server that speaks this era knows such errors; all others only prove that somebody has answered.
-            lost = error.code == UNSUPPORTED_PROTOCOL_VERSION or (
+        is_stale = isinstance(error, SessionLost)
+        if not is_stale and isinstance(error, RequestError) and self.revision.is_modern:
+            # Modern servers know such errors; others only prove that something has answered.
+            is_stale = error.code == UNSUPPORTED_PROTOCOL_VERSION or (
                 self.is_assumed and error.code not in MODERN_ERRORS
             )
-        if lost:
-            self.void(error)
-        return lost
+        if is_stale:
+            self.become_stale(error)
+        return is_stale
 
-    # What is said in it.
+    # What is sent in it.
 
     async def set_log_level(self, level: LoggingLevel, meta: Mapping[str, object] | None = None) -> None:
         """Ask for log messages: at once in the legacy era, with each request from now on in the modern."""
@@ -222,10 +209,10 @@ class Connection:
             await self.peer.request("logging/setLevel", self.write(SetLevelRequestParams(level=level, meta=meta)))
 
     def check(self, method: str) -> None:
-        """Check that a client may send the method to a peer of this revision.
+        """Check that a client may send the method in this revision.
 
         Raises:
-            LocalProtocolError: The revision has no such method, or only the other side may send it.
+            LocalProtocolError: The revision has no such method, or only servers may send it.
         """
         if not may_send(Side.CLIENT, method, self.revision):
             raise LocalProtocolError(f"a client of {self.revision} has no method {method}")
@@ -242,7 +229,7 @@ class Connection:
             self.check(method)
 
     def with_meta(self, params: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-        """Return the parameters of a request with what the revision wants in their `_meta`."""
+        """Return the parameters of a request with what the revision requires in their `_meta`."""
         if not self._meta:
             return params
         if params is None:
@@ -250,7 +237,7 @@ class Connection:
         return {**params, "_meta": {**self._meta, **(params.get("_meta") or {})}}
 
     def write(self, params: RequestParams) -> dict[str, Any]:
-        """Return the parameters of a request as they go out."""
+        """Return the parameters of a request as plain JSON, with what the revision requires in their `_meta`."""
         if not self._meta:
             return to_wire(params, self.revision)
         wire = to_wire(params, self.revision, without="_meta")
@@ -259,16 +246,16 @@ class Connection:
 
 
 _MODERN_REFUSALS: Final = MODERN_ERRORS | {METHOD_NOT_FOUND}
-"""How a server refuses `initialize` that has no such thing."""
+"""How a server refuses ``initialize`` that has no such method."""
 
 _AGAIN: Final = RestartPolicy(max_restarts=1, first_delay=0.2)
-"""How often, and how soon, the first question is asked again that nobody has answered."""
+"""How often, and how soon, an unanswered ``server/discover`` is sent again before there is an agreement."""
 
 _AFTERWARDS: Final = RestartPolicy(max_restarts=3, first_delay=1.0, max_delay=30.0)
 """The same, once there is an agreement with a server whose era is not certain."""
 
 _Outcome: TypeAlias = dict[str, Any] | McpError | None
-"""What came of asking: a result, an error, or silence."""
+"""What ``server/discover`` has brought: a result, an error, or no answer yet."""
 
 
 async def negotiate(
@@ -281,24 +268,25 @@ async def negotiate(
 ) -> Connection:
     """Agree with the server on a revision.
 
-    ``server/discover`` finds out which era the server is of, also when only one modern revision is allowed: a
-    legacy server might take a modern request for one of its own (basic/transports/stdio). Only an answer decides.
-    Without one the server is asked as one of the legacy era is, and what it answers meanwhile still counts.
+    ``server/discover`` finds out the era of the server, also when only one modern revision is allowed: a legacy
+    server might take a modern request for one it knows (basic/transports/stdio). Only an answer decides. Without
+    one ``initialize`` is sent, and an answer to the discovery that comes meanwhile still counts.
 
     Args:
         peer: This end of a channel.
-        identity: What the client says, and what it speaks.
+        identity: What the client declares, and the revisions it speaks.
         limits: `Limits.discover_timeout` ends the wait for a silent legacy server. Where we speak only modern
             revisions, silence leaves nothing else to try, and only the time to connect ends it.
-        probe: Whether to ask, if we speak both eras; without, the server counts as one of the legacy era.
-        known: What the server has said of itself before. If it is of any use, it is taken for the answer.
+        probe: Whether to send ``server/discover`` if we speak both eras; if not, the server counts as a legacy
+            one.
+        known: An earlier answer of the server. If it names a common revision, it replaces the question.
 
     Returns:
-        What was agreed on. `Connection.is_certain` tells whether an answer has decided the era.
+        The agreement. `Connection.is_certain` is whether an answer has decided the era.
 
     Raises:
         RemoteProtocolError: There is no revision in common, or the handshake is broken.
-        RequestError: The server refuses the handshake, or whoever asks.
+        RequestError: The server refuses the handshake, or this client.
         ConnectionLost: The connection ended first, or the server cannot be reached.
     """
     modern = [revision for revision in identity.revisions if revision.is_modern]
@@ -331,48 +319,49 @@ async def negotiate(
 
 
 async def settle_era(connection: Connection, identity: ClientIdentity, limits: Limits) -> None:
-    """Find out the era of a server that was taken for one of the legacy era without having said so.
+    """Find out the era of a server that was taken for a legacy one although none of its answers shows that.
 
-    If it is modern after all, the agreement with it is void.
+    If it is modern after all, the agreement becomes stale. Returns early when the agreement ends.
 
     Args:
         connection: The agreement.
-        identity: What the client says, and what it speaks.
+        identity: What the client declares, and the revisions it speaks.
         limits: `Limits.connect_timeout` is how long a server may be silent that has taken part in the handshake.
     """
     discovery = _Discovery(connection.peer, identity, max(identity.revisions))
-    with trio.move_on_after(limits.connect_timeout):
-        await discovery.ask(_AFTERWARDS)
+    with connection.until_stale():
+        with trio.move_on_after(limits.connect_timeout):
+            await discovery.ask(_AFTERWARDS)
+    if connection.end is not None:
+        return
     if discovery.is_modern:
-        connection.void(ConnectionLost(f"the server speaks {max(identity.revisions)} after all"))
+        connection.become_stale(ConnectionLost(f"the server speaks {max(identity.revisions)} after all"))
     else:
         connection.is_certain = discovery.is_answered
 
 
 @final
+@attrs.define(eq=False)
 class _Discovery:
-    """The question which era the server is of, and what has come of it.
-
-    Args:
-        peer: Whom to ask.
-        identity: What the client says, and what it speaks.
-        asked: The revision that the question is of.
+    """The request ``server/discover``, and what it has brought.
 
     Attributes:
-        is_begun: Whether it was asked at all.
-        over: There is an answer, or nothing more is done to get one.
+        peer: This end of the channel.
+        identity: What the client declares, and the revisions it speaks.
+        asked: The revision in which it is sent.
+        is_begun: Whether it was sent at all.
+        over: Set when there is an answer, or it is not sent again.
     """
 
-    def __init__(self, peer: Peer, identity: ClientIdentity, asked: Revision) -> None:
-        self.peer: Final = peer
-        self._identity = identity
-        self._asked = asked
-        self._outcome: _Outcome = None
-        self.is_begun = False
-        self.over: Final = trio.Event()
+    peer: Peer
+    identity: ClientIdentity
+    asked: Revision
+    is_begun: bool = attrs.field(default=False, init=False)
+    over: trio.Event = attrs.field(factory=trio.Event, init=False)
+    _outcome: _Outcome = attrs.field(default=None, init=False)
 
     async def ask(self, policy: RestartPolicy) -> None:
-        """Ask, and again if that was refused without a look at the question."""
+        """Send it, and again if it was refused unseen."""
         self.is_begun = True
         backoff = Backoff(policy)
         while True:
@@ -388,11 +377,11 @@ class _Discovery:
 
     async def _ask_once(self) -> _Outcome:
         try:
-            return await self.peer.request("server/discover", {"_meta": self._identity.meta(self._asked)})
+            return await self.peer.request("server/discover", {"_meta": self.identity.meta(self.asked)})
         except McpError as error:
             return error
         except trio.ClosedResourceError as error:
-            return ConnectionLost(str(error))  # who asks anything else learns it as it is
+            return ConnectionLost(str(error))  # calls raise it as it is
 
     @property
     def is_answered(self) -> bool:
@@ -404,7 +393,7 @@ class _Discovery:
 
     @property
     def revision(self) -> Revision | None:
-        """What to speak, if an answer says so.
+        """The revision to speak, if an answer has decided it.
 
         Raises:
             RemoteProtocolError: The server is modern and speaks none of our revisions.
@@ -412,18 +401,18 @@ class _Discovery:
         outcome = self._outcome
         if not self.is_answered or not isinstance(outcome, (dict, RequestError)):
             return None
-        return judge_discovery(outcome, self._identity.revisions)
+        return judge_discovery(outcome, self.identity.revisions)
 
     @property
     def is_modern(self) -> bool:
-        """Whether an answer says that we both speak a modern revision."""
+        """Whether an answer shows that both sides speak a modern revision."""
         try:
             return self.revision is not None and self.revision.is_modern
         except RemoteProtocolError:
             return False
 
     def check(self) -> None:
-        """Raise what has ended the connection, if it has ended.
+        """Check that the connection has not ended.
 
         Raises:
             ConnectionLost: It has.
@@ -442,37 +431,37 @@ class _Discovery:
         """Return the agreement on a modern revision.
 
         Raises:
-            RemoteProtocolError: What the server says of itself cannot be read.
+            RemoteProtocolError: The server's answer cannot be read.
         """
-        return _discovered(self.peer, self._identity, revision, self._outcome)
+        return _discovered(self.peer, self.identity, revision, self._outcome)
 
 
 async def _fall_back(discovery: _Discovery, identity: ClientIdentity, legacy: Sequence[Revision]) -> Connection:
-    """Shake hands as with a server of the legacy era, unless it turns out meanwhile that it is modern.
+    """Send ``initialize``, unless an answer shows meanwhile that the server is modern.
 
     Args:
-        discovery: May still go on. If it was never begun, it is not what decides.
-        identity: What the client says, and what it speaks.
-        legacy: What it speaks of that era.
+        discovery: May still be waited for. If it was never sent, the era counts as decided.
+        identity: What the client declares, and the revisions it speaks.
+        legacy: Which of those are of the legacy era.
     """
     was_begun = discovery.is_begun
     agreed: Connection | None = None
     refusal: McpError | None = None
     async with open_hidden_nursery() as nursery:
 
-        async def overhear() -> None:
+        async def watch_discovery() -> None:
             await discovery.over.wait()
             if discovery.is_modern:
                 nursery.cancel_scope.cancel(reason="the server is modern after all")
 
-        nursery.start_soon(overhear)
+        nursery.start_soon(watch_discovery)
         try:
             agreed = await _initialize(discovery.peer, identity, legacy)
         except McpError as error:
             refusal = error
         nursery.cancel_scope.cancel(reason="the handshake is over")
     if not discovery.is_answered and isinstance(refusal, RequestError) and refusal.code in _MODERN_REFUSALS:
-        # A modern server after all. It was only slow to say so, or what was known of it is out of date.
+        # A modern server after all: it was only slow to answer, or what was known of it is out of date.
         discovery = _Discovery(discovery.peer, identity, max(identity.revisions))
         await discovery.ask(_AGAIN)
     if discovery.is_modern and (revision := discovery.revision) is not None:
@@ -485,9 +474,9 @@ async def _fall_back(discovery: _Discovery, identity: ClientIdentity, legacy: Se
 
 
 def _assumed(peer: Peer, identity: ClientIdentity, revision: Revision, known: DiscoverResult) -> Connection:
-    said = (known.meta or {}).get(SERVER_INFO_KEY)
+    info = (known.meta or {}).get(SERVER_INFO_KEY)
     try:
-        server_info = None if said is None else from_wire(said, Implementation)
+        server_info = None if info is None else from_wire(info, Implementation)
     except InvalidData:
         server_info = None  # it is only shown
     return Connection(
@@ -507,8 +496,8 @@ def _discovered(peer: Peer, identity: ClientIdentity, revision: Revision, outcom
         return Connection(peer, revision, meta=meta)
     try:
         result = from_wire(outcome, DiscoverResult)
-        said: Any = (result.meta or {}).get(SERVER_INFO_KEY) or outcome.get("serverInfo")
-        server_info = None if said is None else from_wire(said, Implementation)
+        info: Any = (result.meta or {}).get(SERVER_INFO_KEY) or outcome.get("serverInfo")
+        server_info = None if info is None else from_wire(info, Implementation)
     except InvalidData as error:
         raise RemoteProtocolError(f"server/discover: {error}") from error
     return Connection(
@@ -522,7 +511,7 @@ def _discovered(peer: Peer, identity: ClientIdentity, revision: Revision, outcom
 
 
 async def _initialize(peer: Peer, identity: ClientIdentity, legacy: Sequence[Revision]) -> Connection:
-    """Shake hands (2025-11-25, basic/lifecycle)."""
+    """Send ``initialize`` and ``notifications/initialized`` (2025-11-25, basic/lifecycle)."""
     newest = max(legacy)
     params = InitializeRequestParams(
         protocol_version=newest, capabilities=identity.capabilities, client_info=identity.info
@@ -544,4 +533,4 @@ async def _initialize(peer: Peer, identity: ClientIdentity, legacy: Sequence[Rev
 
 
 def _in_short(outcome: _Outcome) -> str:
-    return str(outcome) if isinstance(outcome, RequestError) else "its answer was no discovery"
+    return str(outcome) if isinstance(outcome, RequestError) else "its answer is not a DiscoverResult"

@@ -1,6 +1,7 @@
-"""What the server sends of its own accord, questions and notifications, brought to the user's handlers.
+"""Requests and notifications of the server, brought to the user's handlers, and what extensions add to a client.
 
-What an extension of the protocol adds to a client: capabilities, result types, and handlers of its own.
+`ServerMessages` is the dispatcher of one channel. What a server may ask, and how handlers answer, is in
+`_questions`.
 """
 
 from __future__ import annotations
@@ -25,13 +26,17 @@ from ..types import LoggingMessageNotificationParams
 from ._questions import OnElicitationComplete, Questions, RequestHandler
 from ._subscriptions import Subscriptions
 
+_log: Final = Log("trio_mcp.client")
+
+# Extensions.
+
 
 class ExtensionClient(Protocol):
-    """What the handler of an extension can do with the client; every `Client` can."""
+    """What the handler of an extension may use of the client; every `Client` has it."""
 
     @property
     def revision(self) -> Revision:
-        """The revision that is spoken."""
+        """The revision that was agreed on."""
         ...
 
     async def request(
@@ -45,17 +50,17 @@ class ExtensionClient(Protocol):
         ...
 
     async def answer_input(self, input_requests: Mapping[str, Any]) -> dict[str, Any]:
-        """Let the client's handlers answer what a server asks; see `Client.answer_input`."""
+        """Let the client's handlers answer questions of a server; see `Client.answer_input`."""
         ...
 
 
 ResultHandler: TypeAlias = Callable[
     [ExtensionClient, str, Mapping[str, Any], Mapping[str, Any]], Awaitable[Mapping[str, Any]]
 ]
-"""Turns a result of the extension's own type into the result that ends the matter.
+"""Turns a result of the extension's type into a complete result.
 
 Called with the client, the method and parameters of the request, and the result; all plain JSON. It runs in the
-task that made the call, under its deadline, and what it raises comes out of the call.
+task that made the call, under its deadline, and the call raises what it raises.
 """
 
 ExtensionNotificationHandler: TypeAlias = Callable[[Mapping[str, Any]], object]
@@ -72,15 +77,15 @@ class ClientExtension:
     """An extension that a client knows. It is declared to servers of every revision, in `initialize` too.
 
     Attributes:
-        identifier: What it is called, for example ``com.example/notes``.
-        settings: What is declared with it, as plain JSON.
-        result_types: Who takes results of the types it adds, by `resultType`.
-        notification_handlers: Who gets the notifications it adds, by method.
-        request_handlers: Who answers the questions it adds, by method: input requests in the modern era,
-            requests of the server in the legacy one.
+        identifier: Its name, for example ``com.example/notes``.
+        settings: The settings declared with it, as plain JSON.
+        result_types: The handlers of the types of results it adds, by `resultType`.
+        notification_handlers: The handlers of the notifications it adds, by method.
+        request_handlers: The handlers of the requests of servers it adds, by method: input requests in the modern
+            era, requests in the legacy one.
 
     Raises:
-        ValueError: The identifier is none, or something of the core protocol is claimed.
+        ValueError: The identifier is malformed, or a name belongs to the core protocol.
 
     Spec: 2026-07-28, basic/versioning, "Extension Negotiation"; basic, "ResultType"; SEP-2133,
         "Negotiation".
@@ -101,11 +106,11 @@ class ClientExtension:
     def __attrs_post_init__(self) -> None:
         check_identifier(self.identifier)
         for kind in CORE_RESULT_TYPES & self.result_types.keys():
-            raise ValueError(f"{self.identifier} claims the result type {kind}, which is the protocol's own")
+            raise ValueError(f"{self.identifier}: the result type {kind} belongs to the core protocol")
         for method in [*self.notification_handlers, *self.request_handlers]:
             rule = METHODS.get(method)
             if method in QUESTIONS or (rule is not None and rule.allows(Side.SERVER, LATEST)):
-                raise ValueError(f"{self.identifier} claims the method {method}, which is the protocol's own")
+                raise ValueError(f"{self.identifier}: the method {method} belongs to the core protocol")
 
 
 @final
@@ -113,7 +118,7 @@ class Extensions:
     """The extensions of a client, together.
 
     Raises:
-        ValueError: Two of them have one name, or claim the same.
+        ValueError: Two of them have the same identifier, or handle the same type or method.
     """
 
     def __init__(self, extensions: Sequence[ClientExtension]) -> None:
@@ -130,30 +135,30 @@ def _merged(what: str, mappings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     merged: dict[str, Any] = {}
     for mapping in mappings:
         for name in merged.keys() & mapping.keys():
-            raise ValueError(f"two extensions claim the {what} {name}")
+            raise ValueError(f"two extensions have the {what} {name}; a client may have only one of them")
         merged.update(mapping)
     return merged
 
 
-_log: Final = Log("trio_mcp.client")
+# Dispatching.
 
 OnLog: TypeAlias = Callable[[LoggingMessageNotificationParams], object]
 """Called with each log message of the server; if it returns an awaitable, that is awaited."""
 
 OnNotification: TypeAlias = Callable[[str, Mapping[str, Any]], object]
-"""Called with method and parameters of each notification that nothing else takes."""
+"""Called with method and parameters of each notification that has no other handler."""
 
 
 @final
 @attrs.frozen(kw_only=True)
-class NoticeHandlers:
+class NotificationHandlers:
     """The user's handlers of notifications.
 
     Attributes:
-        on_log: Who gets log messages.
-        on_elicitation_complete: Who is told that a user is done at a URL.
-        extensions: Who gets what extensions add, by method.
-        on_notification: Who gets every other notification.
+        on_log: For log messages.
+        on_elicitation_complete: For the end of an elicitation by URL.
+        extensions: For the notifications that extensions add, by method.
+        on_notification: For every other notification.
     """
 
     on_log: OnLog | None = None
@@ -163,34 +168,32 @@ class NoticeHandlers:
 
 
 @final
+@attrs.define(eq=False)
 class ServerMessages:
-    """Dispatches what the server sends over one connection.
+    """Dispatches the server's requests and notifications on one channel.
 
-    Args:
-        questions: Answers requests; in the legacy era only.
-        handlers: Who gets notifications.
-        subscriptions: Who listens to what on the connection.
+    Attributes:
+        subscriptions: Which subscriptions there are on the connection.
+        revision: The revision that was agreed on, once that is done.
+        peer: This end of the channel, from then on.
     """
 
-    answers_unreadable = False  # a client must not write what is no request or notification of its own
+    answers_unreadable = False  # a client must not answer what is not a request
 
-    def __init__(self, questions: Questions, handlers: NoticeHandlers, subscriptions: Subscriptions) -> None:
-        self.subscriptions: Final = subscriptions
-        self._questions = questions
-        self._handlers = handlers
-        self.revision: Revision | None = None
-        """What is spoken, once that is agreed on."""
-        self.peer: Peer | None = None
-        """Over what, from then on."""
+    _questions: Questions
+    _handlers: NotificationHandlers
+    subscriptions: Final[Subscriptions]
+    revision: Revision | None = attrs.field(default=None, init=False)
+    peer: Peer | None = attrs.field(default=None, init=False)
 
     @property
     def answers_malformed(self) -> bool:
-        """Whether an error may be sent for a question that is none: a server of the legacy era waits for it."""
+        """Whether malformed requests are answered with an error: a legacy server waits for it."""
         return self.revision is not None and not self.revision.is_modern
 
     @property
     def accepts_batches(self) -> bool:
-        """Whether the revision in use has batches, as far as that is settled."""
+        """Whether the revision has batches; so it may until one is agreed on."""
         return self.revision in {None, BATCH_REVISION}
 
     def route(self, request: Request, origin: Origin | None) -> Handler | Answer | None:
@@ -198,12 +201,16 @@ class ServerMessages:
         del origin
         if self.revision is not None and self.revision.is_modern:
             # A modern server must not ask, and a modern client must not answer (2026-07-28, basic/patterns).
-            _log.warning("ignored a request of the server, %s: %s has none", request.method, self.revision)
+            _log.warning(
+                "ignored a request of the server, %s: servers of %s must not send any",
+                request.method,
+                self.revision,
+            )
             return None
         if request.method == "ping":
             return {}
         if not self._questions.knows(request.method):
-            _log.warning("refused a question of the server, %.60r: nobody answers it", request.method)
+            _log.warning("refused a question of the server, %.60r: it has no handler", request.method)
             raise RequestError(METHOD_NOT_FOUND, f"this client has no method {request.method}")
         return self._answer
 
@@ -220,15 +227,15 @@ class ServerMessages:
             return await question()
 
     def parked_canceller(self, request: Request, origin: Origin | None) -> Callable[[str], object] | None:
-        """Say that no request goes on with anything."""
+        """Return `None`: no request of a server continues another one; see `Dispatcher.parked_canceller`."""
         del request, origin
         return None
 
     def take_back(self, request: Request) -> None:
-        """Nothing that is answered on the spot changes anything; see `Dispatcher.take_back`."""
+        """Undo nothing: requests that are answered at once change nothing; see `Dispatcher.take_back`."""
 
     def notification_key(self, notification: Notification) -> Hashable | None:
-        """Tell which notifications say the same; see `Dispatcher.notification_key`."""
+        """Return a key that is equal for notifications that report the same; see `Dispatcher`."""
         if notification.method.endswith("/list_changed"):
             return notification.method
         if notification.method == "notifications/resources/updated":
@@ -248,7 +255,7 @@ class ServerMessages:
         await trio.lowlevel.checkpoint()
 
     def _handle(self, method: str, params: Mapping[str, Any]) -> object:
-        """Call the handler there is, and return what it returns."""
+        """Call the handler of a notification, if there is one, and return what it returns."""
         handlers = self._handlers
         if method == "notifications/message" and handlers.on_log is not None:
             try:
@@ -260,7 +267,7 @@ class ServerMessages:
         if method == "notifications/elicitation/complete" and handlers.on_elicitation_complete is not None:
             id = params.get("elicitationId")
             if not isinstance(id, str) or not self._questions.elicitations.finish(id):
-                # 2025-11-25, client/elicitation: what is unknown or told before must be ignored.
+                # 2025-11-25, client/elicitation: unknown and repeated ids must be ignored.
                 _log.info("ignored the end of an elicitation that is not open: %.60r", id)
                 return None
             return handlers.on_elicitation_complete(id)

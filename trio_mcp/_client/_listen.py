@@ -1,45 +1,61 @@
-"""Listening to changes: one task per listener that subscribes, and subscribes again after an interruption.
+"""Listening to changes: subscriptions that are held on one connection after another.
 
-    modern era   a request stays open; what belongs to it names it; its answer ends it in an orderly way
-    legacy era   resources are subscribed to one by one, and changes of the lists come unasked
+    modern era   one request stays open; its notifications name it, and its result ends it in an orderly way
+    legacy era   resources are subscribed to one by one; changes of lists are notified without a subscription
 
-Everything expected that ends the task is kept for whoever iterates, so the nursery around it fails for bugs only.
-
-What a listener iterates over.
+`_Listener.hold` is the only loop that subscribes again. `Client.listen` and the callbacks for changes are its two
+listeners. Which subscription a notification belongs to is found in `_subscriptions`.
 """
 
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
 from contextlib import AbstractContextManager, asynccontextmanager
 from typing import Final, final
 
 import trio
 
-from .._core._changes import Change, ChangeQueue, Resynced, granted, ungranted
+from .._codec._jsonrpc import RequestId
+from .._core._changes import Change, ChangeQueue, Resynced, changes_in, granted, ungranted
 from .._core._reconnect import Backoff
-from .._errors import ConnectionLost, Lagged, McpError
+from .._errors import (
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    ConnectionLost,
+    Lagged,
+    LocalProtocolError,
+    McpError,
+    RemoteProtocolError,
+    RequestError,
+)
 from .._limits import Limits
 from .._logs import Log
 from .._trio import LightParkingLot, open_hidden_nursery
-from ..types import ServerCapabilities, SubscriptionFilter
+from ..types import ServerCapabilities, SubscriptionFilter, SubscriptionsListenRequestParams
 from ._connection import Connection
-from ._reconnecting import ConnectionKeeper
-from ._resubscribe import RENEWAL, hold_subscription, is_final, jittered
-from ._subscriptions import Subscription
+from ._reconnecting import RESUBSCRIBE, ReconnectingConnection
+from ._subscriptions import Subscription, subscription_id
+
+_log: Final = Log("trio_mcp.client")
+
+_LISTEN: Final = "subscriptions/listen"
+
+
+# What a listener iterates over.
 
 
 @final
 class Events(AsyncIterator[Change]):
-    """The changes that `Client.listen` hears, in the order they came; one task iterates over them.
+    """The changes that `Client.listen` receives, in their order; one task iterates over them.
 
-    A change that already waits to be taken is not added again. What has been heard is given out before the end.
+    A change that is already waiting is not added again. Received changes are returned before the end is raised.
 
     Raises:
         Lagged: More than ``max_events`` different changes were waiting, or they took more memory than
-            `Limits.max_notification_bytes`, and listening was given up.
-        ConnectionLost: The connection is gone for good.
+            `Limits.max_notification_bytes`, and the subscription was ended.
+        ConnectionLost: The connection is lost for good.
         RequestError: The server refuses to go on, after an interruption.
         trio.ClosedResourceError: The block of `Client.listen` was left, or the client was closed.
         trio.BusyResourceError: Another task is waiting already.
@@ -55,7 +71,7 @@ class Events(AsyncIterator[Change]):
 
     @property
     def acknowledged(self) -> SubscriptionFilter:
-        """What the server has agreed to tell about, most recently. It may be less than was asked for."""
+        """What the server has most recently agreed to notify. It may be less than was asked for."""
         assert self._acknowledged is not None, "known before the block begins"
         return self._acknowledged
 
@@ -78,14 +94,14 @@ class Events(AsyncIterator[Change]):
                 self._is_waiting = False
         return self._queue.pop()
 
-    # What the listening task does.
+    # For the listening task.
 
     def acknowledge(self, acknowledged: SubscriptionFilter) -> None:
-        """The server has said what will come."""
+        """Set what the server has agreed to notify."""
         self._acknowledged = acknowledged
 
     def push(self, change: Change) -> bool:
-        """Let a change wait. Returns whether listening is still of use: it is not when there is no room."""
+        """Add a change. Returns whether listening can go on; if there is no room, this ends it."""
         if self._end is None and not self._queue.push(change):
             max_events = self._max_events
             self.end(lambda: Lagged(max_events))
@@ -93,7 +109,7 @@ class Events(AsyncIterator[Change]):
         return self._end is None
 
     def end(self, make_error: Callable[[], Exception] = StopAsyncIteration) -> None:
-        """Nothing will come any more, for the first reason that is given."""
+        """End the iteration after what is waiting; the first reason given is raised."""
         if self._end is None:
             self._end = make_error
         self._changed.unpark_all()
@@ -109,7 +125,7 @@ def _left() -> Exception:
     return trio.ClosedResourceError("the block of listen() was left")
 
 
-_log: Final = Log("trio_mcp.client")
+# What is wanted, and declared.
 
 
 def what_to_listen_to(
@@ -122,11 +138,11 @@ def what_to_listen_to(
     """Return what a listener wants.
 
     Raises:
-        TypeError: `resources` is one text, and was meant to be several.
-        ValueError: It is nothing.
+        TypeError: `resources` is one string.
+        ValueError: It wants nothing.
     """
     if isinstance(resources, str):
-        raise TypeError("resources takes several URIs in an iterable, not one string")
+        raise TypeError(f"resources must be an iterable of URIs, not the string {resources!r:.60}")
     wanted = SubscriptionFilter(
         tools_list_changed=tools_list_changed or None,
         prompts_list_changed=prompts_list_changed or None,
@@ -138,9 +154,183 @@ def what_to_listen_to(
     return wanted
 
 
+def _declared(wanted: SubscriptionFilter, capabilities: ServerCapabilities | None) -> SubscriptionFilter:
+    """Return the part of what is wanted that the server declares to notify; all of it if it was not asked."""
+    if capabilities is None:
+        return wanted
+    tools, prompts, resources = capabilities.tools, capabilities.prompts, capabilities.resources
+    return granted(
+        wanted,
+        tools=bool(tools and tools.list_changed),
+        prompts=bool(prompts and prompts.list_changed),
+        resources=bool(resources and resources.list_changed),
+    )
+
+
+# One subscription.
+
+
+@final
+class _EndedByServer(McpError):
+    """The server has cancelled a subscription instead of answering it."""
+
+
+async def _subscribe_modern(connection: Connection, subscription: Subscription, grace: float) -> None:
+    """Subscribe in the modern era, and stay until the server ends the subscription in an orderly way.
+
+    Args:
+        connection: The connection.
+        subscription: What is wanted. It gets its id here.
+        grace: How many seconds the acknowledgement may take.
+
+    Raises:
+        RequestError: The server refuses, or fails later.
+        RemoteProtocolError: It ends what it has not acknowledged.
+        ConnectionLost: The connection ended, or the stream of this subscription.
+
+    Spec: 2026-07-28, basic/patterns/subscriptions.
+    """
+    connection.check(_LISTEN)
+    peer = connection.peer
+    acknowledge = subscription.acknowledge
+    params = connection.write(SubscriptionsListenRequestParams(notifications=subscription.wanted))
+    with trio.CancelScope() as scope:
+
+        def begin(id: RequestId) -> None:
+            subscription.id = id
+            subscription.end = lambda: peer.fail_request(id, _EndedByServer("the server ended the subscription"))
+            connection.subscriptions.add(subscription)
+            # Not before: this deadline would be sent to the server as the request's own.
+            scope.deadline = trio.current_time() + grace
+
+        def acknowledged(what: SubscriptionFilter) -> None:
+            scope.deadline = math.inf
+            acknowledge(what)
+
+        subscription.acknowledge = acknowledged
+        try:
+            result = await peer.request(_LISTEN, params, on_id=begin)
+            if subscription_id(result) != subscription.id:
+                _log.warning("the server ended a subscription and named another one: %.200r", result)
+        except _EndedByServer:
+            pass
+        except RequestError as error:
+            if error.code == METHOD_NOT_FOUND:
+                what = f"this server does not let clients listen to changes: {error.message}"
+                raise RequestError(METHOD_NOT_FOUND, what, error.data) from error
+            raise
+        finally:
+            connection.subscriptions.remove(subscription)
+    if scope.cancelled_caught:
+        raise RemoteProtocolError(f"{_LISTEN} was not acknowledged within {grace:g} s (listen_timeout)")
+    if not subscription.is_acknowledged:
+        raise RemoteProtocolError(f"{_LISTEN} was ended without having been acknowledged")
+
+
+def _is_final(error: McpError) -> bool:
+    """Whether asking again would bring the same answer."""
+    if isinstance(error, RequestError):
+        return error.code in {METHOD_NOT_FOUND, INVALID_PARAMS}
+    return isinstance(error, LocalProtocolError)
+
+
+def _jittered(delay: float) -> float:
+    """Spread what many clients do after the same interruption."""
+    return delay * random.uniform(0.5, 1.0)  # noqa: S311 - nothing is gained by guessing it
+
+
+# One subscription after another.
+
+
+class _Listener:
+    """Holds a subscription, on one connection after another."""
+
+    def __init__(self, reconnecting: ReconnectingConnection, wanted: SubscriptionFilter, limits: Limits) -> None:
+        self._reconnecting = reconnecting
+        self._wanted = wanted
+        self._limits = limits
+        self._entered = trio.Event()  # the server has agreed, or will not; before, its refusal is the caller's
+        self._backoff = Backoff(RESUBSCRIBE)
+        self._interruption: str | None = None  # why changes may have been missed since the last acknowledgement
+        self._acknowledged_at: float | None = None
+        self._connection: Connection | None = None
+
+    # What listeners differ in.
+
+    _makes_agreements = True
+    """Whether it asks for other connections, over other channels too; if not, it ends with its channel."""
+
+    async def _subscribe(self, connection: Connection) -> None:
+        """Stay subscribed on a connection until the server ends the subscription in an orderly way."""
+        raise NotImplementedError
+
+    # What they share.
+
+    async def hold(self) -> None:
+        """Subscribe, and again after each interruption, until the server ends it in an orderly way.
+
+        Raises:
+            McpError: Subscribing again would be of no use.
+            trio.ClosedResourceError: The client was closed.
+        """
+        reconnecting = self._reconnecting
+        may_retry = True
+        pause = 0.0
+        while True:
+            await trio.lowlevel.checkpoint_if_cancelled()
+            self._acknowledged_at = None
+            self._connection = None
+            try:
+                await reconnecting.connected(asks=self._makes_agreements)
+                if pause:
+                    await trio.sleep(pause)  # after the connection is back, or all clients would ask at once
+                self._connection = await reconnecting.connected(asks=self._makes_agreements)
+                await self._subscribe(self._connection)
+            except McpError as error:
+                failure = error
+            else:
+                return
+            connection: Connection | None = self._connection
+            if not self._entered.is_set():
+                if (
+                    connection is None
+                    or not may_retry
+                    or await reconnecting.replacement(connection, failure) is None
+                ):
+                    raise failure
+                may_retry = False
+                continue
+            was_lost = connection is not None and (connection.end is not None or connection.ends_with(failure))
+            has_channel_ended = connection is not None and connection.peer.end is not None
+            if (
+                reconnecting.is_over
+                or (_is_final(failure) and not was_lost)
+                or (has_channel_ended and not self._makes_agreements)
+            ):
+                raise failure
+            self._interruption = str(failure)
+            # Attempts to open a channel are counted where it is opened. A stale agreement is counted here:
+            # asking for the next one makes it, and it may become stale by what is asked here.
+            delay = RESUBSCRIBE.first_delay if has_channel_ended else self._backoff.next_delay(self._lasted())
+            if delay is None:
+                raise failure
+            _log.warning("listening was interrupted and goes on: %s", self._interruption)
+            pause = _jittered(delay)
+            if not has_channel_ended:
+                await trio.sleep(pause)
+                pause = 0.0
+
+    def _lasted(self) -> float:
+        """Return how many seconds the subscription has held; 0 if it was never acknowledged."""
+        return 0.0 if self._acknowledged_at is None else trio.current_time() - self._acknowledged_at
+
+
+# Listeners with a block.
+
+
 @asynccontextmanager
 async def open_events(
-    keeper: ConnectionKeeper,
+    reconnecting: ReconnectingConnection,
     wanted: SubscriptionFilter,
     max_events: int,
     limits: Limits,
@@ -149,14 +339,14 @@ async def open_events(
     """Listen for as long as the block runs; see `Client.listen`.
 
     Args:
-        keeper: Has the connections.
+        reconnecting: Where to subscribe.
         wanted: What to listen to.
         max_events: How many different changes may wait.
-        limits: How long what this does of its own accord may take.
-        entering: What is around the wait for the first acknowledgement.
+        limits: How many seconds subscribing again may take, and what waiting changes may take in memory.
+        entering: Is around the wait for the first acknowledgement.
     """
     events = Events(max_events, limits.max_notification_bytes)
-    listener = _Listener(keeper, wanted, events, limits)
+    listener = _EventsListener(reconnecting, wanted, limits, events)
     async with open_hidden_nursery() as nursery:
         nursery.start_soon(listener.run)
         try:
@@ -169,34 +359,28 @@ async def open_events(
 
 
 @final
-class _Listener:
-    """Keeps one listener subscribed, on one connection after another."""
+class _EventsListener(_Listener):
+    """Brings changes to `Events`. Each expected error ends those, so the nursery around fails for bugs only."""
 
     def __init__(
-        self, keeper: ConnectionKeeper, wanted: SubscriptionFilter, events: Events, limits: Limits
+        self, reconnecting: ReconnectingConnection, wanted: SubscriptionFilter, limits: Limits, events: Events
     ) -> None:
-        self._keeper = keeper
-        self._wanted = wanted
+        super().__init__(reconnecting, wanted, limits)
         self._events = events
-        self._limits = limits
         self._scope = trio.CancelScope()
-        self._entered = trio.Event()
         self._refusal: Exception | None = None
-        self._interruption: str | None = None  # what has happened since it was last acknowledged
-        self._acknowledged_at: float | None = None
-        self._connection: Connection | None = None
 
     async def wait_entered(self) -> None:
-        """Wait until the server has agreed, and raise what it says if it does not."""
+        """Wait until the server has agreed, and raise its refusal if it does not."""
         await self._entered.wait()
         if self._refusal is not None:
             raise self._refusal
 
     async def run(self) -> None:
-        """Listen until the server ends it, nothing more can be done, or this is cancelled."""
+        """Listen until the server ends it, an error ends it, or this is cancelled."""
         try:
             with self._scope:
-                await self._listen()
+                await self.hold()
         except (McpError, trio.ClosedResourceError) as error:
             self._fail(error)
         else:
@@ -210,69 +394,15 @@ class _Listener:
         else:
             self._refusal = error
 
-    async def _listen(self) -> None:
-        backoff = Backoff(RENEWAL)
-        may_retry = True
-        pause = 0.0
-        while True:
-            await trio.lowlevel.checkpoint_if_cancelled()
-            self._acknowledged_at = None
-            self._connection = None
-            try:
-                await self._keeper.connected()
-                if pause:
-                    await trio.sleep(pause)  # after the connection is back, or all clients would ask at once
-                self._connection = await self._keeper.connected()
-                await self._subscribe(self._connection)
-            except McpError as error:
-                failure = error
-            else:
-                return
-            connection = self._connection
-            if not self._entered.is_set():
-                await self._expect_replacement(connection, failure, may_retry=may_retry)
-                may_retry = False
-                continue
-            was_lost = connection is not None and (connection.end is not None or connection.is_voided_by(failure))
-            if self._keeper.is_over or (is_final(failure) and not was_lost):
-                raise failure
-            self._interruption = str(failure)
-            # A channel that is lost is the keeper's to count. A connection over it that is void is counted here,
-            # too: asking for the next one makes it, and it may be void for what is asked here.
-            is_of_channel = connection is not None and connection.peer.end is not None
-            delay = RENEWAL.first_delay if is_of_channel else backoff.next_delay(self._lasted())
-            if delay is None:
-                raise failure
-            _log.warning("listening was interrupted and goes on: %s", self._interruption)
-            pause = jittered(delay)
-            if not is_of_channel:
-                await trio.sleep(pause)
-                pause = 0.0
-
-    async def _expect_replacement(
-        self, connection: Connection | None, failure: McpError, *, may_retry: bool
-    ) -> None:
-        """Raise the failure of the first attempt, unless it may be made again, once; see `ConnectionKeeper`."""
-        if connection is None or not may_retry or await self._keeper.replacement(connection, failure) is None:
-            raise failure
-
-    def _lasted(self) -> float:
-        """How many seconds the subscription has been there; 0 if it never was."""
-        return 0.0 if self._acknowledged_at is None else trio.current_time() - self._acknowledged_at
-
     async def _subscribe(self, connection: Connection) -> None:
-        """Listen on a connection until the server ends it."""
         subscription = Subscription(self._wanted, self._hear, self._acknowledge)
         if connection.revision.is_modern:
-            # The first time, how long it may take is for the deadlines around the block to say.
+            # The first time, the deadlines around the block decide how long it may take.
             grace = self._limits.listen_timeout if self._entered.is_set() else math.inf
-            with connection.until_void():
-                await hold_subscription(connection, subscription, grace)
+            with connection.until_stale():
+                await _subscribe_modern(connection, subscription, grace)
                 return
             raise connection.end or ConnectionLost("the connection has ended")
-        await self._hold_resources(connection, subscription)
-
-    async def _hold_resources(self, connection: Connection, subscription: Subscription) -> None:
         uris = tuple(self._wanted.resource_subscriptions or ())
         connection.subscriptions.add(subscription)
         try:
@@ -299,20 +429,90 @@ class _Listener:
         self._events.acknowledge(acknowledged)
         missing = ungranted(self._wanted, acknowledged)
         if missing:
-            _log.warning("the server does not tell about changes of: %.500s", ", ".join(missing))
+            _log.warning("the server does not notify changes of: %.500s", ", ".join(missing))
         if self._interruption is not None and self._connection is not None:
-            self._connection.subscriptions.distrust(self._wanted)
+            self._connection.subscriptions.report_missed(self._wanted)
             self._hear(Resynced(self._interruption))
             self._interruption = None
         self._entered.set()
 
 
-def _declared(wanted: SubscriptionFilter, capabilities: ServerCapabilities | None) -> SubscriptionFilter:
-    """Return what a server of the legacy era has said it tells about."""
-    can = capabilities or ServerCapabilities()
-    return granted(
-        wanted,
-        tools=bool(can.tools and can.tools.list_changed),
-        prompts=bool(can.prompts and can.prompts.list_changed),
-        resources=bool(can.resources and can.resources.list_changed),
-    )
+# The callbacks.
+
+
+async def listen_for_callbacks(
+    wanted: SubscriptionFilter, limits: Limits, reconnecting: ReconnectingConnection, *, is_reconnected: bool
+) -> None:
+    """Subscribe to changes of lists for the callbacks of a client, until cancelled or refused too often.
+
+    The callbacks are called where notifications are handled, in their order. After an interruption of the
+    connection or of the subscription each is called once: changes may have been missed.
+
+    Args:
+        wanted: The changes there are callbacks for.
+        limits: How many seconds an acknowledgement may take.
+        reconnecting: Where to subscribe, until its present channel ends.
+        is_reconnected: Whether there was a channel before this one.
+    """
+    await _CallbackListener(reconnecting, wanted, limits, is_reconnected=is_reconnected).run()
+
+
+@final
+class _CallbackListener(_Listener):
+    """Subscribes on the connections over one channel. In the legacy era changes of lists need no subscription."""
+
+    _makes_agreements = False
+
+    def __init__(
+        self,
+        reconnecting: ReconnectingConnection,
+        wanted: SubscriptionFilter,
+        limits: Limits,
+        *,
+        is_reconnected: bool,
+    ) -> None:
+        super().__init__(reconnecting, wanted, limits)
+        self._entered.set()  # there is no caller to handle a refusal
+        self._interruption = "the connection was restored" if is_reconnected else None
+
+    async def run(self) -> None:
+        while True:
+            try:
+                await self.hold()
+            except trio.ClosedResourceError:
+                return
+            except McpError as failure:
+                connection = self._connection
+                if connection is None or connection.peer.end is not None or self._reconnecting.is_over:
+                    return
+                _log.warning("callbacks are not called for changes of lists any more: %s", failure)
+                if not _is_final(failure):
+                    return
+            # Ended by the server, refused, or nothing to subscribe to: so it is until the next connection.
+            assert self._connection is not None, "hold() returns after it has subscribed"
+            await self._connection.wait_over()
+            self._interruption = "the connection was replaced"
+
+    async def _subscribe(self, connection: Connection) -> None:
+        if not connection.revision.is_modern:
+            missed = () if self._interruption is None else changes_in(self._wanted)
+            connection.subscriptions.notify_callbacks(missed, None)
+            await trio.lowlevel.checkpoint()
+            return
+        wanted = _declared(self._wanted, connection.capabilities)
+        if wanted == SubscriptionFilter():
+            _log.info("the server notifies none of the changes that there are callbacks for")
+            await trio.lowlevel.checkpoint()
+            return
+
+        def acknowledge(_: SubscriptionFilter) -> None:
+            self._acknowledged_at = trio.current_time()
+            missed = () if self._interruption is None else changes_in(wanted)
+            self._interruption = None
+            connection.subscriptions.notify_callbacks(missed, subscription.id)
+
+        subscription = Subscription(wanted, lambda _: None, acknowledge)
+        with connection.until_stale():
+            await _subscribe_modern(connection, subscription, self._limits.listen_timeout)
+            return
+        raise connection.end or ConnectionLost("the connection has ended")

@@ -1,16 +1,14 @@
-"""What a client does whatever is asked: ask, notify, close. No tools, no resources, no prompts.
+"""The part of the client that knows methods and plain JSON: calls, notifications, closing.
 
-Where the progress of a request goes: to a callback, or into a channel.
-
-What the typed calls of a client can be told beside what they ask for.
-
-Results read from the wire into their classes, as far as they can be. No I/O here.
+Typed calls (`_client`) are built on `LowLevelClient._call`: one request, in as many input rounds as it takes.
+Here are also the options that typed calls share, and the reading of results. No tools, no resources, no
+prompts.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias, TypedDict, TypeVar
@@ -21,16 +19,18 @@ import trio
 from .._codec._convert import from_wire
 from .._codec._json import cost_of, is_array
 from .._codec._jsonrpc import InvalidData
-from .._errors import RemoteProtocolError, RequestError, SessionLost
+from .._core._reconnect import Backoff
+from .._errors import URL_ELICITATION_REQUIRED, ConnectionLost, RemoteProtocolError, RequestError, SessionLost
 from .._limits import Limits
 from .._logs import Log
-from .._peer._call import move_on_after_answer_time
+from .._peer._call import current_clock, move_on_after_answer_time
 from .._peer._exchange import OnProgress, Progress
 from .._peer._peer import PeerStatistics
-from .._revisions import INPUT_METHODS, Revision
+from .._revisions import INPUT_METHODS, LATEST, Revision
 from .._trio import open_hidden_nursery
 from ..types import (
     Implementation,
+    InputRequiredResult,
     InputResponses,
     ListPromptsResult,
     ListResourcesResult,
@@ -43,24 +43,30 @@ from ..types import (
     ServerCapabilities,
     Tool,
 )
-from ._caches import ClientMemory, is_fresh
+from ._caches import ClientCaches, is_fresh
 from ._connection import Connection
 from ._dispatch import ResultHandler
-from ._input_rounds import Answered, Rounds
+from ._input_rounds import BROUGHT, IDLE_ROUNDS, Answered, InputRounds
 from ._questions import Questions
-from ._reconnecting import ConnectionKeeper
+from ._reconnecting import ReconnectingConnection
+
+_log: Final = Log("trio_mcp.client")
+
+_T = TypeVar("_T")
+
+# Where progress goes.
 
 ProgressTarget: TypeAlias = OnProgress | trio.MemorySendChannel[Progress]
-"""A callback, or a channel that takes each `Progress` and is closed when the call is over, however it ends.
+"""A callback, or a channel that takes each `Progress` and is closed when the call ends, however it ends.
 
-A channel wants somebody who receives: the call waits for them, as it waits for a callback. Once nobody does any
-more because the receiving end is closed, the call goes on without.
+A channel needs a receiver: the call waits for it, as it waits for a callback. Once the receiving end is closed,
+the call goes on without.
 """
 
 
 @contextmanager
 def progress_to(target: ProgressTarget | None) -> Generator[OnProgress | None]:
-    """Give the callback that serves a target, and close the channel at the end if the target is one."""
+    """Yield the callback for a target, and close the target at the end if it is a channel."""
     if not isinstance(target, trio.MemorySendChannel):
         yield target
         return
@@ -69,18 +75,21 @@ def progress_to(target: ProgressTarget | None) -> Generator[OnProgress | None]:
         try:
             await target.send(progress)
         except (trio.BrokenResourceError, trio.ClosedResourceError):
-            await trio.lowlevel.checkpoint()  # nobody is interested any more, which is no reason to fail
+            await trio.lowlevel.checkpoint()  # the receiver has left, which is no reason to fail
 
     with target:
         yield send
 
 
+# The options of typed calls.
+
+
 class ListOptions(TypedDict, total=False):
-    """What every call for a list can be told.
+    """The options of every call for a list.
 
     Attributes:
         cursor: Where to begin: the `next_cursor` of a page that was read before. Default: at the beginning.
-        fresh: Whether to ask the server even if a kept answer is still good. Default: no.
+        fresh: Whether to ask the server even if a cached result is still fresh. Default: no.
         meta: What to add to `_meta` of each request.
     """
 
@@ -90,14 +99,14 @@ class ListOptions(TypedDict, total=False):
 
 
 class WorkOptions(TypedDict, total=False):
-    """What every call that a server may work on for a while can be told.
+    """The options of every call that a server may work on for a while.
 
     Attributes:
         on_progress: Called with each `Progress` the server reports, in this task, all before the call returns; or
             a channel that takes them and is closed when the call is over (see `ProgressTarget`).
         meta: What to add to the request's `_meta`.
-        input_responses: By hand: the answers to the `input_requests` that came back before.
-        request_state: By hand: the `request_state` that came back before; `None` if none did.
+        input_responses: Without the client's handlers: the answers to the `input_requests` of the last result.
+        request_state: Likewise: the `request_state` of the last result; `None` if it had none.
     """
 
     on_progress: ProgressTarget | None
@@ -107,7 +116,7 @@ class WorkOptions(TypedDict, total=False):
 
 
 class Brought(TypedDict):
-    """What the parameters of a request that a server may answer by asking back have in common."""
+    """The parameters that all requests have in common whose server may ask back."""
 
     meta: Mapping[str, object] | None
     input_responses: InputResponses | None
@@ -115,10 +124,10 @@ class Brought(TypedDict):
 
 
 def brought_by(options: WorkOptions) -> Brought:
-    """Return what goes into the parameters.
+    """Return the options that are parameters.
 
     Raises:
-        TypeError: There is no such option.
+        TypeError: An option is unknown.
     """
     if options:
         refuse_unknown(options, WorkOptions)
@@ -130,14 +139,14 @@ def brought_by(options: WorkOptions) -> Brought:
 
 
 def refuse_unknown(options: Mapping[str, object], known: type[Any]) -> None:
-    """Refuse an option that is misspelt. Python lets everything through where options are ``**options``.
+    """Refuse misspelt options, which Python accepts where options are ``**options``.
 
     Args:
-        options: What was given.
-        known: The `TypedDict` that says what there is.
+        options: The given options.
+        known: The `TypedDict` of the known ones.
 
     Raises:
-        TypeError: There is no such option.
+        TypeError: An option is unknown.
     """
     unknown = options.keys() - known.__annotations__.keys()
     if unknown:
@@ -145,9 +154,7 @@ def refuse_unknown(options: Mapping[str, object], known: type[Any]) -> None:
         raise TypeError(f"there is no option {names}; see {known.__name__}: {', '.join(known.__annotations__)}")
 
 
-_log: Final = Log("trio_mcp.client")
-
-_T = TypeVar("_T")
+# Reading results.
 
 _LISTS: Final[Mapping[Any, tuple[str, Any]]] = MappingProxyType(
     {
@@ -157,17 +164,17 @@ _LISTS: Final[Mapping[Any, tuple[str, Any]]] = MappingProxyType(
         ListToolsResult: ("tools", Tool),
     }
 )
-"""Where the items of a list lie, and what they are."""
+"""The member of a list's result that has the items, and their class."""
 
-MAX_TOLD: Final = 5
+MAX_REPORTED: Final = 5
 """How many of the items that are left out the log explains."""
 
 
 def read_result(method: str, result: Mapping[str, Any], kind: type[_T]) -> _T:
     """Read a result.
 
-    Items of a list that cannot be read are left out, and logged: one odd tool must not hide the others. Any other
-    result is read as a whole or not at all, for half of it could be mistaken for all of it.
+    Items of a list that cannot be read are left out, and logged: one bad tool must not hide the others. Any other
+    result is read whole or not at all, because half of it could be mistaken for all of it.
 
     Raises:
         RemoteProtocolError: It cannot be read.
@@ -196,20 +203,34 @@ def _readable(method: str, member: str, items: list[Any], kind: Any) -> list[Any
             problems.append(f"{member}[{index}]: {error}")
         else:
             readable.append(item)
-    told = "; ".join(problems[:MAX_TOLD])
-    _log.warning("%s: left out %d of %d items that cannot be read: %s", method, len(problems), len(items), told)
+    first = "; ".join(problems[:MAX_REPORTED])
+    _log.warning("%s: left out %d of %d items that cannot be read: %s", method, len(problems), len(items), first)
     return readable
+
+
+def read_answer(method: str, answered: Answered, kind: type[_T]) -> _T | InputRequiredResult:
+    """Read the result of a call, which is an `InputRequiredResult` if the caller answers the questions.
+
+    Raises:
+        RemoteProtocolError: It cannot be read.
+    """
+    if answered.result_type == "input_required":
+        return read_result(method, answered.result, InputRequiredResult)
+    return read_result(method, answered.result, kind)
+
+
+# The client.
 
 
 @attrs.frozen(kw_only=True)
 class ClientSettings:
-    """What a client needs to know beside its connection.
+    """The settings of a client that concern its calls.
 
     Attributes:
         request_timeout: Seconds after which any request fails.
         max_input_rounds: How often a server may ask back before it answers one request.
         limits: How many questions a server may ask at once, how many pages a list may have, and so on.
-        result_types: The types of results that extensions take.
+        result_types: The handlers of extensions for their types of results.
     """
 
     request_timeout: float
@@ -219,52 +240,51 @@ class ClientSettings:
 
 
 class LowLevelClient:
-    """The part of `Client` that knows methods and plain JSON, and nothing of what is behind them."""
+    """The part of `Client` that knows methods and plain JSON, and nothing of what they mean."""
 
     def __init__(
-        self, keeper: ConnectionKeeper, questions: Questions, settings: ClientSettings, memory: ClientMemory
+        self,
+        reconnecting: ReconnectingConnection,
+        questions: Questions,
+        settings: ClientSettings,
+        caches: ClientCaches,
     ) -> None:
-        self._keeper = keeper
-        self._memory = memory
+        self._reconnecting = reconnecting
+        self._caches = caches
         self._questions = questions
         self._settings = settings
-        self._rounds = Rounds(
-            keeper,
-            questions,
-            settings.result_types,
-            max_rounds=settings.max_input_rounds,
-            max_questions=settings.limits.max_inbound_requests,
-        )
+        max_questions = settings.limits.max_inbound_requests
+        self._rounds = InputRounds(reconnecting, questions, settings.result_types, max_questions)
 
     # What was agreed on.
 
     @property
     def revision(self) -> Revision:
-        """The revision that is spoken."""
-        return self._keeper.agreed.revision
+        """The revision that was agreed on."""
+        return self._reconnecting.agreed.revision
 
     @property
     def server_info(self) -> Implementation | None:
-        """What the server says it is, if it has said so. Nobody has checked it."""
-        return self._keeper.agreed.server_info
+        """The server's name and version, if it has sent them. They are not verified."""
+        return self._reconnecting.agreed.server_info
 
     @property
     def server_capabilities(self) -> ServerCapabilities | None:
-        """What the server says it can do; `None` if it was not asked.
+        """The capabilities that the server declares; `None` if it was not asked.
 
-        Servers are wrong about themselves, so nothing is held back because of it: what is called is sent, and the
-        server's own answer counts.
+        Declarations are often wrong, so no call is refused because of them: it is sent, and the server's answer
+        counts.
         """
-        return self._keeper.agreed.capabilities
+        return self._reconnecting.agreed.capabilities
 
     @property
     def instructions(self) -> str | None:
-        """How a model should use the server, if it says so."""
-        return self._keeper.agreed.instructions
+        """How a model should use the server, if the server has sent that."""
+        return self._reconnecting.agreed.instructions
 
     def statistics(self) -> PeerStatistics:
         """Return the counters of the connection, for tests and debugging."""
-        return self._keeper.agreed.peer.statistics()
+        return self._reconnecting.agreed.peer.statistics()
 
     # Asking.
 
@@ -278,12 +298,12 @@ class LowLevelClient:
         """Send any request and wait for its result, both as plain JSON.
 
         The caller's deadline covers everything: waiting for a connection that is being restored, for room to
-        write, writing, waiting. The server is told how much time is left. The result is what the server said,
-        whatever its `resultType`: nothing is answered for you.
+        write, writing, waiting for the result. The time left is sent to the server. The result is returned as it
+        came, whatever its `resultType`: the client's handlers answer nothing.
 
         Args:
-            method: The method, of the protocol or your own.
-            params: Its parameters. What the revision demands in `_meta` is added.
+            method: The method, of the protocol or another.
+            params: Its parameters. What the revision requires in `_meta` is added.
             on_progress: Called with each `Progress` of this request, in this task, all before this returns; or a
                 channel that takes them (see `ProgressTarget`).
 
@@ -291,8 +311,8 @@ class LowLevelClient:
             RequestError: The answer is an error.
             RemoteProtocolError: The answer cannot be used.
             LocalProtocolError: The revision in use has no such method, or the request is too large.
-            HttpStatusError: The answer is an error of HTTP, with its status and what came with it. One that says
-                that the session is lost has been dealt with, if that was possible: `SessionLost`.
+            HttpStatusError: The answer is an error of HTTP, with its status and what came with it. `SessionLost`
+                if the session was lost and another one could not be begun.
             ConnectionLost: The connection ended before the answer came. Over HTTP that may be true of this
                 request alone, and others go on.
             trio.TooSlowError: ``request_timeout`` passed.
@@ -300,11 +320,11 @@ class LowLevelClient:
         """
         with progress_to(on_progress) as callback, self._timeout(method):
 
-            async def make(connection: Connection) -> dict[str, Any]:
+            def send(connection: Connection) -> Awaitable[dict[str, Any]]:
                 connection.check(method)
-                return await connection.peer.request(method, connection.with_meta(params), on_progress=callback)
+                return connection.peer.request(method, connection.with_meta(params), on_progress=callback)
 
-            return await self._keeper.ask(make)
+            return await self._reconnecting.ask(send)
 
     async def request_many(
         self, requests: Sequence[tuple[str, Mapping[str, Any] | None]], *, batch: bool = False
@@ -314,8 +334,8 @@ class LowLevelClient:
         Args:
             requests: Methods and parameters, as for `request`.
             batch: Send them as one JSON-RPC batch. Only 2025-03-26 has batches, and most servers that speak it
-                never answer one, so put a deadline around it. Where middleware keeps some of the requests
-                back while others are through, those go out as a batch, and the rest as further ones.
+                never answer one, so put a deadline around it. Requests that middleware holds back longer than
+                others are sent in further batches.
 
         Returns:
             For each request, in order, its result or the error that answers it.
@@ -331,16 +351,16 @@ class LowLevelClient:
         await trio.lowlevel.checkpoint()
         if batch:
 
-            async def make(connection: Connection) -> list[dict[str, Any] | RequestError]:
+            async def send(connection: Connection) -> list[dict[str, Any] | RequestError]:
                 connection.check_batch(method for method, _ in requests)
                 outcomes = await connection.peer.request_batch(requests)
                 for outcome in outcomes:
                     if isinstance(outcome, SessionLost):
-                        raise outcome  # none of them was looked at
+                        raise outcome  # the server has seen none of them
                 return outcomes
 
             with self._timeout("the batch"):
-                return await self._keeper.ask(make)
+                return await self._reconnecting.ask(send)
         outcomes: list[dict[str, Any] | Exception] = [{} for _ in requests]
 
         async def ask(index: int, method: str, params: Mapping[str, Any] | None) -> None:  # noqa: ASYNC910
@@ -355,27 +375,27 @@ class LowLevelClient:
         return [_answer_or_raise(outcome) for outcome in outcomes]
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
-        """Send any notification. Returns when it is in line to be written; cancelled, it was not sent.
+        """Send any notification. Returns when it is queued to be written; if cancelled, it was not sent.
 
         Raises:
             LocalProtocolError: The revision in use has no such notification, or it is too large.
         """
-        connection = await self._keeper.connected()
+        connection = await self._reconnecting.connected()
         connection.check(method)
         await connection.peer.notify(method, params)
 
     async def answer_input(self, input_requests: Mapping[str, Any]) -> dict[str, Any]:
-        """Let this client's handlers answer what a server asks, for extensions and for requests driven by hand.
+        """Let this client's handlers answer questions: for extensions, and for ``input_required="return"``.
 
         Args:
-            input_requests: The questions as plain JSON: `inputRequests` as it is on the wire.
+            input_requests: The questions: `inputRequests` as plain JSON.
 
         Returns:
-            The answers by the keys of the questions, as plain JSON: `inputResponses` as it goes on the wire.
+            The answers by the keys of the questions: `inputResponses` as plain JSON.
 
         Raises:
             RemoteProtocolError: The server asks what it may not.
-            ConnectionLost: The connection is gone for good; handlers that still ran were cancelled.
+            ConnectionLost: The connection is lost for good; handlers that still ran were cancelled.
             trio.ClosedResourceError: The client was closed; likewise.
             Others: Whatever a handler raises.
 
@@ -387,25 +407,13 @@ class LowLevelClient:
     async def aclose(self) -> None:
         """Close the client, from any task. Closing again does nothing.
 
-        Requests that are still waited for are given up, on the wire too, and raise `trio.ClosedResourceError`. A
-        server process is ended. Takes at most `Limits.goodbye_timeout`, and for a process twice
-        `Limits.terminate_timeout` more. Cancelled, it goes on without its caller.
+        Pending requests are cancelled, on the wire too, and raise `trio.ClosedResourceError`. A server process is
+        ended. Takes at most `Limits.goodbye_timeout`, and for a process twice `Limits.terminate_timeout` more. If
+        its caller is cancelled, closing goes on.
         """
-        await self._keeper.aclose()
+        await self._reconnecting.aclose()
 
     # For the typed calls.
-
-    async def _ask(
-        self,
-        method: str,
-        params: RequestParams,
-        kind: type[_T],
-        *,
-        on_progress: ProgressTarget | None = None,
-    ) -> _T:
-        """Send a typed request, in as many rounds as it takes, and return its typed result."""
-        answered = await self._converse(method, params, on_progress=on_progress)
-        return read_result(method, answered.result, kind)
 
     async def _ask_cacheable(
         self,
@@ -417,19 +425,19 @@ class LowLevelClient:
         on_progress: ProgressTarget | None = None,
         weigh: Callable[[int], object] | None = None,
     ) -> _T:
-        """Do what `_ask` does for a result that its server may allow to be kept.
+        """Make a call whose result the server may allow to be cached, or return the cached result.
 
         Args:
             method: The method.
             params: Its parameters.
             kind: The class of its result.
-            fresh: Whether to ask the server even if a kept answer is still good.
+            fresh: Whether to ask the server even if a cached result is still fresh.
             on_progress: Where progress goes.
-            weigh: Called with what the result takes in memory.
+            weigh: Called with the bytes that the result takes in memory.
         """
-        cache = self._memory.cache
+        cache = self._caches.results
         with self._timeout(method):
-            connection = await self._keeper.connected()
+            connection = await self._reconnecting.connected()
         connection.check(method)
         pending = cache.pending(connection, method, params)
         if pending is not None and not fresh:
@@ -440,7 +448,7 @@ class LowLevelClient:
                     weigh(kept.weight)
                 return kept.result
         try:
-            answered = await self._converse(method, params, on_progress=on_progress)
+            answered = await self._call(method, params, on_progress)
         except RequestError as error:
             if pending is not None:
                 cache.refused(pending, error, getattr(params, "cursor", None))
@@ -456,31 +464,96 @@ class LowLevelClient:
             cache.keep(pending, result, weight)
         return result
 
-    async def _converse(
+    def _call(
         self,
         method: str,
         params: RequestParams,
-        *,
         on_progress: ProgressTarget | None = None,
+        *,
         hand_back: bool = False,
-    ) -> Answered:
-        """Ask until there is a result, and let an extension finish it if it is of a type of its own."""
+    ) -> Awaitable[Answered]:
+        """Send a request, in as many input rounds as it takes, until there is a result.
+
+        While the server works, cancellation is sent to it for the request of that round; while the user's
+        handlers work, they are cancelled, and nothing is sent because no request is pending.
+
+        Args:
+            method: The method.
+            params: Its parameters, the same in each round.
+            on_progress: Where the progress of every round goes.
+            hand_back: Whether to return the server's questions instead of answering them.
+
+        Raises:
+            RemoteProtocolError: The server asks what it may not, too much or too often, or answers with an
+                unknown type of result.
+            Others: Whatever a handler raises, and as `request`.
+        """
+        # Not a coroutine, nor around every call: a call without a timeout runs in three frames before
+        # `Peer.request`.
         if self._settings.request_timeout == math.inf and not isinstance(on_progress, trio.MemorySendChannel):
-            answered = await self._rounds.ask(method, params, on_progress=on_progress, hand_back=hand_back)
-            return await self._finished(method, answered)
+            return self._ask_in_rounds(method, params, on_progress, hand_back=hand_back)
+        return self._ask_in_time(method, params, on_progress, hand_back=hand_back)
+
+    async def _ask_in_time(
+        self, method: str, params: RequestParams, on_progress: ProgressTarget | None, *, hand_back: bool
+    ) -> Answered:
         with progress_to(on_progress) as callback, self._timeout(method):
-            answered = await self._rounds.ask(method, params, on_progress=callback, hand_back=hand_back)
-            return await self._finished(method, answered)
+            return await self._ask_in_rounds(method, params, callback, hand_back=hand_back)
+
+    async def _ask_in_rounds(
+        self, method: str, params: RequestParams, on_progress: OnProgress | None, *, hand_back: bool
+    ) -> Answered:
+        wire: dict[str, Any] = {}
+        revision = LATEST
+        brought: dict[str, Any] | None = None
+
+        def send(connection: Connection) -> Awaitable[dict[str, Any]]:
+            nonlocal wire, revision
+            revision = connection.revision
+            if brought is not None and not revision.is_modern:
+                raise ConnectionLost(f"{method}: the server came back with {revision}, which has no input rounds")
+            connection.check(method)
+            wire = connection.write(params)
+            if brought is not None:
+                wire = {name: wire[name] for name in wire if name not in BROUGHT} | brought
+            return connection.peer.request(method, wire, on_progress=on_progress)
+
+        idle: Backoff | None = None
+        max_rounds = self._settings.max_input_rounds
+        for rounds in range(max_rounds + 1):
+            try:
+                result = await self._reconnecting.ask(send)
+            except RequestError as error:
+                if error.code == URL_ELICITATION_REQUIRED:
+                    self._questions.elicitations.add_required(error.data)
+                raise
+            kind = self._rounds.result_type(method, result, revision)
+            if kind != "input_required" or hand_back:
+                answered = Answered(result, wire, kind, rounds)
+                return answered if kind == "complete" else await self._finished(method, answered)
+            clock = current_clock()
+            if clock is not None:
+                clock.push()  # the server has answered, so it is not silent
+            if rounds < max_rounds:
+                brought = await self._rounds.bring(method, result, revision)
+                if not brought.get("inputResponses"):
+                    idle = idle or Backoff(IDLE_ROUNDS)
+                    await trio.sleep(idle.next_delay(0) or IDLE_ROUNDS.max_delay)
+        raise RemoteProtocolError(
+            f"{method}: the server still asks back after {max_rounds} rounds (max_input_rounds)"
+        )
 
     async def _finished(self, method: str, answered: Answered) -> Answered:
-        """Let an extension finish a result that is of a type of its own."""
+        """Let an extension turn a result of its type into a complete one."""
         finish = self._settings.result_types.get(answered.result_type)
         if finish is None:
             return answered  # noqa: ASYNC910 - the callers have waited for it
-        with self._keeper.while_kept():
+        with self._reconnecting.cancelled_when_over():
             result = dict(await finish(self, method, answered.params, answered.result))
         if result.get("resultType", "complete") != "complete":
-            raise RemoteProtocolError(f"{method}: an extension made no complete result of {answered.result_type}")
+            raise RemoteProtocolError(
+                f"{method}: the extension that handles {answered.result_type} returned no complete result"
+            )
         return attrs.evolve(answered, result=result)
 
     def _timeout(self, method: str) -> AbstractContextManager[None]:
@@ -489,10 +562,10 @@ class LowLevelClient:
     @contextmanager
     def _fail_late(self, method: str) -> Generator[None]:
         # While the user is asked this clock stands still, and that of the server's handler would go on.
-        is_told = not self._questions.are_any or (
-            self._keeper.agreed.revision.is_modern and method not in INPUT_METHODS
+        is_sent = not self._questions.are_any or (
+            self._reconnecting.agreed.revision.is_modern and method not in INPUT_METHODS
         )
-        with move_on_after_answer_time(self._settings.request_timeout, is_told=is_told) as scope:
+        with move_on_after_answer_time(self._settings.request_timeout, is_told=is_sent) as scope:
             yield
         if scope.cancelled_caught:
             raise trio.TooSlowError(

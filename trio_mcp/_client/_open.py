@@ -1,26 +1,33 @@
-"""The two ways to have a client: for as long as a block runs, or as a task of a nursery."""
+"""How a client is opened: on which targets, with which options, for a block or as a task of a nursery."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
-from typing import Final, Literal, TypeAlias, TypedDict, get_args
+from collections.abc import AsyncGenerator, Callable, Collection, Hashable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from functools import partial
+from typing import Final, Literal, Protocol, TypeAlias, TypedDict, final, get_args, runtime_checkable
 
+import attrs
 import trio
 from typing_extensions import Unpack
 
+from .._bindings._http_messages import HttpServerParameters
+from .._bindings._memory import memory_channel_pair
+from .._bindings._stdio_client import StdioServerParameters, open_stdio_server
+from .._channel import Channel
 from .._limits import Limits, check_seconds
 from .._peer._middleware import Middleware
 from .._peer._send_queue import OnFrame
 from .._revisions import Revision
 from .._trio import open_hidden_nursery, shield_started
 from .._version import __version__
-from ..types import ClientCapabilities, DiscoverResult, Implementation, evolve
-from ._caches import ClientMemory, ResponseCache
+from ..types import ClientCapabilities, DiscoverResult, Implementation, SubscriptionFilter, evolve
+from ._caches import ClientCaches, ResponseCache
 from ._client import Client
 from ._connection import ClientIdentity
-from ._dispatch import ClientExtension, Extensions, NoticeHandlers, OnLog, OnNotification, ServerMessages
+from ._dispatch import ClientExtension, Extensions, NotificationHandlers, OnLog, OnNotification, ServerMessages
+from ._listen import listen_for_callbacks
 from ._low_level import ClientSettings, refuse_unknown
 from ._questions import (
     DEFAULT_ELICIT_MODES,
@@ -34,62 +41,177 @@ from ._questions import (
     RootList,
     Roots,
 )
-from ._reconnecting import ConnectionKeeper, Target, connector_for, connector_for_http_sse, identity_of
+from ._reconnecting import Connector, ReconnectingConnection
 from ._subscriptions import Callbacks, Subscriptions
 
+
+@runtime_checkable
+class ServesChannels(Protocol):
+    """A server in this process, such as `Server`: it serves the client at the other end of a channel."""
+
+    async def serve_channel(
+        self, channel: Channel, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        """Serve the client at the other end until it closes the channel."""
+        ...
+
+
+Target: TypeAlias = str | HttpServerParameters | StdioServerParameters | ServesChannels | Channel
+"""What `open_client` opens; a string is the URL of a server."""
+
+
+def connector_for(target: Target) -> Connector:
+    """Return how channels to the target are opened.
+
+    Raises:
+        TypeError: A client cannot be opened on such an object.
+        ValueError: It is a string, and not a URL that can be opened.
+    """
+    if isinstance(target, str):
+        target = HttpServerParameters(target)
+    if isinstance(target, HttpServerParameters):
+        return Connector(open=partial(_open_http, target), restart=target.restart)
+    if isinstance(target, StdioServerParameters):
+        return Connector(open=partial(open_stdio_server, target), restart=target.restart, survives_probe=True)
+    if isinstance(target, Channel):
+        return Connector(open=partial(_open_given, target))
+    if isinstance(target, ServesChannels):  # pyright: ignore[reportUnnecessaryIsInstance] - users are not checked
+        return Connector(open=partial(_open_in_process, target), survives_probe=True)
+    raise TypeError(
+        "a client is opened on a URL, HttpServerParameters, StdioServerParameters, a Server or a Channel, "
+        f"not on {type(target).__name__}"
+    )
+
+
+def connector_for_http_sse(target: Target) -> Connector:
+    """Return how channels over HTTP+SSE to the target are opened.
+
+    Raises:
+        ValueError: It is not at a URL.
+    """
+    if isinstance(target, str):
+        target = HttpServerParameters(target)
+    if not isinstance(target, HttpServerParameters):
+        raise ValueError(f'era="sse" is for servers at a URL, not for {type(target).__name__}; leave era out')
+    return connector_for(attrs.evolve(target, transport="sse"))
+
+
+def _open_http(parameters: HttpServerParameters, limits: Limits) -> AbstractAsyncContextManager[Channel]:
+    # Not above: clients of other servers, and servers, start sooner without HTTP.
+    from .._bindings._http_client import open_streamable_http
+
+    return open_streamable_http(parameters, limits)
+
+
+@asynccontextmanager
+async def _open_in_process(server: ServesChannels, limits: Limits) -> AsyncGenerator[Channel]:
+    """Run a server in this process, for this client alone."""
+    del limits  # the server has its own
+    ours, theirs = memory_channel_pair()
+    async with open_hidden_nursery() as nursery:
+        await nursery.start(server.serve_channel, theirs)
+        try:
+            yield ours
+        finally:
+            with trio.CancelScope(shield=True):
+                await ours.aclose()  # the server sees the end of its input, drains and returns
+
+
+@asynccontextmanager
+async def _open_given(channel: Channel, limits: Limits) -> AsyncGenerator[Channel]:
+    """Use a channel that the caller has made, once."""
+    del limits  # the channel was made with its own
+    try:
+        yield channel
+    finally:
+        with trio.move_on_after(0, shield=True):
+            await channel.aclose()
+
+
+def identity_of(target: object) -> Hashable:
+    """Return a key that is equal for targets that are the same server, for caches that several clients share.
+
+    A server at a URL is that URL, a process is the parameters it is started with. A server in this process, and
+    the one at the other end of a channel, is the object itself.
+    """
+    if isinstance(target, str):
+        target = HttpServerParameters(target)
+    if isinstance(target, HttpServerParameters):
+        return target.url, _Same(target.app)
+    if isinstance(target, StdioServerParameters):
+        return target
+    return _Same(target) if isinstance(target, (Channel, ServesChannels)) else None
+
+
+@final
+@attrs.frozen(eq=False)
+class _Same:
+    """A key that is equal for one object alone, hashable or not. It holds the object: no other gets its id."""
+
+    it: object
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.it is other.it
+
+    def __hash__(self) -> int:
+        return id(self.it)
+
+
 Era: TypeAlias = Literal["auto", "modern", "legacy", "sse"]
-"""What is known of a server: nothing, that it speaks 2026-07-28 or later, that it speaks something older, or that
-it speaks something older over HTTP+SSE."""
+"""What is known of a server: nothing, that it speaks 2026-07-28 or later, that it speaks an older revision, or
+that it speaks an older one over HTTP+SSE."""
 
 OURSELVES: Final = Implementation(name="trio-mcp", version=__version__)
 
 
 class ClientOptions(TypedDict, total=False):
-    """What a client can be told; every option has a default.
+    """The options of a client; every one has a default.
 
     Attributes:
-        info: What the client says it is. Default: this library.
-        capabilities: What it says it can do, beside what follows from the other options. Default: nothing.
+        info: The name and version that are declared. Default: this library's.
+        capabilities: The capabilities that are declared, beside those that follow from other options. Default:
+            none.
         revision: The only revision to speak. Default: the newest that both sides know.
-        era: What is known of the server. Default: ``"auto"``, nothing: it is asked in the way of the modern era,
-            and if it does not know that, in the way of the legacy era; over HTTP that is Streamable HTTP first,
-            and HTTP+SSE if it does not know that either. Everything else is tried alone, and fails if it is
-            wrong. Or what `Client.discover` has returned before: it spares the question, and if it has become
-            wrong, the server is asked after all.
+        era: What is known of the server. Default: ``"auto"``, nothing: ``server/discover`` of the modern era is
+            sent, and if the server does not know it, ``initialize`` of the legacy era; over HTTP by Streamable
+            HTTP first, and by HTTP+SSE if the server does not know that. The other values are tried alone, and
+            fail if they are wrong. Or what `Client.discover` has returned before, which spares
+            ``server/discover``; if it is out of date, that is sent after all.
         request_timeout: Seconds after which any request fails with `trio.TooSlowError`. Default: `math.inf`;
             `trio.fail_after` around a call, or around many, does the same and more. The time in which handlers of
             this client answer a server's questions does not count: in 2026-07-28 those of this request, in older
-            revisions all that come while it is pending. So a server is not told of it that can ask meanwhile.
+            revisions all that come while it is pending. So it is not sent to a server that can ask meanwhile.
         limits: What a connection may cost. Default: `Limits()`.
-        on_sample: Asks a model when a server wants to, and so declares sampling. Handlers of questions may be
-            plain or async functions; several can run at once.
+        on_sample: Samples from a model for a server; declares sampling. Handlers of questions may be plain or
+            async functions; several can run at once.
         sampling_tools: Whether the model may be given tools. Default: no; then such requests are refused.
         sampling_context: Whether ``on_sample`` heeds `CreateMessageRequestParams.include_context`. Default: no.
-        on_elicit: Asks the user when a server wants to, and so declares elicitation. What it returns is checked
-            against the form, and fields left empty get their defaults.
+        on_elicit: Asks the user for a server; declares elicitation. What it returns is checked against the form,
+            and fields left empty get their defaults.
         elicit_modes: How the user can be asked. Default: ``("form",)``. A handler that is also given ``"url"``
-            must show the whole URL, and may go there only if the user agrees; nothing here opens it.
+            must show the whole URL, and may open it only if the user agrees; this library opens none.
         on_elicitation_complete: Called with the id of an elicitation when its user is done at the URL. In
             2025-11-25 only.
-        roots: Where a server may work, as roots, ``file://`` URIs and paths, or what returns them; declares
-            roots, even if there are none yet. See `Client.set_roots`.
+        roots: Where a server may work, as roots, ``file://`` URIs and paths, or a function that returns them;
+            declares roots, even if there are none yet. See `Client.set_roots`.
         max_input_rounds: How often a modern server may ask back before it answers one request. Default: 10.
-        request_handlers: Who answers which other question of the server, by method. Default: nobody.
+        request_handlers: Handlers of other requests of the server, by method. Default: none.
         extensions: The extensions of the protocol that are known. Default: none.
-        middleware: What every request and notification goes through, in either direction, the first outermost;
-            see `Middleware`. Default: nothing.
+        middleware: Is around every request and notification, in either direction, the first outermost; see
+            `Middleware`. Default: none.
         on_log: Called with each log message of the server. Default: they are dropped.
         on_notification: Called with method and parameters of every other notification. Default: they are dropped.
         on_tools_list_changed: Called when the list of tools has changed, or may have while the connection was
-            being restored. In the modern era the client subscribes for it, if the server tells about it. This and
-            the next three may return an awaitable, which is awaited; they are called one at a time, in order.
+            being restored. In the modern era the client subscribes to it, if the server declares such
+            notifications. This and the next three may return an awaitable, which is awaited; they are called
+            one at a time, in order.
         on_prompts_list_changed: Called when the list of prompts has changed, likewise.
         on_resources_list_changed: Called when the list of resources has changed, likewise.
         on_resource_updated: Called with the URI of each resource that has changed, as far as `Client.listen` or
             `Client.request` has subscribed to it.
-        cache: Where results are kept while the server says that they are fresh; `None` for nowhere. Default: a
-            `ResponseCache` of this client's own.
-        cache_partition: Whom the private results in `cache` belong to: clients that authenticate as the same
+        cache: Where results are cached as long as the server allows; `None` for nowhere. Default: a new
+            `ResponseCache` for this client alone.
+        cache_partition: Who shares the private results in `cache`: clients that authenticate as the same
             principal, and only those, may be given the same. Default: this client alone.
         on_frame: Called with ``"sent"`` or ``"received"`` and each message, as it is on the wire.
     """
@@ -126,10 +248,10 @@ class ClientOptions(TypedDict, total=False):
 async def open_client(target: Target, **options: Unpack[ClientOptions]) -> AsyncGenerator[Client]:
     """Connect to a server for as long as the block runs.
 
-    When the block is left, whatever the reason, every request still waited for is given up, the server is told
-    and a server process is ended, within `Limits.goodbye_timeout` and twice `Limits.terminate_timeout`; nothing
-    is left. An exception of the block comes out as itself. That the connection is lost does not end the block:
-    the calls say so. Both ends are checkpoints.
+    When the block is left, whatever the reason, pending requests are cancelled, on the wire too, and a server
+    process is ended, within `Limits.goodbye_timeout` and twice `Limits.terminate_timeout`; no task or process
+    is left. An exception of the block is raised as itself. A lost connection does not end the block: calls
+    raise it. Both ends are checkpoints.
 
     Args:
         target: The URL of a server (``https://``, ``http://``, or for a Unix socket
@@ -139,33 +261,33 @@ async def open_client(target: Target, **options: Unpack[ClientOptions]) -> Async
 
     Raises:
         ConnectionLost: The server could not be reached, was silent for `Limits.connect_timeout`, or went away.
-        ProtocolError: The two sides speak no common revision, or the handshake was broken.
-        RequestError: The server refused the handshake; `HttpStatusError` if HTTP says so.
-        TypeError: There is no such option.
-        ValueError: The URL is none, or the options contradict each other.
+        ProtocolError: The two sides speak no common revision, or the handshake was malformed.
+        RequestError: The server refused the handshake; `HttpStatusError` if it did so by a status of HTTP.
+        TypeError: An option is unknown.
+        ValueError: The URL is malformed, or the options contradict each other.
 
     Spec: 2026-07-28, basic/versioning and basic/transports/streamable-http, "Backward Compatibility"; 2025-11-25,
     basic/lifecycle and basic/transports.
     """
-    keeper, client = _make_client(target, options)
+    reconnecting, client = _make_client(target, options)
     async with open_hidden_nursery() as nursery:
-        keeping: trio.CancelScope = await nursery.start(_keep, keeper)
+        running: trio.CancelScope = await nursery.start(_run, reconnecting)
         try:
             yield client
         except BaseException:
             # What the block has raised comes out, no `Cancelled` in its place: the nursery waits in any case.
             with suppress(trio.Cancelled):
-                await _leave(client, keeping, keeper.limits)  # noqa: ASYNC102 - `_keep` is shielded
+                await _leave(client, running, reconnecting.limits)  # noqa: ASYNC102 - `_run` is shielded
             raise
-        await _leave(client, keeping, keeper.limits)
+        await _leave(client, running, reconnecting.limits)
 
 
-async def _leave(client: Client, keeping: trio.CancelScope, limits: Limits) -> None:
+async def _leave(client: Client, running: trio.CancelScope, limits: Limits) -> None:
     try:
         await client.aclose()
     except BaseException:  # `Cancelled`, or Ctrl+C
-        # What was still to be said is said by then. A server in this process may have a lifespan that hangs.
-        keeping.deadline = trio.current_time() + limits.goodbye_timeout
+        # By then cancellations have been sent. A server in this process may have a lifespan that hangs.
+        running.deadline = trio.current_time() + limits.goodbye_timeout
         raise
 
 
@@ -178,28 +300,30 @@ async def run_client(
     """Connect to a server as a task: ``client = await nursery.start(run_client, target)``.
 
     Any task may use the client, and any may end it with `Client.aclose`; then this returns. It also returns when
-    the connection is lost for good, which the calls then say: a lost server ends nobody's nursery. Cancelling
-    the task closes the client as leaving the block of `open_client` does.
+    the connection is lost for good, which calls then report: a lost server does not cancel the nursery.
+    Cancelling the task closes the client as leaving the block of `open_client` does.
 
     Args:
         target: As for `open_client`.
-        task_status: Told the client when it is connected.
+        task_status: Started with the client once it is connected.
         **options: See `ClientOptions`.
 
     Raises:
         Others: As `open_client`, and only before the client is connected.
     """
-    keeper, client = _make_client(target, options)
-    await keeper.run(lambda: task_status.started(client))
+    reconnecting, client = _make_client(target, options)
+    await reconnecting.run(lambda: task_status.started(client))
 
 
-async def _keep(
-    keeper: ConnectionKeeper, *, task_status: trio.TaskStatus[trio.CancelScope] = trio.TASK_STATUS_IGNORED
+async def _run(
+    reconnecting: ReconnectingConnection,
+    *,
+    task_status: trio.TaskStatus[trio.CancelScope] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Keep a client connected, and from then on until it is closed, even if everything around is cancelled.
+    """Connect, and from then on stay connected until the client is closed, even if all around is cancelled.
 
-    The body is cancelled then, too, and may still want to talk to the server while it cleans up. Started with the
-    scope that is shielded, for whoever has left the body: nobody else can cancel this.
+    The body is cancelled then, too, and may still need the server while it cleans up. Started with the shielded
+    scope, for `_leave`: no other task can cancel this.
     """
     with trio.CancelScope() as scope:
 
@@ -207,10 +331,10 @@ async def _keep(
             task_status.started(scope)
             shield_started(scope)
 
-        await keeper.run(started)
+        await reconnecting.run(started)
 
 
-def _make_client(target: Target, options: ClientOptions) -> tuple[ConnectionKeeper, Client]:
+def _make_client(target: Target, options: ClientOptions) -> tuple[ReconnectingConnection, Client]:
     refuse_unknown(options, ClientOptions)
     request_timeout = options.get("request_timeout", math.inf)
     check_seconds("request_timeout", request_timeout, may_be_zero=False)
@@ -228,13 +352,13 @@ def _make_client(target: Target, options: ClientOptions) -> tuple[ConnectionKeep
         options.get("info", OURSELVES), capabilities, _revisions(options.get("revision"), era)
     )
     questions = Questions(handlers, capabilities, limits)
-    notices = NoticeHandlers(
+    notifications = NotificationHandlers(
         on_log=options.get("on_log"),
         on_elicitation_complete=options.get("on_elicitation_complete"),
         extensions=extensions.notification_handlers,
         on_notification=options.get("on_notification"),
     )
-    memory = ClientMemory(
+    caches = ClientCaches(
         options["cache"] if "cache" in options else ResponseCache.within(limits),
         options.get("cache_partition"),
         identity.capabilities,
@@ -249,19 +373,22 @@ def _make_client(target: Target, options: ClientOptions) -> tuple[ConnectionKeep
     )
 
     def messages() -> ServerMessages:
-        strays = notices.on_notification is None
-        return ServerMessages(questions, notices, Subscriptions(memory.forget, callbacks, warn_of_strays=strays))
+        warns = notifications.on_notification is None
+        return ServerMessages(
+            questions, notifications, Subscriptions(caches.forget, callbacks, warn_of_unknown=warns)
+        )
 
-    keeper = ConnectionKeeper(
+    has_callbacks = callbacks.wanted != SubscriptionFilter()
+    reconnecting = ReconnectingConnection(
         connector_for(target) if era != "sse" else connector_for_http_sse(target),
         identity,
         limits,
         messages=messages,
         on_frame=options.get("on_frame"),
-        callbacks=callbacks,
-        forget=memory.forget,
+        forget=caches.forget,
         middleware=tuple(options.get("middleware", ())),
         known=era if isinstance(era, DiscoverResult) else None,
+        while_connected=partial(listen_for_callbacks, callbacks.wanted, limits) if has_callbacks else None,
     )
     settings = ClientSettings(
         request_timeout=request_timeout,
@@ -269,7 +396,7 @@ def _make_client(target: Target, options: ClientOptions) -> tuple[ConnectionKeep
         limits=limits,
         result_types=extensions.result_types,
     )
-    return keeper, Client(keeper, questions, settings, memory)
+    return reconnecting, Client(reconnecting, questions, settings, caches)
 
 
 def _revisions(revision: Revision | str | None, era: Era | DiscoverResult) -> tuple[Revision, ...]:
@@ -281,7 +408,7 @@ def _revisions(revision: Revision | str | None, era: Era | DiscoverResult) -> tu
         return allowed
     of_era = tuple(each for each in allowed if each.is_modern is (era == "modern"))
     if not of_era:
-        raise ValueError(f"revision {revision} is not of the era {era!r}")
+        raise ValueError(f"revision {revision} is not of the era {era!r}; leave one of the two options out")
     return of_era
 
 

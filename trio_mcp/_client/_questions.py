@@ -1,20 +1,10 @@
-"""What a server asks of a client, answered by the user's handlers: the same in both eras.
+"""What a server asks of a client, answered by the user's handlers: forms, sampling, roots, and others.
 
-In the legacy era a question is a request of the server, in the modern era a part of an `InputRequiredResult`.
-Which of the two, and what becomes of a refusal, is known elsewhere (`_dispatch`, `_rounds`); here it is a method
-and parameters, in plain JSON, and so is the answer.
+A question is a method and parameters in plain JSON, and so is its answer: a request of the server in the legacy
+era (`_dispatch`), a part of an `InputRequiredResult` in the modern era (`_input_rounds`). The rules of forms
+and tool results are in `_core/_forms`. Nothing here opens a URL.
 
-What is sent for what a user filled in. Plain functions over values; the rules themselves are `_core._forms`.
-
-Spec: 2026-07-28, client/elicitation, "Requested Schema".
-
-A server's questions to the client's user: the user's handler, what it may answer with, and what is made of it.
-
-Nothing here opens a URL or looks at what is behind one.
-
-A server's questions to the client's model: the user's handler, and what it may answer with.
-
-The directories a client lets a server work in: what users give, and what servers are told.
+Spec: 2026-07-28, client/elicitation, client/sampling, client/roots.
 """
 
 from __future__ import annotations
@@ -65,15 +55,19 @@ from ..types import (
     evolve,
 )
 
+# Elicitation.
+
 
 def fill_in(content: Mapping[str, object], schema: RequestedSchema) -> dict[str, ElicitValue]:
-    """Return what is sent for what was filled in: checked, with the defaults of fields that were left empty.
+    """Return the content to send for a filled-in form: checked, with defaults for fields that were left empty.
 
     `None` is the same as left empty; several choices may be in a set.
 
     Raises:
-        LocalProtocolError: It does not fit. The message names the field and the rule, never what was filled in,
-            which is not for logs.
+        LocalProtocolError: It does not fit. The message names the field and the rule, never the value: that is
+            the user's and not for logs.
+
+    Spec: 2026-07-28, client/elicitation, "Requested Schema".
     """
     filled: dict[str, Any] = {}
     for name, field in schema.properties.items():
@@ -85,13 +79,13 @@ def fill_in(content: Mapping[str, object], schema: RequestedSchema) -> dict[str,
     problems = [(name, "the form has no such field") for name in content if name not in schema.properties]
     problems += form_problems(schema, filled, quotes=False)
     if problems:
-        told = "; ".join(f"{name}: {problem}" for name, problem in problems)
-        raise LocalProtocolError(f"the answer does not fit the form: {told}")
+        what = "; ".join(f"{name}: {problem}" for name, problem in problems)
+        raise LocalProtocolError(f"the answer does not fit the form: {what}")
     return {name: tuple(value) if is_array(value) else value for name, value in filled.items()}
 
 
 def _plain(value: object, field: PrimitiveSchemaDefinition) -> object:
-    """Return a value as plain JSON has it, if it is of a kind that the field takes."""
+    """Return a value as plain JSON, if it is of a type that the field takes."""
     match field:
         case UntitledMultiSelectEnumSchema() | TitledMultiSelectEnumSchema():
             if isinstance(value, (list, tuple, set, frozenset)):
@@ -104,13 +98,13 @@ def _plain(value: object, field: PrimitiveSchemaDefinition) -> object:
 
 
 ElicitMode: TypeAlias = Literal["form", "url"]
-"""How a user can be asked: to fill in a form, or to go to a URL."""
+"""How a user can be asked: to fill in a form, or to visit a URL."""
 
 DEFAULT_ELICIT_MODES: Final[tuple[ElicitMode, ...]] = ("form",)
-"""A handler must know that it is asked for more than forms, or it might agree to a URL unseen."""
+"""Forms alone: a handler that does not expect URLs might accept one without showing it."""
 
 ElicitAnswer: TypeAlias = ElicitResult | Mapping[str, ElicitValue | None] | ElicitAction
-"""What a handler of elicitation may return: the result, what was filled in, or only what the user did."""
+"""What a handler of elicitation may return: the result, the filled-in fields, or only the user's action."""
 
 OnElicit: TypeAlias = Callable[[ElicitRequestParams], ElicitAnswer | Awaitable[ElicitAnswer]]
 """Asks the user."""
@@ -120,10 +114,10 @@ OnElicitationComplete: TypeAlias = Callable[[str], object]
 
 
 async def elicit(on_elicit: OnElicit, params: ElicitRequestParams) -> ElicitResult:
-    """Ask the user's handler, and check what it answers against what was asked.
+    """Call the user's handler, and check its answer against the request.
 
     Raises:
-        LocalProtocolError: The answer does not fit the form, or fills in one where there is none.
+        LocalProtocolError: The answer does not fit the form, or has content where a URL was requested.
         TypeError: The handler returned something else than an answer.
         Others: Whatever the handler raises.
     """
@@ -138,7 +132,7 @@ async def elicit(on_elicit: OnElicit, params: ElicitRequestParams) -> ElicitResu
     elif answer in {"accept", "decline", "cancel"}:
         result = ElicitResult(action=answer)
     else:
-        raise TypeError(f"on_elicit returns an ElicitResult, a mapping or an action, not {answer!r:.60}")
+        raise TypeError(f"on_elicit must return an ElicitResult, a mapping or an action, not {answer!r:.60}")
     return _fitting(result, params)
 
 
@@ -148,13 +142,13 @@ def _fitting(result: ElicitResult, params: ElicitRequestParams) -> ElicitResult:
         if isinstance(params, ElicitRequestFormParams):
             content = fill_in(result.content or {}, params.requested_schema)
         elif result.content:
-            raise LocalProtocolError("the answer fills in a form, and the user was asked to go to a URL")
+            raise LocalProtocolError("the request was for a URL, and the answer has content; return 'accept'")
     return ElicitResult(meta=result.meta, action=result.action, content=content)
 
 
 @final
 class KnownElicitations:
-    """The elicitations by URL whose end a server may still tell of; what it tells of others is ignored.
+    """The elicitations by URL whose end a server may still notify; notifications for other ids are ignored.
 
     Spec: 2025-11-25, client/elicitation, "Completion Notifications for URL Mode Elicitation".
 
@@ -170,7 +164,7 @@ class KnownElicitations:
         self._open: OrderedDict[str, None] = OrderedDict()
 
     def add(self, params: ElicitRequestParams) -> None:
-        """The server asks the user to go to a URL; it may tell of the end before the user has answered."""
+        """Remember an elicitation by URL, before the user is asked: the server may notify its end at any time."""
         if isinstance(params, ElicitRequestURLParams) and params.elicitation_id is not None:
             self.finish(params.elicitation_id)
             self._open[params.elicitation_id] = None
@@ -179,7 +173,7 @@ class KnownElicitations:
                 self.finish(next(iter(self._open)))
 
     def add_required(self, data: object) -> None:
-        """The server refuses a request until the user has been at some URLs: error -32042."""
+        """Remember the elicitations of an error -32042, which refuses a request until URLs were visited."""
         try:
             required = from_wire(data, URLElicitationRequiredData)
         except InvalidData:
@@ -188,7 +182,7 @@ class KnownElicitations:
             self.add(params)
 
     def finish(self, elicitation_id: str) -> bool:
-        """The user is done. Returns whether the elicitation was known and not done before."""
+        """Forget an elicitation that has ended. Returns whether it was known."""
         if elicitation_id not in self._open:
             return False
         del self._open[elicitation_id]
@@ -201,22 +195,24 @@ def _weight(id: str) -> int:
     return 256 + 4 * len(id)
 
 
+# Sampling.
+
 SampleAnswer: TypeAlias = (
     CreateMessageResult | str | SamplingMessageContentBlock | Sequence[SamplingMessageContentBlock]
 )
-"""What a handler of sampling may return: the whole result, or only what the assistant says."""
+"""What a handler of sampling may return: the whole result, or only the content of the message."""
 
 OnSample: TypeAlias = Callable[[CreateMessageRequestParams], SampleAnswer | Awaitable[SampleAnswer]]
-"""Asks the model. Raise ``RequestError(-1, ...)`` if the user says no (2025-11-25, client/sampling)."""
+"""Samples from a model. Raise ``RequestError(-1, ...)`` if the user refuses (2025-11-25, client/sampling)."""
 
 UNNAMED_MODEL: Final = "unspecified"
-"""A result must name the model, and a handler that returns only what was said has not."""
+"""The model in the result if the handler returned only content: a result must name one."""
 
 _BLOCKS: Final[tuple[type, ...]] = get_args(SamplingMessageContentBlock)
 
 
 async def sample(on_sample: OnSample, params: CreateMessageRequestParams) -> CreateMessageResult:
-    """Ask the user's handler.
+    """Call the user's handler.
 
     Raises:
         TypeError: The handler returned something else than an answer.
@@ -232,9 +228,11 @@ async def sample(on_sample: OnSample, params: CreateMessageRequestParams) -> Cre
     several = isinstance(content, (list, tuple))
     blocks = cast("Sequence[object]", content if several else (content,))
     if not all(isinstance(block, _BLOCKS) for block in blocks):
-        raise TypeError(f"on_sample returns a CreateMessageResult, text or content, not {answer!r:.60}")
+        raise TypeError(f"on_sample must return a CreateMessageResult, text or content, not {answer!r:.60}")
     return CreateMessageResult(role="assistant", content=content, model=UNNAMED_MODEL)
 
+
+# Roots.
 
 RootLike: TypeAlias = Root | str | os.PathLike[str]
 """A root, its ``file://`` URI, or the path of a directory or file, which is made absolute."""
@@ -246,11 +244,11 @@ FILE_SCHEME: Final = "file://"
 
 
 def _as_root(given: object) -> Root:
-    """Make a root of what a user gave.
+    """Return the root for a root, a URI or a path.
 
     Raises:
-        TypeError: It is nothing a root can be made of.
-        ValueError: It is no ``file://`` URI, or one that climbs.
+        TypeError: It is something else.
+        ValueError: Its URI is not a ``file://`` URI, or has ``..`` in its path.
 
     Spec: 2025-11-25, client/roots, "Data Types" and "Security Considerations".
     """
@@ -274,7 +272,7 @@ def _check(uri: str) -> None:
         raise ValueError(f"a root must be a file:// URI, not {uri!r}")
     path = unquote(urlsplit(uri).path)
     if "\0" in path or ".." in path.replace("\\", "/").split("/"):
-        raise ValueError(f"a root must not climb out of itself: {uri!r}")
+        raise ValueError(f"a root must not have '..' or NUL in its path: {uri!r}")
 
 
 @final
@@ -282,11 +280,11 @@ class RootList:
     """The roots of a client, which can change.
 
     Args:
-        roots: What the user gave.
+        roots: The roots, or what returns them.
 
     Raises:
-        TypeError: One of them is no root.
-        ValueError: One of them is no ``file://`` URI, or one that climbs.
+        TypeError: One of them is not a root, a URI or a path.
+        ValueError: One of them is not a ``file://`` URI, or has ``..`` in its path.
     """
 
     def __init__(self, roots: Roots) -> None:
@@ -294,7 +292,7 @@ class RootList:
         self.replace(roots)
 
     def replace(self, roots: Roots) -> None:
-        """Put other roots in the place of these, or none of them if one is bad; the errors are as on creation."""
+        """Replace the roots; none of them if one is bad. The errors are as on creation."""
         self._roots = roots if callable(roots) else _as_roots(roots)
 
     async def list(self) -> ListRootsResult:
@@ -310,18 +308,20 @@ class RootList:
 
 def _as_roots(given: object) -> tuple[Root, ...]:
     if isinstance(given, (str, os.PathLike)) or not isinstance(given, Iterable):
-        raise TypeError(f"roots are several, in an iterable, not {given!r:.60}")
+        raise TypeError(f"roots must be an iterable of roots, not {given!r:.60}")
     return tuple(_as_root(one) for one in cast("Iterable[object]", given))
 
 
+# All questions.
+
 RequestHandler: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
-"""Answers a question of the server: parameters in, result out, both as plain JSON."""
+"""Answers a question of a server: parameters in, result out, both as plain JSON."""
 
 Question: TypeAlias = Callable[[], Awaitable[Mapping[str, Any]]]
-"""A question that may be asked: call it, and it is answered."""
+"""A question that has been checked; calling it lets its handler answer."""
 
 MAX_FIELDS: Final = 1_000
-"""Fields of a form that a user is asked to fill in."""
+"""How many fields a form may have."""
 
 _T = TypeVar("_T")
 
@@ -329,16 +329,16 @@ _T = TypeVar("_T")
 @final
 @attrs.frozen(kw_only=True)
 class QuestionHandlers:
-    """The user's handlers for what a server may ask.
+    """The user's handlers for questions of a server.
 
     Attributes:
-        on_sample: Asks the model.
+        on_sample: Samples from a model.
         sampling_tools: Whether the model may be given tools.
         sampling_context: Whether `CreateMessageRequestParams.include_context` is heeded.
         on_elicit: Asks the user.
         elicit_modes: How the user can be asked.
         roots: The roots.
-        others: Who answers which other question, by method; also one of those above, in plain JSON.
+        others: Handlers by method, in plain JSON. They take precedence over those above.
     """
 
     on_sample: OnSample | None = None
@@ -352,10 +352,10 @@ class QuestionHandlers:
     def __attrs_post_init__(self) -> None:
         modes: Collection[str] = self.elicit_modes
         if isinstance(modes, str) or not modes or set(modes) - {"form", "url"}:
-            raise ValueError(f"elicit_modes are 'form', 'url' or both, not {modes!r}")
+            raise ValueError(f"elicit_modes must be 'form', 'url' or both, in a collection, not {modes!r}")
 
     def declared(self, base: ClientCapabilities) -> ClientCapabilities:
-        """Return the capabilities that follow from the handlers, and those that were declared by hand."""
+        """Return the given capabilities with those that follow from the handlers."""
         changes: dict[str, object] = {}
         if self.on_sample is not None and base.sampling is None:
             changes["sampling"] = SamplingCapability(
@@ -372,15 +372,15 @@ class QuestionHandlers:
 
 @final
 class Questions:
-    """Finds who answers a question, and asks them.
+    """Finds the handler of a question, and checks that the question is allowed.
 
     Args:
-        handlers: The user's.
-        capabilities: What the client declares; what goes beyond is refused.
+        handlers: The user's handlers.
+        capabilities: The declared capabilities; questions beyond them are refused.
         limits: How many elicitations are remembered, and what they may take in memory.
 
     Attributes:
-        elicitations: The elicitations by URL whose end has not been told.
+        elicitations: The elicitations by URL whose end has not been notified.
     """
 
     def __init__(self, handlers: QuestionHandlers, capabilities: ClientCapabilities, limits: Limits) -> None:
@@ -392,12 +392,12 @@ class Questions:
 
     @property
     def roots(self) -> RootList | None:
-        """The roots, if the client has any to tell of."""
+        """The roots, if the client declares any."""
         return self._handlers.roots
 
     @property
     def are_any(self) -> bool:
-        """Whether a server can ask anything."""
+        """Whether there is any handler."""
         handlers = self._handlers
         asked = (handlers.on_sample, handlers.on_elicit, handlers.roots)
         return bool(handlers.others) or any(handler is not None for handler in asked)
@@ -413,16 +413,16 @@ class Questions:
         )
 
     def prepare(self, method: str, params: Mapping[str, Any] | None, revision: Revision) -> Question:
-        """Look whether a question may be asked. Nobody is asked yet.
+        """Check a question. No handler is called yet.
 
         Args:
-            method: What is asked.
+            method: Its method.
             params: Its parameters.
-            revision: In whose terms to answer.
+            revision: The revision of the answer.
 
         Raises:
-            RequestError: There is no handler, what is asked goes beyond what the client has declared, or the
-                parameters are none.
+            RequestError: There is no handler, the question goes beyond the declared capabilities, or its
+                parameters cannot be read.
         """
         given = params or {}
         handlers = self._handlers
@@ -455,7 +455,7 @@ class Questions:
             raise RequestError(INVALID_PARAMS, str(error)) from error
 
     def _check_elicitation(self, params: ElicitRequestParams) -> None:
-        """Refuse a mode that was not declared, and a URL that is not of the web: the user is not asked then.
+        """Refuse a mode that was not declared, and a URL that is not of the web, without asking the user.
 
         Spec: 2025-11-25, client/elicitation, "Error Handling" and "Safe URL Handling".
         """
@@ -474,7 +474,7 @@ class Questions:
 
 
 def _check_fields(params: Mapping[str, Any]) -> None:
-    """Refuse a form that nobody would ever fill in, before it is read.
+    """Refuse a form that is too long for a user, before it is read.
 
     Raises:
         RequestError: It has too many fields.
@@ -482,7 +482,7 @@ def _check_fields(params: Mapping[str, Any]) -> None:
     schema = params.get("requestedSchema")
     fields = schema.get("properties") if is_object(schema) else None
     if is_object(fields) and len(fields) > MAX_FIELDS:
-        problem = f"a form of {len(fields)} fields; clients are asked for {MAX_FIELDS} at most"
+        problem = f"a form of {len(fields)} fields; clients take {MAX_FIELDS} at most"
         raise RequestError(INVALID_PARAMS, f"invalid params: requestedSchema.properties: {problem}")
 
 

@@ -1,29 +1,25 @@
-"""Keeps a client connected: opens, agrees, stays, notices the end, and opens again if that was asked for.
+"""A connection to one server that is made again after it has ended.
 
-    the channel is lost      everything that waits fails; it is opened again, if the connector says so
-    the agreement is void    the channel stays, and what is under way on it; another agreement is made
+    the channel ends           pending calls fail; the connector opens another channel, if its policy allows that
+    the agreement is stale     the channel stays, with the calls pending on it, and another agreement is made
+    over it
 
-One task does all of it, so that however many notice an end, it is made good once. The others ask for the
-connection and wait.
-
-What a client can be opened on, and how each becomes a channel, once or again.
+One task does both (`ReconnectingConnection.run`), so a loss that many tasks notice is repaired once; the others
+wait for the connection. Opening channels belongs to connectors (`_open`), agreeing to `_connection`.
 """
 
 from __future__ import annotations
 
 import copy
 import math
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Hashable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager
 from functools import partial
-from typing import Final, Protocol, TypeAlias, TypeVar, final, runtime_checkable
+from typing import Final, Protocol, TypeVar, final
 
 import attrs
 import trio
 
-from .._bindings._http_messages import HttpServerParameters
-from .._bindings._memory import memory_channel_pair
-from .._bindings._stdio_client import StdioServerParameters, open_stdio_server
 from .._channel import Channel
 from .._core._reconnect import Backoff, RestartPolicy
 from .._errors import ConnectionLost, McpError, RequestError, SessionLost
@@ -36,296 +32,186 @@ from .._trio import LightParkingLot, open_hidden_nursery
 from ..types import DiscoverResult, LoggingLevel
 from ._connection import ClientIdentity, Connection, negotiate, settle_era
 from ._dispatch import ServerMessages
-from ._resubscribe import RENEWAL, CallbackAttendance
-from ._subscriptions import Callbacks, Forget
-
-
-@runtime_checkable
-class ServesChannels(Protocol):
-    """A server in this process: it serves whoever is at the other end of a channel."""
-
-    async def serve_channel(
-        self, channel: Channel, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
-    ) -> None:
-        """Serve the client at the other end until it goes."""
-        ...
-
-
-Target: TypeAlias = str | HttpServerParameters | StdioServerParameters | ServesChannels | Channel
-"""What `open_client` opens; a string is the URL of a server."""
-
-
-class Connector(Protocol):
-    """Opens a channel to one server."""
-
-    @property
-    def restart(self) -> RestartPolicy | None:
-        """Whether and how often to open again when the connection is lost."""
-        ...
-
-    @property
-    def survives_probe(self) -> bool:
-        """Whether a server that a probe has ended can be had again."""
-        ...
-
-    def open(self, limits: Limits) -> AbstractAsyncContextManager[Channel]:
-        """Open a channel, and close it on leaving."""
-        ...
-
-
-@final
-class _StdioConnector:
-    """Starts a server process, as often as it takes."""
-
-    survives_probe = True
-
-    def __init__(self, parameters: StdioServerParameters) -> None:
-        self._parameters = parameters
-
-    @property
-    def restart(self) -> RestartPolicy | None:
-        return self._parameters.restart
-
-    def open(self, limits: Limits) -> AbstractAsyncContextManager[Channel]:
-        return open_stdio_server(self._parameters, limits)
-
-
-@final
-class _HttpConnector:
-    """Reaches a server at a URL, which nobody has to start."""
-
-    survives_probe = False
-
-    def __init__(self, parameters: HttpServerParameters) -> None:
-        self._parameters = parameters
-
-    @property
-    def restart(self) -> RestartPolicy | None:
-        return self._parameters.restart
-
-    def open(self, limits: Limits) -> AbstractAsyncContextManager[Channel]:
-        # Not above: clients of other servers, and servers, start sooner without HTTP.
-        from .._bindings._http_client import open_streamable_http
-
-        return open_streamable_http(self._parameters, limits)
-
-
-@final
-class _InProcessConnector:
-    """Runs a server in this process, for this client alone."""
-
-    restart = None
-    survives_probe = True
-
-    def __init__(self, server: ServesChannels) -> None:
-        self._server = server
-
-    @asynccontextmanager
-    async def open(self, limits: Limits) -> AsyncGenerator[Channel]:
-        del limits  # the server has its own
-        ours, theirs = memory_channel_pair()
-        async with open_hidden_nursery() as nursery:
-            await nursery.start(self._server.serve_channel, theirs)
-            try:
-                yield ours
-            finally:
-                with trio.CancelScope(shield=True):
-                    await ours.aclose()  # the server sees the end of its input, drains and returns
-
-
-@final
-class _ChannelConnector:
-    """Uses a channel that somebody else made, once."""
-
-    restart = None
-    survives_probe = False
-
-    def __init__(self, channel: Channel) -> None:
-        self._channel = channel
-
-    @asynccontextmanager
-    async def open(self, limits: Limits) -> AsyncGenerator[Channel]:
-        del limits  # whoever made the channel gave it some
-        try:
-            yield self._channel
-        finally:
-            with trio.move_on_after(0, shield=True):
-                await self._channel.aclose()
-
-
-def connector_for(target: Target) -> Connector:
-    """Return what opens channels to the target.
-
-    Raises:
-        TypeError: It is nothing a client can be opened on.
-        ValueError: It is a string, and not a URL that can be opened.
-    """
-    if isinstance(target, str):
-        target = HttpServerParameters(target)
-    if isinstance(target, HttpServerParameters):
-        return _HttpConnector(target)
-    if isinstance(target, StdioServerParameters):
-        return _StdioConnector(target)
-    if isinstance(target, Channel):
-        return _ChannelConnector(target)
-    if isinstance(target, ServesChannels):  # pyright: ignore[reportUnnecessaryIsInstance] - users are not checked
-        return _InProcessConnector(target)
-    raise TypeError(
-        "a client is opened on a URL, HttpServerParameters, StdioServerParameters, a Server or a Channel, "
-        f"not on {type(target).__name__}"
-    )
-
-
-def identity_of(target: object) -> Hashable:
-    """Return what makes two targets the same server, so that what one says can be taken for what the other says.
-
-    A server at a URL is that URL, a process what it is started with. A server in this process is itself, and so
-    is what is at the other end of a channel.
-    """
-    if isinstance(target, str):
-        target = HttpServerParameters(target)
-    if isinstance(target, HttpServerParameters):
-        return target.url, _Itself(target.app)
-    if isinstance(target, StdioServerParameters):
-        return target
-    return _Itself(target) if isinstance(target, (Channel, ServesChannels)) else None
-
-
-@final
-@attrs.frozen(eq=False)
-class _Itself:
-    """An object that need not be hashable; kept, so that no other gets its id."""
-
-    it: object
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Itself) and self.it is other.it
-
-    def __hash__(self) -> int:
-        return id(self.it)
-
-
-def connector_for_http_sse(target: Target) -> Connector:
-    """Return what opens channels over HTTP+SSE to the target.
-
-    Raises:
-        ValueError: It is not at a URL.
-    """
-    if isinstance(target, str):
-        target = HttpServerParameters(target)
-    if not isinstance(target, HttpServerParameters):
-        raise ValueError(f'era="sse" is for servers at a URL, not for {type(target).__name__}')
-    return _HttpConnector(attrs.evolve(target, transport="sse"))
-
+from ._subscriptions import Forget
 
 _log: Final = Log("trio_mcp.client")
 
 _T = TypeVar("_T")
 
+RESUBSCRIBE: Final = RestartPolicy(max_restarts=8, first_delay=0.1, max_delay=10.0, lasting=30.0)
+"""How often a subscription or an agreement that ends while its channel lives is made again by itself."""
+
 
 @final
-class ConnectionKeeper:
-    """One connection after another to the same server.
+@attrs.frozen(kw_only=True)
+class Connector:
+    """How channels to one server are opened.
 
-    One task runs `run`; it owns each connection while that lasts. Any task may ask for the connection, or close.
-
-    Args:
-        connector: Opens a channel to the server.
-        identity: What this side says, and speaks.
-        limits: How long connecting may take, and what a connection may cost.
-        messages: Makes what takes the server's own messages, afresh for each connection.
-        on_frame: Called with each message in either direction.
-        middleware: What every request and notification goes through.
-        known: What the server is known to be, so that it need not be asked.
-        callbacks: Called when something changes.
-        forget: Called with `None` when anything may have changed.
+    Attributes:
+        open: Opens a channel within limits, and closes it on leaving.
+        restart: Whether and how often to open another channel when the connection is lost; `None` for never.
+        survives_probe: Whether another channel can be opened if the server exits at the first
+            ``server/discover``.
     """
 
-    def __init__(
-        self,
-        connector: Connector,
-        identity: ClientIdentity,
-        limits: Limits,
-        *,
-        messages: Callable[[], ServerMessages],
-        on_frame: OnFrame | None,
-        callbacks: Callbacks,
-        forget: Forget,
-        middleware: Sequence[Middleware] = (),
-        known: DiscoverResult | None = None,
-    ) -> None:
-        self._callbacks = callbacks
-        self._forget = forget
-        self._connector = connector
-        self._identity = identity
-        self._limits = limits
-        self._messages = messages
-        self._on_frame = on_frame
-        self._middleware = middleware
-        self._backoff = None if connector.restart is None else Backoff(connector.restart)
-        self._log_level: LoggingLevel | None = None
-        self._probe = True
-        self._known = known
-        self._agreements = 0
-        self._wanted = trio.Event()
-        self._renewal_failures = 0
-        self._renewal_failure: McpError | None = None
-        self._is_agreeing = False
-        self._agreed: Connection | None = None
-        self._agreed_at: float | None = None
-        self._failure: ConnectionLost | None = None
-        self._changed = LightParkingLot()
-        self._leaving = False
-        self._departure = trio.CancelScope()
-        self._closed = trio.Event()
-        self._between_requests: set[trio.CancelScope] = set()
+    open: Callable[[Limits], AbstractAsyncContextManager[Channel]]
+    restart: RestartPolicy | None = None
+    survives_probe: bool = False
 
-    @property
-    def limits(self) -> Limits:
-        """How long connecting and leaving may take, and what a connection may cost."""
-        return self._limits
+
+@final
+@attrs.define(eq=False)
+class ReconnectingConnection:
+    """One connection after another to the same server.
+
+    One task runs `run`, which owns each connection. Any task may wait for the connection, call on it, or close.
+
+    Args:
+        connector: Opens channels to the server.
+        identity: What this client declares, and the revisions it speaks.
+        limits: How many seconds connecting may take, and what a connection may cost.
+        messages: Makes the dispatcher of the server's own messages, one for each channel.
+        forget: Called with `None` after a reconnect, when anything cached may be outdated.
+        on_frame: Called with each message in either direction.
+        middleware: What every request and notification goes through, the first outermost.
+        known: What `Client.discover` returned earlier; it replaces the first ``server/discover``.
+        while_connected: Runs beside each channel until that ends. It gets this object, and whether there was a
+            channel before.
+    """
+
+    _connector: Connector
+    _identity: ClientIdentity
+    limits: Final[Limits]
+    _messages: Callable[[], ServerMessages] = attrs.field(alias="messages", kw_only=True)
+    _forget: Forget = attrs.field(alias="forget", kw_only=True)
+    _on_frame: OnFrame | None = attrs.field(alias="on_frame", default=None, kw_only=True)
+    _middleware: Sequence[Middleware] = attrs.field(alias="middleware", default=(), kw_only=True)
+    _known: DiscoverResult | None = attrs.field(alias="known", default=None, kw_only=True)
+    _while_connected: WhileConnected | None = attrs.field(alias="while_connected", default=None, kw_only=True)
+
+    _backoff: Backoff | None = attrs.field(init=False)
+    _log_level: LoggingLevel | None = attrs.field(default=None, init=False)
+    _probe: bool = attrs.field(default=True, init=False)
+    _is_agreeing: bool = attrs.field(default=False, init=False)
+    _agreed: Connection | None = attrs.field(default=None, init=False)
+    _agreed_at: float | None = attrs.field(default=None, init=False)
+    # Set by a task that waits for the connection: another agreement is then made without a pause.
+    _wanted: trio.Event = attrs.field(factory=trio.Event, init=False)
+    _agreement_failures: int = attrs.field(default=0, init=False)
+    _agreement_failure: McpError | None = attrs.field(default=None, init=False)
+    # There is a connection, an attempt has failed, or there will be no connection any more.
+    _changed: LightParkingLot = attrs.field(factory=LightParkingLot, init=False)
+    _failure: ConnectionLost | None = attrs.field(default=None, init=False)
+    _is_closing: bool = attrs.field(default=False, init=False)
+    _until_closing: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
+    _closed: trio.Event = attrs.field(factory=trio.Event, init=False)
+    _between_requests: set[trio.CancelScope] = attrs.field(factory=set[trio.CancelScope], init=False)
+
+    def __attrs_post_init__(self) -> None:
+        restart = self._connector.restart
+        self._backoff = None if restart is None else Backoff(restart)
 
     @property
     def agreed(self) -> Connection:
-        """The connection that was agreed on last; it may be gone."""
-        assert self._agreed is not None, "asked before there was any"
+        """The connection that was agreed on last; it may have ended."""
+        assert self._agreed is not None, "used before the client was connected"
         return self._agreed
 
     @property
     def is_over(self) -> bool:
         """Whether there will be no connection any more."""
-        return self._leaving or self._failure is not None
+        return self._is_closing or self._failure is not None
 
-    async def connected(self) -> Connection:
-        """Return the connection, waiting while it is being restored. Does not checkpoint if it is there.
+    # For the calls.
+
+    def _usable(self) -> Connection | None:
+        """Return the connection if it can be used at once."""
+        agreed = self._agreed
+        if agreed is None or agreed.end is not None or self._is_closing or self._failure is not None:
+            return None
+        return agreed
+
+    async def connected(self, *, asks: bool = True) -> Connection:
+        """Return the connection, waiting while it is being restored. Does not checkpoint if it is usable.
+
+        Args:
+            asks: Whether another agreement is to be made for this caller, if one is missing; otherwise this waits
+                until one has been made for other reasons.
 
         Raises:
-            ConnectionLost: It is gone and will not be restored.
-            McpError: There was no new agreement with the server. The next one who asks makes the next attempt.
+            ConnectionLost: It is lost and will not be restored.
+            McpError: There was no new agreement with the server. The next caller starts the next attempt.
             trio.ClosedResourceError: It was closed.
         """
-        failures = self._renewal_failures
+        failures = self._agreement_failures
         while True:
             if self.is_over:
                 raise self._why_over()
-            if self._agreed is not None and self._agreed.end is None:
-                return self._agreed
-            if self._renewal_failure is not None and self._renewal_failures > failures:
-                raise _renewed(self._renewal_failure)
-            self._wanted.set()
+            connection = self._usable()
+            if connection is not None:
+                return connection
+            if asks:
+                if self._agreement_failure is not None and self._agreement_failures > failures:
+                    raise _renewed(self._agreement_failure)
+                self._wanted.set()
             await self._changed.park()
 
     def _why_over(self) -> Exception:
-        if self._leaving or self._failure is None:
+        if self._is_closing or self._failure is None:
             return trio.ClosedResourceError("this client was closed")
         return self._failure.renewed()
 
-    @contextmanager
-    def while_kept(self) -> Generator[None]:
-        """Do what a call does between two requests, such as asking the user, while there are connections.
+    async def ask(self, send: Callable[[Connection], Awaitable[_T]]) -> _T:
+        """Send a request, and once more if the server refused it unseen because of the connection.
+
+        Args:
+            send: Sends it on the given connection. A plain function that returns the coroutine of `Peer.request`
+                spares each call a coroutine.
 
         Raises:
-            ConnectionLost: There will be none any more. What the block did was cancelled.
+            SessionLost: The server has lost the session, and did not begin or keep another one.
+            Others: As `connected`, and what `send` raises.
+        """
+        connection = self._usable() or await self.connected()
+        try:
+            result = await send(connection)
+            connection.is_assumed = False
+            return result
+        except RequestError as error:
+            refusal = error
+        again = await self.replacement(connection, refusal)
+        if again is None:
+            raise refusal
+        try:
+            return await send(again)
+        except RequestError as error:
+            again.ends_with(error)  # the next call begins with another connection
+            raise
+
+    async def replacement(self, connection: Connection, refusal: McpError) -> Connection | None:
+        """Return the connection on which a refused request may be made again; `None` if it may not.
+
+        Args:
+            connection: The one on which it was refused.
+            refusal: How.
+        """
+        if not connection.ends_with(refusal):
+            return None
+        try:
+            again = await self.connected()
+        except McpError as failure:
+            raise refusal from failure
+        # With the same revision and no lost session the server meant the refusal, and may have seen the request.
+        if not isinstance(refusal, SessionLost) and again.revision is connection.revision:
+            return None
+        return again
+
+    @contextmanager
+    def cancelled_when_over(self) -> Generator[None]:
+        """Cancel what a call does between two requests, such as asking the user, once no connection can follow.
+
+        Raises:
+            ConnectionLost: There will be no connection any more. The block was cancelled.
             trio.ClosedResourceError: The client was closed, likewise.
         """
         if self.is_over:
@@ -339,95 +225,48 @@ class ConnectionKeeper:
         if scope.cancelled_caught:
             raise self._why_over()
 
-    def _end_what_is_between_requests(self) -> None:
-        for scope in tuple(self._between_requests):
-            scope.cancel(reason="there will be no connection any more")
-
-    async def ask(self, make: Callable[[Connection], Awaitable[_T]]) -> _T:
-        """Make a request, and once again if the server has refused it unseen because of the connection.
-
-        Args:
-            make: Makes it, on the connection it is given.
-
-        Raises:
-            SessionLost: The server has lost the session, and did not begin or keep another one.
-            Others: As `connected`, and what `make` raises.
-        """
-        connection = await self.connected()
-        try:
-            result = await make(connection)
-            connection.is_assumed = False
-            return result
-        except RequestError as error:
-            refusal = error
-        again = await self.replacement(connection, refusal)
-        if again is None:
-            raise refusal
-        try:
-            return await make(again)
-        except RequestError as error:
-            again.is_voided_by(error)  # the next one who asks begins with another connection
-            raise
-
-    async def replacement(self, connection: Connection, refusal: McpError) -> Connection | None:
-        """Return the connection on which a request that was refused may be made again; `None` if it may not.
-
-        Args:
-            connection: The one on which it was refused.
-            refusal: How.
-        """
-        if not connection.is_voided_by(refusal):
-            return None
-        try:
-            again = await self.connected()
-        except McpError as failure:
-            raise refusal from failure
-        # The server still is what it was taken for. So the refusal was meant, and the request may have been seen.
-        if not isinstance(refusal, SessionLost) and again.revision is connection.revision:
-            return None
-        return again
-
     async def set_log_level(self, level: LoggingLevel, meta: Mapping[str, object] | None) -> None:
         """Ask for log messages on this connection and on every one after it."""
         await self.ask(lambda connection: connection.set_log_level(level, meta))
         self._log_level = level  # not before: a server that refuses it would refuse every new connection, too
 
+    # The one task.
+
     async def run(self, started: Callable[[], object]) -> None:
-        """Connect, and stay connected until `aclose`, cancellation, or an end that nothing can be done about.
+        """Connect, and stay connected until `aclose`, cancellation, or an end after which nothing is restored.
 
         Args:
-            started: Called when there is a connection for the first time.
+            started: Called at the first agreement.
 
         Raises:
-            ConnectionLost: There was none to begin with, and why.
-            ProtocolError: The two sides found no common ground.
+            ConnectionLost: The first connection failed, and why.
+            ProtocolError: The two sides speak no common revision.
             RequestError: The server refused the handshake.
         """
         try:
             end = await self._connect_first(started)
-            while not self._leaving and await self._pause(end):
+            while not self._is_closing and await self._pause(end):
                 end = await self._connect_again()
         finally:
             self._give_up(ConnectionLost("this client has ended"))
             self._closed.set()
 
     async def aclose(self) -> None:
-        """Say goodbye and release everything. Bounded; cancelled, it happens all the same."""
-        self._leaving = True
-        self._departure.cancel(reason="the client was closed")
-        self._end_what_is_between_requests()
-        self._changed.unpark_all()
+        """Close the connection and release everything. Bounded; it goes on if its caller is cancelled."""
+        self._is_closing = True
+        self._until_closing.cancel(reason="the client was closed")
+        self._wake_waiting()
         await self._closed.wait()
 
     async def _connect_first(self, started: Callable[[], object]) -> ConnectionLost:
-        deadline = trio.current_time() + self._limits.connect_timeout
+        deadline = trio.current_time() + self.limits.connect_timeout
         try:
             return await self._hold(started, deadline)
         except ConnectionLost:
-            # Some servers exit when the first request is not `initialize`. They get a second chance, without the
-            # question that killed them, but no more time.
+            # Some servers exit when the first request is not `initialize`. They are started once more and not
+            # asked `server/discover`, within the same time.
             has_legacy = any(not revision.is_modern for revision in self._identity.revisions)
-            if self._leaving or not (self._is_agreeing and self._connector.survives_probe and has_legacy):
+            if self._is_closing or not (self._is_agreeing and self._connector.survives_probe and has_legacy):
                 raise
             if trio.current_time() >= deadline:
                 raise
@@ -436,7 +275,7 @@ class ConnectionKeeper:
 
     async def _connect_again(self) -> ConnectionLost:
         try:
-            return await self._hold(None, trio.current_time() + self._limits.connect_timeout)
+            return await self._hold(None, trio.current_time() + self.limits.connect_timeout)
         except ConnectionLost as end:
             return end
         except McpError as error:
@@ -446,51 +285,58 @@ class ConnectionKeeper:
 
     async def _pause(self, end: ConnectionLost) -> bool:
         """Wait before the next attempt. Returns whether there is to be one."""
-        lasted = 0.0 if self._agreed_at is None else trio.current_time() - self._agreed_at
-        delay = None if self._backoff is None else self._backoff.next_delay(lasted)
+        delay = None if self._backoff is None else self._backoff.next_delay(self._lasted())
         if delay is None:
             self._give_up(end)
             return False
-        _log.warning("%s; it is started again in %g s", end.reason, delay)
-        with self._until_departure():
+        _log.warning("%s; connecting again in %g s", end.reason, delay)
+        with self._cancelled_by_closing():
             await trio.sleep(delay)
-        return not self._leaving
+        return not self._is_closing
+
+    def _lasted(self) -> float:
+        """Return how many seconds the last agreement has held; 0 if there was none."""
+        return 0.0 if self._agreed_at is None else trio.current_time() - self._agreed_at
 
     def _give_up(self, why: ConnectionLost) -> None:
         """There will be no connection any more."""
         if self._failure is None:
             self._failure = why
-        self._end_what_is_between_requests()
+        self._wake_waiting()
+
+    def _wake_waiting(self) -> None:
+        for scope in tuple(self._between_requests):
+            scope.cancel(reason="there will be no connection any more")
         self._changed.unpark_all()
 
     @contextmanager
-    def _until_departure(self, deadline: float = math.inf) -> Generator[trio.CancelScope]:
-        """A scope that ends when the client is closed."""
-        outer = self._departure
+    def _cancelled_by_closing(self, deadline: float = math.inf) -> Generator[trio.CancelScope]:
+        """Cancel the block when the client is closed."""
+        outer = self._until_closing
         with trio.CancelScope(deadline=deadline) as scope:
-            self._departure = scope
+            self._until_closing = scope
             try:
-                if self._leaving:
+                if self._is_closing:
                     scope.cancel(reason="the client was closed")
                 yield scope
             finally:
-                self._departure = outer
+                self._until_closing = outer
 
     async def _hold(self, started: Callable[[], object] | None, deadline: float) -> ConnectionLost:
-        """Open one connection, agree with the server, and stay until it ends. Returns why it ended.
+        """Open one channel, agree with the server, and stay until the channel ends. Returns why it ended.
 
         Args:
-            started: Called when there is agreement.
-            deadline: When there must be, on Trio's clock.
+            started: Called at the agreement.
+            deadline: When there must be one, on Trio's clock.
 
         Raises:
             McpError: There was no agreement.
         """
         self._is_agreeing = False
         self._agreed_at = None
-        limits = self._limits
+        limits = self.limits
         end = ConnectionLost("this client was closed")
-        with self._until_departure(deadline) as opening:
+        with self._cancelled_by_closing(deadline) as opening:
             messages = self._messages()
             async with (
                 self._connector.open(limits) as channel,
@@ -499,8 +345,8 @@ class ConnectionKeeper:
                     messages,
                     limits,
                     on_frame=self._on_frame,
-                    on_notification_read=messages.subscriptions.overhear,
-                    on_failure=self._hear_failure,
+                    on_notification_read=messages.subscriptions.dispatch,
+                    on_failure=self._on_channel_failure,
                     middleware=self._middleware,
                 ) as peer,
             ):
@@ -508,82 +354,78 @@ class ConnectionKeeper:
                 connection = await self._agree(peer, messages, probe=self._probe, known=self._known)
                 self._is_agreeing = False
                 opening.deadline = math.inf
-                self._show(connection)
+                is_reconnected = self._agreed is not None
+                self._use(connection)
                 if started is not None:
                     started()
-                with self._until_departure():  # from here on leaving is polite
-                    await self._stay(connection, messages)
+                with self._cancelled_by_closing():  # from here on the peer is closed in an orderly way
+                    await self._stay(connection, messages, is_reconnected=is_reconnected)
                 if peer.end is not None:
                     end = peer.end
                     if self._backoff is None:
                         self._give_up(end)
-        if opening.cancelled_caught and not self._leaving:
+        if opening.cancelled_caught and not self._is_closing:
             raise ConnectionLost(f"no agreement within {limits.connect_timeout:g} s (connect_timeout)")
         return end
 
     async def _agree(
         self, peer: Peer, messages: ServerMessages, *, probe: bool, known: DiscoverResult | None = None
     ) -> Connection:
-        """Agree with the server, and let it know what it was told before.
+        """Agree with the server, and set the log level that was asked for on an earlier connection.
 
         Raises:
             McpError: There was no agreement.
         """
-        connection = await negotiate(peer, self._identity, self._limits, probe=probe, known=known)
+        connection = await negotiate(peer, self._identity, self.limits, probe=probe, known=known)
         if not connection.is_assumed:
-            connection.check_size(self._limits.max_remembered_bytes // 4)
+            connection.check_size(self.limits.max_remembered_bytes // 4)
         messages.revision, messages.peer = connection.revision, peer
-        connection.begin(messages.subscriptions, self._limits)
+        connection.begin(messages.subscriptions, self.limits)
         if self._log_level is not None:
             await connection.set_log_level(self._log_level)
         return connection
 
-    def _show(self, connection: Connection) -> None:
-        """Let everybody have the connection from now on."""
+    def _use(self, connection: Connection) -> None:
+        """Use the connection for all calls from now on."""
         if self._agreed is not None:
-            self._forget(None)  # what has changed meanwhile, nobody has heard
+            self._forget(None)  # changes since the last connection were not notified
         self._agreed = connection
         self._agreed_at = trio.current_time()
         self._wanted = trio.Event()
         self._changed.unpark_all()
 
-    async def _stay(self, connection: Connection, messages: ServerMessages) -> None:
-        """See to the connection, and to those that follow it on its channel, until that ends."""
-        is_renewal = self._agreements > 0
-        attendance = CallbackAttendance(self._callbacks, self._limits)
-        backoff = Backoff(RENEWAL)
-        while True:
-            self._agreements += 1
-            async with open_hidden_nursery() as nursery:
-                nursery.start_soon(partial(attendance.attend, connection, is_renewal=is_renewal))
+    async def _stay(self, connection: Connection, messages: ServerMessages, *, is_reconnected: bool) -> None:
+        """Serve the connection, and those that follow it on its channel, until that ends."""
+        backoff = Backoff(RESUBSCRIBE)
+        async with open_hidden_nursery() as nursery:
+            if self._while_connected is not None:
+                nursery.start_soon(partial(self._while_connected, self, is_reconnected=is_reconnected))
+            following: Connection | None = connection
+            while following is not None:
+                connection = following
                 if not connection.is_certain:
-                    nursery.start_soon(settle_era, connection, self._identity, self._limits)
+                    nursery.start_soon(settle_era, connection, self._identity, self.limits)
                 await connection.wait_over()
-                nursery.cancel_scope.cancel(reason="the connection has ended")
-            if connection.peer.end is not None or connection.end is None:
-                return
-            again = await self._agree_again(connection, messages, backoff)
-            if again is None:
-                return
-            connection = again
-            self._show(connection)
-            is_renewal = True
+                following = await self._agree_again(connection, messages, backoff)
+            nursery.cancel_scope.cancel(reason="the channel has ended")
 
     async def _agree_again(
-        self, void: Connection, messages: ServerMessages, backoff: Backoff
+        self, stale: Connection, messages: ServerMessages, backoff: Backoff
     ) -> Connection | None:
         """Make another agreement over the same channel; returns `None` once that has ended.
 
-        Whoever waits learns why an attempt has failed. The next one is made when somebody asks for the
-        connection; a few are made without that, because callbacks do not ask. An agreement that was void at once
-        is no success: without being asked, the next one is made after a pause that grows.
+        Tasks that wait get the error of an attempt that fails, and the next task that wants the connection starts
+        the next one. A few are made without that, because a server may have something to ask or to notify. An
+        agreement that was stale at once is no success: the pause before the next one grows, unless a task wants
+        it.
         """
-        peer = void.peer
-        self._known = None  # whatever it was, it is out of date
-        _log.info("%s; agreeing with the server again", void.end)
-        timeout = self._limits.connect_timeout
-        lasted = 0.0 if self._agreed_at is None else trio.current_time() - self._agreed_at
-        delay = backoff.next_delay(lasted)
+        if stale.peer.end is not None or stale.end is None:
+            return None
+        peer = stale.peer
+        self._known = None  # it is out of date
+        _log.info("%s; agreeing with the server again", stale.end)
+        timeout = self.limits.connect_timeout
+        delay = backoff.next_delay(self._lasted())
         while True:
             with trio.move_on_after(math.inf if delay is None else delay):
                 await self._wait_wanted(peer)
@@ -593,19 +435,22 @@ class ConnectionKeeper:
             failure: McpError = ConnectionLost(f"no agreement within {timeout:g} s (connect_timeout)")
             with trio.move_on_after(timeout):  # noqa: ASYNC912 - agreeing waits for the server
                 try:
-                    probe = void.revision.is_modern or not void.is_certain
-                    return await self._agree(peer, messages, probe=probe)
+                    probe = stale.revision.is_modern or not stale.is_certain
+                    connection = await self._agree(peer, messages, probe=probe)
                 except McpError as error:
                     failure = error
-            self._renewal_failure = failure
-            self._renewal_failures += 1
+                else:
+                    self._use(connection)
+                    return connection
+            self._agreement_failure = failure
+            self._agreement_failures += 1
             self._changed.unpark_all()
-            _log.warning("there is no new agreement with the server: %s", failure)
+            _log.warning("no new agreement with the server: %s", failure)
             self._wanted = trio.Event()
             delay = backoff.next_delay(0)
 
     async def _wait_wanted(self, peer: Peer) -> None:
-        """Wait until somebody asks for the connection, or there can be none."""
+        """Wait until a task wants the connection, or there can be none."""
         async with open_hidden_nursery() as nursery:
 
             async def wait_ended() -> None:
@@ -616,13 +461,19 @@ class ConnectionKeeper:
             await self._wanted.wait()
             nursery.cancel_scope.cancel(reason="the connection is wanted")
 
-    def _hear_failure(self, failure: McpError) -> None:
-        """The channel says that something has failed that nobody waits for."""
+    def _on_channel_failure(self, failure: McpError) -> None:
+        """Handle a failure that the channel reports and no call waits for."""
         agreed = self._agreed
-        if agreed is None or agreed.end is not None or not agreed.is_voided_by(failure):
-            _log.debug("the channel says: %s", failure)
+        if agreed is None or agreed.end is not None or not agreed.ends_with(failure):
+            _log.debug("the channel reports: %s", failure)
+
+
+class WhileConnected(Protocol):
+    """Runs beside each channel."""
+
+    async def __call__(self, reconnecting: ReconnectingConnection, /, *, is_reconnected: bool) -> None: ...
 
 
 def _renewed(error: McpError) -> McpError:
-    """Return an equal error without traceback; one failure is told to many tasks."""
+    """Return an equal error without traceback: many tasks raise the same failure."""
     return error.renewed() if isinstance(error, ConnectionLost) else copy.copy(error).with_traceback(None)

@@ -1,11 +1,10 @@
-"""Who listens to what on one connection of a client, and the sorting of what the server says to them.
+"""Which subscriptions a notification belongs to, and which resources a legacy connection is subscribed to.
 
-The table is read while a notification is being read, before anything behind it: what a listener was told when its
-subscription ends is what the server said before that. Nothing here waits, and nothing here starts a task.
+`Subscriptions.dispatch` runs while a notification is being read, before anything behind it is: when a
+subscription ends, its listener has received what the server sent before. Nothing in `Subscriptions` waits or
+starts a task.
 
-Which resources a connection of the legacy era is subscribed to, on behalf of how many listeners.
-
-Spec: 2025-11-25, server/resources, "Subscriptions".
+Spec: 2026-07-28, basic/patterns/subscriptions; 2025-11-25, server/resources, "Subscriptions".
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ _ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 _CANCELLED: Final = "notifications/cancelled"
 
 Forget = Callable[[Change | None], object]
-"""Called with each change that makes what is known outdated; with `None`, everything may be."""
+"""Called with each change that outdates cached results; with `None`, all of them may be outdated."""
 
 
 @final
@@ -62,10 +61,10 @@ class Subscription:
     Attributes:
         wanted: What was asked for.
         hear: Called with each change. It must not wait.
-        acknowledge: Called once, with what will come.
-        end: Called when the server says that it has ended the subscription without answering.
+        acknowledge: Called once, with what the server will notify.
+        end: Called when the server cancels the subscription instead of answering it.
         id: In the modern era, the id of the request that made it.
-        is_acknowledged: Whether anything may come yet.
+        is_acknowledged: Whether notifications may come yet.
     """
 
     wanted: SubscriptionFilter
@@ -79,13 +78,13 @@ class Subscription:
 @final
 @attrs.frozen(kw_only=True)
 class Callbacks:
-    """What a user wants called when something changes; what returns an awaitable is awaited.
+    """The user's callbacks for changes; a returned awaitable is awaited.
 
     Attributes:
-        tools: For a change of the list of tools.
-        prompts: For a change of the list of prompts.
-        resources: For a change of the list of resources.
-        resource: For a change of a resource, with its URI.
+        tools: Called when the list of tools changes.
+        prompts: Called when the list of prompts changes.
+        resources: Called when the list of resources changes.
+        resource: Called when a resource changes, with its URI.
     """
 
     tools: Callable[[], object] | None = None
@@ -93,71 +92,79 @@ class Callbacks:
     resources: Callable[[], object] | None = None
     resource: Callable[[str], object] | None = None
 
+    @property
+    def wanted(self) -> SubscriptionFilter:
+        """The changes of lists that there are callbacks for."""
+        return SubscriptionFilter(
+            tools_list_changed=self.tools is not None or None,
+            prompts_list_changed=self.prompts is not None or None,
+            resources_list_changed=self.resources is not None or None,
+        )
 
-def change_callback(callbacks: Callbacks, change: Change) -> Callable[[], object] | None:
-    """Return what is to be called for a change."""
-    match change:
-        case ToolsListChanged():
-            return callbacks.tools
-        case PromptsListChanged():
-            return callbacks.prompts
-        case ResourcesListChanged():
-            return callbacks.resources
-        case ResourceUpdated(uri=uri):
-            return None if callbacks.resource is None else partial(callbacks.resource, uri)
-        case Resynced():
-            return None
+    def find(self, change: Change) -> Callable[[], object] | None:
+        """Return the callback for a change, ready to be called."""
+        match change:
+            case ToolsListChanged():
+                return self.tools
+            case PromptsListChanged():
+                return self.prompts
+            case ResourcesListChanged():
+                return self.resources
+            case ResourceUpdated(uri=uri):
+                return None if self.resource is None else partial(self.resource, uri)
+            case Resynced():
+                return None
 
 
 @final
+@attrs.define(eq=False)
 class Subscriptions:
     """The subscriptions of one connection.
 
     Args:
-        forget: Told of every change, whoever listens to it.
-        callbacks: What the user wants called.
-        warn_of_strays: Whether notifications that belong to no subscription are remarkable. They are not if
-            somebody takes all notifications, who may have subscribed by hand.
+        forget: Called with every change.
+        callbacks: The user's callbacks.
+        warn_of_unknown: Whether to log notifications that belong to no subscription. They are expected where the
+            user handles all notifications, and may have subscribed by hand.
     """
 
-    def __init__(self, forget: Forget, callbacks: Callbacks, *, warn_of_strays: bool = True) -> None:
-        self._forget = forget
-        self._callbacks = callbacks
-        self._warn_of_strays = warn_of_strays
-        self._peer: Peer | None = None
-        self._is_modern = False
-        self._for_callbacks: RequestId | None = None
-        self._warned: set[str] = set()
-        self._by_id: dict[RequestId, Subscription] = {}
-        self._legacy: dict[Subscription, None] = {}
+    _forget: Forget
+    _callbacks: Callbacks
+    _warn_of_unknown: bool = attrs.field(alias="warn_of_unknown", default=True, kw_only=True)
+    _peer: Peer | None = attrs.field(default=None, init=False)
+    _is_modern: bool = attrs.field(default=False, init=False)
+    _for_callbacks: RequestId | None = attrs.field(default=None, init=False)
+    _warned: set[str] = attrs.field(factory=set[str], init=False)
+    _by_id: dict[RequestId, Subscription] = attrs.field(factory=dict[RequestId, Subscription], init=False)
+    _legacy: dict[Subscription, None] = attrs.field(factory=dict[Subscription, None], init=False)
 
     def begin(self, peer: Peer, revision: Revision) -> None:
-        """Say which connection it is, once it is agreed on what is spoken there."""
+        """Set the connection, once a revision has been agreed on."""
         self._peer = peer
         self._is_modern = revision.is_modern
 
     def add(self, subscription: Subscription) -> None:
-        """Let a subscription hear what comes from now on."""
+        """Bring notifications to a subscription from now on."""
         if subscription.id is None:
             self._legacy[subscription] = None
         else:
             self._by_id[subscription.id] = subscription
 
     def remove(self, subscription: Subscription) -> None:
-        """Nobody listens to the subscription any more."""
+        """Bring nothing to a subscription any more."""
         self._legacy.pop(subscription, None)
         if subscription.id is not None:
             self._by_id.pop(subscription.id, None)
 
-    def distrust(self, wanted: SubscriptionFilter) -> None:
-        """Everything that is listened to may have changed unheard; of resources the callback is told so."""
+    def report_missed(self, wanted: SubscriptionFilter) -> None:
+        """Drop cached results whose changes may have been missed, and call the callback for those resources."""
         for change in changes_in(wanted):
             self._forget(change)
             if isinstance(change, ResourceUpdated):
-                self._tell_callback(change)
+                self._notify_callback(change)
 
-    def tell_callbacks(self, changes: Iterable[Change], id: RequestId | None) -> None:
-        """Let the callbacks know of changes that may have happened, in line with what the server says.
+    def notify_callbacks(self, changes: Iterable[Change], id: RequestId | None) -> None:
+        """Notify callbacks of changes that may have been missed, in line with the server's notifications.
 
         Args:
             changes: The changes.
@@ -165,18 +172,18 @@ class Subscriptions:
         """
         self._for_callbacks = id
         for change in changes:
-            self._tell_callback(change)
+            self._notify_callback(change)
 
-    def _tell_callback(self, change: Change) -> None:
-        if change_callback(self._callbacks, change) is not None and self._peer is not None:
+    def _notify_callback(self, change: Change) -> None:
+        if self._callbacks.find(change) is not None and self._peer is not None:
             meta = {} if self._for_callbacks is None else {SUBSCRIPTION_ID_KEY: self._for_callbacks}
             self._peer.deliver(notification_of(change, meta))
 
     def callback_for(self, notification: Notification) -> Callable[[], object] | None:
-        """Return what the user wants called for a notification, or `None` if it is not for a callback.
+        """Return the callback for a notification, or `None` if there is none.
 
-        In the modern era a change of a list concerns the subscription it names and no other, and the callbacks
-        have one of their own.
+        In the modern era a change of a list belongs to the subscription it names and no other, and the callbacks
+        have their own.
         """
         change = read_change(notification)
         if change is None:
@@ -185,10 +192,10 @@ class Subscriptions:
             id = subscription_id(notification.params or {})
             if id is None or id != self._for_callbacks:
                 return None
-        return change_callback(self._callbacks, change)
+        return self._callbacks.find(change)
 
-    def overhear(self, notification: Notification) -> None:
-        """Bring what a notification says to those it concerns; see `OnNotificationRead`."""
+    def dispatch(self, notification: Notification) -> None:
+        """Bring a notification to its subscriptions, and outdate cached results; see `OnNotificationRead`."""
         is_modern = self._is_modern
         if is_modern and notification.method == _ACKNOWLEDGED:
             self._acknowledge(notification.params or {})
@@ -225,7 +232,7 @@ class Subscriptions:
         """Bring a change to the one subscription that it names (2026-07-28, basic/patterns/subscriptions)."""
         subscription = self._find(notification.params or {})
         if subscription is None:
-            if self._warn_of_strays:
+            if self._warn_of_unknown:
                 self._warn(f"{notification.method} for a subscription that does not exist")
         elif not subscription.is_acknowledged:
             self._warn(f"{notification.method} before the subscription was acknowledged")
@@ -235,7 +242,7 @@ class Subscriptions:
             subscription.hear(change)
 
     def _broadcast(self, change: Change) -> None:
-        """Bring a change to all who want it. In the legacy era it names nobody."""
+        """Bring a change to all that want it: in the legacy era it names no subscription."""
         for subscription in tuple(self._legacy):
             if not (subscription.is_acknowledged and wants(subscription.wanted, change)):
                 continue
@@ -248,14 +255,14 @@ class Subscriptions:
         return None if id is None else self._by_id.get(id)
 
     def _warn(self, what: str) -> None:
-        """Say once per connection what was ignored; a server that does it once does it again."""
+        """Log each kind of ignored message once per connection."""
         if what not in self._warned and len(self._warned) < 20:
             self._warned.add(what)
-            _log.warning("ignored %s; the server is not told, and this is not said again", what)
+            _log.warning("ignored %s; the next ones like it are not logged", what)
 
 
 def subscription_id(params: Mapping[str, Any]) -> RequestId | None:
-    """Return the id of the subscription that a notification or a result says it belongs to."""
+    """Return the id of the subscription that a notification or a result belongs to."""
     meta = params.get("_meta")
     return read_id(meta.get(SUBSCRIPTION_ID_KEY)) if is_object(meta) else None
 
@@ -269,14 +276,15 @@ _UNSUBSCRIBE: Final = "resources/unsubscribe"
 class _Held:
     """One resource.
 
-    A request that is given up leaves open what the server thinks, so there are two answers: nobody relies on a
-    subscription that the server has not confirmed, and whatever it may think is taken back in the end.
+    After a cancelled request it is open whether the server has subscribed us. So no listener relies on a
+    subscription that the server has not confirmed, and one that it may have made is ended when the last
+    listener leaves.
 
     Attributes:
         count: How many listeners want it.
-        users: How many listeners have not given it back entirely; the last one forgets the resource.
-        is_subscribed: Whether the server has said that we are subscribed, and was not asked to end it since.
-        may_be_subscribed: Whether the server may think that we are.
+        users: How many listeners have not released it entirely; the last one forgets the resource.
+        is_subscribed: Whether the server has confirmed the subscription, and was not asked to end it since.
+        may_be_subscribed: Whether the server may have subscribed us.
         turn: Held while the server is being asked, so that it is asked in order.
     """
 
@@ -288,34 +296,34 @@ class _Held:
 
 
 @final
+@attrs.define(eq=False)
 class ResourceSubscriptions:
-    """Subscribes to a resource when the first listener comes and unsubscribes when the last has gone.
+    """Subscribes to a resource when the first listener comes and unsubscribes when the last one leaves.
 
     Args:
         peer: The connection.
-        revision: What is spoken there.
-        is_declared: Whether the server has said that it lets clients do so. It is asked all the same: many
-            servers let them and do not say so, and one that does not can answer for itself.
+        revision: The revision that is spoken.
+        is_declared: Whether the server declares subscriptions to resources. It is asked all the same: many
+            servers have them and do not declare it.
         goodbye_timeout: How many seconds unsubscribing may take.
     """
 
-    def __init__(self, peer: Peer, revision: Revision, *, is_declared: bool, goodbye_timeout: float) -> None:
-        self._peer = peer
-        self._revision = revision
-        self._is_declared = is_declared
-        self._goodbye_timeout = goodbye_timeout
-        self._held: dict[str, _Held] = {}
-        self._is_over = False
+    _peer: Peer
+    _revision: Revision
+    _is_declared: bool = attrs.field(alias="is_declared", kw_only=True)
+    _goodbye_timeout: float = attrs.field(alias="goodbye_timeout", kw_only=True)
+    _held: dict[str, _Held] = attrs.field(factory=dict[str, _Held], init=False)
+    _is_over: bool = attrs.field(default=False, init=False)
 
     def __len__(self) -> int:
         return len(self._held)
 
     def forget(self) -> None:
-        """The server knows nothing of the connection any more. It is not told that something is unwanted."""
+        """Send nothing more: the server does not know the connection any more."""
         self._is_over = True
 
     async def acquire(self, uris: Sequence[str]) -> None:
-        """Subscribe to resources. Whatever comes of it, `release` has to follow.
+        """Subscribe to resources. `release` must follow, also after an error.
 
         Raises:
             RequestError: The server refuses it.
@@ -330,9 +338,9 @@ class ResourceSubscriptions:
             raise errors[0]
 
     async def release(self, uris: Sequence[str]) -> None:
-        """Give back what `acquire` was called for.
+        """Undo `acquire`.
 
-        Cancelled or not, the server is told of what nobody wants any more, within the goodbye's timeout.
+        Unsubscribes from what no listener wants any more, also if cancelled, within the ``goodbye_timeout``.
         """
         unwanted: list[str] = []
         for uri in uris:
@@ -383,7 +391,7 @@ class ResourceSubscriptions:
 
 
 async def _for_each(uris: Sequence[str], act: Callable[[str], Awaitable[None]]) -> list[Exception]:
-    """Act on all at once, and return what went wrong."""
+    """Act on all at once, and return the errors."""
     errors: list[Exception] = []
 
     async def one(uri: str) -> None:
