@@ -1,4 +1,4 @@
-# Two commands do everything: `make demo` and `make test`. Both need Python 3.11 or newer, nothing else.
+# `make demo` and `make test` need Python 3.11 or newer, nothing else. `make help` lists the rest.
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -7,31 +7,42 @@ BORROW := import pathlib, sys, sysconfig; here = sysconfig.get_path("purelib"); 
 	there = sysconfig.get_path("purelib", vars={"base": sys.argv[1]}); \
 	pathlib.Path(there, "borrowed.pth").write_text(here)
 
-.PHONY: demo test tests lint types public-types protocol interop nginx conformance siege bench bench-quick coverage clean
+# A file's tests stay together, for they share servers.
+PYTEST := $(BIN)/python -m pytest --numprocesses=auto --dist=loadfile --quiet
+QUICK := tests/core tests/codec tests/schema tests/types tests/peer tests/server tests/client
+COVER :=
 
-demo: .venv/run
+.PHONY: help demo quick test more check lint types public-types protocol interop nginx conformance siege bench bench-quick clean
+
+help:  ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 16
+
+demo: .venv/run  ## run the example of the README
 	$(BIN)/python examples/demo.py
 
-test: .venv/dev
-	$(MAKE) --no-print-directory --jobs=3 lint types interop nginx
-	$(MAKE) --no-print-directory tests conformance
+quick: .venv/test  ## run after every change: no network, no other implementations; under 40 s on two cores
+	$(PYTEST) -m "not slow and not interop" $(QUICK)
 
-# The tests of everything, with branch coverage; `interop` and `nginx` are what they need of others. A file's tests stay
-# together, for they share servers.
-tests: .venv/dev
-	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest --numprocesses=auto --dist=loadfile
-	$(BIN)/coverage combine --quiet
-	$(BIN)/coverage report --skip-covered
+test: .venv/test  ## see that everything works here, in a few minutes
+	$(PYTEST) -m "not slow and not interop" $(COVER)
+
+check: .venv/dev  ## run everything that must pass before a change is merged, in half an hour
+	$(MAKE) --no-print-directory test COVER="--cov --cov-report="
+	$(MAKE) --no-print-directory --jobs=3 lint types interop nginx
+	$(MAKE) --no-print-directory more conformance bench-quick demo
+
+# What `test` leaves out, and the coverage of both. pytest-cov brings the data of the workers home.
+more: .venv/dev interop nginx  ## run the tests that are slow, or need other implementations
+	$(PYTEST) -m "slow or interop" --cov --cov-append --cov-report=term:skip-covered
 
 # flake8 looks for what is asynchronous (see .flake8), at a second a file, so it gets the files where anything is.
-lint: .venv/dev
+lint: .venv/dev  ## check style, formatting, asynchronous code and changelog fragments
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/flake8 $$(grep -rlE --include='*.py' '\basync\b|\btrio\.' benchmarks examples tests trio_mcp)
 	$(BIN)/towncrier build --draft --version next >/dev/null
 
-types: .venv/dev
+types: .venv/dev  ## check types with mypy and pyright, and that all public names have them
 	$(BIN)/mypy
 	$(BIN)/mypy --platform win32 trio_mcp
 	$(BIN)/pyright
@@ -48,16 +59,16 @@ public-types: .venv/dev
 		|| { cat $(INSTALLED)/report; exit 1; }
 	grep 'completeness score: 100%' $(INSTALLED)/report
 
-# Writes docs/protocol.md from the marks of the tests, and fails where a section has neither a test nor a reason.
-protocol: .venv/dev
+# Fails where a section of the specification has neither a test nor a reason.
+protocol: .venv/dev  ## write docs/protocol.md from the marks of the tests
 	$(BIN)/python -m pytest -q --collect-only --protocol-table=docs/protocol.md
 
-interop: .venv/dev
+interop: .venv/dev  ## install the other implementations that tests talk to
 	$(BIN)/python tests/interop/environments.py
 
 # The official conformance suite, every scenario, servers over both hosts: fails where the score has fallen below
 # tests/conformance/baseline.toml.
-conformance: interop
+conformance: interop  ## run the official conformance suite
 	$(BIN)/python tests/conformance/run.py
 	$(BIN)/python tests/conformance/run.py --http lean 'server/*'
 
@@ -72,19 +83,19 @@ nginx:
 
 # Plays every attack there is against a server over both hosts, beside an honest client, and writes what came of it into
 # docs/security.md. Three quarters of an hour; for a part: .venv/bin/python tests/siege/besiege.py --http lean 'unread-*'
-siege: .venv/dev
+siege: .venv/dev  ## play every attack against a server, and write docs/security.md; three quarters of an hour
 	$(BIN)/python tests/siege/besiege.py --fill
 
 # Measures everything beside other implementations, which it installs, and shows and keeps what it finds. About 25 minutes.
 # For a part: .venv/bin/python -m benchmarks run --only echo; all there is to say: .venv/bin/python -m benchmarks --help
-bench: .venv/dev
+bench: .venv/dev  ## measure everything beside other implementations; 25 minutes
 	$(BIN)/python -m benchmarks run
 
 # Whether everything can be measured, in two minutes: every cell has a number; how fast anything is, is not looked at.
-bench-quick: .venv/dev
+bench-quick: .venv/dev  ## see whether everything can be measured; two minutes
 	$(BIN)/python -m benchmarks run --quick
 
-clean:
+clean:  ## remove what was installed and measured
 	rm -rf .venv .interop .benchmarks .coverage* htmlcov build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 .venv/pip:
@@ -97,6 +108,10 @@ clean:
 	$(BIN)/python -m pip install --quiet --editable .
 	touch $@
 
-.venv/dev: .venv/run
+.venv/test: .venv/run
+	$(BIN)/python -m pip install --quiet --editable . --group test
+	touch $@
+
+.venv/dev: .venv/test
 	$(BIN)/python -m pip install --quiet --editable . --group dev
 	touch $@
