@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 import pytest
 from hypothesis import settings
@@ -34,12 +36,42 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return "mark.spec(" not in collection_path.read_text(encoding="utf-8") or None
 
 
+# What other tests say more quickly, in one more way: `make check` runs it as well. A file or folder, and which of its
+# parameters; nothing for all of them.
+SLOW: Final = (
+    ("benchmarks/", ""),
+    ("bindings/test_process.py", "fifty|killed"),
+    ("contract/test_contract_after_waiting.py", ""),
+    ("contract/test_contract_over_a_process.py", "three_hundred"),
+    ("contract/test_contract_over_sockets.py", ""),
+    ("contract/test_crowds.py", ""),
+    ("examples/test_transcripts.py", ""),
+    ("http_server/", r"\[.*(application|lean)"),
+    ("http_server/test_behind_nginx.py", ""),
+    ("http_server/test_nothing_outlives_its_answer.py", ""),
+    ("programs/", ""),
+    ("protocol/", r"\[.*(asgi|json|stateless)|2024-11-05|2025-03-26|2025-06-18"),
+    ("protocol/test_table.py", ""),
+    ("schema/test_hint_properties.py", ""),
+    ("server/test_ending_by_signals.py", "third"),
+    ("siege/", ""),
+    ("types/test_official_schema.py", "sent_is_valid"),
+)
+
+
+def _is_slow(item: pytest.Item) -> bool:
+    path = item.path.relative_to(Path(__file__).parent).as_posix()
+    return any(path.startswith(where) and re.search(which, item.name) is not None for where, which in SLOW)
+
+
 @pytest.hookimpl(trylast=True)  # when it is known which tests are Trio's
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run on a clock that does not mind how busy the machine is."""
+    """Run on a clock that does not mind how busy the machine is, and mark what is slow."""
     for item in items:
         if item.get_closest_marker("trio") is not None:
             item.add_marker(pytest.mark.trio(run=run_patiently), append=False)
+        if _is_slow(item):
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.hookimpl(tryfirst=True)  # before everything that was collected is listed

@@ -29,8 +29,8 @@ BOUNDS: Final = {
     "_http/_client.py open_http_client CancelScope": "closing forcefully waits for nothing",
     "_peer/_peer.py open_peer CancelScope": "goodbye_timeout, inside, by `Peer.aclose`",
     # Until the cleanup of a handler is done that has been cancelled: that is its author's.
-    "_server/_parking.py Run.attend CancelScope": "the handler's own cleanup",
-    "_server/_parking.py Run._leave CancelScope": "the handler's own cleanup",
+    "_server/_parking.py HandlerRun.serve CancelScope": "the handler's own cleanup",
+    "_server/_parking.py HandlerRun._suspend CancelScope": "the handler's own cleanup",
     # Tasks that go on while the body is cancelled, until it has been left.
     "_bindings/_stdio_client.py ServerProcess.__init__ CancelScope": "until aclose, which cancels it",
     "_bindings/_http_client.py StreamableHttpChannel._run shield_started": "until _close cancels it",

@@ -76,8 +76,8 @@ async def test_late_repeated_and_foreign_answers_reach_nobody(
                 assert len(result.content) == 1
             await trio.testing.wait_all_tasks_blocked()
             assert client.statistics().calls == 0
-    assert caplog.text.count("ignored an answer that nobody waits for, id 'never'") == 0
-    assert "ignored an answer that nobody waits for" in caplog.text
+    assert caplog.text.count("ignored an answer that no call waits for, id 'never'") == 0
+    assert "ignored an answer that no call waits for" in caplog.text
 
 
 @REVISIONS

@@ -365,7 +365,7 @@ async def test_what_is_not_of_the_type_is_refused(
     content: object, revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with open_scripted(ScriptedServer(revision, Tools(content=content))) as client:
-        with pytest.raises(RemoteProtocolError, match="what `returns` says"):
+        with pytest.raises(RemoteProtocolError, match="not of the type `returns`"):
             await client.call_tool("t", returns=AttrsPoint)
 
 

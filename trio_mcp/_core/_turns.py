@@ -25,7 +25,7 @@ from typing import Final, Generic, TypeVar, final
 # begins in the next pass. A single active holder is neither bounded nor in debt. The caller must call `next` once
 # after every pass as long as the object is true; otherwise shares are never renewed.
 
-SHARE: Final = 4
+SHARE: Final = 2
 """Small requests of one holder that begin in one pass. A great one counts as much as all of them."""
 
 TIMES: Final = 8

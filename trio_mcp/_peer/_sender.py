@@ -143,8 +143,9 @@ class Sender:
     ) -> dict[str, Any]:
         await trio.lowlevel.checkpoint_if_cancelled()
         await self._wait_turn(1)
-        if exchange is not None:
-            exchange.check_may_ask(method)  # it may have been given up while it waited, behind a shield
+        if exchange is not None and exchange.is_over:  # given up while this waited for its turn
+            await trio.lowlevel.checkpoint()  # a handler that was woken before it was cancelled ends here
+            exchange.check_may_ask(method)  # one behind a shield does not
         # No checkpoint from here to the queue: the request is in the table and in the queue, or in neither.
         call, data = self._open(method, params, on_progress)
         if on_id is not None:
@@ -299,6 +300,7 @@ class Sender:
             self._pending -= 1
             call.give_up()
         self.calls.pop(call.id, None)
+        call.message = None  # which has the call: the result would be kept until the garbage collector comes
         call.forget_progress()
         if call.clock is not None:
             while call.has_stopped_clock:
