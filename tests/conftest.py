@@ -59,19 +59,19 @@ SLOW: Final = (
 )
 
 
-def _is_slow(item: pytest.Item) -> bool:
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark what is slow, before anything is chosen by its marks."""
     path = item.path.relative_to(Path(__file__).parent).as_posix()
-    return any(path.startswith(where) and re.search(which, item.name) is not None for where, which in SLOW)
+    if any(path.startswith(where) and re.search(which, item.name) is not None for where, which in SLOW):
+        item.add_marker(pytest.mark.slow)
 
 
 @pytest.hookimpl(trylast=True)  # when it is known which tests are Trio's
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run on a clock that does not mind how busy the machine is, and mark what is slow."""
+    """Run on a clock that does not mind how busy the machine is."""
     for item in items:
         if item.get_closest_marker("trio") is not None:
             item.add_marker(pytest.mark.trio(run=run_patiently), append=False)
-        if _is_slow(item):
-            item.add_marker(pytest.mark.slow)
 
 
 @pytest.hookimpl(tryfirst=True)  # before everything that was collected is listed

@@ -16,7 +16,10 @@ from trio_mcp import Channel, Context, Incoming, Limits, Outgoing, Server
 class Wire(Channel):
     """The client's end by hand: when it takes something, and what it brings."""
 
-    description = "a wire"
+    @property
+    def description(self) -> str:
+        """What errors call it."""
+        return "a wire"
 
     def __init__(self) -> None:
         self.takes = trio.Event()
@@ -64,7 +67,11 @@ async def test_it_is_cancelled_and_not_told_that_it_is_late(_: int, autojump_clo
     async with trio.open_nursery() as nursery:
         nursery.start_soon(server.serve_channel, wire)
         me = {"name": "t", "version": "1"}
-        hello = {"protocolVersion": "2025-11-25", "capabilities": {"elicitation": {}}, "clientInfo": me}
+        hello: dict[str, Any] = {
+            "protocolVersion": "2025-11-25",
+            "capabilities": {"elicitation": {}},
+            "clientInfo": me,
+        }
         wire.bring({"id": 0, "method": "initialize", "params": hello})
         await trio.testing.wait_all_tasks_blocked()
         wire.bring({"method": "notifications/initialized"})
