@@ -9,11 +9,16 @@ import argparse
 import base64
 import logging
 import struct
+import sys
 import zlib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import trio
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))  # this is a program: no test run has done it
+
 from inside_wire import from_wire
 
 from trio_mcp import Context, Field, InputRequired, RequestError, Server, ToolError, types
