@@ -37,7 +37,7 @@ LONG: Final = 0.03
 TIMES_LONG: Final = 32
 """The same as `TIMES`, for each second beyond `LONG`."""
 
-MOST_OWED: Final = 10.0
+MOST_OWED: Final = 20.0
 """The longest debt for great requests, in seconds."""
 
 SMALL_LONG: Final = 0.01
