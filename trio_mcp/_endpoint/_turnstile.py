@@ -115,9 +115,10 @@ class Turnstile:
         """
         if self._is_open:
             return False
-        asking = self.asking_since(trio.current_time() - SHARED_SECONDS)
+        since = trio.current_time() - SHARED_SECONDS
+        asking = self.asking_since(since)
         if self._among is not None:
-            asking |= self._among.asking_since(trio.current_time() - SHARED_SECONDS)
+            asking |= self._among.asking_since(since)
         if holder is not None:
             asking.add(holder)
         return len(asking) > 1
@@ -167,13 +168,17 @@ class Turnstile:
             holder: Whose request it answers.
             size: How large it is, in bytes.
         """
-        if size > GREAT and self._is_shared(holder):
-            self._turns.charge(holder, size * SECONDS_PER_BYTE, trio.current_time(), is_great=False)
+        if size > GREAT:
+            self._charge(holder, size * SECONDS_PER_BYTE, is_great=False)
 
     def charge_batch(self, holder: str, requests: int) -> None:
         """Charge a holder for the requests of a batch, whose time is not measured."""
+        self._charge(holder, requests * SECONDS_PER_REQUEST, is_great=True)
+
+    def _charge(self, holder: str, seconds: float, *, is_great: bool) -> None:
+        """Charge a holder for time that the loop was held, if others were asking, too."""
         if self._is_shared(holder):
-            self._turns.charge(holder, requests * SECONDS_PER_REQUEST, trio.current_time(), is_great=True)
+            self._turns.charge(holder, seconds, trio.current_time(), is_great=is_great)
 
     async def _let_in_while_connected(self, call: HttpCall, *, great: bool = False) -> None:
         if self._may_begin(call.loans.key, great=great):
@@ -207,8 +212,8 @@ class Turnstile:
         least = 0.0 if is_great else SMALL_LONG
 
         def charge(seconds: float) -> None:
-            if seconds >= least and self._is_shared(holder):
-                self._turns.charge(holder, seconds, trio.current_time(), is_great=is_great)
+            if seconds >= least:
+                self._charge(holder, seconds, is_great=is_great)
 
         return await _metered(serve(), self._clock, charge)
 
