@@ -18,7 +18,7 @@ from typing import Final, final
 import trio
 
 from .._codec._jsonrpc import RequestId
-from .._core._changes import Change, ChangeQueue, Resynced, changes_in, granted, ungranted
+from .._core._changes import Change, ChangeQueue, Resynced, changes_in, granted_by, ungranted
 from .._core._reconnect import Backoff
 from .._errors import (
     INVALID_PARAMS,
@@ -156,15 +156,7 @@ def what_to_listen_to(
 
 def _declared(wanted: SubscriptionFilter, capabilities: ServerCapabilities | None) -> SubscriptionFilter:
     """Return the part of what is wanted that the server declares to notify; all of it if it was not asked."""
-    if capabilities is None:
-        return wanted
-    tools, prompts, resources = capabilities.tools, capabilities.prompts, capabilities.resources
-    return granted(
-        wanted,
-        tools=bool(tools and tools.list_changed),
-        prompts=bool(prompts and prompts.list_changed),
-        resources=bool(resources and resources.list_changed),
-    )
+    return wanted if capabilities is None else granted_by(capabilities, wanted)
 
 
 # One subscription.

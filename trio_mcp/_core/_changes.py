@@ -128,24 +128,15 @@ def changes_in(wanted: SubscriptionFilter) -> list[Change]:
     return [*lists, *(ResourceUpdated(uri) for uri in wanted.resource_subscriptions or ())]
 
 
-def granted(wanted: SubscriptionFilter, *, tools: bool, prompts: bool, resources: bool) -> SubscriptionFilter:
-    """Return a filter without the lists whose changes the server does not notify of. URIs are kept."""
-    return SubscriptionFilter(
-        tools_list_changed=(wanted.tools_list_changed and tools) or None,
-        prompts_list_changed=(wanted.prompts_list_changed and prompts) or None,
-        resources_list_changed=(wanted.resources_list_changed and resources) or None,
-        resource_subscriptions=wanted.resource_subscriptions,
-    )
-
-
 def granted_by(capabilities: ServerCapabilities | None, wanted: SubscriptionFilter) -> SubscriptionFilter:
     """Return a filter without the lists whose changes these capabilities do not declare. URIs are kept."""
     can = capabilities or ServerCapabilities()
-    return granted(
-        wanted,
-        tools=bool(can.tools and can.tools.list_changed),
-        prompts=bool(can.prompts and can.prompts.list_changed),
-        resources=bool(can.resources and can.resources.list_changed),
+    return SubscriptionFilter(
+        tools_list_changed=(wanted.tools_list_changed and can.tools and can.tools.list_changed) or None,
+        prompts_list_changed=(wanted.prompts_list_changed and can.prompts and can.prompts.list_changed) or None,
+        resources_list_changed=(wanted.resources_list_changed and can.resources and can.resources.list_changed)
+        or None,
+        resource_subscriptions=wanted.resource_subscriptions,
     )
 
 

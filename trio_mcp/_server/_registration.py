@@ -1,7 +1,7 @@
 """Registration: the methods of a server by which its author adds, removes and hides tools, prompts and resources.
 
 Each class also serves the protocol's methods for what it registers. What is registered lives in the registries of
-`_tools`, `_prompts` and `_resources`. What resources are made of is imported when the first one is registered:
+`_tools`, `_prompts` and `_resources`. What reads files and media is imported when the first one is registered:
 many servers have none.
 """
 
@@ -10,25 +10,32 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack, overload
+from typing import Any, Final, TypeVar, Unpack, overload
 
 from .. import types
 from .._codec._json import is_object
-from .._core._uri_template import check_uri
+from .._core._uri_template import UriTemplate, check_uri
 from .._limits import Limits, check_whole
 from ._context import Context
 from ._functions import MethodHandler, read_handler
 from ._input_required import NonFinalResult
 from ._listing import Listing, are_plain, check_options, described, read_params, refuse_many
 from ._prompts import Completer, PromptOptions, PromptRegistry
-from ._resources import FunctionOptions, RegisteredResource, ResourceOptions, ResourceRegistry
+from ._reading import ResourceSource, guess_type, type_of_result
+from ._resources import (
+    ConstantSource,
+    FunctionOptions,
+    FunctionSource,
+    RegisteredResource,
+    ResourceOptions,
+    ResourceRegistry,
+    matcher_for,
+    refuse_parameters,
+    returned_hint,
+    rule_for,
+)
 from ._threads import Threads
 from ._tools import ToolOptions, ToolRegistry
-
-if TYPE_CHECKING:
-    from .._core._uri_template import UriTemplate
-    from ._reading import ResourceSource
-
 
 _CALL_MEMBERS: Final = frozenset({"name", "arguments", "_meta"})
 
@@ -372,10 +379,6 @@ class ResourceRegistration:
 
         Spec: 2026-07-28, server/resources, "Security Considerations"; server/utilities/caching.
         """
-        from .._core._uri_template import UriTemplate
-        from ._reading import type_of_result
-        from ._resources import FunctionSource, matcher_for, refuse_parameters, returned_hint, rule_for
-
         check_options("resource", options, FunctionOptions)
         size, kind = options.get("size"), options.get("mime_type")
         if size is not None:
@@ -444,8 +447,6 @@ class ResourceRegistration:
             ValueError: The URI is not valid, or is taken, or another argument is out of bounds.
         """
         from ._media import plain_contents
-        from ._reading import type_of_result
-        from ._resources import ConstantSource
 
         check_options("add_resource", options, ResourceOptions)
         self._check(uri)
@@ -489,7 +490,6 @@ class ResourceRegistration:
             ValueError: The URI is not valid, or is taken, or another argument is out of bounds.
         """
         from ._files import FileSource
-        from ._reading import guess_type
 
         check_options("add_file", options, ResourceOptions)
         absolute = Path(path).absolute()
