@@ -1,23 +1,33 @@
-"""What this library needs of Trio and Trio does not give, in the order of the sections below.
+"""What this library needs of Trio and the system and they do not give, in the order of the sections below.
 
-Nurseries whose errors come out as themselves, blocks for code that is not ours, a small parking lot, and
-coroutines that begin in the task of another one. Nothing here knows of messages, requests or connections.
-What uses a private attribute of Trio is marked; `tests/test_contained.py` keeps it in step.
+Nurseries whose errors come out as themselves, blocks for code that is not ours, a small parking lot, coroutines
+that begin in the task of another one, and descriptors that are read and written without a stream around them.
+Nothing here knows of messages, requests or connections. What uses a private attribute of Trio is marked;
+`tests/test_contained.py` keeps it in step.
 """
 
 from __future__ import annotations
 
+import errno
 import math
+import os
+import select
+import socket
+import sys
 import types
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Generator
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from contextlib import AbstractAsyncContextManager, suppress
 from contextvars import Context
+from functools import partial
 from types import TracebackType
-from typing import Any, Final, Generic, Self, TypeVar, cast, final
+from typing import Any, Final, Generic, NoReturn, Protocol, Self, TypeAlias, TypeVar, cast, final
 
 import attrs
 import trio
+
+if sys.platform == "linux":
+    import fcntl
 
 _MISSING: Final = object()
 _T = TypeVar("_T")
@@ -27,6 +37,10 @@ _T = TypeVar("_T")
 #
 # An object with background tasks is opened by a context manager that owns a nursery. Its users did not open that
 # nursery, so they must not have to write ``except*`` for it: if one thing has failed, they see that error.
+#
+# A block that is left in another task than it was entered in, or after a cancel scope around it, cannot work:
+# Trio keeps the scopes and nurseries of a task in a stack. Trio's own error is about its internal state. So both
+# are noticed here, and one sentence says what to write instead.
 #
 # Kept true: the one error comes out with its own traceback and context, as if there were no nursery. Several
 # errors come out as their group, because leaving one out would be a lie. No frame here keeps an error alive: an
@@ -43,9 +57,14 @@ def open_hidden_nursery() -> AbstractAsyncContextManager[trio.Nursery]:
 class _HiddenNursery:
     def __init__(self) -> None:
         self._manager = trio.open_nursery()
+        self._nursery: trio.Nursery
+        self._inside: object = None
 
     async def __aenter__(self) -> trio.Nursery:
-        return await self._manager.__aenter__()
+        nursery = await self._manager.__aenter__()
+        self._nursery = nursery
+        self._inside = _innermost_or_none(nursery.parent_task)
+        return nursery
 
     async def __aexit__(
         self,
@@ -53,6 +72,13 @@ class _HiddenNursery:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> bool | None:
+        if trio.lowlevel.current_task() is not self._nursery.parent_task:
+            raise RuntimeError(_OTHER_TASK) from error  # the nursery is not this task's to end
+        if _innermost_or_none(self._nursery.parent_task) is not self._inside:
+            self._nursery.cancel_scope.cancel(reason="a cancel scope around its block was left before it")
+            with suppress(Exception, BaseExceptionGroup, trio.Cancelled):  # it is all about the same
+                await self._manager.__aexit__(kind, error, traceback)  # noqa: ASYNC102
+            raise RuntimeError(_SCOPE_LEFT) from error
         try:
             return await self._manager.__aexit__(kind, error, traceback)  # noqa: ASYNC102 - as Trio does
         except BaseExceptionGroup as group:
@@ -67,6 +93,22 @@ class _HiddenNursery:
         finally:
             sole.__context__ = context  # raising it has set this to the group
             del sole, error, traceback, context  # see above: no cycle
+
+
+_OTHER_TASK: Final = (
+    "a block of trio_mcp was entered in one task and left in another: enter and leave it in the same task; "
+    "`await nursery.start(run_client, target)` opens a client for other tasks, and `open_clients` opens several"
+)
+_SCOPE_LEFT: Final = (
+    "a cancel scope around a block of trio_mcp, such as `trio.fail_after` around `enter_async_context`, was left "
+    "before the block: put it around the whole block, or set Limits(connect_timeout=...) to limit opening; "
+    "`open_clients` opens several servers, and `wait_ready` there waits for them under any deadline"
+)
+
+
+def _innermost_or_none(task: trio.lowlevel.Task) -> object:
+    """Return what `_innermost_scope` returns; without the private attribute, the same for all."""
+    return getattr(task, "_cancel_status", None)
 
 
 def sole_error(group: BaseExceptionGroup[BaseException]) -> BaseException | None:
@@ -371,15 +413,241 @@ class InlineTask(Generic[_T]):
         variables, task.context = task.context, self._context
         try:
             while True:
+                # What is passed on has no name here: an error refers to its traceback, and that to this frame.
+                step: Any = coroutine.send
                 try:
-                    answer = yield trap
+                    passed: list[Any] = [(yield trap)]
                 except BaseException as error:  # whatever it is, it is the coroutine's  # noqa: ASYNC103
-                    step: Any = (coroutine.throw, error)
-                else:
-                    step = (coroutine.send, answer)
-                trap = step[0](step[1])
+                    step, passed = coroutine.throw, [error]
+                trap = step(passed.pop())
         except StopIteration as done:
             result: _T = done.value
             return result
         finally:
             task.context = variables
+
+
+# Bytes in and out of pipes, sockets and other streams, with as few turns of the event loop as possible. Framing,
+# messages and HTTP are above.
+
+READ_BYTES: Final = 64 * 1024
+"""How much is read at once: what a pipe holds."""
+
+WIDE_PIPE_BYTES: Final = 1 << 20
+"""How much a pipe holds once a longer message has gone through it: the most that Linux allows every user."""
+
+Read: TypeAlias = Callable[[], Awaitable[bytes]]
+"""Waits for some bytes and returns them; ``b""`` at the end. Cancelled, it has read nothing.
+
+Raises `trio.BrokenResourceError` if the stream failed, and `trio.ClosedResourceError` if it was closed here.
+"""
+
+
+class _HasDescriptor(Protocol):
+    def fileno(self) -> int:
+        """Return the descriptor, -1 once it is closed."""
+        ...
+
+
+def _descriptor(stream: object) -> _HasDescriptor | None:
+    if sys.platform != "win32":
+        if isinstance(stream, trio.lowlevel.FdStream):
+            return stream
+        if isinstance(stream, trio.SocketStream):
+            return stream.socket
+    return None
+
+
+def reader_of(stream: trio.abc.ReceiveStream, *, reads_at_once: int = 1) -> Read:
+    """Return the function that reads from a stream.
+
+    Args:
+        stream: The stream.
+        reads_at_once: How many times `READ_BYTES` may be read without giving other tasks a turn, while each read
+            is a full one.
+    """
+    holder = _descriptor(stream)
+    if holder is not None:
+        return _DescriptorReader(holder, reads_at_once).read
+
+    async def read() -> bytes:
+        return bytes(await stream.receive_some(READ_BYTES))
+
+    return read
+
+
+@final
+class _DescriptorReader:
+    def __init__(self, holder: _HasDescriptor, reads_at_once: int) -> None:
+        self._holder = holder
+        self._reads_at_once = reads_at_once
+        self._is_wide = False
+
+    async def read(self) -> bytes:
+        while True:
+            descriptor = self._holder.fileno()
+            if descriptor < 0:
+                await trio.lowlevel.checkpoint()
+                raise trio.ClosedResourceError("the stream was closed")
+            await trio.lowlevel.wait_readable(descriptor)
+            try:
+                data = os.read(descriptor, READ_BYTES)
+            except BlockingIOError:
+                continue
+            except OSError as error:
+                _fail(error)
+            return data if len(data) < READ_BYTES or self._reads_at_once == 1 else self._more(descriptor, data)
+
+    def _more(self, descriptor: int, data: bytes) -> bytes:
+        """Read on: a peer that waits to write a long message fills the pipe again at once."""
+        if not self._is_wide:
+            self._is_wide = True
+            _widen(descriptor)
+        chunks = [data]
+        for _ in range(self._reads_at_once - 1):
+            try:
+                data = os.read(descriptor, READ_BYTES)
+            except OSError:
+                break  # nothing more now; the next `read` meets every other error again
+            if data:
+                chunks.append(data)
+            if len(data) < READ_BYTES:
+                break
+        return b"".join(chunks)
+
+
+@final
+class ByteWriter:
+    """Writes to a stream, for one task at a time.
+
+    Attributes:
+        can_write_now: Whether `write_nowait` may be called.
+    """
+
+    def __init__(self, stream: trio.abc.SendStream) -> None:
+        self._stream = stream
+        self._holder = _descriptor(stream)
+        self._is_wide = False
+        self.can_write_now: Final = self._holder is not None
+
+    def write_nowait(self, data: bytes | memoryview) -> int:
+        """Write as much as the system takes now, which may be nothing, and return how much that was.
+
+        Raises:
+            trio.BrokenResourceError: The stream failed.
+            trio.ClosedResourceError: It was closed here.
+        """
+        assert self._holder is not None
+        try:
+            return os.write(self._holder.fileno(), data)
+        except BlockingIOError:
+            return 0
+        except OSError as error:
+            _fail(error)
+
+    async def write(self, data: bytes | memoryview) -> None:
+        """Write everything; to a descriptor, without waiting if it fits. Cancelled, it may have written a part.
+
+        Raises:
+            Like `write_nowait`.
+        """
+        if self._holder is None:
+            await self._stream.send_all(data)
+            return
+        await trio.lowlevel.checkpoint_if_cancelled()
+        written = self.write_nowait(data)
+        if written < len(data):
+            with memoryview(data) as rest:
+                while written < len(data):
+                    await trio.lowlevel.wait_writable(self._holder.fileno())
+                    written += self.write_nowait(rest[written:])
+
+    def widen_for(self, data: bytes | memoryview) -> None:
+        """Let a pipe hold a long message that is about to be written."""
+        if not self._is_wide and len(data) > READ_BYTES and self._holder is not None:
+            self._is_wide = True
+            _widen(self._holder.fileno())
+
+
+def _widen(descriptor: int) -> None:
+    """Let a pipe hold a long message, so that its two ends need not wake each other for each piece of it."""
+    if sys.platform == "linux" and descriptor >= 0:
+        with suppress(OSError):  # it is not a pipe, or this user has too many wide ones
+            fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, WIDE_PIPE_BYTES)
+
+
+def _fail(error: OSError) -> NoReturn:
+    if error.errno == errno.EBADF:
+        raise trio.ClosedResourceError("the stream was closed") from None
+    raise trio.BrokenResourceError from error
+
+
+def readiness_of(stream: trio.abc.Stream) -> Callable[[], bool]:
+    """Return the function that says whether bytes, or the end, of a socket's stream have arrived. Over TLS, too.
+
+    For a stream of another kind it always says no.
+    """
+    plain: object = stream
+    while isinstance(plain, trio.SSLStream):
+        plain = cast("trio.SSLStream[trio.abc.Stream]", plain).transport_stream
+    if not isinstance(plain, trio.SocketStream):
+        return lambda: False
+    descriptor = plain.socket.fileno()
+    if sys.platform != "win32":  # where `select` refuses descriptors above 1023
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        look: Callable[[], object] = partial(poll.poll, 0)
+    else:
+        look = partial(_select, descriptor)
+    return lambda: bool(look())
+
+
+def _select(descriptor: int) -> list[int]:
+    return select.select([descriptor], [], [], 0)[0]
+
+
+# Sockets without a stream around them, for servers with thousands of connections.
+
+
+def take_over(stream: trio.SocketStream) -> socket.socket:
+    """Return the socket of a stream, which must not be used any more."""
+    old = stream.socket
+    # Copied, not asked of the system: some systems do not report it once the peer has gone.
+    taken = socket.socket(old.family, old.type, old.proto, fileno=old.detach())
+    taken.setblocking(False)
+    return taken
+
+
+def send_some(connection: socket.socket, data: bytes | memoryview) -> int:
+    """Send as much as the system takes now, which may be nothing, and return how much that was. Never waits.
+
+    Raises:
+        trio.BrokenResourceError: The peer has gone.
+    """
+    try:
+        return connection.send(data)
+    except BlockingIOError:
+        return 0
+    except OSError as error:
+        raise trio.BrokenResourceError("the peer has gone") from error
+
+
+def close(connection: socket.socket) -> None:
+    """Close a socket at once; closing again does nothing. A task that waits for it gets an error."""
+    if connection.fileno() >= 0:
+        trio.lowlevel.notify_closing(connection)
+        connection.close()
+
+
+def reason_of(error: BaseException) -> str:
+    """Return why a connection could not be made, in a few words.
+
+    Trio raises one error, caused by a group with one for each address.
+    """
+    cause = error.__cause__
+    if isinstance(cause, BaseExceptionGroup):
+        several = cast("BaseExceptionGroup[BaseException]", cause)
+        return "; ".join(dict.fromkeys(reason_of(each) for each in several.exceptions))
+    if isinstance(cause, OSError):
+        return reason_of(cause)
+    return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable
 from typing import Any, Final
 
 import pytest
 from costs import costs_of
-from inside_wire import decode, stdlib_decode
+from hypothesis import given
+from hypothesis import strategies as st
+from inside_wire import QUOTES, beside_strings, decode, stdlib_decode
 
 SIZE: Final = 100_000
 BOUND: Final = 64
@@ -87,3 +90,25 @@ def test_half_pairs_among_many_large_numbers_cost_themselves() -> None:
     value = decode(text)
     assert value == stdlib_decode(text)
     assert value[:3] == [1e300, "\ufffd\\\ufffd\\ud800", "\ufffd\N{GRINNING FACE}"]
+
+
+def passed_over(data: bytes) -> bytes:
+    """Return what `beside_strings` does, a byte at a time."""
+    kept, quotes, at, is_within = bytearray(), 0, 0, False
+    while at < len(data) and quotes < QUOTES:
+        escape = is_within and data[at : at + 1] == b"\\"
+        byte = data[at : at + 2] if escape else data[at : at + 1]
+        is_quote = byte == b'"'
+        quotes += byte.endswith(b'"')
+        if not is_within or is_quote:
+            kept += byte
+        is_within ^= is_quote
+        at += len(byte)
+    return bytes(kept) + data[at:]
+
+
+@given(st.lists(st.text(st.sampled_from('ab"\\\n{}[],é😀 e1'), max_size=100), max_size=60), st.booleans())
+def test_what_is_in_the_first_strings_is_passed_over_and_nothing_else(texts: list[str], is_ascii: bool) -> None:
+    """Most of a long text is in a few strings, and what is in them is neither a number nor a container."""
+    data = json.dumps([*texts, "x" * 1024], ensure_ascii=is_ascii).encode()
+    assert beside_strings(data) == passed_over(data)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import jsonschema_rs
 import pytest
-from inside_schema import InvalidValue, JsonType, inspect_callable, json_schema, to_json
+from inside_schema import InvalidValue, JsonType, bind, inspect_callable, json_schema, to_json
 
 pydantic: Any = pytest.importorskip("pydantic")
 
@@ -130,4 +130,4 @@ def test_fields_of_pydantic_are_understood_in_signatures() -> None:
         "exclusiveMaximum": 10,
     }
     with pytest.raises(InvalidValue, match=r"^copies: must be less than 10, got 10$"):
-        spec.bind({"copies": 10})
+        bind(spec, {"copies": 10})

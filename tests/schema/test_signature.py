@@ -11,7 +11,7 @@ import attrs
 import jsonschema_rs
 import pytest
 import trio
-from inside_schema import InvalidValue, inspect_callable, is_unstructured
+from inside_schema import InvalidValue, bind, inspect_callable, is_unstructured
 from schema_models import Circle, Line, Node, Order
 
 from trio_mcp import Field
@@ -32,7 +32,7 @@ def is_context(hint: Any) -> bool:
 
 
 def call(function: Callable[..., object], arguments: dict[str, object], **injected: object) -> object:
-    args, kwargs = inspect_callable(function, injected=is_context).bind(arguments, injected)
+    args, kwargs = bind(inspect_callable(function, injected=is_context), arguments, injected)
     return function(*args, **kwargs)
 
 
@@ -122,9 +122,9 @@ def test_function_without_parameters_has_the_recommended_schema() -> None:
     spec = inspect_callable(nothing)
     assert spec.input_schema == {"type": "object", "properties": {}, "additionalProperties": False}
     assert spec.description is None
-    assert spec.bind({}) == ((), {})
+    assert bind(spec, {}) == ((), {})
     with pytest.raises(InvalidValue, match=r"^a: is not known; no members are$"):
-        spec.bind({"a": 1})
+        bind(spec, {"a": 1})
 
 
 no_annotation: Callable[..., object] = eval("lambda: None")
@@ -178,7 +178,7 @@ def test_arguments_are_converted_and_defaults_are_left_to_python() -> None:
         return title, line, found
 
     assert call(function, {"title": "a", "line": {"sku": "b"}}) == ("a", Line("b"), [7])
-    _, kwargs = inspect_callable(function).bind({"title": "a", "line": {"sku": "b"}})
+    _, kwargs = bind(inspect_callable(function), {"title": "a", "line": {"sku": "b"}})
     assert "found" not in kwargs
     assert call(function, {"title": "a", "line": {"sku": "b"}, "found": []}) == ("a", Line("b"), [])
 
@@ -187,7 +187,7 @@ def test_problems_begin_with_the_name_of_the_argument() -> None:
     """All at once."""
     spec = inspect_callable(reserve, injected=is_context)
     with pytest.raises(InvalidValue) as caught:
-        spec.bind({"copies": 0, "tags": [1], "ctx": 5})
+        bind(spec, {"copies": 0, "tags": [1], "ctx": 5})
     assert caught.value.problems == (
         ("title", "is missing"),
         ("copies", "must be at least 1, got 0"),
@@ -200,9 +200,9 @@ async def test_positional_parameters_are_passed_by_position() -> None:
     """They cannot be passed otherwise."""
     spec = inspect_callable(summarise)
     assert spec.is_async
-    assert spec.bind({"text": "a"}) == (("a",), {})
-    assert spec.bind({"text": "a", "words": 5}) == (("a",), {"words": 5})
-    args, kwargs = spec.bind({"text": "a"})
+    assert bind(spec, {"text": "a"}) == (("a",), {})
+    assert bind(spec, {"text": "a", "words": 5}) == (("a",), {"words": 5})
+    args, kwargs = bind(spec, {"text": "a"})
     assert await summarise(*args, **kwargs) == "a: 100"
 
 
@@ -215,14 +215,14 @@ def test_positional_parameter_after_one_left_out_gets_its_place() -> None:
     assert call(function, {"b": 5}, ctx=None) == (1, 5, 3)
     assert call(function, {"c": 5}, ctx=None) == (1, 2, 5)
     with pytest.raises(KeyError, match="ctx"):
-        inspect_callable(function, injected=is_context).bind({})
+        bind(inspect_callable(function, injected=is_context), {})
 
 
 def test_any_mapping_can_be_bound() -> None:
     """Frozen wire types hold read-only mappings."""
     from types import MappingProxyType
 
-    assert inspect_callable(summarise).bind(MappingProxyType({"text": "a"})) == (("a",), {})
+    assert bind(inspect_callable(summarise), MappingProxyType({"text": "a"})) == (("a",), {})
 
 
 CONTEXTS: list[Any] = [
@@ -244,7 +244,7 @@ def test_injected_parameters_are_hidden_in_any_form(hint: Any) -> None:
     spec = inspect_callable(function, injected=is_context)
     assert list(spec.injected) == ["ctx"]
     assert list(spec.input_schema["properties"]) == ["a"]
-    assert spec.bind({"a": 1}, {"ctx": 5}) == ((), {"a": 1, "ctx": 5})
+    assert bind(spec, {"a": 1}, {"ctx": 5}) == ((), {"a": 1, "ctx": 5})
 
 
 def test_open_keyword_parameters_let_unknown_members_in() -> None:
@@ -281,8 +281,8 @@ def test_open_keyword_parameters_reach_no_other_parameter() -> None:
     assert list(spec.input_schema["properties"]) == ["from"]
     for name in ("ctx", "key", "a", "source"):
         with pytest.raises(InvalidValue, match=rf"^{name}: is not known; known are from$"):
-            spec.bind({name: "stolen"}, {"ctx": None})
-    args, kwargs = spec.bind({"from": "b", "other": 1, "return": 2}, {"ctx": None})
+            bind(spec, {name: "stolen"}, {"ctx": None})
+    args, kwargs = bind(spec, {"from": "b", "other": 1, "return": 2}, {"ctx": None})
     assert bound(*args, **kwargs) == (1, "b", "secret", {"other": 1, "return": 2})
 
 
@@ -377,8 +377,8 @@ def test_partially_bound_keywords_are_fixed() -> None:
     spec = inspect_callable(function)
     assert list(spec.input_schema["properties"]) == ["title", "tags"]
     with pytest.raises(InvalidValue, match=r"^copies: is not known"):
-        spec.bind({"title": "a", "copies": 5})
-    args, kwargs = spec.bind({"title": "a"})
+        bind(spec, {"title": "a", "copies": 5})
+    args, kwargs = bind(spec, {"title": "a"})
     assert function(*args, **kwargs) == Order([Line("a", 3)])
 
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 from trio_mcp._client import _open
 from trio_mcp._client._caches import ClientCaches as ClientCaches
 from trio_mcp._client._caches import OutputChecks as OutputChecks
+from trio_mcp._client._config import read_config as read_config
 from trio_mcp._client._connection import ClientIdentity as ClientIdentity
 from trio_mcp._client._dispatch import NotificationHandlers as NotificationHandlers
 from trio_mcp._client._dispatch import ServerMessages as ServerMessages
-from trio_mcp._client._input_rounds import Answered as Answered
+from trio_mcp._client._low_level import Answered as Answered
 from trio_mcp._client._low_level import ClientSettings as ClientSettings
 from trio_mcp._client._open import OURSELVES as OURSELVES
 from trio_mcp._client._open import identity_of as identity_of

@@ -6,10 +6,19 @@ Tests import private names from here alone, so that moving one changes one file.
 from __future__ import annotations
 
 from trio_mcp._core import _forms
+from trio_mcp._core._account import LONG as LONG
+from trio_mcp._core._account import MOST_OWED as MOST_OWED
+from trio_mcp._core._account import MOST_OWED_BY_SMALL as MOST_OWED_BY_SMALL
+from trio_mcp._core._account import SHARE as SHARE
+from trio_mcp._core._account import SMALL_LONG as SMALL_LONG
+from trio_mcp._core._account import TIMES as TIMES
+from trio_mcp._core._account import TIMES_LONG as TIMES_LONG
 from trio_mcp._core._account import Account as Account
 from trio_mcp._core._account import Loan as Loan
 from trio_mcp._core._account import Overdrawn as Overdrawn
 from trio_mcp._core._account import Pool as Pool
+from trio_mcp._core._account import RateTable as RateTable
+from trio_mcp._core._account import Turns as Turns
 from trio_mcp._core._account import holder_of as holder_of
 from trio_mcp._core._cache import CACHEABLE as CACHEABLE
 from trio_mcp._core._cache import CacheKey as CacheKey
@@ -24,6 +33,11 @@ from trio_mcp._core._changes import ungranted as ungranted
 from trio_mcp._core._changes import wants as wants
 from trio_mcp._core._forms import form_problems as form_problems
 from trio_mcp._core._forms import options_in as options_in
+from trio_mcp._core._frames import FRAGMENT_BYTES as FRAGMENT_BYTES
+from trio_mcp._core._frames import PIECE_BYTES as PIECE_BYTES
+from trio_mcp._core._frames import FrameGuard as FrameGuard
+from trio_mcp._core._frames import check_handshake as check_handshake
+from trio_mcp._core._frames import shown_close as shown_close
 from trio_mcp._core._framing import LineReader as LineReader
 from trio_mcp._core._framing import OversizedLine as OversizedLine
 from trio_mcp._core._framing import OversizedSseEvent as OversizedSseEvent
@@ -33,24 +47,25 @@ from trio_mcp._core._framing import SseReceived as SseReceived
 from trio_mcp._core._framing import encode_sse_comment as encode_sse_comment
 from trio_mcp._core._framing import encode_sse_event as encode_sse_event
 from trio_mcp._core._framing import pieces_of as pieces_of
+from trio_mcp._core._group_names import GroupNames as GroupNames
 from trio_mcp._core._http1 import MAX_SIZE_LINE as MAX_SIZE_LINE
+from trio_mcp._core._http1 import MAX_TOOLS as MAX_TOOLS
 from trio_mcp._core._http1 import ChunkedReader as ChunkedReader
+from trio_mcp._core._http1 import HeaderField as HeaderField
+from trio_mcp._core._http1 import HeaderMark as HeaderMark
+from trio_mcp._core._http1 import Headers as Headers
+from trio_mcp._core._http1 import InvalidMarks as InvalidMarks
+from trio_mcp._core._http1 import MarkedTools as MarkedTools
 from trio_mcp._core._http1 import ReadFields as ReadFields
+from trio_mcp._core._http1 import check_request_headers as check_request_headers
+from trio_mcp._core._http1 import decode_header_value as decode_header_value
+from trio_mcp._core._http1 import encode_header_value as encode_header_value
 from trio_mcp._core._http1 import fastest_fields as fastest_fields
 from trio_mcp._core._http1 import h11_fields as h11_fields
+from trio_mcp._core._http1 import header_marks as header_marks
 from trio_mcp._core._http1 import httptools_fields as httptools_fields
-from trio_mcp._core._http_headers import MAX_TOOLS as MAX_TOOLS
-from trio_mcp._core._http_headers import HeaderField as HeaderField
-from trio_mcp._core._http_headers import HeaderMark as HeaderMark
-from trio_mcp._core._http_headers import Headers as Headers
-from trio_mcp._core._http_headers import InvalidMarks as InvalidMarks
-from trio_mcp._core._http_headers import MarkedTools as MarkedTools
-from trio_mcp._core._http_headers import check_request_headers as check_request_headers
-from trio_mcp._core._http_headers import decode_header_value as decode_header_value
-from trio_mcp._core._http_headers import encode_header_value as encode_header_value
-from trio_mcp._core._http_headers import header_marks as header_marks
-from trio_mcp._core._http_headers import is_session_id as is_session_id
-from trio_mcp._core._http_headers import request_headers as request_headers
+from trio_mcp._core._http1 import is_session_id as is_session_id
+from trio_mcp._core._http1 import request_headers as request_headers
 from trio_mcp._core._http_rules import EVENT_STREAM as EVENT_STREAM
 from trio_mcp._core._http_rules import JSON as JSON
 from trio_mcp._core._http_rules import UNIX as UNIX
@@ -65,9 +80,6 @@ from trio_mcp._core._http_rules import error_in as error_in
 from trio_mcp._core._http_rules import media_type_of as media_type_of
 from trio_mcp._core._http_rules import parse_retry_after as parse_retry_after
 from trio_mcp._core._http_rules import status_of_error as status_of_error
-from trio_mcp._core._inbound import WAITING_OVERHEAD as WAITING_OVERHEAD
-from trio_mcp._core._inbound import Admission as Admission
-from trio_mcp._core._inbound import InboundTable as InboundTable
 from trio_mcp._core._lifecycle import Agreement as Agreement
 from trio_mcp._core._lifecycle import ServerLifecycle as ServerLifecycle
 from trio_mcp._core._lifecycle import choose_revision as choose_revision
@@ -87,15 +99,6 @@ from trio_mcp._core._sealing import Position as Position
 from trio_mcp._core._sealing import Sealer as Sealer
 from trio_mcp._core._sealing import StateRefused as StateRefused
 from trio_mcp._core._sealing import binding_of as binding_of
-from trio_mcp._core._turns import LONG as LONG
-from trio_mcp._core._turns import MOST_OWED as MOST_OWED
-from trio_mcp._core._turns import MOST_OWED_BY_SMALL as MOST_OWED_BY_SMALL
-from trio_mcp._core._turns import SHARE as SHARE
-from trio_mcp._core._turns import SMALL_LONG as SMALL_LONG
-from trio_mcp._core._turns import TIMES as TIMES
-from trio_mcp._core._turns import TIMES_LONG as TIMES_LONG
-from trio_mcp._core._turns import RateTable as RateTable
-from trio_mcp._core._turns import Turns as Turns
 from trio_mcp._core._uri_matching import MAX_PARTS as MAX_PARTS
 from trio_mcp._core._uri_matching import UriMatcher as UriMatcher
 from trio_mcp._core._uri_template import MAX_TEMPLATE as MAX_TEMPLATE
@@ -104,6 +107,9 @@ from trio_mcp._core._uri_template import check_uri as check_uri
 from trio_mcp._core._uri_template import normalised as normalised
 from trio_mcp._core._uri_template import pct_decoded as pct_decoded
 from trio_mcp._core._uri_template import pct_encoded as pct_encoded
+from trio_mcp._peer._exchange import WAITING_OVERHEAD as WAITING_OVERHEAD
+from trio_mcp._peer._exchange import Admission as Admission
+from trio_mcp._peer._exchange import InboundTable as InboundTable
 from trio_mcp._peer._notifications import NotificationQueue as NotificationQueue
 
 forms_module = _forms

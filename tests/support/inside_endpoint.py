@@ -5,6 +5,11 @@ Tests import private names from here alone, so that moving one changes one file.
 
 from __future__ import annotations
 
+from trio_mcp._endpoint._call import FEW as FEW
+from trio_mcp._endpoint._call import GREAT as GREAT
+from trio_mcp._endpoint._call import Turnstile as Turnstile
+from trio_mcp._endpoint._call import _metered as _metered
+from trio_mcp._endpoint._call import is_great as is_great
 from trio_mcp._endpoint._event_store import count_against as count_against
 from trio_mcp._endpoint._legacy import REPLACED_AT_ONCE as REPLACED_AT_ONCE
 from trio_mcp._endpoint._session import KEPT_FOR as KEPT_FOR
@@ -12,11 +17,6 @@ from trio_mcp._endpoint._session import MAX_ID_LENGTH as MAX_ID_LENGTH
 from trio_mcp._endpoint._session import MAX_IDS as MAX_IDS
 from trio_mcp._endpoint._session import EarlyCancellations as EarlyCancellations
 from trio_mcp._endpoint._session import LegacySession as LegacySession
-from trio_mcp._endpoint._turnstile import FEW as FEW
-from trio_mcp._endpoint._turnstile import GREAT as GREAT
-from trio_mcp._endpoint._turnstile import Turnstile as Turnstile
-from trio_mcp._endpoint._turnstile import _metered as _metered
-from trio_mcp._endpoint._turnstile import is_great as is_great
 from trio_mcp._hosts import _lean
 from trio_mcp._hosts._asgi import _path_of as _path_of
 from trio_mcp._hosts._connections import MAX_WAITING as MAX_WAITING
@@ -25,14 +25,15 @@ from trio_mcp._hosts._connections import REST_SECONDS as REST_SECONDS
 from trio_mcp._hosts._connections import ConnectionLimits as ConnectionLimits
 from trio_mcp._hosts._connections import Connections as Connections
 from trio_mcp._hosts._connections import OpenConnection as OpenConnection
+from trio_mcp._hosts._lean import lean_connections as lean_connections
+from trio_mcp._hosts._listening import accept_waiting as accept_waiting
+from trio_mcp._hosts._requests import READ_BYTES as READ_BYTES
+from trio_mcp._hosts._requests import ConnectionIO as ConnectionIO
 from trio_mcp._hosts._requests import RequestBody as RequestBody
 from trio_mcp._hosts._requests import RequestBuffer as RequestBuffer
 from trio_mcp._hosts._requests import RequestHead as RequestHead
+from trio_mcp._hosts._requests import SocketIO as SocketIO
 from trio_mcp._hosts._requests import read_head as read_head
 from trio_mcp._hosts._serve_http import _host as _host
-from trio_mcp._hosts._serve_http import accept_waiting as accept_waiting
-from trio_mcp._hosts._socket_io import READ_BYTES as READ_BYTES
-from trio_mcp._hosts._socket_io import ConnectionIO as ConnectionIO
-from trio_mcp._hosts._socket_io import SocketIO as SocketIO
 
 lean_module = _lean

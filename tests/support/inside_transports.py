@@ -11,6 +11,7 @@ from trio_mcp._bindings._http_messages import HttpInbox as HttpInbox
 from trio_mcp._bindings._http_messages import ResponseRoom as ResponseRoom
 from trio_mcp._bindings._http_messages import headers_from as headers_from
 from trio_mcp._bindings._process_posix import ProcessTree as ProcessTree
+from trio_mcp._bindings._socket_client import parse_socket_url as parse_socket_url
 from trio_mcp._bindings._stdio_client import KEPT_LINE_LENGTH as KEPT_LINE_LENGTH
 from trio_mcp._bindings._stdio_client import KEPT_LINES as KEPT_LINES
 from trio_mcp._bindings._stdio_client import MAX_PIECE as MAX_PIECE
@@ -23,3 +24,11 @@ from trio_mcp._bindings._stdio_client import open_process as open_process
 from trio_mcp._bindings._stdio_client import open_sink as open_sink
 from trio_mcp._bindings._stdio_server import _ThreadedReceiveStream as _ThreadedReceiveStream
 from trio_mcp._bindings._stdio_server import open_stdio_channel as open_stdio_channel
+from trio_mcp._bindings._websocket import MESSAGE_BYTES as MESSAGE_BYTES
+from trio_mcp._bindings._websocket import GuardedStream as GuardedStream
+from trio_mcp._bindings._websocket import WebSocketChannel as WebSocketChannel
+from trio_mcp._bindings._websocket import accept as accept
+from trio_mcp._bindings._websocket import open_websocket_channel as open_websocket_channel
+from trio_mcp._bindings._websocket import propose as propose
+from trio_mcp._bindings._websocket_client import HandshakeAnswer as HandshakeAnswer
+from trio_mcp._bindings._websocket_client import StreamWire as StreamWire

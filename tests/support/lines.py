@@ -18,6 +18,7 @@ from http_tap import HttpLog, tap_application
 from inside_base import open_hidden_nursery
 from tape import Tape
 from typing_extensions import Unpack
+from websocket_lines import open_websocket_line
 
 from trio_mcp import (
     AsgiApplication,
@@ -27,13 +28,24 @@ from trio_mcp import (
     EndpointStatistics,
     HttpServerParameters,
     HttpServerSettings,
+    Limits,
     McpASGI,
     Server,
     open_asgi_client,
     open_client,
 )
 
-__all__ = ["ALL_LINES", "LEGACY", "LEGACY_LINES", "LINES", "MODERN", "TELLING_LINES", "Line", "open_line"]
+__all__ = [
+    "ALL_LINES",
+    "DUPLEX",
+    "LEGACY",
+    "LEGACY_LINES",
+    "LINES",
+    "MODERN",
+    "TELLING_LINES",
+    "Line",
+    "open_line",
+]
 
 LEGACY: Final[str] = "2025-11-25"
 MODERN: Final[str] = "2026-07-28"
@@ -43,7 +55,11 @@ ALL_LINES: Final = (
     ("http", LEGACY),
     ("http", MODERN),
     ("sse", "2024-11-05"),
+    ("websocket", LEGACY),
+    ("websocket", MODERN),
 )
+DUPLEX: Final = frozenset({"memory", "websocket"})
+"""Those with one wire for everything, where a goodbye is a message in either era."""
 
 
 def _lines(*lines: tuple[str, str]) -> pytest.MarkDecorator:
@@ -83,7 +99,7 @@ class Line:
 
         Over HTTP the modern era closes responses and says nothing, and the legacy era says it.
         """
-        if self._binding == "memory":
+        if self._binding in DUPLEX:
             return self.tape.goodbyes()
         told = self.log.told()
         assert told == self.tape.goodbyes()
@@ -94,13 +110,13 @@ class Line:
 
     def answers(self) -> Counter[Any]:
         """Return how often each request was answered; in the modern era over HTTP: on the wire, heeded or not."""
-        if self._binding == "memory" or not self._is_modern:
+        if self._binding in DUPLEX or not self._is_modern:
             return self.tape.answers()
         return Counter(one.message["id"] for one in self.log.seen if one.end == "complete")
 
     def requests(self) -> set[Any]:
         """Return the ids of the requests that the server has, as far as the wire tells."""
-        return set(self.tape.requests()) if self._binding == "memory" else self.log.requests()
+        return set(self.tape.requests()) if self._binding in DUPLEX else self.log.requests()
 
     def check_endings(self) -> None:
         """Check how every request has ended; see `Tape.check_endings`."""
@@ -130,6 +146,16 @@ async def open_line(
         async with open_client(server, **options) as line.client:
             yield line
         return
+    if binding == "websocket":
+        async with open_websocket_line(server, settings, options.get("limits", Limits())) as (channel, endpoint):
+            try:
+                async with open_client(channel, **options) as line.client:
+                    yield line
+            finally:
+                with trio.CancelScope(shield=True):
+                    await trio.testing.wait_all_tasks_blocked()
+                _check_empty(endpoint.statistics())
+        return
     line.app = McpASGI(server, attrs.evolve(settings or HttpServerSettings(), sse=True))
     async with _running(tap_application(line.app, line.log)) as shared:
         url = "http://localhost/sse" if binding == "sse" else "http://localhost/mcp"
@@ -141,9 +167,12 @@ async def open_line(
         finally:
             with trio.CancelScope(shield=True):
                 await trio.testing.wait_all_tasks_blocked()
-            left = line.statistics()
-            assert not any(pool.lent for pool in left.kept.values()), "nothing is kept for clients that have gone"
-            assert attrs.evolve(left, kept={}) == EndpointStatistics(requests=0, standing=0, sessions=0)
+            _check_empty(line.statistics())
+
+
+def _check_empty(left: EndpointStatistics) -> None:
+    assert not any(pool.lent for pool in left.kept.values()), "nothing is kept for clients that have gone"
+    assert attrs.evolve(left, kept={}) == EndpointStatistics(requests=0, standing=0, sessions=0)
 
 
 @asynccontextmanager

@@ -19,10 +19,14 @@ from typing_extensions import Unpack
 
 from trio_mcp import Client, ClientOptions, HttpServerParameters, StdioServerParameters, open_client
 
-__all__ = ["ENOUGH", "HTTP_LINES", "SCRIPT", "Diary", "Witness"]
+__all__ = ["DUPLEX", "ENOUGH", "HTTP_LINES", "SCRIPT", "SOCKET_LINES", "WEBSOCKET_LINES", "Diary", "Witness"]
 
 SCRIPT: Final = Path(__file__).parent.parent / "contract" / "servers" / "witness.py"
 HTTP_LINES: Final = (("http", LEGACY), ("http", MODERN), ("sse", "2024-11-05"))
+SOCKET_LINES: Final = (("tcp", LEGACY), ("tcp", MODERN), ("unix", LEGACY), ("unix", MODERN))
+WEBSOCKET_LINES: Final = (("websocket", LEGACY), ("websocket", MODERN))
+DUPLEX: Final = frozenset({"stdio", "tcp", "unix", "websocket"})
+"""Bindings with one wire for everything, where a goodbye is a message."""
 ENOUGH: Final = 30
 """Seconds in which anything here is over, on a machine that is busy with other things."""
 
@@ -87,6 +91,14 @@ class Witness:
                 async with open_client(self.parameters(), **options) as client:
                     yield client
                 return
+            if self.binding == "websocket":
+                async with open_client(f"ws://127.0.0.1:{self.process.port}/mcp", **options) as client:
+                    yield client
+                return
+            if self.binding in {"tcp", "unix"}:
+                async with open_client(self.process.url, **options) as client:
+                    yield client
+                return
             options["era"] = "sse" if self.binding == "sse" else "auto"
             async with open_http_tap(self.process.port, self.log) as port:
                 url = f"http://127.0.0.1:{port}/{'sse' if self.binding == 'sse' else 'mcp'}"
@@ -95,7 +107,7 @@ class Witness:
 
     def goodbyes(self) -> Counter[Any]:
         """Return how often each request was given up, on the wire, in the way of the wire."""
-        if self.binding == "stdio":
+        if self.binding in DUPLEX:
             return self.tape.goodbyes()
         if self.revision == MODERN:
             assert not self.log.told()
@@ -105,7 +117,7 @@ class Witness:
 
     def requests(self) -> set[Any]:
         """Return the ids of the requests that the server has, as far as the wire tells."""
-        return set(self.tape.requests()) if self.binding == "stdio" else self.log.requests()
+        return set(self.tape.requests()) if self.binding in DUPLEX else self.log.requests()
 
     async def wait_alone(self) -> None:
         """Wait until a server at a port has no more open than when it started: no socket, and what that served."""

@@ -16,7 +16,8 @@ from typing import Any, Final, TypeGuard
 import attrs
 import jsonschema_rs
 from inside_base import METHODS, Side
-from inside_wire import METHOD_TYPES, options_of, span_of
+from inside_wire import options_of, span_of
+from method_types import METHOD_TYPES
 
 from trio_mcp import Revision, types
 

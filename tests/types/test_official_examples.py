@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from inside_wire import METHOD_TYPES, from_wire, to_wire
+from inside_wire import from_wire, to_wire
+from method_types import METHOD_TYPES
 from official import DATA, ERROR_DATA, ERRORS_WITHOUT_DATA, is_list, is_object, wire_class
 
 from trio_mcp import Revision, types

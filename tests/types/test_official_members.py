@@ -7,7 +7,8 @@ from typing import Any, Final, get_args, get_origin
 
 import attrs
 import pytest
-from inside_wire import METHOD_TYPES, Member, members, options_of, span_of
+from inside_wire import Member, members, options_of, span_of
+from method_types import METHOD_TYPES
 from official import ERROR_DATA, definitions, wire_class
 
 from trio_mcp import Revision, types

@@ -18,7 +18,7 @@ import trio
 
 from .._absent import ABSENT
 from .._codec import _json
-from .._codec._convert import to_wire
+from .._codec._jsonrpc import to_wire
 from .._core._cache import CacheKey, CacheStore, cache_key
 from .._core._changes import Change, ToolsListChanged
 from .._errors import INVALID_PARAMS, RemoteProtocolError, RequestError, ToolError
@@ -268,6 +268,7 @@ class _OutputSchema:
 
 
 @final
+@attrs.define(eq=False)
 class OutputChecks:
     """The output schemas of the tools that a client has listed.
 
@@ -277,22 +278,19 @@ class OutputChecks:
         max_bytes: How many bytes all of it may take in memory. One half is for the schemas, of which those listed
             longest ago are forgotten; one for the compiled ones, of which the least recently used are dropped and
             compiled again when needed.
+
+    Attributes:
+        stamp: A number that changes whenever the tools may have changed.
     """
 
-    def __init__(self, max_tools: int, max_schema_bytes: int, max_bytes: int) -> None:
-        self._max_tools = max_tools
-        self._max_schema_bytes = max_schema_bytes
-        self._max_bytes = max_bytes // 2
-        self._known: OrderedDict[str, _OutputSchema] = OrderedDict()
-        self._bytes = 0
-        self._compiled: OrderedDict[_OutputSchema, int] = OrderedDict()
-        self._compiled_bytes = 0
-        self._stamp = 0
-
-    @property
-    def stamp(self) -> int:
-        """A number that changes whenever the tools may have changed."""
-        return self._stamp
+    _max_tools: int = attrs.field(alias="max_tools")
+    _max_schema_bytes: int = attrs.field(alias="max_schema_bytes")
+    _max_bytes: int = attrs.field(alias="max_bytes")
+    stamp: int = attrs.field(default=0, init=False)
+    _known: OrderedDict[str, _OutputSchema] = attrs.field(factory=OrderedDict[str, _OutputSchema], init=False)
+    _bytes: int = attrs.field(default=0, init=False)
+    _compiled: OrderedDict[_OutputSchema, int] = attrs.field(factory=OrderedDict[_OutputSchema, int], init=False)
+    _compiled_bytes: int = attrs.field(default=0, init=False)
 
     def learn(self, tools: Iterable[Tool], revision: Revision, stamp: int) -> None:
         """Remember the output schemas of listed tools.
@@ -302,7 +300,7 @@ class OutputChecks:
             revision: The revision that is spoken; older ones have no output schemas.
             stamp: The value of `stamp` when they were requested.
         """
-        if revision < FIRST_WITH_SCHEMAS or stamp != self._stamp:
+        if revision < FIRST_WITH_SCHEMAS or stamp != self.stamp:
             return
         for tool in tools:
             known = self._known.pop(tool.name, None)
@@ -316,7 +314,7 @@ class OutputChecks:
             if listed is not None:
                 self._known[tool.name] = listed
                 self._bytes += _weight(tool.name, listed)
-        while len(self._known) > self._max_tools or self._bytes > self._max_bytes:
+        while len(self._known) > self._max_tools or self._bytes > self._max_bytes // 2:
             name, listed = self._known.popitem(last=False)
             self._bytes -= _weight(name, listed)
             self._drop_compiled(listed)
@@ -331,7 +329,7 @@ class OutputChecks:
 
     def forget(self) -> None:
         """Forget everything: the tools may have changed."""
-        self._stamp += 1
+        self.stamp += 1
         self._known.clear()
         self._compiled.clear()
         self._bytes = self._compiled_bytes = 0
@@ -372,7 +370,7 @@ class OutputChecks:
             listed.validator = SchemaValidator(schema, max_bytes=self._max_schema_bytes)
             self._compiled[listed] = size = _COMPILED_BYTES + _COMPILED_BYTE * len(listed.schema)
             self._compiled_bytes += size
-            while self._compiled_bytes > self._max_bytes and len(self._compiled) > 1:
+            while self._compiled_bytes > self._max_bytes // 2 and len(self._compiled) > 1:
                 self._drop_compiled(next(iter(self._compiled)))
         return listed.validator
 

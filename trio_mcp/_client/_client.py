@@ -10,11 +10,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Itera
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Generic, Literal, final, overload
 
+import attrs
 import trio
 from typing_extensions import TypeVar, Unpack
 
 from .._errors import HEADER_MISMATCH, LocalProtocolError, McpError, RemoteProtocolError, RequestError
-from .._limits import Limits, check_whole
+from .._limits import Limits, check_whole, refuse_unknown
 from .._revisions import METHODS, Side
 from ..types import (
     CallToolRequestParams,
@@ -55,7 +56,6 @@ from ._low_level import (
     brought_by,
     read_answer,
     read_result,
-    refuse_unknown,
 )
 from ._questions import Roots
 
@@ -64,6 +64,7 @@ _R = TypeVar("_R", bound=PaginatedResult, default=PaginatedResult)
 
 
 @final
+@attrs.define(eq=False, repr=False)
 class PageIterator(AsyncIterator[_R], Generic[_R]):
     """Iterates over the pages of a list, each a whole result. Made by `Pages.pages`.
 
@@ -71,22 +72,14 @@ class PageIterator(AsyncIterator[_R], Generic[_R]):
         RemoteProtocolError: The server repeats a cursor, so that the list has no end, or has too many pages.
     """
 
-    def __init__(
-        self,
-        fetch: Callable[[str | None], Awaitable[_R]],
-        *,
-        what: str,
-        cursor: str | None,
-        max_pages: int,
-    ) -> None:
-        self._fetch = fetch
-        self._what = what
-        self._max_pages = max_pages
-        self._cursor = cursor
-        # Hashes, because cursors may be as long as a message.
-        self._seen: set[int] = set() if cursor is None else {hash(cursor)}
-        self._pages = 0
-        self._at_end = False
+    _fetch: Callable[[str | None], Awaitable[_R]]
+    _what: str
+    _cursor: str | None
+    _max_pages: int
+    # Hashes, because cursors may be as long as a message.
+    _seen: set[int] = attrs.field(factory=set[int], init=False)
+    _pages: int = attrs.field(default=0, init=False)
+    _at_end: bool = attrs.field(default=False, init=False)
 
     async def __anext__(self) -> _R:
         await trio.lowlevel.checkpoint()
@@ -94,20 +87,19 @@ class PageIterator(AsyncIterator[_R], Generic[_R]):
             raise StopAsyncIteration
         if self._pages >= self._max_pages:
             raise RemoteProtocolError(f"{self._what}: more than {self._max_pages} pages (max_pages)")
+        if self._cursor is not None:
+            self._seen.add(hash(self._cursor))
         page = await self._fetch(self._cursor)
         self._pages += 1
         cursor = page.next_cursor
-        if cursor is None:
-            self._at_end = True
-        elif hash(cursor) in self._seen:
+        if cursor is not None and hash(cursor) in self._seen:
             raise RemoteProtocolError(f"{self._what}: the server repeats the cursor {cursor[:40]!r}")
-        else:
-            self._seen.add(hash(cursor))
-        self._cursor = cursor
+        self._cursor, self._at_end = cursor, cursor is None
         return page
 
 
 @final
+@attrs.define(eq=False, repr=False)
 class Pages(AsyncIterator[_T], Generic[_T, _R]):
     """Iterates over the items of a list and follows its cursors, asking for a page when it is needed.
 
@@ -129,26 +121,18 @@ class Pages(AsyncIterator[_T], Generic[_T, _R]):
     Spec: 2026-07-28, server/utilities/pagination.
     """
 
-    def __init__(
-        self,
-        fetch: Callable[[str | None], Awaitable[_R]],
-        items: Callable[[_R], Sequence[_T]],
-        *,
-        what: str,
-        cursor: str | None = None,
-        max_pages: int = 10_000,
-        weight: Callable[[], int] = lambda: 0,
-        max_bytes: int = Limits().max_decoded_bytes,
-    ) -> None:
-        self._start: Callable[[], PageIterator[_R]] = lambda: PageIterator(
-            fetch, what=what, cursor=cursor, max_pages=max_pages
-        )
-        self._items_of = items
-        self._pages = self._start()
-        self._items: deque[_T] = deque()
-        self._what = what
-        self._weight = weight
-        self._max_bytes = max_bytes
+    _fetch: Callable[[str | None], Awaitable[_R]]
+    _items_of: Callable[[_R], Sequence[_T]] = attrs.field(alias="items")
+    _what: str = attrs.field(alias="what", kw_only=True)
+    _cursor: str | None = attrs.field(alias="cursor", default=None, kw_only=True)
+    _max_pages: int = attrs.field(alias="max_pages", default=10_000, kw_only=True)
+    _weight: Callable[[], int] = attrs.field(alias="weight", default=lambda: 0, kw_only=True)
+    _max_bytes: int = attrs.field(alias="max_bytes", default=Limits().max_decoded_bytes, kw_only=True)
+    _pages: PageIterator[_R] = attrs.field(init=False)
+    _items: deque[_T] = attrs.field(factory=deque[_T], init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._pages = self.pages()
 
     async def __anext__(self) -> _T:
         await trio.lowlevel.checkpoint()
@@ -178,7 +162,7 @@ class Pages(AsyncIterator[_T], Generic[_T, _R]):
         ``page = await anext(client.list_tools().pages())`` is the first; its `next_cursor` as ``cursor`` of
         another list continues there, in this program or in another.
         """
-        return self._start()
+        return PageIterator(self._fetch, self._what, self._cursor, self._max_pages)
 
 
 _P = TypeVar("_P", bound=PaginatedResult)
@@ -307,16 +291,7 @@ class Client(LowLevelClient):
 
         Spec: 2026-07-28, server/tools, "Listing Tools".
         """
-        outputs = self._caches.outputs
-
-        async def ask(params: PaginatedRequestParams, weigh: Callable[[int], object]) -> ListToolsResult:
-            stamp = outputs.stamp
-            fresh = options.get("fresh", False)
-            page = await self._ask_cacheable("tools/list", params, ListToolsResult, fresh=fresh, weigh=weigh)
-            outputs.learn(page.tools, self.revision, stamp)
-            return page
-
-        return self._pages("tools/list", ListToolsResult, lambda page: page.tools, options, ask=ask)
+        return self._pages("tools/list", ListToolsResult, lambda page: page.tools, options)
 
     # Resources.
 
@@ -607,10 +582,10 @@ class Client(LowLevelClient):
         kind: type[_P],
         items: Callable[[_P], Sequence[_T]],
         options: ListOptions,
-        ask: Callable[[PaginatedRequestParams, Callable[[int], object]], Awaitable[_P]] | None = None,
     ) -> Pages[_T, _P]:
         refuse_unknown(options, ListOptions)
         fresh, meta = options.get("fresh", False), options.get("meta")
+        outputs = self._caches.outputs
         weight = 0
 
         def weigh(more: int) -> None:
@@ -619,9 +594,11 @@ class Client(LowLevelClient):
 
         async def fetch(cursor: str | None) -> _P:
             params = PaginatedRequestParams(cursor=cursor, meta=meta)
-            if ask is not None:
-                return await ask(params, weigh)
-            return await self._ask_cacheable(method, params, kind, fresh=fresh, weigh=weigh)
+            stamp = outputs.stamp
+            page = await self._ask_cacheable(method, params, kind, fresh=fresh, weigh=weigh)
+            if isinstance(page, ListToolsResult):
+                outputs.learn(page.tools, self.revision, stamp)
+            return page
 
         limits = self._settings.limits
         return Pages(

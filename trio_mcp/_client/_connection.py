@@ -18,9 +18,8 @@ from typing import Any, Final, TypeAlias, final
 import attrs
 import trio
 
-from .._codec._convert import from_wire, to_wire
-from .._codec._json import cost_of
-from .._codec._jsonrpc import InvalidData
+from .._codec._json import InvalidData, cost_of
+from .._codec._jsonrpc import from_wire, to_wire
 from .._core._lifecycle import common_revision, is_inconclusive, judge_discovery, judge_initialize
 from .._core._reconnect import Backoff, RestartPolicy
 from .._errors import (
@@ -42,10 +41,10 @@ from .._revisions import (
     CLIENT_INFO_KEY,
     LOG_LEVEL_KEY,
     PROTOCOL_VERSION_KEY,
+    REFUSED,
     SERVER_INFO_KEY,
     Revision,
     Side,
-    may_send,
 )
 from .._trio import open_hidden_nursery
 from ..types import (
@@ -214,7 +213,7 @@ class Connection:
         Raises:
             LocalProtocolError: The revision has no such method, or only servers may send it.
         """
-        if not may_send(Side.CLIENT, method, self.revision):
+        if method in REFUSED[Side.CLIENT][self.revision]:
             raise LocalProtocolError(f"a client of {self.revision} has no method {method}")
 
     def check_batch(self, methods: Iterable[str]) -> None:
@@ -433,7 +432,15 @@ class _Discovery:
         Raises:
             RemoteProtocolError: The server's answer cannot be read.
         """
-        return _discovered(self.peer, self.identity, revision, self._outcome)
+        outcome = self._outcome
+        if not isinstance(outcome, dict):
+            return Connection(self.peer, revision, meta=self.identity.meta(revision))
+        try:
+            result = from_wire(outcome, DiscoverResult)
+            info = (result.meta or {}).get(SERVER_INFO_KEY) or outcome.get("serverInfo")
+            return _described(self.peer, self.identity, revision, result, info)
+        except InvalidData as error:
+            raise RemoteProtocolError(f"server/discover: {error}") from error
 
 
 async def _fall_back(discovery: _Discovery, identity: ClientIdentity, legacy: Sequence[Revision]) -> Connection:
@@ -476,35 +483,21 @@ async def _fall_back(discovery: _Discovery, identity: ClientIdentity, legacy: Se
 def _assumed(peer: Peer, identity: ClientIdentity, revision: Revision, known: DiscoverResult) -> Connection:
     info = (known.meta or {}).get(SERVER_INFO_KEY)
     try:
-        server_info = None if info is None else from_wire(info, Implementation)
-    except InvalidData:
-        server_info = None  # it is only shown
+        assumed = _described(peer, identity, revision, known, info)
+    except InvalidData:  # it is only shown
+        assumed = _described(peer, identity, revision, known, None)
+    assumed.is_assumed = True
+    return assumed
+
+
+def _described(
+    peer: Peer, identity: ClientIdentity, revision: Revision, result: DiscoverResult, info: object
+) -> Connection:
     return Connection(
         peer,
         revision,
         meta=identity.meta(revision),
-        server_info=server_info,
-        capabilities=known.capabilities,
-        instructions=known.instructions,
-        is_assumed=True,
-    )
-
-
-def _discovered(peer: Peer, identity: ClientIdentity, revision: Revision, outcome: _Outcome) -> Connection:
-    meta = identity.meta(revision)
-    if not isinstance(outcome, dict):
-        return Connection(peer, revision, meta=meta)
-    try:
-        result = from_wire(outcome, DiscoverResult)
-        info: Any = (result.meta or {}).get(SERVER_INFO_KEY) or outcome.get("serverInfo")
-        server_info = None if info is None else from_wire(info, Implementation)
-    except InvalidData as error:
-        raise RemoteProtocolError(f"server/discover: {error}") from error
-    return Connection(
-        peer,
-        revision,
-        meta=meta,
-        server_info=server_info,
+        server_info=None if info is None else from_wire(info, Implementation),
         capabilities=result.capabilities,
         instructions=result.instructions,
     )

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final, Protocol, TypeAlias, final
+from typing import Any, Final, Protocol, TypeAlias, TypeVar, final
 
 import attrs
 import trio
 
 from .._channel import Origin
-from .._codec._convert import from_wire
-from .._codec._jsonrpc import InvalidData, Notification, Request
+from .._codec._json import InvalidData
+from .._codec._jsonrpc import Notification, Request, from_wire
 from .._core._lifecycle import CORE_RESULT_TYPES, check_identifier
 from .._errors import METHOD_NOT_FOUND, RequestError
 from .._logs import Log
@@ -27,6 +27,7 @@ from ._questions import OnElicitationComplete, Questions, RequestHandler
 from ._subscriptions import Subscriptions
 
 _log: Final = Log("trio_mcp.client")
+_T = TypeVar("_T")
 
 # Extensions.
 
@@ -123,16 +124,13 @@ class Extensions:
 
     def __init__(self, extensions: Sequence[ClientExtension]) -> None:
         self.settings = _merged("identifier", [{e.identifier: dict(e.settings)} for e in extensions])
-        self.result_types: Mapping[str, ResultHandler]
         self.result_types = _merged("result type", [e.result_types for e in extensions])
-        self.notification_handlers: Mapping[str, ExtensionNotificationHandler]
         self.notification_handlers = _merged("notification", [e.notification_handlers for e in extensions])
-        self.request_handlers: Mapping[str, RequestHandler]
         self.request_handlers = _merged("request", [e.request_handlers for e in extensions])
 
 
-def _merged(what: str, mappings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    merged: dict[str, Any] = {}
+def _merged(what: str, mappings: Sequence[Mapping[str, _T]]) -> dict[str, _T]:
+    merged: dict[str, _T] = {}
     for mapping in mappings:
         for name in merged.keys() & mapping.keys():
             raise ValueError(f"two extensions have the {what} {name}; a client may have only one of them")

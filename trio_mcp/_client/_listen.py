@@ -13,8 +13,9 @@ import math
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
 from contextlib import AbstractContextManager, asynccontextmanager
-from typing import Final, final
+from typing import ClassVar, Final, final
 
+import attrs
 import trio
 
 from .._codec._jsonrpc import RequestId
@@ -62,7 +63,6 @@ class Events(AsyncIterator[Change]):
     """
 
     def __init__(self, max_events: int, max_bytes: int) -> None:
-        self._max_events = max_events
         self._queue = ChangeQueue(max_events, max_bytes)
         self._acknowledged: SubscriptionFilter | None = None
         self._end: Callable[[], Exception] | None = None
@@ -103,8 +103,7 @@ class Events(AsyncIterator[Change]):
     def push(self, change: Change) -> bool:
         """Add a change. Returns whether listening can go on; if there is no room, this ends it."""
         if self._end is None and not self._queue.push(change):
-            max_events = self._max_events
-            self.end(lambda: Lagged(max_events))
+            self.end(lambda: Lagged(self._queue.max_length))
         self._changed.unpark_all()
         return self._end is None
 
@@ -116,13 +115,9 @@ class Events(AsyncIterator[Change]):
 
     def close(self) -> None:
         """The block was left."""
-        self._end = _left
+        self._end = lambda: trio.ClosedResourceError("the block of listen() was left")
         self._queue.clear()
         self._changed.unpark_all()
-
-
-def _left() -> Exception:
-    return trio.ClosedResourceError("the block of listen() was left")
 
 
 # What is wanted, and declared.
@@ -226,30 +221,27 @@ def _is_final(error: McpError) -> bool:
     return isinstance(error, LocalProtocolError)
 
 
-def _jittered(delay: float) -> float:
-    """Spread what many clients do after the same interruption."""
-    return delay * random.uniform(0.5, 1.0)  # noqa: S311 - nothing is gained by guessing it
-
-
 # One subscription after another.
 
 
+@attrs.define(eq=False)
 class _Listener:
     """Holds a subscription, on one connection after another."""
 
-    def __init__(self, reconnecting: ReconnectingConnection, wanted: SubscriptionFilter, limits: Limits) -> None:
-        self._reconnecting = reconnecting
-        self._wanted = wanted
-        self._limits = limits
-        self._entered = trio.Event()  # the server has agreed, or will not; before, its refusal is the caller's
-        self._backoff = Backoff(RESUBSCRIBE)
-        self._interruption: str | None = None  # why changes may have been missed since the last acknowledgement
-        self._acknowledged_at: float | None = None
-        self._connection: Connection | None = None
+    _reconnecting: ReconnectingConnection
+    _wanted: SubscriptionFilter
+    _limits: Limits
+    # The server has agreed, or will not; before, its refusal is the caller's.
+    _entered: trio.Event = attrs.field(factory=trio.Event, init=False)
+    _backoff: Backoff = attrs.field(factory=lambda: Backoff(RESUBSCRIBE), init=False)
+    # Why changes may have been missed since the last acknowledgement.
+    _interruption: str | None = attrs.field(default=None, init=False)
+    _acknowledged_at: float | None = attrs.field(default=None, init=False)
+    _connection: Connection | None = attrs.field(default=None, init=False)
 
     # What listeners differ in.
 
-    _makes_agreements = True
+    _makes_agreements: ClassVar = True
     """Whether it asks for other connections, over other channels too; if not, it ends with its channel."""
 
     async def _subscribe(self, connection: Connection) -> None:
@@ -307,7 +299,8 @@ class _Listener:
             if delay is None:
                 raise failure
             _log.warning("listening was interrupted and goes on: %s", self._interruption)
-            pause = _jittered(delay)
+            # Spread what many clients do after the same interruption.
+            pause = delay * random.uniform(0.5, 1.0)  # noqa: S311 - nothing is gained by guessing it
             if not has_channel_ended:
                 await trio.sleep(pause)
                 pause = 0.0
@@ -351,16 +344,13 @@ async def open_events(
 
 
 @final
+@attrs.define(eq=False)
 class _EventsListener(_Listener):
     """Brings changes to `Events`. Each expected error ends those, so the nursery around fails for bugs only."""
 
-    def __init__(
-        self, reconnecting: ReconnectingConnection, wanted: SubscriptionFilter, limits: Limits, events: Events
-    ) -> None:
-        super().__init__(reconnecting, wanted, limits)
-        self._events = events
-        self._scope = trio.CancelScope()
-        self._refusal: Exception | None = None
+    _events: Events
+    _scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
+    _refusal: Exception | None = attrs.field(default=None, init=False)
 
     async def wait_entered(self) -> None:
         """Wait until the server has agreed, and raise its refusal if it does not."""
@@ -433,7 +423,7 @@ class _EventsListener(_Listener):
 
 
 async def listen_for_callbacks(
-    wanted: SubscriptionFilter, limits: Limits, reconnecting: ReconnectingConnection, *, is_reconnected: bool
+    wanted: SubscriptionFilter, limits: Limits, reconnecting: ReconnectingConnection
 ) -> None:
     """Subscribe to changes of lists for the callbacks of a client, until cancelled or refused too often.
 
@@ -444,9 +434,8 @@ async def listen_for_callbacks(
         wanted: The changes there are callbacks for.
         limits: How many seconds an acknowledgement may take.
         reconnecting: Where to subscribe, until its present channel ends.
-        is_reconnected: Whether there was a channel before this one.
     """
-    await _CallbackListener(reconnecting, wanted, limits, is_reconnected=is_reconnected).run()
+    await _CallbackListener(reconnecting, wanted, limits).run()
 
 
 @final
@@ -455,19 +444,9 @@ class _CallbackListener(_Listener):
 
     _makes_agreements = False
 
-    def __init__(
-        self,
-        reconnecting: ReconnectingConnection,
-        wanted: SubscriptionFilter,
-        limits: Limits,
-        *,
-        is_reconnected: bool,
-    ) -> None:
-        super().__init__(reconnecting, wanted, limits)
-        self._entered.set()  # there is no caller to handle a refusal
-        self._interruption = "the connection was restored" if is_reconnected else None
-
     async def run(self) -> None:
+        self._entered.set()  # there is no caller to handle a refusal
+        self._interruption = "the connection was restored" if self._reconnecting.is_reconnected else None
         while True:
             try:
                 await self.hold()

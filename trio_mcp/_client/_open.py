@@ -14,9 +14,19 @@ from typing_extensions import Unpack
 
 from .._bindings._http_messages import HttpServerParameters
 from .._bindings._memory import memory_channel_pair
+from .._bindings._socket_client import (
+    SCHEMES,
+    SocketServerParameters,
+    TcpServerParameters,
+    UnixServerParameters,
+    open_socket,
+    parse_socket_url,
+)
 from .._bindings._stdio_client import StdioServerParameters, open_stdio_server
+from .._bindings._websocket_client import WebSocketServerParameters, is_websocket_url, open_websocket
 from .._channel import Channel
-from .._limits import Limits, check_seconds
+from .._errors import ConnectionLost
+from .._limits import Limits, check_seconds, refuse_unknown
 from .._peer._middleware import Middleware
 from .._peer._send_queue import OnFrame
 from .._revisions import Revision
@@ -28,7 +38,7 @@ from ._client import Client
 from ._connection import ClientIdentity
 from ._dispatch import ClientExtension, Extensions, NotificationHandlers, OnLog, OnNotification, ServerMessages
 from ._listen import listen_for_callbacks
-from ._low_level import ClientSettings, refuse_unknown
+from ._low_level import ClientSettings
 from ._questions import (
     DEFAULT_ELICIT_MODES,
     ElicitMode,
@@ -56,8 +66,28 @@ class ServesChannels(Protocol):
         ...
 
 
-Target: TypeAlias = str | HttpServerParameters | StdioServerParameters | ServesChannels | Channel
+Target: TypeAlias = (
+    str
+    | HttpServerParameters
+    | WebSocketServerParameters
+    | StdioServerParameters
+    | TcpServerParameters
+    | UnixServerParameters
+    | ServesChannels
+    | Channel
+)
 """What `open_client` opens; a string is the URL of a server."""
+
+
+def parameters_of(url: str) -> HttpServerParameters | WebSocketServerParameters | SocketServerParameters:
+    """Return what to connect to for a URL.
+
+    Raises:
+        ValueError: It is not a URL that can be opened.
+    """
+    if url.partition("://")[0] in SCHEMES:
+        return parse_socket_url(url)
+    return WebSocketServerParameters(url) if is_websocket_url(url) else HttpServerParameters(url)
 
 
 def connector_for(target: Target) -> Connector:
@@ -68,9 +98,13 @@ def connector_for(target: Target) -> Connector:
         ValueError: It is a string, and not a URL that can be opened.
     """
     if isinstance(target, str):
-        target = HttpServerParameters(target)
+        target = parameters_of(target)
     if isinstance(target, HttpServerParameters):
         return Connector(open=partial(_open_http, target), restart=target.restart)
+    if isinstance(target, WebSocketServerParameters):
+        return Connector(open=partial(open_websocket, target), restart=target.restart, survives_probe=True)
+    if isinstance(target, (TcpServerParameters, UnixServerParameters)):
+        return Connector(open=partial(open_socket, target), restart=target.restart, survives_probe=True)
     if isinstance(target, StdioServerParameters):
         return Connector(open=partial(open_stdio_server, target), restart=target.restart, survives_probe=True)
     if isinstance(target, Channel):
@@ -78,8 +112,8 @@ def connector_for(target: Target) -> Connector:
     if isinstance(target, ServesChannels):  # pyright: ignore[reportUnnecessaryIsInstance] - users are not checked
         return Connector(open=partial(_open_in_process, target), survives_probe=True)
     raise TypeError(
-        "a client is opened on a URL, HttpServerParameters, StdioServerParameters, a Server or a Channel, "
-        f"not on {type(target).__name__}"
+        "a client is opened on a URL, parameters of a server (Http…, WebSocket…, Stdio…, Tcp… or "
+        f"UnixServerParameters), a Server or a Channel, not on {type(target).__name__}"
     )
 
 
@@ -90,7 +124,7 @@ def connector_for_http_sse(target: Target) -> Connector:
         ValueError: It is not at a URL.
     """
     if isinstance(target, str):
-        target = HttpServerParameters(target)
+        target = parameters_of(target)
     if not isinstance(target, HttpServerParameters):
         raise ValueError(f'era="sse" is for servers at a URL, not for {type(target).__name__}; leave era out')
     return connector_for(attrs.evolve(target, transport="sse"))
@@ -135,9 +169,11 @@ def identity_of(target: object) -> Hashable:
     the one at the other end of a channel, is the object itself.
     """
     if isinstance(target, str):
-        target = HttpServerParameters(target)
+        target = parameters_of(target)
     if isinstance(target, HttpServerParameters):
         return target.url, _Same(target.app)
+    if isinstance(target, (WebSocketServerParameters, TcpServerParameters, UnixServerParameters)):
+        return target.url
     if isinstance(target, StdioServerParameters):
         return target
     return _Same(target) if isinstance(target, (Channel, ServesChannels)) else None
@@ -253,10 +289,16 @@ async def open_client(target: Target, **options: Unpack[ClientOptions]) -> Async
     is left. An exception of the block is raised as itself. A lost connection does not end the block: calls
     raise it. Both ends are checkpoints.
 
+    Enter and leave the block in one task, and put deadlines around the whole of it: with an `AsyncExitStack`, a
+    `trio.fail_after` around ``enter_async_context`` alone breaks Trio's order of cancel scopes, which leaving
+    reports as a `RuntimeError`. `Limits.connect_timeout` is the time that opening may take; several servers at
+    once, and as soon as each is ready, are opened by `open_clients`.
+
     Args:
-        target: The URL of a server (``https://``, ``http://``, or for a Unix socket
-            ``http+unix://%2Frun%2Fmcp.sock/mcp``) or `HttpServerParameters`, a server process to start, a server
-            in this process, or a channel.
+        target: The URL of a server or its parameters: over HTTP (``https://``, ``http://``, or for a Unix socket
+            ``http+unix://%2Frun%2Fmcp.sock/mcp``), over a WebSocket (``wss://``, ``ws://``, ``ws+unix://``), or
+            with one message a line (``tcp://host:port``, ``tls://host:port``, ``unix:///run/mcp.sock``); a server
+            process to start, a server in this process, or a channel.
         **options: See `ClientOptions`.
 
     Raises:
@@ -269,7 +311,7 @@ async def open_client(target: Target, **options: Unpack[ClientOptions]) -> Async
     Spec: 2026-07-28, basic/versioning and basic/transports/streamable-http, "Backward Compatibility"; 2025-11-25,
     basic/lifecycle and basic/transports.
     """
-    reconnecting, client = _make_client(target, options)
+    reconnecting, client = make_client(target, options)
     async with open_hidden_nursery() as nursery:
         running: trio.CancelScope = await nursery.start(_run, reconnecting)
         try:
@@ -311,7 +353,7 @@ async def run_client(
     Raises:
         Others: As `open_client`, and only before the client is connected.
     """
-    reconnecting, client = _make_client(target, options)
+    reconnecting, client = make_client(target, options)
     await reconnecting.run(lambda: task_status.started(client))
 
 
@@ -334,7 +376,19 @@ async def _run(
         await reconnecting.run(started)
 
 
-def _make_client(target: Target, options: ClientOptions) -> tuple[ReconnectingConnection, Client]:
+def make_client(
+    target: Target, options: ClientOptions, on_connection: Callable[[ConnectionLost | None], object] | None = None
+) -> tuple[ReconnectingConnection, Client]:
+    """Make a client that is not connected yet: whoever runs the connection connects it.
+
+    Args:
+        target: As for `open_client`.
+        options: Likewise.
+        on_connection: See `ReconnectingConnection`.
+
+    Raises:
+        TypeError, ValueError: As `open_client`.
+    """
     refuse_unknown(options, ClientOptions)
     request_timeout = options.get("request_timeout", math.inf)
     check_seconds("request_timeout", request_timeout, may_be_zero=False)
@@ -389,6 +443,7 @@ def _make_client(target: Target, options: ClientOptions) -> tuple[ReconnectingCo
         middleware=tuple(options.get("middleware", ())),
         known=era if isinstance(era, DiscoverResult) else None,
         while_connected=partial(listen_for_callbacks, callbacks.wanted, limits) if has_callbacks else None,
+        on_connection=on_connection,
     )
     settings = ClientSettings(
         request_timeout=request_timeout,

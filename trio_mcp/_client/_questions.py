@@ -1,7 +1,7 @@
 """What a server asks of a client, answered by the user's handlers: forms, sampling, roots, and others.
 
 A question is a method and parameters in plain JSON, and so is its answer: a request of the server in the legacy
-era (`_dispatch`), a part of an `InputRequiredResult` in the modern era (`_input_rounds`). The rules of forms
+era (`_dispatch`), a part of an `InputRequiredResult` in the modern era (`_low_level`). The rules of forms
 and tool results are in `_core/_forms`. Nothing here opens a URL.
 
 Spec: 2026-07-28, client/elicitation, client/sampling, client/roots.
@@ -9,21 +9,20 @@ Spec: 2026-07-28, client/elicitation, client/sampling, client/roots.
 
 from __future__ import annotations
 
-import functools
 import inspect
 import os
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias, TypeVar, cast, final, get_args
+from typing import Any, Final, Literal, TypeAlias, cast, final, get_args
 from urllib.parse import unquote, urlsplit
 
 import attrs
 import trio
 
-from .._codec._convert import from_wire, to_wire
-from .._codec._json import is_array, is_object
-from .._codec._jsonrpc import InvalidData
+from .._codec._json import InvalidData, is_array, is_object
+from .._codec._jsonrpc import from_wire, to_wire
 from .._core._forms import check_tool_results, form_problems
 from .._core._uri_template import check_web_url
 from .._errors import INVALID_PARAMS, METHOD_NOT_FOUND, LocalProtocolError, RequestError
@@ -54,6 +53,16 @@ from ..types import (
     URLElicitationRequiredData,
     evolve,
 )
+
+
+async def _called(handler: Callable[..., Any], *arguments: object) -> Any:
+    """Call a handler, and wait for what it returns if that can be waited for."""
+    answer = handler(*arguments)
+    if inspect.isawaitable(answer):
+        answer = await answer
+    await trio.lowlevel.checkpoint()
+    return answer
+
 
 # Elicitation.
 
@@ -121,10 +130,7 @@ async def elicit(on_elicit: OnElicit, params: ElicitRequestParams) -> ElicitResu
         TypeError: The handler returned something else than an answer.
         Others: Whatever the handler raises.
     """
-    answer: Any = on_elicit(params)
-    if inspect.isawaitable(answer):
-        answer = await answer
-    await trio.lowlevel.checkpoint()
+    answer = await _called(on_elicit, params)
     if isinstance(answer, ElicitResult):
         result = answer
     elif isinstance(answer, Mapping):
@@ -147,6 +153,7 @@ def _fitting(result: ElicitResult, params: ElicitRequestParams) -> ElicitResult:
 
 
 @final
+@attrs.define(eq=False)
 class KnownElicitations:
     """The elicitations by URL whose end a server may still notify; notifications for other ids are ignored.
 
@@ -157,11 +164,10 @@ class KnownElicitations:
         max_bytes: What their ids may take in memory.
     """
 
-    def __init__(self, max_open: int, max_bytes: int) -> None:
-        self._max_open = max_open
-        self._max_bytes = max_bytes
-        self._bytes = 0
-        self._open: OrderedDict[str, None] = OrderedDict()
+    _max_open: int
+    _max_bytes: int
+    _bytes: int = attrs.field(default=0, init=False)
+    _open: OrderedDict[str, None] = attrs.field(factory=OrderedDict[str, None], init=False)
 
     def add(self, params: ElicitRequestParams) -> None:
         """Remember an elicitation by URL, before the user is asked: the server may notify its end at any time."""
@@ -218,10 +224,7 @@ async def sample(on_sample: OnSample, params: CreateMessageRequestParams) -> Cre
         TypeError: The handler returned something else than an answer.
         Others: Whatever the handler raises.
     """
-    answer: Any = on_sample(params)
-    if inspect.isawaitable(answer):
-        answer = await answer
-    await trio.lowlevel.checkpoint()
+    answer = await _called(on_sample, params)
     if isinstance(answer, CreateMessageResult):
         return answer
     content: Any = TextContent(text=answer) if isinstance(answer, str) else answer
@@ -288,20 +291,15 @@ class RootList:
     """
 
     def __init__(self, roots: Roots) -> None:
-        self._roots: tuple[Root, ...] | Callable[[], object] = ()
         self.replace(roots)
 
     def replace(self, roots: Roots) -> None:
         """Replace the roots; none of them if one is bad. The errors are as on creation."""
-        self._roots = roots if callable(roots) else _as_roots(roots)
+        self._roots: object = roots if callable(roots) else _as_roots(roots)
 
     async def list(self) -> ListRootsResult:
         """Return the roots as they are now."""
-        roots: object = self._roots
-        if callable(roots):
-            roots = roots()
-            if inspect.isawaitable(roots):
-                roots = await roots
+        roots = await _called(self._roots) if callable(self._roots) else self._roots
         await trio.lowlevel.checkpoint()
         return ListRootsResult(roots=_as_roots(roots))
 
@@ -322,8 +320,6 @@ Question: TypeAlias = Callable[[], Awaitable[Mapping[str, Any]]]
 
 MAX_FIELDS: Final = 1_000
 """How many fields a form may have."""
-
-_T = TypeVar("_T")
 
 
 @final
@@ -380,20 +376,17 @@ class Questions:
         limits: How many elicitations are remembered, and what they may take in memory.
 
     Attributes:
+        roots: The roots, if the client declares any.
         elicitations: The elicitations by URL whose end has not been notified.
     """
 
     def __init__(self, handlers: QuestionHandlers, capabilities: ClientCapabilities, limits: Limits) -> None:
         self._handlers = handlers
         self._capabilities = capabilities
+        self.roots: Final = handlers.roots
         self.elicitations: Final = KnownElicitations(
             limits.max_open_elicitations, limits.max_remembered_bytes // 8
         )
-
-    @property
-    def roots(self) -> RootList | None:
-        """The roots, if the client declares any."""
-        return self._handlers.roots
 
     @property
     def are_any(self) -> bool:
@@ -428,19 +421,19 @@ class Questions:
         handlers = self._handlers
         handler = handlers.others.get(method)
         if handler is not None:
-            return functools.partial(_ask_plainly, handler, given)
+            return partial(_called, handler, given)
         if method == "sampling/createMessage" and handlers.on_sample is not None:
             sampling = _read(given, CreateMessageRequestParams)
             self._check_sampling(sampling)
-            return functools.partial(_write, sample, handlers.on_sample, sampling, revision)
+            return partial(_write, partial(sample, handlers.on_sample, sampling), revision)
         if method == "elicitation/create" and handlers.on_elicit is not None:
             _check_fields(given)
             elicitation: ElicitRequestParams = _read(given, ElicitRequestParams)
             self._check_elicitation(elicitation)
             self.elicitations.add(elicitation)
-            return functools.partial(_write, elicit, handlers.on_elicit, elicitation, revision)
+            return partial(_write, partial(elicit, handlers.on_elicit, elicitation), revision)
         if method == "roots/list" and handlers.roots is not None:
-            return functools.partial(_list_roots, handlers.roots, revision)
+            return partial(_write, handlers.roots.list, revision)
         raise RequestError(METHOD_NOT_FOUND, f"this client has no method {method}")
 
     def _check_sampling(self, params: CreateMessageRequestParams) -> None:
@@ -493,22 +486,5 @@ def _read(params: Mapping[str, Any], kind: Any) -> Any:
         raise RequestError(INVALID_PARAMS, f"invalid params: {error}") from error
 
 
-async def _ask_plainly(handler: RequestHandler, params: Mapping[str, Any]) -> Mapping[str, Any]:
-    answer = await handler(params)
-    await trio.lowlevel.checkpoint()
-    return answer
-
-
-async def _write(
-    ask: Callable[[Callable[..., Any], _T], Awaitable[object]],
-    handler: Callable[..., Any],
-    params: _T,
-    revision: Revision,
-) -> dict[str, Any]:
-    answer = await ask(handler, params)
-    await trio.lowlevel.checkpoint()
-    return to_wire(answer, revision)
-
-
-async def _list_roots(roots: RootList, revision: Revision) -> dict[str, Any]:
-    return to_wire(await roots.list(), revision)
+async def _write(ask: Callable[[], Awaitable[object]], revision: Revision) -> dict[str, Any]:
+    return to_wire(await ask(), revision)

@@ -14,8 +14,7 @@ import copy
 import math
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
-from functools import partial
-from typing import Final, Protocol, TypeVar, final
+from typing import Final, TypeAlias, TypeVar, final
 
 import attrs
 import trio
@@ -59,6 +58,10 @@ class Connector:
     survives_probe: bool = False
 
 
+WhileConnected: TypeAlias = Callable[["ReconnectingConnection"], Awaitable[None]]
+"""Runs beside each channel."""
+
+
 @final
 @attrs.define(eq=False)
 class ReconnectingConnection:
@@ -75,8 +78,12 @@ class ReconnectingConnection:
         on_frame: Called with each message in either direction.
         middleware: What every request and notification goes through, the first outermost.
         known: What `Client.discover` returned earlier; it replaces the first ``server/discover``.
-        while_connected: Runs beside each channel until that ends. It gets this object, and whether there was a
-            channel before.
+        while_connected: Runs beside each channel until that ends. It gets this object.
+        on_connection: Called with `None` at each agreement, and with the reason when the connection has ended and
+            another one is to be opened, or an attempt to open that has failed.
+
+    Attributes:
+        is_reconnected: Whether there was a channel before the present one.
     """
 
     _connector: Connector
@@ -88,6 +95,10 @@ class ReconnectingConnection:
     _middleware: Sequence[Middleware] = attrs.field(alias="middleware", default=(), kw_only=True)
     _known: DiscoverResult | None = attrs.field(alias="known", default=None, kw_only=True)
     _while_connected: WhileConnected | None = attrs.field(alias="while_connected", default=None, kw_only=True)
+    _on_connection: Callable[[ConnectionLost | None], object] | None = attrs.field(
+        alias="on_connection", default=None, kw_only=True
+    )
+    is_reconnected: bool = attrs.field(default=False, init=False)
 
     _backoff: Backoff | None = attrs.field(init=False)
     _log_level: LoggingLevel | None = attrs.field(default=None, init=False)
@@ -121,6 +132,16 @@ class ReconnectingConnection:
     def is_over(self) -> bool:
         """Whether there will be no connection any more."""
         return self._is_closing or self._failure is not None
+
+    @property
+    def failure(self) -> ConnectionLost | None:
+        """Why there will be no connection any more; `None` if there can be one, or the client was closed."""
+        return None if self._is_closing else self._failure
+
+    @property
+    def channel_end(self) -> ConnectionLost | None:
+        """Why the channel of the last agreement has ended; `None` if it has not. Calls fail later than this."""
+        return None if self._agreed is None else self._agreed.peer.end
 
     # For the calls.
 
@@ -253,10 +274,14 @@ class ReconnectingConnection:
 
     async def aclose(self) -> None:
         """Close the connection and release everything. Bounded; it goes on if its caller is cancelled."""
+        self.begin_closing()
+        await self._closed.wait()
+
+    def begin_closing(self) -> None:
+        """Close as `aclose` does, and let `run` return once it is done. Does not wait."""
         self._is_closing = True
         self._until_closing.cancel(reason="the client was closed")
         self._wake_waiting()
-        await self._closed.wait()
 
     async def _connect_first(self, started: Callable[[], object]) -> ConnectionLost:
         deadline = trio.current_time() + self.limits.connect_timeout
@@ -290,6 +315,7 @@ class ReconnectingConnection:
             self._give_up(end)
             return False
         _log.warning("%s; connecting again in %g s", end.reason, delay)
+        self._report(end)
         with self._cancelled_by_closing():
             await trio.sleep(delay)
         return not self._is_closing
@@ -354,16 +380,17 @@ class ReconnectingConnection:
                 connection = await self._agree(peer, messages, probe=self._probe, known=self._known)
                 self._is_agreeing = False
                 opening.deadline = math.inf
-                is_reconnected = self._agreed is not None
+                self.is_reconnected = self._agreed is not None
                 self._use(connection)
                 if started is not None:
                     started()
                 with self._cancelled_by_closing():  # from here on the peer is closed in an orderly way
-                    await self._stay(connection, messages, is_reconnected=is_reconnected)
+                    await self._stay(connection, messages)
                 if peer.end is not None:
                     end = peer.end
                     if self._backoff is None:
                         self._give_up(end)
+                    self._report(end)  # now: closing the channel may wait for a process to exit
         if opening.cancelled_caught and not self._is_closing:
             raise ConnectionLost(f"no agreement within {limits.connect_timeout:g} s (connect_timeout)")
         return end
@@ -393,13 +420,18 @@ class ReconnectingConnection:
         self._agreed_at = trio.current_time()
         self._wanted = trio.Event()
         self._changed.unpark_all()
+        self._report(None)
 
-    async def _stay(self, connection: Connection, messages: ServerMessages, *, is_reconnected: bool) -> None:
+    def _report(self, end: ConnectionLost | None) -> None:
+        if self._on_connection is not None:
+            self._on_connection(end)
+
+    async def _stay(self, connection: Connection, messages: ServerMessages) -> None:
         """Serve the connection, and those that follow it on its channel, until that ends."""
         backoff = Backoff(RESUBSCRIBE)
         async with open_hidden_nursery() as nursery:
             if self._while_connected is not None:
-                nursery.start_soon(partial(self._while_connected, self, is_reconnected=is_reconnected))
+                nursery.start_soon(self._while_connected, self)
             following: Connection | None = connection
             while following is not None:
                 connection = following
@@ -466,12 +498,6 @@ class ReconnectingConnection:
         agreed = self._agreed
         if agreed is None or agreed.end is not None or not agreed.ends_with(failure):
             _log.debug("the channel reports: %s", failure)
-
-
-class WhileConnected(Protocol):
-    """Runs beside each channel."""
-
-    async def __call__(self, reconnecting: ReconnectingConnection, /, *, is_reconnected: bool) -> None: ...
 
 
 def _renewed(error: McpError) -> McpError:

@@ -16,16 +16,13 @@ from typing import Any, Final, final
 import attrs
 import trio
 
-from .._codec._convert import from_wire, to_wire
-from .._codec._json import is_object
-from .._codec._jsonrpc import InvalidData, Notification, RequestId, read_id
+from .._codec._json import InvalidData, is_object
+from .._codec._jsonrpc import Notification, RequestId, from_wire, read_id, to_wire
 from .._core._changes import (
+    KINDS,
     Change,
-    PromptsListChanged,
-    ResourcesListChanged,
     ResourceUpdated,
     Resynced,
-    ToolsListChanged,
     changes_in,
     covers,
     notification_of,
@@ -103,17 +100,9 @@ class Callbacks:
 
     def find(self, change: Change) -> Callable[[], object] | None:
         """Return the callback for a change, ready to be called."""
-        match change:
-            case ToolsListChanged():
-                return self.tools
-            case PromptsListChanged():
-                return self.prompts
-            case ResourcesListChanged():
-                return self.resources
-            case ResourceUpdated(uri=uri):
-                return None if self.resource is None else partial(self.resource, uri)
-            case Resynced():
-                return None
+        if isinstance(change, ResourceUpdated):
+            return None if self.resource is None else partial(self.resource, change.uri)
+        return None if isinstance(change, Resynced) else getattr(self, KINDS[change])
 
 
 @final

@@ -2,7 +2,7 @@
 
 Plain values are `dict`, `list`, `str`, `int`, `float`, `bool` and `None`. msgspec does the work; where it has no
 wheel the standard library does, by the same rules, and every test of this module runs over both. No I/O, and no
-knowledge of messages.
+knowledge of messages. Here are also the errors for data that is not as it must be.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ import gc
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, NoReturn, TypeGuard, cast
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NoReturn, TypeAlias, TypeGuard, cast, final
+
+from .._printable import printable
 
 # Decoding and encoding
 #
@@ -52,7 +54,65 @@ LARGE: Final = 1 << 16
 _FEW: Final = 512
 """The size of a text, in bytes, up to which even slow numbers take a millisecond at most."""
 
+_REMEMBERED: Final = 1 << 15
+"""How many different floats of a text are remembered while it is decoded: more would take megabytes."""
+
+
+@final
+class _Floats(dict[str, float]):
+    """The floats of one text by their digits. A text of many slow numbers seldom has many different ones."""
+
+    __slots__ = ()
+
+    def __missing__(self, digits: str) -> float:
+        value = _parse_float(digits)
+        if len(self) < _REMEMBERED:
+            self[digits] = value
+        return value
+
+
 _SPELLED: Final = bytes.maketrans(b"123456789E", b"000000000e")
+
+
+_LONG: Final = 1024
+"""The size of a text, in bytes, from which passing over its strings takes less time than looking at them."""
+
+QUOTES: Final = 32
+"""How many quotes of a text are looked for. What follows them is kept, whatever is in it."""
+
+
+_BACKSLASH: Final = 0x5C
+
+
+def _is_escaped(before: bytes) -> bool:
+    """Return whether what follows a part of a string is escaped."""
+    return (len(before) - len(before.rstrip(b"\\"))) % 2 == 1
+
+
+def beside_strings(data: bytes) -> bytes:
+    """Return a text without what is in its first strings: an image or a document is most of a long text."""
+    if len(data) < _LONG:
+        return data
+    if len(data) < LARGE and _BACKSLASH not in data:  # copying more would take longer than looking
+        parts = data.split(b'"', QUOTES)
+        if len(parts) % 2:
+            return b'""'.join(parts[::2])
+    kept: list[bytes] = []
+    is_within = False
+    start = 0
+    for _ in range(QUOTES):
+        quote = data.find(b'"', start)
+        if quote < 0:
+            break
+        if not is_within:
+            kept.append(data[start : quote + 1])
+            is_within = True
+        elif data[quote - 1] != _BACKSLASH or not _is_escaped(data[start:quote]):
+            kept.append(b'"')
+            is_within = False
+        start = quote + 1
+    kept.append(data[start:])
+    return b"".join(kept)
 
 
 def _is_slow_to_read(data: bytes) -> bool:
@@ -60,9 +120,12 @@ def _is_slow_to_read(data: bytes) -> bool:
 
     msgspec takes ten microseconds for a number near the ends of what a float can hold, five hundred times as long
     as for others, so that many of them would hold up the event loop. Other slow numbers are long, and so take no
-    more time for each byte. What looks like such a number in a string is counted as well, which does no harm.
+    more time for each byte, or few (1e23), and take eight times as long as others. What looks like such a number
+    in a string may be counted as well, which does no harm.
     """
-    return data.translate(_SPELLED, b"+-").count(b"0e000") > len(data) >> 8
+    many = len(data) >> 8
+    beside = beside_strings(data)
+    return len(beside) > 5 * many and beside.translate(_SPELLED, b"+-").count(b"0e000") > many
 
 
 _ESCAPED_HIGH: Final = rb"\\u[dD][89abAB][0-9a-fA-F]{2}"
@@ -142,8 +205,11 @@ def _fastest_codec() -> tuple[Callable[[bytes], Any], Callable[[object], bytes]]
     except ModuleNotFoundError:
         return stdlib_decode, stdlib_encode
     fast_decode = msgspec.json.Decoder().decode
-    # With a hook of ours every float takes the same time.
-    even_decode = msgspec.json.Decoder(float_hook=_parse_float).decode
+
+    def even_decode(data: bytes) -> Any:
+        """With a hook of ours every float takes the same time, and one that was met before hardly any."""
+        return msgspec.json.Decoder(float_hook=_Floats().__getitem__).decode(data)
+
     fast_encode = msgspec.json.Encoder().encode
 
     def decode(data: bytes) -> Any:
@@ -172,6 +238,85 @@ decode, encode = _fastest_codec()
 for others it may raise `TypeError`, or write what the library makes of them. Both raise `RecursionError` about a
 thousand levels deep, and `ValueError` for integers of thousands of digits.
 """
+
+
+# Invalid data
+
+MAX_PROBLEMS: Final = 10
+"""How many problems are collected. A hostile list of a million wrong items must not cost as many exceptions."""
+
+MAX_TEXT: Final = 20_000
+"""How many characters all problems together take as text."""
+
+MAX_SHOWN: Final = 60
+"""How many characters of a value or a name from the wire are shown."""
+
+_PLAIN_NAME: Final = r"[\w$-]{1,60}"
+"""A name that is written in a path as it is; others are quoted."""
+
+Problem: TypeAlias = tuple[str, str]
+"""A path, such as ``tools[3].inputSchema``, and what is wrong there."""
+
+
+class Misfit(ValueError):
+    """Data does not have the form that it must have.
+
+    Attributes:
+        problems: The first ten problems. Paths are in the names of the wire, and empty for the data as a whole.
+    """
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems: tuple[Problem, ...] = tuple(problems)[:MAX_PROBLEMS]
+        super().__init__(self.problems)
+
+    def __str__(self) -> str:
+        # A reason may repeat text of the peer that `show` has not made printable.
+        text = "; ".join(f"{path}: {reason}" if path else reason for path, reason in self.problems)
+        text = printable(text, MAX_TEXT)
+        return f"{text}; and perhaps more" if len(self.problems) == MAX_PROBLEMS else text
+
+
+@final
+class InvalidData(Misfit):
+    """Data does not have the form that the specification requires."""
+
+
+_KINDS: Final[Mapping[type, str]] = {
+    str: "a string",
+    int: "an integer",
+    float: "a number",
+    bool: "a boolean",
+    list: "a list",
+    dict: "an object",
+    type(None): "null",
+}
+
+
+def kind_of(value: object) -> str:
+    """Return the kind of a value, with its article: ``a string``, ``an object``, ``null``."""
+    return _KINDS.get(type(value), type(value).__name__)
+
+
+def show(value: object) -> str:
+    """Return a value as JSON, cut to 60 characters; of an object or a list only its kind."""
+    if type(value) in (list, dict):
+        return kind_of(value)
+    text = printable(json.dumps(value, ensure_ascii=False, default=repr))
+    return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 1]}…"
+
+
+def located(where: str | int, problems: Sequence[Problem]) -> list[Problem]:
+    """Return problems of a part with their paths in the whole, given the part's name or index."""
+    if isinstance(where, int):
+        prefix = f"[{where}]"
+    elif re.fullmatch(_PLAIN_NAME, where):
+        prefix = where
+    else:
+        cut = where if len(where) <= MAX_SHOWN else f"{where[:MAX_SHOWN]}…"
+        prefix = f"[{printable(json.dumps(cut, ensure_ascii=False))}]"
+    return [
+        (f"{prefix}.{path}" if path and path[0] != "[" else prefix + path, reason) for path, reason in problems
+    ]
 
 
 # The cost of the values of a text, estimated from its bytes
@@ -290,21 +435,22 @@ def close_weight_of(data: bytes) -> int:
 
 
 def _counted_cost(data: bytes) -> int:
-    has_escapes = 0x5C in data
-    if data.isascii() and not (has_escapes and b"\\u" in data):
+    if data.isascii() and not (0x5C in data and b"\\u" in data):
         string, text = _STRING, len(data)
     else:
         string, text = _WIDE_STRING, _wide_text(data)
-    marks = data.translate(None, _OTHERS)
+    beside = beside_strings(data)
+    has_escapes = 0x5C in beside
+    marks = beside.translate(None, _OTHERS)
     strings = (marks.count(b'"') + 1) >> 1
     if has_escapes and strings * string > text:
         # A quote after two backslashes may be escaped or not. It is counted as whichever costs more, here and
         # below.
-        strings -= max(0, data.count(b'\\"') - data.count(b'\\\\"')) >> 1
+        strings -= max(0, beside.count(b'\\"') - beside.count(b'\\\\"')) >> 1
     values = _cost_of_values(marks, strings)
     if strings and values > 8 * strings * string + len(data) // 4:
         # There are few strings, and they may be long. Marks inside them do not count as values.
-        values = sum(_cost_of_values(part, strings) for part in _outside_strings(data, has_escapes=has_escapes))
+        values = sum(_cost_of_values(part, strings) for part in _outside_strings(beside, has_escapes=has_escapes))
     return _BASE + values + strings * string + text
 
 

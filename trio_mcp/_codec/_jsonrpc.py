@@ -1,94 +1,23 @@
-"""The envelopes of JSON-RPC 2.0 as MCP uses them, read from plain values and written to bytes.
+"""The envelopes of JSON-RPC 2.0 as MCP uses them, and the wire objects in their `params` and `result`.
 
-What `params` and `result` hold is read by `_convert`. Here are also the errors for data that is not as it must
-be, in the names of the wire. No I/O, no Trio, no methods.
+Envelopes are read from plain values and written to bytes. `from_wire` and `to_wire` read and write the objects of
+the protocol; the functions for a class are made by `_structure` and `_unstructure` when it is first used, which
+takes about a millisecond and imports cattrs, and kept. No I/O, no Trio, no methods.
 """
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, TypeAlias, final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeAlias, TypeVar, final, overload
 
 import attrs
 
 from .._absent import ABSENT
 from .._errors import INVALID_REQUEST, RequestError
-from .._printable import printable
+from .._revisions import Revision
 from . import _json
-from ._json import is_object
-
-# Invalid data
-
-MAX_PROBLEMS: Final = 10
-"""How many problems are collected. A hostile list of a million wrong items must not cost as many exceptions."""
-
-MAX_TEXT: Final = 20_000
-"""How many characters all problems together take as text."""
-
-MAX_SHOWN: Final = 60
-"""How many characters of a value or a name from the wire are shown."""
-
-Problem: TypeAlias = tuple[str, str]
-"""A path, such as ``tools[3].inputSchema``, and what is wrong there."""
-
-
-@final
-class InvalidData(ValueError):
-    """Data does not have the form that the specification requires.
-
-    Attributes:
-        problems: The first ten problems. Paths are in the names of the wire, and empty for the data as a whole.
-    """
-
-    def __init__(self, problems: Iterable[Problem]) -> None:
-        self.problems: tuple[Problem, ...] = tuple(problems)[:MAX_PROBLEMS]
-        super().__init__(self.problems)
-
-    def __str__(self) -> str:
-        # A reason may repeat text of the peer that `show` has not made printable.
-        return printable(
-            "; ".join(f"{path}: {reason}" if path else reason for path, reason in self.problems), MAX_TEXT
-        )
-
-
-_KINDS: Final[Mapping[type, str]] = {
-    str: "a string",
-    int: "an integer",
-    float: "a number",
-    bool: "a boolean",
-    list: "a list",
-    dict: "an object",
-    type(None): "null",
-}
-
-
-def kind_of(value: object) -> str:
-    """Return the kind of a value, with its article: ``a string``, ``an object``, ``null``."""
-    return _KINDS.get(type(value), type(value).__name__)
-
-
-def show(value: object) -> str:
-    """Return a value as JSON, cut to 60 characters; of an object or a list only its kind."""
-    if type(value) in (list, dict):
-        return kind_of(value)
-    text = printable(json.dumps(value, ensure_ascii=False, default=repr))
-    return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 1]}…"
-
-
-def located(where: str | int, problems: Sequence[Problem]) -> list[Problem]:
-    """Return problems of a part with their paths in the whole, given the part's name or index."""
-    if isinstance(where, int):
-        prefix = f"[{where}]"
-    elif where.isprintable() and where and not set(where) & set('.[]" '):
-        prefix = where if len(where) <= MAX_SHOWN else f"{where[: MAX_SHOWN - 1]}…"
-    else:
-        prefix = f"[{show(where)}]"
-    return [
-        (f"{prefix}.{path}" if path and path[0] != "[" else prefix + path, reason) for path, reason in problems
-    ]
-
+from ._json import is_object, kind_of
 
 # Messages
 #
@@ -389,3 +318,63 @@ def encode_batch(messages: Sequence[bytes]) -> bytes:
 def invalid_request(reason: str) -> RequestError:
     """Return the error for a message that is not a valid request."""
     return RequestError(INVALID_REQUEST, f"invalid request: {reason}")
+
+
+# Between decoded JSON and wire objects
+
+
+T = TypeVar("T")
+
+_readers: Final[dict[Any, Callable[[Any], Any]]] = {}
+_writers: Final[dict[tuple[type, Revision, str | None], Callable[[Any], Any]]] = {}
+
+
+@overload
+def from_wire(data: object, kind: type[T]) -> T: ...
+@overload
+def from_wire(data: object, kind: Any) -> Any: ...
+def from_wire(data: object, kind: Any) -> Any:
+    """Read an object of the protocol, of any revision.
+
+    A missing member has its default, if it may be missing. Unknown members are ignored. Known ones are accepted
+    in every revision, because peers are often ahead of the one they agreed to. Open objects are not copied.
+
+    Args:
+        data: Decoded JSON.
+        kind: A class of `trio_mcp.types`, or a union of them.
+
+    Raises:
+        InvalidData: The data does not have the form that the specification requires.
+    """
+    read = _readers.get(kind)
+    if read is None:
+        from ._structure import reader
+
+        read = _readers[kind] = reader(kind)
+    return read(data)
+
+
+def to_wire(obj: object, revision: Revision, *, without: str | None = None) -> dict[str, Any]:
+    """Write an object of the protocol for a peer of a revision, without anything the revision does not have.
+
+    What the revision lacks is left out. Where that would lose something, it is replaced by text or an older form
+    (see `trio_mcp._codec._unstructure`). Open objects are not copied: do not change them in the result.
+
+    Args:
+        obj: An instance of a class of `trio_mcp.types`.
+        revision: What the peer speaks.
+        without: A member that is left out even if it is required, because the caller adds it.
+
+    Raises:
+        LocalProtocolError: The revision has no such object, or requires a member that is missing, or a value is
+            out of bounds.
+        TypeError: `obj` is not an instance of a wire class, or a value in it has the wrong type.
+    """
+    cls: Any = obj.__class__
+    write = _writers.get((cls, revision, without))
+    if write is None:
+        from ._unstructure import writer
+
+        write = _writers[cls, revision, without] = writer(cls, revision, without)
+    written: dict[str, Any] = write(obj)
+    return written

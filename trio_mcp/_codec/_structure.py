@@ -26,7 +26,7 @@ from .._absent import ABSENT
 from ..types._fields import Member, members, options_of
 from ..types._protocol import CAPABILITIES
 from . import _json
-from ._jsonrpc import MAX_PROBLEMS, InvalidData, Problem, kind_of, located, show
+from ._json import MAX_PROBLEMS, InvalidData, Problem, kind_of, located, show
 
 Hook: TypeAlias = Callable[[Any, Any], Any]
 """Takes a value from the wire, and its type, which cattrs passes."""

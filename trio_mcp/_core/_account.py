@@ -1,17 +1,20 @@
-"""What a server keeps for its clients: loans of bytes and places, bounded for each client and for all together.
+"""What a server keeps for its clients, and what it does for each: bounded for every one and for all together.
 
 All that is kept for a client is a loan from a pool, in the name of a holder, and given back when it is gone. A
-holder is a client: a principal, or an address (`holder_of`) if there is no authentication. No clock and no I/O:
-the borrower passes a function that ends what is kept.
+holder is a client: a principal, or an address (`holder_of`) if there is no authentication. What is done is shared
+by turns (`Turns`) and rates (`RateTable`). Decisions only: no clock and no I/O. Time is an argument, and the
+borrower passes a function that ends what is kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import math
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from contextlib import ExitStack
 from functools import lru_cache
 from ipaddress import AddressValueError, IPv6Address
-from typing import Final, Self, final
+from typing import Final, Generic, Self, TypeVar, final
 
 import attrs
 
@@ -171,6 +174,11 @@ class Pool:
         most_of_one: How much one holder may have.
         own_setting: The name of the setting with that limit.
         unit: The unit, in the plural.
+
+    Attributes:
+        most_of_one: How much one holder may have.
+        own_setting: The name of the setting that limits one holder.
+        lent: How much is lent, to all holders.
     """
 
     def __init__(
@@ -184,31 +192,16 @@ class Pool:
     ) -> None:
         self._setting = setting
         self._most = most
-        self._most_of_one = most if most_of_one is None else min(most, most_of_one)
-        self._own_setting = own_setting if own_setting and self._most_of_one < most else setting
+        self.most_of_one: Final = most if most_of_one is None else min(most, most_of_one)
+        self.own_setting: Final = own_setting if own_setting and self.most_of_one < most else setting
         self._unit = unit
         self._holders: dict[str, _Holder] = {}
         self._by_size: dict[int, dict[_Holder, None]] = {}  # holders with something idle, by its logarithm
         self._of: dict[str, int] = {}
-        self._total = 0
+        self.lent: int = 0
         self._firm = 0
         self._refused = 0
         self._taken_back = 0
-
-    @property
-    def most_of_one(self) -> int:
-        """How much one holder may have."""
-        return self._most_of_one
-
-    @property
-    def own_setting(self) -> str:
-        """The name of the setting that limits one holder."""
-        return self._own_setting
-
-    @property
-    def lent(self) -> int:
-        """How much is lent, to all holders."""
-        return self._total
 
     def lent_to(self, holder: str) -> int:
         """How much one holder has."""
@@ -218,7 +211,7 @@ class Pool:
     def statistics(self) -> PoolStatistics:
         """Return counters."""
         of = {kind: amount for kind, amount in self._of.items() if amount}
-        return PoolStatistics(self._total, self._most, len(self._holders), self._refused, self._taken_back, of)
+        return PoolStatistics(self.lent, self._most, len(self._holders), self._refused, self._taken_back, of)
 
     def lend(
         self,
@@ -261,7 +254,7 @@ class Pool:
 
     def _add(self, holder: _Holder, kind: str, amount: int) -> None:
         holder.held += amount
-        self._total += amount
+        self.lent += amount
         self._of[kind] = self._of.get(kind, 0) + amount
 
     def take_oldest_of(self, holder: str) -> bool:
@@ -331,12 +324,12 @@ class Pool:
     def _make_room(self, holder: _Holder, amount: int, *, is_firm: bool, own_gives_way: bool) -> None:
         if is_firm and holder.firm + amount > self._most - self._firm:
             self._refuse(holder, self._setting, is_own=holder.firm > 0)
-        if holder.held - holder.idle + amount > self._most_of_one:  # otherwise loans would be taken back in vain
-            self._refuse(holder, self._own_setting, is_own=self._most_of_one < self._most)
-        while holder.held + amount > self._most_of_one:
+        if holder.held - holder.idle + amount > self.most_of_one:  # otherwise loans would be taken back in vain
+            self._refuse(holder, self.own_setting, is_own=self.most_of_one < self._most)
+        while holder.held + amount > self.most_of_one:
             if not ((is_firm or own_gives_way) and self._take_from(holder)):
-                self._refuse(holder, self._own_setting, is_own=self._most_of_one < self._most)
-        while self._total + amount > self._most:
+                self._refuse(holder, self.own_setting, is_own=self.most_of_one < self._most)
+        while self.lent + amount > self._most:
             victim = self._who_has_most()
             if victim is None:
                 self._refuse(holder, self._setting, is_own=False)
@@ -369,7 +362,7 @@ class Pool:
         self._refused += 1
         if is_own:
             raise Overdrawn(f"{holder.held} {self._unit} are kept for you already", setting, is_own=True)
-        raise Overdrawn(f"{self._total} {self._unit} are kept already", setting, is_own=False)
+        raise Overdrawn(f"{self.lent} {self._unit} are kept already", setting, is_own=False)
 
 
 def lend_all(
@@ -466,3 +459,220 @@ def _network_of(address: str) -> str:
     network = IPv6Address(int(read) >> (128 - PREFIX_BITS) << (128 - PREFIX_BITS))
     zone = "" if read.scope_id is None else f"%{read.scope_id}"  # link-local networks differ by interface
     return f"{network}{zone}/{PREFIX_BITS}"
+
+
+# Fair shares of the event loop, and of requests per second, for the holders of one server.
+
+
+# A request runs in one piece up to its first checkpoint, and all that begin in one pass of the event loop run
+# before the next pass. So a holder that sends very many requests at once, or great ones (large bodies, large
+# results), makes the pass long for all others. Two rules bound that while more than one holder is active:
+#
+# * A share: in one pass a holder begins at most SHARE small requests, or one great one. The others wait for the
+#   next pass, small and great ones in turns, each in order of arrival.
+# * A debt: the time for which a great request has held the loop is charged to its holder, whose next great one
+#   waits TIMES as long. So great requests of one holder take a ninth of the loop at most, and less if they hold
+#   it so long that others notice (LONG). Small requests have a debt of their own. It is short, because a small
+#   request may be a cancellation.
+#
+# Kept true: a request that waits is in exactly one queue of its holder, and what waits for nothing but a share
+# begins in the next pass. A single active holder is neither bounded nor in debt. The caller must call `next` once
+# after every pass as long as the object is true; otherwise shares are never renewed.
+
+SHARE: Final = 2
+"""Small requests of one holder that begin in one pass. A great one counts as much as all of them."""
+
+TIMES: Final = 8
+"""For each second that a great request has held the loop, the next one of its holder waits so many seconds."""
+
+LONG: Final = 0.03
+"""Seconds for which a great request may hold the loop before more is charged: others hardly notice as much."""
+
+TIMES_LONG: Final = 32
+"""The same as `TIMES`, for each second beyond `LONG`."""
+
+MOST_OWED: Final = 20.0
+"""The longest debt for great requests, in seconds."""
+
+SMALL_LONG: Final = 0.01
+"""Seconds from which on it is charged that a small request has held the loop: then its result is great."""
+
+MOST_OWED_BY_SMALL: Final = 1.0
+"""The longest debt for small requests, in seconds: one of them may be a cancellation."""
+
+_T = TypeVar("_T", bound=Hashable)
+
+
+@final
+@attrs.define(eq=False, weakref_slot=False)
+class _Queue(Generic[_T]):
+    """The requests of one holder.
+
+    Attributes:
+        begun: How much of its share of this pass is used.
+        small: Its small requests that wait, in order of arrival.
+        great: Its great requests that wait, in order of arrival.
+        is_great_next: Whether a great one begins next, if both wait.
+    """
+
+    begun: int = 0
+    small: OrderedDict[_T, None] = attrs.field(factory=OrderedDict[_T, None])
+    great: OrderedDict[_T, None] = attrs.field(factory=OrderedDict[_T, None])
+    is_great_next: bool = False
+
+
+@final
+class Turns(Generic[_T]):
+    """Decides when requests begin. What stands for a waiting request is the caller's choice (`_T`).
+
+    Attributes:
+        waiting: How many requests wait.
+    """
+
+    def __init__(self) -> None:
+        self._queues: defaultdict[str, _Queue[_T]] = defaultdict(_Queue[_T])
+        self._owed_until: dict[tuple[str, bool], float] = {}  # by great ones, and by small ones
+        self.waiting = 0
+
+    def __bool__(self) -> bool:
+        """Whether a request has begun in this pass, or waits."""
+        return bool(self._queues)
+
+    @property
+    def holders(self) -> Collection[str]:
+        """The holders with a request that has begun in this pass, or waits."""
+        return self._queues.keys()
+
+    def begin(self, holder: str, now: float, *, is_great: bool) -> bool:
+        """Whether a request may begin at once; then it counts as begun."""
+        if self._owes(holder, now, is_great=is_great):
+            return False
+        queue = self._queues[holder]
+        if (queue.great if is_great else queue.small) or queue.begun >= (1 if is_great else SHARE):
+            return False
+        queue.begun += SHARE if is_great else 1
+        return True
+
+    def wait(self, holder: str, waiter: _T, *, is_great: bool) -> None:
+        """Queue a request that may not begin yet."""
+        queue = self._queues[holder]
+        (queue.great if is_great else queue.small)[waiter] = None
+        self.waiting += 1
+
+    def leave(self, holder: str, waiter: _T) -> None:
+        """Take a request out that waits: it was cancelled."""
+        queue = self._queues[holder]
+        del (queue.great if waiter in queue.great else queue.small)[waiter]
+        self.waiting -= 1
+
+    def _owes(self, holder: str, now: float, *, is_great: bool) -> bool:
+        return self._owed_until.get((holder, is_great), now) > now
+
+    def charge(self, holder: str, seconds: float, now: float, *, is_great: bool) -> None:
+        """Charge a holder for a request that has held the loop for some seconds while other holders were active.
+
+        Others notice how often they meet a long pause, and how long it is. So more is charged for what is longer
+        than `LONG`: nineteen of twenty requests of others do not meet one.
+        """
+        if not is_great and seconds < SMALL_LONG:
+            return
+        owed, debtor = self._owed_until, (holder, is_great)
+        for other in [other for other, until in owed.items() if until <= now]:
+            del owed[other]
+        more = TIMES * min(seconds, LONG) + TIMES_LONG * max(seconds - LONG, 0.0)
+        most = MOST_OWED if is_great else MOST_OWED_BY_SMALL
+        owed[debtor] = min(max(owed.get(debtor, now), now) + more, now + most)
+
+    def next(self, now: float, *, is_shared: bool) -> list[_T]:
+        """Take out the requests that begin in the next pass; call this when a pass is over.
+
+        Args:
+            now: The time, in seconds.
+            is_shared: Whether more than one holder is active. If not, all requests begin and no debt is left.
+        """
+        found: list[_T] = []
+        for holder, queue in tuple(self._queues.items()):
+            queue.begun = 0
+            if not is_shared:
+                found += [*queue.small, *queue.great]
+                queue.small.clear()
+                queue.great.clear()
+            elif self._is_greats_turn(holder, queue, now):
+                queue.is_great_next = False
+                queue.begun = SHARE
+                found.append(queue.great.popitem(last=False)[0])
+            else:
+                queue.is_great_next = True
+                most = 0 if self._owes(holder, now, is_great=False) else SHARE
+                while queue.small and queue.begun < most:
+                    queue.begun += 1
+                    found.append(queue.small.popitem(last=False)[0])
+            if not (queue.begun or queue.small or queue.great):
+                del self._queues[holder]
+        if not is_shared:
+            self._owed_until.clear()
+        self.waiting -= len(found)
+        return found
+
+    def _is_greats_turn(self, holder: str, queue: _Queue[_T], now: float) -> bool:
+        if not queue.great or self._owes(holder, now, is_great=True):
+            return False
+        return queue.is_great_next or not queue.small or self._owes(holder, now, is_great=False)
+
+    def next_at(self, now: float) -> float:
+        """Return when a request may begin next: now, unless all that wait are in debt."""
+        if any(queue.begun for queue in self._queues.values()):
+            return now
+        dues = (
+            self._owed_until.get((holder, is_great), now)
+            for holder, queue in self._queues.items()
+            for is_great, waiting in ((False, queue.small), (True, queue.great))
+            if waiting
+        )
+        return max(now, min(dues, default=now))
+
+
+# Requests per second: a bucket of tokens for each client.
+
+MAX_BUCKETS: Final = 10_000
+"""Clients that are remembered. That which has been silent longest is forgotten first; its next bucket is full."""
+
+
+@final
+@attrs.define(eq=False)
+class RateTable:
+    """The token buckets of all clients.
+
+    Args:
+        rate: Tokens that come back per second.
+        burst: Tokens in a full bucket.
+    """
+
+    _rate: float
+    _burst: int
+    _buckets: OrderedDict[str, tuple[float, float]] = attrs.field(
+        factory=OrderedDict[str, tuple[float, float]], init=False
+    )
+
+    def take(self, client: str, now: float) -> float:
+        """Take a token and return 0; if there is none, return in how many seconds there will be one."""
+        if math.isinf(self._rate):
+            return 0.0
+        tokens, then = self._buckets.pop(client, (float(self._burst), now))
+        tokens = min(float(self._burst), tokens + (now - then) * self._rate)
+        wait = 0.0
+        if tokens >= 1:
+            tokens -= 1
+        else:
+            wait = (1 - tokens) / self._rate
+        self._buckets[client] = tokens, now
+        if len(self._buckets) > MAX_BUCKETS:
+            self._buckets.popitem(last=False)
+        return wait
+
+    def give_back(self, client: str) -> None:
+        """Give back a token that was taken for the wrong client."""
+        found = self._buckets.get(client)
+        if found is not None:
+            tokens, then = found
+            self._buckets[client] = min(float(self._burst), tokens + 1), then

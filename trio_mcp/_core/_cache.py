@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from types import MappingProxyType
-from typing import Any, Final, final
+from typing import Any, Final, TypeAlias, final
 
 import attrs
 
@@ -75,6 +75,10 @@ def cache_key(context: Hashable, method: str, params: Mapping[str, Any]) -> Cach
     return CacheKey(context, method, _json.encode(relevant), uri if isinstance(uri, str) else None)
 
 
+_Place: TypeAlias = tuple[CacheKey, Hashable]
+"""The request, and the owner of its result; `None` for a public one."""
+
+
 @final
 @attrs.frozen
 class _Entry:
@@ -84,6 +88,7 @@ class _Entry:
 
 
 @final
+@attrs.define(eq=False)
 class CacheStore:
     """Results that are kept while they are fresh: the most recently used ones, up to a number and a size.
 
@@ -92,22 +97,19 @@ class CacheStore:
     Args:
         max_entries: How many there may be.
         max_bytes: The size of all together, in bytes.
+
+    Attributes:
+        size: The size of all kept results together, in bytes.
     """
 
-    def __init__(self, max_entries: int, max_bytes: int) -> None:
-        self._max_entries = max_entries
-        self._max_bytes = max_bytes
-        self._entries: OrderedDict[tuple[CacheKey, Hashable], _Entry] = OrderedDict()
-        self._bytes = 0
-        self._outdated: Counter[str] = Counter()
+    _max_entries: int
+    _max_bytes: int
+    size: int = attrs.field(default=0, init=False)
+    _entries: OrderedDict[_Place, _Entry] = attrs.field(factory=OrderedDict[_Place, _Entry], init=False)
+    _outdated: Counter[str] = attrs.field(factory=Counter[str], init=False)
 
     def __len__(self) -> int:
         return len(self._entries)
-
-    @property
-    def size(self) -> int:
-        """The size of all kept results together, in bytes."""
-        return self._bytes
 
     def stamp(self, method: str) -> int:
         """Return a number that changes whenever results of the method become outdated.
@@ -155,8 +157,8 @@ class CacheStore:
         if ttl <= 0 or size > self._max_bytes:
             return
         self._entries[key, None if scope == "public" else partition] = _Entry(value, size, now + ttl)
-        self._bytes += size
-        while len(self._entries) > self._max_entries or self._bytes > self._max_bytes:
+        self.size += size
+        while len(self._entries) > self._max_entries or self.size > self._max_bytes:
             self._drop(next(iter(self._entries)))
 
     def outdate(self, change: Change) -> None:
@@ -181,12 +183,12 @@ class CacheStore:
         for method in CACHEABLE:
             self._outdated[method] += 1
         self._entries.clear()
-        self._bytes = 0
+        self.size = 0
 
-    def _drop(self, place: tuple[CacheKey, Hashable]) -> None:
+    def _drop(self, place: _Place) -> None:
         entry = self._entries.pop(place, None)
         if entry is not None:
-            self._bytes -= entry.size
+            self.size -= entry.size
 
 
 def _is_part(kept: str | None, changed: str) -> bool:

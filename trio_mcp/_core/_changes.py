@@ -72,10 +72,12 @@ LIST_CHANGES: Final[Mapping[ListKind, Change]] = MappingProxyType(
     }
 )
 
+KINDS: Final = {change: kind for kind, change in LIST_CHANGES.items()}
+
 _UPDATED: Final = "notifications/resources/updated"
-_METHODS: Final[Mapping[Change, str]] = {
-    change: f"notifications/{kind}/list_changed" for kind, change in LIST_CHANGES.items()
-}
+_METHODS: Final = {change: f"notifications/{kind}/list_changed" for change, kind in KINDS.items()}
+_MEMBERS: Final = {change: f"{kind}_list_changed" for change, kind in KINDS.items()}
+"""The members of a `SubscriptionFilter` that ask for the changes of lists."""
 _BY_METHOD: Final = {method: change for change, method in _METHODS.items()}
 
 
@@ -102,17 +104,9 @@ def notification_of(change: Change, meta: Mapping[str, object] | None = None) ->
 
 def wants(wanted: SubscriptionFilter, change: Change) -> bool:
     """Whether a change is of a kind that was asked for, whichever resource it is about."""
-    match change:
-        case ToolsListChanged():
-            return bool(wanted.tools_list_changed)
-        case PromptsListChanged():
-            return bool(wanted.prompts_list_changed)
-        case ResourcesListChanged():
-            return bool(wanted.resources_list_changed)
-        case ResourceUpdated():
-            return bool(wanted.resource_subscriptions)
-        case Resynced():
-            return True
+    if isinstance(change, ResourceUpdated):
+        return bool(wanted.resource_subscriptions)
+    return isinstance(change, Resynced) or bool(getattr(wanted, _MEMBERS[change]))
 
 
 def covers(uri: str, changed: str) -> bool:
@@ -131,24 +125,22 @@ def changes_in(wanted: SubscriptionFilter) -> list[Change]:
 def granted_by(capabilities: ServerCapabilities | None, wanted: SubscriptionFilter) -> SubscriptionFilter:
     """Return a filter without the lists whose changes these capabilities do not declare. URIs are kept."""
     can = capabilities or ServerCapabilities()
-    return SubscriptionFilter(
-        tools_list_changed=(wanted.tools_list_changed and can.tools and can.tools.list_changed) or None,
-        prompts_list_changed=(wanted.prompts_list_changed and can.prompts and can.prompts.list_changed) or None,
-        resources_list_changed=(wanted.resources_list_changed and can.resources and can.resources.list_changed)
-        or None,
-        resource_subscriptions=wanted.resource_subscriptions,
-    )
+    lists: dict[str, bool | None] = {
+        member: (getattr(wanted, member) and getattr(getattr(can, kind), "list_changed", None)) or None
+        for kind, member in zip(KINDS.values(), _MEMBERS.values(), strict=True)
+    }
+    return SubscriptionFilter(**lists, resource_subscriptions=wanted.resource_subscriptions)
 
 
 def ungranted(wanted: SubscriptionFilter, acknowledged: SubscriptionFilter) -> list[str]:
     """Return the names of the lists, and the URIs, that were asked for and not acknowledged."""
-    names = ("tools_list_changed", "prompts_list_changed", "resources_list_changed")
-    missing = [name for name in names if getattr(wanted, name) and not getattr(acknowledged, name)]
+    missing = [name for name in _MEMBERS.values() if getattr(wanted, name) and not getattr(acknowledged, name)]
     held = set(acknowledged.resource_subscriptions or ())
     return missing + [uri for uri in wanted.resource_subscriptions or () if uri not in held]
 
 
 @final
+@attrs.define(eq=False)
 class ChangeQueue:
     """Changes in the order they came, each at most once.
 
@@ -160,11 +152,10 @@ class ChangeQueue:
         max_bytes: How much memory they may take.
     """
 
-    def __init__(self, max_length: int, max_bytes: int) -> None:
-        self._max_length = max_length
-        self._max_bytes = max_bytes
-        self._bytes = 0
-        self._changes: OrderedDict[Change, None] = OrderedDict()
+    max_length: int
+    _max_bytes: int
+    _bytes: int = attrs.field(default=0, init=False)
+    _changes: OrderedDict[Change, None] = attrs.field(factory=OrderedDict[Change, None], init=False)
 
     def __len__(self) -> int:
         return len(self._changes)
@@ -176,7 +167,7 @@ class ChangeQueue:
             self.clear()
         elif change in self._changes:
             return True
-        elif len(self._changes) >= self._max_length or self._bytes + size > self._max_bytes:
+        elif len(self._changes) >= self.max_length or self._bytes + size > self._max_bytes:
             return False
         self._changes[change] = None
         self._bytes += size

@@ -13,13 +13,12 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias, assert_never
 from urllib.parse import urlsplit
 
 from .. import types
-from .._codec._json import is_array
-from .._codec._jsonrpc import show
+from .._codec._json import is_array, show
 
 FormProblem: TypeAlias = tuple[str, str]
 """The name of a field, and what is wrong with it."""
@@ -41,7 +40,16 @@ def form_problems(
         content: What the user filled in, as plain JSON.
         quotes: Whether a problem quotes the content, besides the rule that it breaks.
     """
-    return tuple(_problems(schema, content, quotes=quotes))
+    required = frozenset(schema.required or ())
+    problems: list[FormProblem] = []
+    for name, field in schema.properties.items():
+        if name in content:
+            misfit = _misfit(field, content[name])
+            if misfit is not None:
+                problems.append((name, ", ".join(misfit) if quotes else misfit[0]))
+        elif name in required:
+            problems.append((name, "is missing"))
+    return tuple(problems)
 
 
 def options_in(field: types.PrimitiveSchemaDefinition) -> tuple[str, ...] | None:
@@ -59,19 +67,6 @@ def options_in(field: types.PrimitiveSchemaDefinition) -> tuple[str, ...] | None
             return None
         case _:
             assert_never(field)
-
-
-def _problems(
-    schema: types.RequestedSchema, content: Mapping[str, Any], *, quotes: bool
-) -> Iterator[FormProblem]:
-    required = frozenset(schema.required or ())
-    for name, field in schema.properties.items():
-        if name in content:
-            misfit = _misfit(field, content[name])
-            if misfit is not None:
-                yield name, ", ".join(misfit) if quotes else misfit[0]
-        elif name in required:
-            yield name, "is missing"
 
 
 def _misfit(field: types.PrimitiveSchemaDefinition, value: Any) -> _Misfit | None:

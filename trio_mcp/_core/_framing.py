@@ -86,6 +86,11 @@ class LineReader:
         self._ends: tuple[bytes, bytes] | None = None
         self._size = 0
 
+    @property
+    def held(self) -> int:
+        """How many bytes are kept of the line whose end has not come."""
+        return self._size if self._ends is None else len(self._ends[0]) + len(self._ends[1])
+
     def feed(self, data: bytes) -> list[bytes | OversizedLine]:
         """Take the next bytes of the stream and return the lines that are complete now."""
         if self._mark is not None:
@@ -288,6 +293,10 @@ class SseReader:
 
     Args:
         max_event: The largest data of an event that is kept, in bytes; the same holds for each other line.
+
+    Attributes:
+        messages: How many events with data were read; those without only give an id to resume after.
+        retry: How long to wait before connecting again, in milliseconds, if the server has sent it.
     """
 
     def __init__(self, max_event: int) -> None:
@@ -303,13 +312,8 @@ class SseReader:
         self._event = ""
         self._id = ""
         self._last_event_id = ""
-        self._retry: int | None = None
-        self._messages = 0
-
-    @property
-    def messages(self) -> int:
-        """How many events with data were read; those without only give an id to resume after."""
-        return self._messages
+        self.retry: int | None = None
+        self.messages = 0
 
     @property
     def last_event_id(self) -> str:
@@ -318,11 +322,6 @@ class SseReader:
         Empty if there is none, or if it cannot be sent in a header field, which is where the server expects it.
         """
         return self._last_event_id if _FITS_IN_A_FIELD.fullmatch(self._last_event_id) else ""
-
-    @property
-    def retry(self) -> int | None:
-        """How long to wait before connecting again, in milliseconds, if the server has sent it."""
-        return self._retry
 
     @property
     def size(self) -> int:
@@ -396,7 +395,7 @@ class SseReader:
             if b"\0" not in value:
                 self._id = "" if len(value) > MAX_NAME else value.decode("utf-8", "replace")
         elif name == b"retry" and value.isdigit() and len(value) <= MAX_RETRY_DIGITS:
-            self._retry = int(value)
+            self.retry = int(value)
 
     def _begin_data(self) -> None:
         if self._data is None:
@@ -412,7 +411,7 @@ class SseReader:
         """Read a blank line: it commits the id, and dispatches the event if that has data."""
         self._last_event_id = self._id
         if (data := self._data) is not None:
-            self._messages += bool(data.size)
+            self.messages += bool(data.size)
             kind = self._event or "message"
             whole = data.whole
             if whole is not None:

@@ -1,7 +1,7 @@
 """The rules of an HTTP endpoint: statuses, allowed hosts and origins, media types, proxies, and the settings.
 
 Pure functions and classes over header fields and settings, no I/O. A refusal names the field and the setting that
-caused it. The fields that repeat the body of a request are checked in `_http_headers`.
+caused it. The fields that repeat the body of a request are checked in `_http1`.
 
 Spec: 2026-07-28, basic/transports/streamable-http, "Security & Endpoint", "Sending Messages", "Protocol Version
 Header" and "Server Validation"; 2025-03-26 to 2025-11-25, basic/transports; RFC 7239 for `Forwarded`.
@@ -37,7 +37,7 @@ from .._errors import (
 )
 from .._limits import KIB, MAX_SECONDS, MIB, _positive, _size, check_number, check_seconds, check_whole
 from .._printable import printable
-from ._http_headers import HeaderField, Headers, answer_field, quoted
+from ._http1 import HeaderField, Headers, answer_field, quoted
 
 # Statuses, and the JSON-RPC errors they go with.
 
@@ -509,8 +509,7 @@ def _check_path(_instance: object, attribute: attrs.Attribute[Any], value: objec
 
 
 def _path(default: str) -> str:
-    path: str = attrs.field(default=default, validator=_check_path)
-    return path
+    return attrs.field(default=default, validator=_check_path)
 
 
 def _several(names: Iterable[str]) -> frozenset[str]:
@@ -568,8 +567,12 @@ class HttpServerSettings:
             one. The limit is lower if the process may not open so many files.
         max_connections_per_address: The same, of one address (IPv6: one network) that is not a trusted proxy's.
             A new connection replaces that of its own which has been idle longest; if none is idle, it is closed.
+        websocket: Whether a GET at `path` that asks for it becomes a WebSocket, and is served as a session that
+            ends with it. Only hosts of this library can: `serve_http`.
         keep_alive_interval: How long a stream is silent before a comment is sent, and how long a request may take
-            before its response becomes a stream.
+            before its response becomes a stream. Also how often the client of a WebSocket gets a ping.
+        ping_timeout: How long the client of a WebSocket may send nothing at all after a ping, before its
+            connection is cut.
         max_requests: Requests that are served at once, of all clients; 503 beyond. As many messages may be read
             at once besides, so that cancellations and responses of clients get through. Those for which
             `authenticate` has not returned yet are counted there.
@@ -614,7 +617,9 @@ class HttpServerSettings:
     idle_timeout: float = _positive(75.0)
     max_connections: int = _size(1_000)
     max_connections_per_address: int = _size(500)
+    websocket: bool = False
     keep_alive_interval: float = _positive(15.0)
+    ping_timeout: float = _positive(30.0)
     max_requests: int = _size(1_000)
     max_requests_per_principal: int = _size(200)
     max_request_rate: float = attrs.field(default=math.inf, validator=_check_rate)

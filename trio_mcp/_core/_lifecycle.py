@@ -31,9 +31,9 @@ from .._revisions import (
     LATEST_LEGACY,
     LOG_LEVEL_KEY,
     PROTOCOL_VERSION_KEY,
+    REFUSED,
     Revision,
     Side,
-    may_send,
 )
 from ..types import LoggingLevel
 
@@ -60,6 +60,12 @@ class Agreement:
     log_level: str | None
 
 
+def names_era(params: Mapping[str, Any] | None) -> bool:
+    """Return whether the `_meta` of parameters says that they are of the modern era."""
+    meta = None if params is None else params.get("_meta")
+    return is_object(meta) and (PROTOCOL_VERSION_KEY in meta or CLIENT_CAPABILITIES_KEY in meta)
+
+
 _LEVELS: Final[tuple[str, ...]] = get_args(LoggingLevel)
 
 DEFAULT_LOG_LEVEL: Final = "info"
@@ -73,20 +79,18 @@ class ServerLifecycle:
     Args:
         supported: The revisions that the server speaks.
         session: What holds without a handshake, if a transport serves requests of the legacy era one by one.
+
+    Attributes:
+        session: What the handshake agreed on; `None` before it.
     """
 
     def __init__(self, supported: Sequence[Revision] = tuple(Revision), session: Agreement | None = None) -> None:
         self._supported = tuple(supported)
         self._legacy = tuple(revision for revision in supported if not revision.is_modern)
-        self._session = session
+        self.session = session
         # What the last modern request declared, and what followed: the next request mostly declares the same.
         self._declared: tuple[object, ...] | None = None
         self._agreed: Agreement | None = None
-
-    @property
-    def session(self) -> Agreement | None:
-        """What the handshake agreed on; `None` before it."""
-        return self._session
 
     @property
     def supported_versions(self) -> list[str]:
@@ -108,7 +112,7 @@ class ServerLifecycle:
         version = _expect(params, "protocolVersion", str, "a string")
         capabilities = _expect_capabilities(params, "capabilities")
         client_info = _expect(params, "clientInfo", dict, "an object")
-        if self._session is not None:
+        if self.session is not None:
             raise RequestError(INVALID_REQUEST, "invalid request: this connection is initialized already")
         if not self._legacy:
             # A legacy client shows its user this message and nothing else (basic/versioning).
@@ -118,17 +122,17 @@ class ServerLifecycle:
                 {"supported": self.supported_versions, "requested": version},
             )
         revision = next((one for one in self._legacy if one == version), max(self._legacy))
-        self._session = Agreement(revision, capabilities, client_info, DEFAULT_LOG_LEVEL)
-        return self._session
+        self.session = Agreement(revision, capabilities, client_info, DEFAULT_LOG_LEVEL)
+        return self.session
 
     def forget(self) -> None:
         """Undo the handshake: it was answered with an error."""
-        self._session = None
+        self.session = None
 
     def set_log_level(self, level: str) -> None:
         """Remember the level of the session (2025-11-25, server/utilities/logging)."""
-        if self._session is not None:
-            self._session = attrs.evolve(self._session, log_level=level)
+        if self.session is not None:
+            self.session = attrs.evolve(self.session, log_level=level)
 
     def agree(self, request: Request) -> Agreement:
         """Decide what holds for a request.
@@ -136,9 +140,8 @@ class ServerLifecycle:
         Raises:
             RequestError: The server does not speak its revision, it names none, or its method is not in it.
         """
-        params = request.params
-        meta = None if params is None else params.get("_meta")
-        if is_object(meta) and (PROTOCOL_VERSION_KEY in meta or CLIENT_CAPABILITIES_KEY in meta):
+        if names_era(request.params):
+            meta: Mapping[str, Any] = (request.params or {})["_meta"]
             declared = (
                 meta.get(PROTOCOL_VERSION_KEY),
                 meta.get(CLIENT_CAPABILITIES_KEY),
@@ -152,7 +155,7 @@ class ServerLifecycle:
                 self._declared = declared
         else:
             agreement = self._agree_legacy(request)
-        if not may_send(Side.CLIENT, request.method, agreement.revision):
+        if request.method in REFUSED[Side.CLIENT][agreement.revision]:
             raise RequestError(METHOD_NOT_FOUND, f"{agreement.revision} has no method {request.method}")
         return agreement
 
@@ -168,13 +171,13 @@ class ServerLifecycle:
                 agreement = self._agree_modern({CLIENT_CAPABILITIES_KEY: {}, **meta})
             except RequestError:
                 return None
-        elif self._session is not None:
-            agreement = self._session
+        elif self.session is not None:
+            agreement = self.session
         elif newest is not None:
             agreement = Agreement(newest, {}, None, None)
         else:
             return None
-        return agreement if may_send(Side.CLIENT, notification.method, agreement.revision) else None
+        return None if notification.method in REFUSED[Side.CLIENT][agreement.revision] else agreement
 
     def _agree_modern(self, meta: Mapping[str, Any]) -> Agreement:
         version = _expect(meta, PROTOCOL_VERSION_KEY, str, "a string", "_meta")
@@ -199,8 +202,8 @@ class ServerLifecycle:
         )
 
     def _agree_legacy(self, request: Request) -> Agreement:
-        if self._session is not None:
-            return self._session
+        if self.session is not None:
+            return self.session
         if request.method == "initialize" or (request.method == "ping" and self._legacy):
             # The handshake itself, and `ping`, which is allowed at any time (2025-11-25, basic/lifecycle).
             return Agreement(LATEST_LEGACY, {}, None, None)

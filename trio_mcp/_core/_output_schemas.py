@@ -62,17 +62,17 @@ def direct_subschemas(schema: Mapping[str, Any]) -> Iterator[tuple[str, str | No
 
 
 def with_changed_subschemas(
-    schema: Mapping[str, Any], change: Callable[[Mapping[str, Any]], Mapping[str, Any]]
+    schema: Mapping[str, Any], change: Callable[[Mapping[str, Any], str], Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """Return a copy of a schema in which the direct subschemas are changed."""
+    """Return a copy of a schema in which the direct subschemas are changed, given each and its name, if any."""
 
-    def changed(value: Any) -> Any:
-        return change(value) if is_schema(value) else value
+    def changed(value: Any, name: str = "") -> Any:
+        return change(value, name) if is_schema(value) else value
 
     copy: dict[str, Any] = {}
     for keyword, value in schema.items():
         if keyword in _BY_NAME and is_schema(value):
-            copy[keyword] = {name: changed(inner) for name, inner in value.items()}
+            copy[keyword] = {name: changed(inner, name) for name, inner in value.items()}
         elif keyword in _NESTED:
             copy[keyword] = [changed(inner) for inner in value] if _is_several(value) else changed(value)
         else:
@@ -103,7 +103,7 @@ def wrapped_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     return wrapped
 
 
-def _moved(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+def _moved(schema: Mapping[str, Any], _: str = "") -> Mapping[str, Any]:
     """Return the schema with its references adapted to its new, deeper place."""
     if "$id" in schema:
         return schema  # references in it are relative to it

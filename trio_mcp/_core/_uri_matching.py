@@ -137,24 +137,22 @@ class UriMatcher:
         self._pivot: _Step | None = None
         self._right: list[_Step] = []
         self._arrange(parts)
-        in_place = [part for part in parts if isinstance(part, _Field)]
-        self.names = template.variables
-        """The variables, in the order of the template."""
-        self.optional = frozenset(template.variables) - {field.name for field in in_place if not field.lead}
-        """The variables that a URI of the template may lack."""
-        self.lists = frozenset(
-            spec.name
+        specs = [
+            (spec, part.operator)
             for part in template.parts
             if isinstance(part, Expression)
             for spec in part.variables
-            if spec.explode
-        )
+        ]
+        self.names = template.variables
+        """The variables, in the order of the template."""
+        self.optional = frozenset(self.names) - {
+            part.name for part in parts if isinstance(part, _Field) and not part.lead
+        }
+        """The variables that a URI of the template may lack."""
+        self.lists = frozenset(spec.name for spec, _ in specs if spec.explode)
         """The variables that are found as lists."""
-        self.with_slashes = frozenset(template.variables) - {
-            spec.name
-            for part in template.parts
-            if isinstance(part, Expression) and part.operator not in _MAY_HAVE_SLASHES
-            for spec in part.variables
+        self.with_slashes = frozenset(self.names) - {
+            spec.name for spec, operator in specs if operator not in _MAY_HAVE_SLASHES
         }
         """The variables in which a URI may have a slash that is not encoded, wherever they occur."""
 

@@ -232,6 +232,9 @@ class UriTemplate:
     Args:
         template: The template.
 
+    Attributes:
+        parts: Its literals, percent-encoded where they must be, and its expressions.
+
     Raises:
         ValueError: It is not a template. The message gives the reason.
 
@@ -242,7 +245,7 @@ class UriTemplate:
         if len(template) > MAX_TEMPLATE:
             raise ValueError(f"a template has at most {MAX_TEMPLATE} characters, not {len(template)}")
         self._template = template
-        self._parts = tuple(_read(template))
+        self.parts: Final = tuple(_read(template))
 
     def __str__(self) -> str:
         return self._template
@@ -251,14 +254,9 @@ class UriTemplate:
         return f"UriTemplate({self._template!r})"
 
     @property
-    def parts(self) -> tuple[str | Expression, ...]:
-        """Its literals, percent-encoded where they must be, and its expressions."""
-        return self._parts
-
-    @property
     def variables(self) -> tuple[str, ...]:
         """The names of its variables, each once, in the order in which they first occur."""
-        expressions = (part for part in self._parts if isinstance(part, Expression))
+        expressions = (part for part in self.parts if isinstance(part, Expression))
         return tuple(dict.fromkeys(spec.name for part in expressions for spec in part.variables))
 
     def expand(self, values: Mapping[str, TemplateValue] | None = None, /, **more: TemplateValue) -> str:
@@ -273,7 +271,7 @@ class UriTemplate:
             TypeError: A value is not a `TemplateValue`.
         """
         known = {**(values or {}), **more}
-        return "".join(part if isinstance(part, str) else _expanded(part, known) for part in self._parts)
+        return "".join(part if isinstance(part, str) else _expanded(part, known) for part in self.parts)
 
 
 def _read(template: str) -> list[str | Expression]:

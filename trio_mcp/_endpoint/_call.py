@@ -1,27 +1,33 @@
-"""One HTTP request as a host carries it, what it costs, and how many there may be. No message is looked at here.
+"""One HTTP request as a host carries it, what it costs, how many there may be, and when its turn is.
 
-`RequestLoans` is the memory that a request takes, `RequestLimits` counts requests by client, and `HttpCall` is
-the request itself, which hosts implement.
+`RequestLoans` is the memory that a request takes, `RequestLimits` counts requests by client, `HttpCall` is the
+request itself, which hosts implement, and at a `Turnstile` the requests of busy clients wait. No message is
+looked at here.
 """
 
 from __future__ import annotations
 
 import abc
 import math
-from collections.abc import Awaitable, Callable, Generator, Sequence
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from contextlib import contextmanager
-from types import TracebackType
-from typing import Final, Literal, Self, TypeAlias, final
+from contextvars import Context, copy_context
+from types import TracebackType, coroutine
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias, TypeVar, final
 
 import attrs
 import trio
 
 from .._codec._json import cost_of_json
-from .._core._account import Loan, Overdrawn, Pool, holder_of
-from .._core._http_headers import HeaderField, Headers
+from .._core._account import SMALL_LONG, Loan, Overdrawn, Pool, RateTable, Turns, holder_of
+from .._core._http1 import HeaderField, Headers
 from .._core._http_rules import EVENT_STREAM, JSON, HttpRefused, HttpServerSettings, busy
-from .._core._turns import RateTable
 from .._limits import KIB, Limits
+from .._trio import LightParkingLot
+
+if TYPE_CHECKING:  # a server without WebSockets does not load the library for them
+    from .._bindings._websocket import Wire  # noqa: TC004 - attrs leaves annotations as they are
 
 SMALL: Final = 16 * KIB
 """What a body, a message or an answer may weigh without a loan, in bytes. All of them together weigh little, and
@@ -32,6 +38,7 @@ STEP: Final = 64 * KIB
 
 
 @final
+@attrs.define(eq=False, weakref_slot=False)
 class MessageLoan:
     """The loan of a message, given back when nothing refers to this object any more.
 
@@ -39,16 +46,14 @@ class MessageLoan:
     leaves the POST, and may let the message wait; its origin refers to this (`HttpOrigin`).
     """
 
-    __slots__ = ("loan",)
-
-    def __init__(self, loan: Loan) -> None:
-        self.loan: Final = loan
+    loan: Final[Loan]
 
     def __del__(self) -> None:
         self.loan.give_back()
 
 
 @final
+@attrs.define(eq=False, weakref_slot=False)
 class RequestLoans:
     """The loans of one request, from the second piece of its body to the last piece of its answer.
 
@@ -66,14 +71,11 @@ class RequestLoans:
         served: The loan of the message, while the POST has it; `None` if the message is small.
     """
 
-    __slots__ = ("_answer", "_body", "_pool", "key", "served")
-
-    def __init__(self, pool: Pool | None = None, key: str = "") -> None:
-        self._pool = pool
-        self.key: Final = key
-        self._body: Loan | None = None
-        self._answer: Loan | None = None
-        self.served: MessageLoan | None = None
+    _pool: Pool | None = None
+    key: str = ""
+    served: MessageLoan | None = attrs.field(default=None, init=False)
+    _body: Loan | None = attrs.field(default=None, init=False)
+    _answer: Loan | None = attrs.field(default=None, init=False)
 
     def grow_body(self, size: int, give_way: Callable[[], object]) -> int:
         """Borrow for the part of the body that was received. Returns up to which size that lasts.
@@ -302,8 +304,10 @@ class RequestLimits:
         limits: How many may be long-lived.
 
     Attributes:
-        served: Requests that are being served.
+        read: POSTs that are being read, or have no request and are being answered.
+        served: Requests that are being served, without those that are long-lived.
         answered: Answers that connections have not taken yet.
+        subscriptions: Those that the long-lived requests have.
     """
 
     def __init__(self, settings: HttpServerSettings, limits: Limits) -> None:
@@ -311,30 +315,10 @@ class RequestLimits:
         self._limits = limits
         self._is_rated = settings.max_request_rate < math.inf
         self._rates = RateTable(settings.max_request_rate, settings.request_burst)
-        self._read = _Tally()
+        self.read: _Tally = _Tally()
         self.served: _Tally = _Tally()
         self.answered: _Tally = _Tally()
-        self._standing = _Tally()
-
-    @property
-    def running(self) -> int:
-        """How many requests are being served, without those that are long-lived."""
-        return self.served.total
-
-    @property
-    def reading(self) -> int:
-        """How many POSTs are being read, or have no request and are being answered."""
-        return self._read.total
-
-    @property
-    def answering(self) -> int:
-        """How many answers connections have not taken yet."""
-        return self.answered.total
-
-    @property
-    def standing(self) -> int:
-        """How many subscriptions the long-lived requests have."""
-        return self._standing.total
+        self.subscriptions: _Tally = _Tally()
 
     def arrived(self, client: str) -> RequestSlot:
         """Count one HTTP request until its slot is left.
@@ -349,7 +333,7 @@ class RequestLimits:
             self._take_token(client)
         if self.answered.total > self._settings.max_requests_per_principal:
             self._check_answered(client)
-        return RequestSlot(self, client, self._room_in(self._read, client, "messages are being read"))
+        return RequestSlot(self, client, self._room_in(self.read, client, "messages are being read"))
 
     def _take_token(self, client: str) -> None:
         wait = self._rates.take(client, trio.current_time())
@@ -366,7 +350,7 @@ class RequestLimits:
         if self._is_rated:
             self._rates.give_back(address)
             self._take_token(principal)
-        self._check_own(self._read, principal, "messages are being read")
+        self._check_own(self.read, principal, "messages are being read")
 
     def _check_answered(self, client: str) -> None:
         settings, answered = self._settings, self.answered
@@ -402,13 +386,13 @@ class RequestLimits:
             HttpRefused: There are too many already.
         """
         most = self._limits.max_subscriptions
-        if self._standing.of(client) + subscriptions > most:
+        if self.subscriptions.of(client) + subscriptions > most:
             raise busy(429, f"with these {subscriptions} you would have more than {most} (max_subscriptions)", 1)
-        self._standing.add(client, subscriptions)
+        self.subscriptions.add(client, subscriptions)
         try:
             yield
         finally:
-            self._standing.remove(client, subscriptions)
+            self.subscriptions.remove(client, subscriptions)
 
 
 STREAM_HEADERS: Final = (
@@ -427,6 +411,7 @@ def nothing() -> None:
     """Do nothing."""
 
 
+@attrs.define(eq=False, kw_only=True, repr=False)  # its fields hold credentials
 class HttpCall(abc.ABC):
     """One HTTP request, and how it is answered. Hosts implement it; one object is one request.
 
@@ -444,37 +429,28 @@ class HttpCall(abc.ABC):
         is_started: Whether an answer has begun.
         is_gone: Whether the client is gone, or wants no answer any more.
         loans: The memory that it takes, once its client is known.
+        wire: The bytes of its connection, if it asks to become a WebSocket and the host can let it.
         on_answer: Called, at least once, before the last part of the answer is sent: the request is served.
         on_standing: Called when it turns out to be long-lived, and no longer counts as a request being served.
         on_gone: Called when the client goes. Must not wait.
     """
 
-    def __init__(
-        self,
-        *,
-        method: str,
-        path: str,
-        headers: Headers,
-        query: str = "",
-        client: str | None = None,
-        scheme: str = "http",
-        root: str = "",
-    ) -> None:
-        self.method: Final = method
-        self.path: Final = path
-        self.query: Final = query
-        self.headers: Final = headers
-        self.client = client
-        self.scheme = scheme
-        self.root: Final = root
-        self.principal: str | None = None
-        self.answer_headers: list[HeaderField] = []
-        self.loans = _NOT_LENT
-        self.is_started: bool = False
-        self.is_gone: bool = False
-        self.on_answer: Callable[[], object] = nothing
-        self.on_standing: Callable[[], object] = nothing
-        self.on_gone: Callable[[], object] = nothing
+    method: Final[str]
+    path: Final[str]
+    headers: Final[Headers]
+    query: str = ""
+    client: str | None = None
+    scheme: str = "http"
+    root: str = ""
+    principal: str | None = attrs.field(default=None, init=False)
+    answer_headers: list[HeaderField] = attrs.field(factory=list[HeaderField], init=False)
+    loans: RequestLoans = attrs.field(default=_NOT_LENT, init=False)
+    wire: Wire | None = attrs.field(default=None, init=False)
+    is_started: bool = attrs.field(default=False, init=False)
+    is_gone: bool = attrs.field(default=False, init=False)
+    on_answer: Callable[[], object] = attrs.field(default=nothing, init=False)
+    on_standing: Callable[[], object] = attrs.field(default=nothing, init=False)
+    on_gone: Callable[[], object] = attrs.field(default=nothing, init=False)
 
     @abc.abstractmethod
     async def read_body(self) -> bytes:
@@ -575,24 +551,22 @@ class HttpOrigin:
         principal: Who sent it.
         holder: In whose name the server keeps what outlives it.
         served: The loan of the message, which lasts as long as anything refers to it.
-        slot: What its request counts as until it is answered, where the POST itself gets no answer.
+        on_answered: Called when its request is answered, where the POST itself gets no answer.
     """
 
     principal: str | None
     holder: str
     served: MessageLoan | None = None
-    slot: RequestSlot | None = None
+    on_answered: Callable[[], object] = nothing
 
 
 @final
+@attrs.define(eq=False, weakref_slot=False)
 class connected:  # noqa: N801 - a context without a generator: each request of a session has one
     """A context that is cancelled when the client goes."""
 
-    __slots__ = ("_call", "_scope")
-
-    def __init__(self, call: HttpCall) -> None:
-        self._call = call
-        self._scope = trio.CancelScope()
+    _call: HttpCall
+    _scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
 
     def __enter__(self) -> None:
         self._scope.__enter__()
@@ -608,3 +582,258 @@ class connected:  # noqa: N801 - a context without a generator: each request of 
     ) -> bool:
         self._call.on_gone = nothing
         return self._scope.__exit__(kind, error, trace)
+
+
+# Where requests wait for their turn, so that no client takes all of the event loop's time.
+#
+# Who is next is decided by `Turns`; here requests wait and are charged for their time. A client that is alone
+# never waits, nor does one that asks for little.
+
+
+GREAT: Final = 64 * KIB
+"""How large a body is that can hold the loop by itself, in bytes."""
+
+FEW: Final = 4
+"""So many small requests begin without a look at whose they are."""
+
+SECONDS_PER_BYTE: Final = 4e-9
+"""About how long a byte of a great answer holds the loop, from the handler that returns it to the socket."""
+
+SECONDS_PER_REQUEST: Final = 2e-4
+"""About how long a request of a batch holds the loop."""
+
+SHARED_SECONDS: Final = 1.0
+"""For how long after its last request a holder counts as asking, in seconds."""
+
+_T = TypeVar("_T")
+
+
+def is_great(body: bytes) -> bool:
+    """Whether a body may take long by itself: it is large, or anything but one object (a batch)."""
+    return len(body) > GREAT or not body.startswith(b"{")
+
+
+@final
+@attrs.define(eq=False)
+class Turnstile:
+    """A gate through which the requests of all clients go before they are served.
+
+    A pass of the event loop runs every task that is ready, so one client with a thousand requests would make all
+    others wait for the end of that pass. Therefore:
+
+    * If only one holder has asked within `SHARED_SECONDS`, its requests begin at once; counting them is all it
+      costs.
+    * Otherwise `Turns` gives each holder a share of each pass, and of the time that its requests hold the loop:
+      the steps of great requests are measured and charged (`_metered`), those of small ones only if they take
+      long.
+    * One task lets the next ones in, pass by pass; it runs only while requests wait.
+
+    What would break it: a checkpoint between the decision and the beginning of a request, or a charge that is
+    skipped when a request fails.
+
+    Args:
+        nursery: Where that task runs.
+        among: Another turnstile whose holders count as asking here, too; `None` for none.
+        clock: Returns the time in seconds, to measure how long a great request holds the loop.
+
+    Attributes:
+        last_seen: The holder of the last request; `None` if `see` is to be called for the next one.
+    """
+
+    _nursery: trio.Nursery
+    _among: Turnstile | None = None
+    _clock: Callable[[], float] = attrs.field(default=time.perf_counter, alias="clock", kw_only=True)
+    last_seen: str | None = attrs.field(default=None, init=False)
+    _variables: Context = attrs.field(factory=copy_context, init=False)
+    _turns: Turns[trio.lowlevel.Task] = attrs.field(factory=Turns[trio.lowlevel.Task], init=False)
+    _seen: tuple[tuple[str, float], ...] = attrs.field(default=(("", -math.inf), ("", -math.inf)), init=False)
+    _begun: int = attrs.field(default=0, init=False)
+    _is_turning: bool = attrs.field(default=False, init=False)
+    _is_open: bool = attrs.field(default=False, init=False)
+    _changed: LightParkingLot = attrs.field(factory=LightParkingLot, init=False)
+
+    @property
+    def waiting(self) -> int:
+        """How many requests wait."""
+        return self._turns.waiting
+
+    def open(self) -> None:
+        """Let all requests in from now on: serving is about to end."""
+        self._is_open = True
+        self._let_in()
+
+    def see(self, holder: str) -> None:
+        """Note that a holder asks that is not `last_seen`."""
+        now = trio.current_time()
+        last, before = self._seen
+        self._seen = ((holder, now), before if last[0] == holder else last)
+        self.last_seen = holder
+
+    def _is_shared(self, holder: str | None = None) -> bool:
+        """Whether more than one holder is asking, or was a moment ago.
+
+        Args:
+            holder: One that certainly is asking.
+        """
+        if self._is_open:
+            return False
+        since = trio.current_time() - SHARED_SECONDS
+        asking = self.asking_since(since)
+        if self._among is not None:
+            asking |= self._among.asking_since(since)
+        if holder is not None:
+            asking.add(holder)
+        return len(asking) > 1
+
+    def asking_since(self, since: float) -> set[str]:
+        """Return the holders that have asked since a time, or wait."""
+        asking = {who for who, when in self._seen if when > since}
+        asking.update(self._turns.holders)
+        self.last_seen = None  # `see` is called for the next request
+        return asking
+
+    async def serve(self, call: HttpCall, body: bytes, serve: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
+        """Serve a request when its turn comes, and charge its holder for the time that it holds the loop.
+
+        Args:
+            call: The request.
+            body: Its body.
+            serve: Serves it.
+
+        Raises:
+            HttpRefused: Its client has gone meanwhile.
+        """
+        if is_great(body):
+            await self._let_in_while_connected(call, great=True)
+            return await self._charged(call.loans.key, serve, is_great=True)
+        self._begun += 1  # how many small ones have begun since that was looked at
+        if self._begun <= FEW:
+            return await serve()
+        await self._let_in_while_connected(call)
+        return await self._charged(call.loans.key, serve, is_great=False)
+
+    async def enter(self, holder: str) -> None:
+        """Wait until something small of a holder may begin. Does not checkpoint if it may at once.
+
+        Cancelled, it has not begun.
+        """
+        if holder != self.last_seen:
+            self.see(holder)
+        self._begun += 1
+        if self._begun > FEW and not self._may_begin(holder):
+            await self._wait_turn(holder)
+
+    def charge(self, holder: str, seconds: float, *, is_great: bool) -> None:
+        """Charge a holder for time that the loop is held, if others are asking, too.
+
+        What is not measured is estimated: `SECONDS_PER_BYTE`, `SECONDS_PER_REQUEST`.
+        """
+        if self._is_shared(holder):
+            self._turns.charge(holder, seconds, trio.current_time(), is_great=is_great)
+
+    async def _let_in_while_connected(self, call: HttpCall, *, great: bool = False) -> None:
+        if self._may_begin(call.loans.key, great=great):
+            return
+        with connected(call):
+            await self._wait_turn(call.loans.key, great=great)
+            return
+        raise HttpRefused(400, "the client went away before its request was served")
+
+    def _may_begin(self, holder: str, *, great: bool = False) -> bool:
+        if not (self._turns or self._is_shared(holder)) or self._is_open:
+            self._begun = 0
+            return True
+        if self._turns.begin(holder, trio.current_time(), is_great=great):
+            self._go_round()
+            return True
+        return False
+
+    async def _wait_turn(self, holder: str, *, great: bool = False) -> None:
+        task = trio.lowlevel.current_task()
+        self._turns.wait(holder, task, is_great=great)
+        self._go_round()
+
+        def leave(_: object) -> trio.lowlevel.Abort:
+            self._turns.leave(holder, task)
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        await trio.lowlevel.wait_task_rescheduled(leave)
+
+    async def _charged(self, holder: str, serve: Callable[[], Coroutine[Any, Any, _T]], *, is_great: bool) -> _T:
+        least = 0.0 if is_great else SMALL_LONG
+
+        def charge(seconds: float) -> None:
+            if seconds >= least:
+                self.charge(holder, seconds, is_great=is_great)
+
+        return await _metered(serve(), self._clock, charge)
+
+    # The task that lets requests in.
+
+    def _go_round(self) -> None:
+        if not self._is_turning:
+            self._is_turning = True
+            self._variables.run(lambda: self._nursery.start_soon(self._turn, name="letting requests begin"))
+        elif self._changed:
+            self._changed.unpark()
+
+    async def _turn(self) -> None:
+        """Let the next ones in, pass by pass, while any wait."""
+        try:
+            while True:
+                self._let_in()
+                if not self._turns:
+                    self._begun = 0
+                    break
+                now = trio.current_time()
+                until = min(self._turns.next_at(now), now + SHARED_SECONDS / 4)
+                if until <= now:
+                    await trio.lowlevel.checkpoint()
+                else:
+                    with trio.move_on_at(until):
+                        await self._changed.park()
+        except trio.Cancelled:
+            self.open()
+            raise
+        finally:
+            self._is_turning = False
+
+    def _let_in(self) -> None:
+        for task in self._turns.next(trio.current_time(), is_shared=self._is_shared()):
+            trio.lowlevel.reschedule(task)
+
+
+@final
+@attrs.frozen
+class Turnstiles:
+    """The turnstiles of one endpoint.
+
+    Attributes:
+        requests: Where requests wait until they are served.
+        notifications: Where handlers wait before each notification that they send.
+    """
+
+    requests: Turnstile
+    notifications: Turnstile
+
+
+@coroutine
+def _metered(
+    steps: Coroutine[Any, Any, _T], clock: Callable[[], float], charge: Callable[[float], object]
+) -> Generator[Any, Any, _T]:
+    """Run a coroutine, and charge each of its steps for how long it has held the event loop."""
+    value: Any = None
+    resume: Callable[[Any], Any] = steps.send
+    while True:
+        since = clock()
+        try:
+            trap = resume(value)
+        except StopIteration as done:
+            result: _T = done.value
+            return result
+        finally:
+            charge(clock() - since)
+        try:
+            value, resume = (yield trap), steps.send
+        except BaseException as error:  # noqa: ASYNC103 - it is raised in there
+            value, resume = error, steps.throw

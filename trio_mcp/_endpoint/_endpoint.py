@@ -22,16 +22,19 @@ from .._codec import _json
 from .._codec._json import is_array, is_object
 from .._codec._jsonrpc import InvalidMessage, Message, Notification, Request, encode_error, parse_message, read_id
 from .._core._account import Account, PoolStatistics
-from .._core._http_headers import LAST_EVENT_ID, METHOD, NAME, PROTOCOL_VERSION, SESSION_ID, answer_field
+from .._core._http1 import LAST_EVENT_ID, METHOD, NAME, PROTOCOL_VERSION, SESSION_ID, answer_field
 from .._core._http_rules import (
     EVENT_STREAM,
     JSON,
+    HostRules,
     HttpRefused,
     HttpServerSettings,
+    ProxyRules,
     busy,
     check_accept,
     check_content_type,
 )
+from .._core._lifecycle import names_era
 from .._errors import INTERNAL_ERROR, PARSE_ERROR, UNSUPPORTED_PROTOCOL_VERSION, RequestError
 from .._logs import Log
 from .._revisions import Revision
@@ -39,12 +42,22 @@ from .._server._lifetimes import Shutdown
 from .._server._parking import Lifetime
 from .._server._server import Server
 from .._trio import Contained, LightParkingLot, open_hidden_nursery, propagating, sole_error
-from ._call import Authenticate, HttpCall, RequestLimits, RequestLoans, RequestSlot, nothing
+from ._call import (
+    SECONDS_PER_REQUEST,
+    Authenticate,
+    HttpCall,
+    RequestLimits,
+    RequestLoans,
+    RequestSlot,
+    Turnstile,
+    Turnstiles,
+    nothing,
+)
 from ._event_store import EventStore, MemoryEventStore
 from ._legacy import LegacySessions
-from ._modern import ModernRequests, names_era
+from ._modern import ModernRequests
 from ._session_channel import PostBody
-from ._turnstile import Turnstile, Turnstiles
+from ._websockets import WebSocketSessions
 
 _log: Final = Log("trio_mcp.http")
 
@@ -68,6 +81,7 @@ class EndpointStatistics:
         requests: Requests that are being served, without long-lived ones.
         standing: Subscriptions of long-lived requests.
         sessions: Sessions of the legacy era.
+        websockets: Sessions over WebSockets.
         dropped: Messages for such sessions that were dropped, because their clients had opened no stream for
             them.
         reading: POSTs that are being read, or have no request and are being answered.
@@ -82,60 +96,68 @@ class EndpointStatistics:
     reading: int = 0
     answering: int = 0
     kept: Mapping[str, PoolStatistics] = attrs.field(factory=dict[str, PoolStatistics])
+    websockets: int = 0
 
 
 @final
+@attrs.define(eq=False)
 class Endpoint:
-    """Answers HTTP requests. Made by `open_endpoint`."""
+    """Answers HTTP requests. Made by `open_endpoint`.
 
-    def __init__(
-        self,
-        server: Server[Any],
-        settings: HttpServerSettings,
-        modern: ModernRequests,
-        legacy: LegacySessions,
-        request_limits: RequestLimits,
-        turnstiles: Turnstiles,
-        account: Account,
-        authenticate: Authenticate | None,
-    ) -> None:
-        self._server = server
-        self._settings = settings
-        self._modern = modern
-        self._legacy = legacy
-        self._request_limits = request_limits
-        self._turnstile = turnstiles.requests
-        self._notifying = turnstiles.notifications
-        self._account = account
-        self._authenticate = authenticate
+    Attributes:
+        settings: What is served, and to whom.
+        serves_websockets: Whether a request to upgrade becomes a WebSocket.
+    """
+
+    _server: Server[Any]
+    settings: HttpServerSettings
+    _modern: ModernRequests
+    _legacy: LegacySessions
+    _request_limits: RequestLimits
+    _turnstiles: Turnstiles
+    _account: Account
+    _authenticate: Authenticate | None
+    _websockets: WebSocketSessions
+    _only_websockets: bool = attrs.field(alias="only_websockets", kw_only=True)
+    serves_websockets: bool = attrs.field(init=False)
+    _turnstile: Turnstile = attrs.field(init=False)
+    _hosts: HostRules = attrs.field(init=False)
+    _proxies: ProxyRules = attrs.field(init=False)
+    _routes: dict[str, dict[str, Callable[[HttpCall, RequestSlot], Awaitable[None]]]] = attrs.field(init=False)
+    _active: int = attrs.field(default=0, init=False)
+    _idle: LightParkingLot = attrs.field(factory=LightParkingLot, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        settings, legacy = self.settings, self._legacy
+        self._turnstile = self._turnstiles.requests
+        self.serves_websockets = settings.websocket or self._only_websockets
         self._hosts = settings.host_rules()
-        self._forms = (JSON,) if settings.json_only else (JSON, EVENT_STREAM)
-        self._routes: dict[str, dict[str, Callable[[HttpCall, RequestSlot], Awaitable[None]]]] = {
+        self._proxies = settings.proxy_rules()
+        self._routes = {
             settings.path.rstrip("/") or "/": {
                 "POST": self._post,
-                "GET": lambda call, _: legacy.get(call),
+                "GET": self._get,
                 "DELETE": lambda call, _: legacy.delete(call),
             }
         }
-        if settings.sse and legacy.is_served:
+        if self._only_websockets:
+            self._routes = {settings.path.rstrip("/") or "/": {"GET": self._websockets.serve}}
+        elif settings.sse and legacy.is_served:
             self._routes[settings.sse_path] = {"GET": lambda call, _: legacy.stream_as_2024(call)}
             self._routes[settings.messages_path] = {"POST": self._post_as_2024}
-        self._proxies = settings.proxy_rules()
-        self._max_decoded_bytes = server.limits.max_decoded_bytes
-        self._active = 0
-        self._idle = LightParkingLot()
 
     def statistics(self) -> EndpointStatistics:
         """Return counters."""
         counted = self._request_limits
         return EndpointStatistics(
-            counted.running,
-            counted.standing,
+            counted.served.total,
+            counted.subscriptions.total,
             len(self._legacy),
             self._legacy.dropped,
-            counted.reading,
-            counted.answering,
+            counted.read.total,
+            counted.answered.total,
             self._account.statistics(),
+            len(self._websockets),
         )
 
     async def handle(self, call: HttpCall) -> None:
@@ -176,7 +198,7 @@ class Endpoint:
 
     async def _admit(self, call: HttpCall) -> None:
         """Check the header fields, then route the request."""
-        settings = self._settings
+        settings = self.settings
         size = call.headers.size
         if size > settings.max_head_bytes:
             raise HttpRefused(431, f"header fields of {size} bytes; max_head_bytes is {settings.max_head_bytes}")
@@ -199,7 +221,7 @@ class Endpoint:
         methods = self._routes.get(call.path.rstrip("/") or "/")
         if methods is None:
             raise HttpRefused(404, f"nothing is served at {call.path[:100]!r}")
-        if call.method == "OPTIONS" and self._settings.cors:
+        if call.method == "OPTIONS" and self.settings.cors:
             await self._preflight(call, ", ".join(methods).encode("ascii"))
         elif (answer := methods.get(call.method)) is None:
             raise HttpRefused(
@@ -229,7 +251,7 @@ class Endpoint:
             HttpRefused: The client is refused, or could not be authenticated.
         """
         failures: list[BaseException] = []
-        timeout = self._settings.authenticate_timeout
+        timeout = self.settings.authenticate_timeout
         block = Contained(failures.append, trio.CancelScope(deadline=trio.current_time() + timeout))
         principal: object = None
         before = list(call.answer_headers)
@@ -249,7 +271,7 @@ class Endpoint:
                 raise HttpRefused(400, "the client went away before it was authenticated")
             _log.error("authenticate took more than %g s (authenticate_timeout)", timeout)
             raise busy(503, "authenticating you takes too long (authenticate_timeout); try again")
-        if principal is None and self._settings.allow_anonymous:
+        if principal is None and self.settings.allow_anonymous:
             return None
         if principal is None or principal == "":
             raise HttpRefused(401, "the request is not authenticated", [("www-authenticate", "Bearer")])
@@ -283,11 +305,18 @@ class Endpoint:
             ],
         )
 
+    async def _get(self, call: HttpCall, slot: RequestSlot) -> None:
+        """Answer a GET: a WebSocket, or the stream of a session."""
+        if call.wire is not None and self.serves_websockets:
+            await self._websockets.serve(call, slot)
+        else:
+            await self._legacy.get(call)
+
     # POSTs.
 
     async def _post(self, call: HttpCall, slot: RequestSlot) -> None:
         check_content_type(call.headers)
-        check_accept(call.headers, *self._forms)
+        check_accept(call.headers, *((JSON,) if self.settings.json_only else (JSON, EVENT_STREAM)))
         body = await call.read_body()
         await self._turnstile.serve(call, body, partial(self._take, call, slot, body))
 
@@ -309,7 +338,7 @@ class Endpoint:
             await self._legacy.post(call, slot, PostBody(body, value, [message]))
 
     def _decoded(self, call: HttpCall, body: bytes) -> Any:
-        call.loans.serve(body, self._max_decoded_bytes)
+        call.loans.serve(body, self._server.limits.max_decoded_bytes)
         try:
             return _json.decode(body)
         except (ValueError, RecursionError) as error:
@@ -378,7 +407,8 @@ class Endpoint:
         posted = PostBody(body, values, messages)
         if posted.requests:
             slot.serve()
-            self._turnstile.charge_batch(call.loans.key, len(posted.requests))
+            seconds = len(posted.requests) * SECONDS_PER_REQUEST
+            self._turnstile.charge(call.loans.key, seconds, is_great=True)
         await self._legacy.post(call, slot, posted)
 
     @staticmethod
@@ -424,11 +454,12 @@ class Endpoint:
         """
         limits = self._server.limits
         self._turnstile.open()
-        self._notifying.open()
+        self._turnstiles.notifications.open()
         with trio.move_on_after(limits.drain_timeout + limits.goodbye_timeout):
             async with open_hidden_nursery() as nursery:
                 nursery.start_soon(self._modern.drain)
                 nursery.start_soon(self._legacy.drain)
+                nursery.start_soon(self._websockets.drain)
             while self._active:
                 await self._idle.park()
 
@@ -441,6 +472,7 @@ async def open_endpoint(
     authenticate: Authenticate | None = None,
     event_store: EventStore | None = None,
     shutdown: Shutdown | None = None,
+    only_websockets: bool = False,
 ) -> AsyncGenerator[Endpoint]:
     """Run a server as an HTTP endpoint for as long as the body runs.
 
@@ -453,6 +485,7 @@ async def open_endpoint(
         authenticate: Authenticates requests; see `serve_http`.
         event_store: Keeps events for clients of the legacy era that lost a connection; in memory by default.
         shutdown: How long the lifespan may take. The rest of it is up to the caller.
+        only_websockets: Whether nothing but WebSockets is served.
 
     Raises:
         EndedBeforeStart: The lifespan was cancelled while it was being entered.
@@ -463,14 +496,23 @@ async def open_endpoint(
     async with server.open_service(lifetime) as service, open_hidden_nursery() as nursery:
         request_limits = RequestLimits(settings, server.limits)
         requests = Turnstile(nursery)
-        turnstiles = Turnstiles(requests, Turnstile(nursery, among=requests))
+        turnstiles = Turnstiles(requests, Turnstile(nursery, requests))
         modern = ModernRequests(server, service, nursery, settings, request_limits, turnstiles.notifications)
         if settings.keep_alive_interval < math.inf:
             nursery.start_soon(modern.show_life)
         legacy = LegacySessions(server, service, nursery, settings, store, turnstiles)
         try:
             yield Endpoint(
-                server, settings, modern, legacy, request_limits, turnstiles, service.account, authenticate
+                server,
+                settings,
+                modern,
+                legacy,
+                request_limits,
+                turnstiles,
+                service.account,
+                authenticate,
+                WebSocketSessions(server, service, settings),
+                only_websockets=only_websockets,
             )
         finally:
             nursery.cancel_scope.cancel(reason="the endpoint was closed")

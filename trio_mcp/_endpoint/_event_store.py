@@ -162,14 +162,9 @@ class MemoryEventStore:
         max_session_bytes: int = 4 * 1024 * 1024,
         max_session_events: int = 1_000,
     ) -> None:
-        for name, value in (
-            ("max_bytes", max_bytes),
-            ("max_session_bytes", max_session_bytes),
-            ("max_session_events", max_session_events),
-        ):
-            check_whole(name, value)
-        self._max_session_bytes = max_session_bytes
-        self._max_session_events = max_session_events
+        check_whole("max_bytes", max_bytes)
+        self._max_session_bytes = check_whole("max_session_bytes", max_session_bytes)
+        self._max_session_events = check_whole("max_session_events", max_session_events)
         self._sessions: dict[str, _SessionEvents] = {}
         self._shares: Final = EventShares(max_bytes, lambda session: self._sessions.pop(session, None))
 

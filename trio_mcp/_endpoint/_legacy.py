@@ -12,22 +12,20 @@ from urllib.parse import parse_qs
 import attrs
 import trio
 
-from .._core._account import Overdrawn, Pool
-from .._core._http_headers import PROTOCOL_VERSION, SESSION_ID
+from .._core._account import Overdrawn, Pool, RateTable
+from .._core._http1 import PROTOCOL_VERSION, SESSION_ID
 from .._core._http_rules import EVENT_STREAM, HttpRefused, HttpServerSettings, busy, check_accept
 from .._core._lifecycle import DEFAULT_LOG_LEVEL, Agreement
-from .._core._turns import RateTable
 from .._errors import SERVER_BUSY
 from .._revisions import BATCH_REVISION, Revision
 from .._server._lifetimes import Shutdown
 from .._server._parking import Service
 from .._server._server import Server
 from .._trio import LightParkingLot, open_hidden_nursery
-from ._call import HttpCall, RequestSlot
+from ._call import HttpCall, RequestSlot, Turnstiles
 from ._event_store import EventStore, count_against
 from ._session import LegacySession, session_ended
-from ._session_channel import PostBody, SessionLoans, too_many
-from ._turnstile import Turnstiles
+from ._session_channel import PostBody, SessionLoans, session_places, too_many
 
 SESSION_ID_BYTES: Final = 24
 REPLACED_SECONDS: Final = 30.0
@@ -71,13 +69,7 @@ class LegacySessions:
 
     def __attrs_post_init__(self) -> None:
         self._revisions = frozenset(revision for revision in self._server.revisions if not revision.is_modern)
-        self._places = self._service.account.places(
-            "sessions",
-            "max_sessions",
-            self._settings.max_sessions,
-            self._settings.max_sessions_per_principal,
-            "max_sessions_per_principal",
-        )
+        self._places = session_places(self._service.account, self._settings)
         self._replaced = RateTable(self._places.most_of_one / REPLACED_SECONDS, REPLACED_AT_ONCE)
 
     def __len__(self) -> int:

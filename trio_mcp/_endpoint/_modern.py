@@ -2,7 +2,7 @@
 
     a POST ──> its header fields agree with its body ──> the dispatcher decides
         ──> an answer at once
-        ──> a handler, in an exchange whose sink is the answer to this POST
+        ──> a handler, in an exchange whose sink is the answer to this POST (`PostAnswer`)
 
 When the client goes, the exchange is cancelled. Handlers that wait for input run in the server's nursery, not
 here.
@@ -13,40 +13,203 @@ Spec: 2026-07-28, basic/transports/streamable-http.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final, final
 
 import attrs
 import trio
 
+from .._channel import Outgoing
 from .._codec import _json
-from .._codec._json import close_weight_of, is_object
-from .._codec._jsonrpc import Notification, Request, encode_error, encode_response
-from .._core._http_headers import PROTOCOL_VERSION, check_request_headers, version_of
+from .._codec._json import close_weight_of
+from .._codec._jsonrpc import Encoded, Notification, Request, encode_error, encode_notification, encode_response
+from .._core._framing import encode_sse_event
+from .._core._http1 import PROTOCOL_VERSION, check_request_headers, version_of
 from .._core._http_rules import EVENT_STREAM, HttpRefused, HttpServerSettings, accepts, busy, status_of_error
-from .._errors import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, SERVER_BUSY, RequestError
+from .._core._lifecycle import names_era
+from .._errors import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    SERVER_BUSY,
+    LocalProtocolError,
+    RequestError,
+)
+from .._limits import Limits
 from .._logs import Log
-from .._peer._exchange import Dispatcher, Exchange, Handler, LongLived, not_begun
-from .._peer._exchanges import reply_to
-from .._peer._middleware import MiddlewareDispatcher
-from .._revisions import CLIENT_CAPABILITIES_KEY, METHODS, PROTOCOL_VERSION_KEY, Revision, Side
+from .._peer._call import QueuedMessage, checked
+from .._peer._exchange import Dispatcher, Exchange, Handler, LongLived, OnProgress, Reply, not_begun, reply_to
+from .._peer._middleware import Middleware, MiddlewareDispatcher, notify_through
+from .._peer._send_queue import SendQueue
+from .._revisions import METHODS, PROTOCOL_VERSION_KEY, Revision, Side
 from .._server._parking import Service
 from .._server._server import Server
 from .._server._session import ServerSession
 from .._trio import LightParkingLot
-from ._call import HttpCall, HttpOrigin, RequestLimits
+from ._call import HttpCall, HttpOrigin, RequestLimits, Turnstile
 from ._session_channel import RETRY_AFTER
-from ._streams import PostAnswer
-from ._turnstile import Turnstile
+from ._streams import KEEP_ALIVE, StreamWriter
 
 _log: Final = Log("trio_mcp.http")
 
 
-def names_era(params: Mapping[str, Any] | None) -> bool:
-    """Whether `_meta` of parameters names the modern era."""
-    meta = (params or {}).get("_meta")
-    return is_object(meta) and (PROTOCOL_VERSION_KEY in meta or CLIENT_CAPABILITIES_KEY in meta)
+@final
+@attrs.define(eq=False)
+class PostAnswer:
+    """The answer to one modern POST: a JSON object, or a stream once a notification is sent; an `ExchangeSink`.
+
+    A task writes the stream, so that a handler that is cancelled while it waits for room leaves no torn event.
+
+    Args:
+        call: The POST.
+        nursery: Where that task runs.
+        limits: How much may be queued, and how large a message may be.
+        middleware: Wraps notifications.
+        turnstile: Where senders of notifications wait for their turn.
+        keep_alive: Seconds of silence after which a stream gets a keep-alive comment.
+        may_stream: Whether the answer may be a stream; if not, notifications are dropped.
+    """
+
+    _call: HttpCall
+    _nursery: trio.Nursery
+    _limits: Limits
+    _middleware: Sequence[Middleware]
+    _turnstile: Turnstile
+    _keep_alive: float = attrs.field(alias="keep_alive", kw_only=True)
+    _may_stream: bool = attrs.field(alias="may_stream", kw_only=True)
+    _send_queue: SendQueue | None = attrs.field(default=None, init=False)
+    _writer: StreamWriter = attrs.field(init=False)  # set with the outbox
+    _writing: trio.CancelScope = attrs.field(init=False)  # so is this
+    _is_ending: bool = attrs.field(default=False, init=False)
+
+    def stream(self) -> None:
+        """Make it a stream, unless it is one already or must not be one. Never waits."""
+        if self._send_queue is None and self._may_stream:
+            self._send_queue = outbox = SendQueue(self._limits.max_outbox_bytes)
+            self._writer = StreamWriter(self._call, lambda: outbox.size)
+            self._writing = trio.CancelScope()
+            self._nursery.start_soon(self._write, outbox, name=f"streaming to {self._call.client}")
+
+    async def _write(self, outbox: SendQueue) -> None:
+        try:
+            with self._writing:
+                await self._write_events(outbox)
+        except HttpRefused as refused:
+            self._writer.cut(refused)
+        except Exception:
+            # The boundary of one answer: the nursery is shared by all of them.
+            _log.exception("a stream to %s failed", self._call.client)
+        finally:
+            outbox.close()
+
+    async def _write_events(self, outbox: SendQueue) -> None:
+        await self._call.start_stream()
+        if not outbox.size:
+            await self._call.send(KEEP_ALIVE)  # some proxies forward the head only when something follows it
+        has_ended = False
+        while not has_ended:
+            entries: Sequence[QueuedMessage] = ()
+            with trio.move_on_after(self._keep_alive):
+                entries = await outbox.take()
+            has_ended = self._is_ending and not outbox.size
+            if has_ended:
+                for entry in entries:
+                    if entry.exchange is not None:
+                        entry.exchange.cancel_parked = None
+            events = b"".join([encode_sse_event(entry.message.data) for entry in entries])
+            await self._writer.send(events, is_last=has_ended)
+
+    async def finish(self, reply: Reply, exchange: Exchange) -> None:
+        """Send the reply, and wait until the connection has taken it.
+
+        Until then the cancel_parked task of the request ends with it: its client does not know yet how to go on.
+        """
+        if self._send_queue is None:
+            exchange.cancel_parked = None
+            self._may_stream = False
+            code = reply.error_code
+            status = 200 if code is None else status_of_error(code, modern=True)
+            await self._call.respond(status, reply.data)
+        else:
+            self._is_ending = True
+            data, id = reply.data, exchange.request.id
+            try:
+                self._writer.borrow(len(data))
+            except HttpRefused as refused:
+                _log.info("no room for the answer to %s: %s", self._call.client, refused)
+                data = encode_error(id, refused.error)
+            self._send_queue.put(QueuedMessage(Outgoing(data, answers=(id,)), exchange=exchange))
+            await self._send_queue.wait_empty()
+
+    def close(self) -> None:
+        """Send nothing more. Without `finish`, a stream that was begun stays incomplete."""
+        self._may_stream = False
+        if self._send_queue is not None:
+            self._writing.cancel(reason="the request is over")
+
+    # What an exchange calls.
+
+    async def send_notification(
+        self, exchange: Exchange, method: str, params: Mapping[str, Any] | Encoded | None
+    ) -> None:
+        """Send a notification that belongs to the exchange, waiting for room."""
+        await notify_through(self._middleware, method, params, partial(self._send, exchange))
+
+    async def _send(self, exchange: Exchange, method: str, params: Mapping[str, Any] | Encoded | None) -> None:
+        await trio.lowlevel.checkpoint_if_cancelled()
+        await self._turnstile.enter(self._call.loans.key)
+        data = checked(encode_notification(method, params), method, self._limits)
+        self.stream()
+        if self._send_queue is not None:
+            await self._send_queue.wait_room()
+            if not exchange.is_over and self._has_room_for(data):
+                self._send_queue.put(QueuedMessage(Outgoing(data)))
+        await trio.lowlevel.cancel_shielded_checkpoint()
+
+    def send_notification_nowait(
+        self, exchange: Exchange, method: str, params: Mapping[str, Any] | Encoded | None
+    ) -> None:
+        """Send a notification that belongs to the exchange, if there is room.
+
+        Raises:
+            trio.WouldBlock: There is no room; nothing was sent.
+        """
+        data = checked(encode_notification(method, params), method, self._limits)
+        self.stream()
+        if self._send_queue is not None and not exchange.is_over:
+            if self._send_queue.is_full or not self._has_room_for(data):
+                raise trio.WouldBlock
+            self._send_queue.put(QueuedMessage(Outgoing(data)))
+
+    def _has_room_for(self, data: bytes) -> bool:
+        """Whether a notification may be queued. If no memory is lent to its client for it, the stream is cut."""
+        try:
+            self._writer.borrow(len(data))
+        except HttpRefused as refused:
+            self._writer.cut(refused)
+            return False
+        return True
+
+    async def send_request(
+        self,
+        exchange: Exchange,
+        method: str,
+        params: Mapping[str, Any] | None,
+        on_progress: OnProgress | None,
+    ) -> dict[str, Any]:
+        """Refuse: servers send no requests in the modern era.
+
+        Raises:
+            LocalProtocolError: Always.
+        """
+        del exchange, params, on_progress
+        await trio.lowlevel.checkpoint()
+        raise LocalProtocolError(
+            f"{method}: {self._call.method} {self._call.path} cannot carry a server's request; "
+            "return InputRequiredResult instead"
+        )
 
 
 @final
@@ -115,11 +278,11 @@ class ModernRequests:
                     self._weighed(call, request),
                 ):
                     call.loans.served = None  # `_weighed` bounds it from here on
-                    await self._serve(call, request, origin, decision.handler, decision)
+                    await self._serve(call, request, origin, decision)
             except HttpRefused as refused:
                 await call.respond(refused.status, encode_error(request.id, refused.error), refused.headers)
         elif callable(decision):
-            await self._serve(call, request, origin, decision, None)
+            await self._serve(call, request, origin, decision)
         elif decision is not None:
             await call.respond(200, encode_response(request.id, decision))
         else:
@@ -167,14 +330,11 @@ class ModernRequests:
             raise RequestError(INVALID_PARAMS, f"params._meta lacks {PROTOCOL_VERSION_KEY}")
 
     async def _serve(
-        self,
-        call: HttpCall,
-        request: Request,
-        origin: HttpOrigin,
-        handler: Handler,
-        standing: LongLived | None,
+        self, call: HttpCall, request: Request, origin: HttpOrigin, decision: Handler | LongLived
     ) -> None:
         """Serve one exchange in this task, with the answer to its POST as its sink."""
+        standing = decision if isinstance(decision, LongLived) else None
+        handler = decision.handler if isinstance(decision, LongLived) else decision
         settings = self._settings
         wants_stream = accepts(call.headers.get("accept"), EVENT_STREAM)
         may_stream = standing is not None or (wants_stream and not settings.json_only)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final, Literal, TypeVar, final
 
 import attrs
@@ -22,7 +23,7 @@ from .._codec._json import cost_of, is_object
 from .._codec._jsonrpc import Request, RequestId
 from .._core._account import Overdrawn
 from .._core._framing import encode_sse_event
-from .._core._http_headers import LAST_EVENT_ID, SESSION_ID, HeaderField
+from .._core._http1 import LAST_EVENT_ID, SESSION_ID, HeaderField
 from .._core._http_rules import EVENT_STREAM, HttpRefused, HttpServerSettings, accepts
 from .._core._lifecycle import Agreement
 from .._logs import Log
@@ -32,11 +33,10 @@ from .._server._lifetimes import Background, Shutdown
 from .._server._parking import Service
 from .._server._server import Server
 from .._trio import open_hidden_nursery
-from ._call import HttpCall, HttpOrigin, RequestSlot, connected
+from ._call import HttpCall, HttpOrigin, RequestSlot, Turnstiles, connected
 from ._event_store import EventStore
 from ._session_channel import PostBody, PostOrigin, SessionChannel, SessionLoans, too_many
 from ._streams import EventStream, EventWriter
-from ._turnstile import Turnstiles
 
 _T = TypeVar("_T")
 
@@ -114,6 +114,29 @@ def session_ended() -> HttpRefused:
 
 @final
 @attrs.define(eq=False)
+class _Asked:
+    """What one POST has asked.
+
+    Attributes:
+        ids: Its requests that were not cancelled.
+        stream: The stream for the answers; `None` in HTTP+SSE.
+        slot: What it counts as once the POST itself is over.
+    """
+
+    ids: set[RequestId]
+    stream: EventStream | None = None
+    slot: RequestSlot | None = None
+
+    def end(self) -> None:
+        """Note that all is answered, or will not be."""
+        if self.stream is not None:
+            self.stream.end()
+        if self.slot is not None:
+            self.slot.leave()
+
+
+@final
+@attrs.define(eq=False)
 class LegacySession:
     """One session.
 
@@ -157,9 +180,7 @@ class LegacySession:
     _standalone: EventStream = attrs.field(init=False)
     _channel: SessionChannel = attrs.field(init=False)
     _streams: dict[int, EventStream] = attrs.field(factory=dict[int, EventStream], init=False)  # of POSTs
-    _asking: dict[RequestId, tuple[EventStream, set[RequestId]]] = attrs.field(
-        factory=dict[RequestId, "tuple[EventStream, set[RequestId]]"], init=False
-    )
+    _asking: dict[RequestId, _Asked] = attrs.field(factory=dict[RequestId, _Asked], init=False)
     # These are made when they are needed: many sessions do nothing.
     _unread: dict[int, tuple[RequestId, ...]] | None = attrs.field(default=None, init=False)  # our requests
     _writer: EventWriter | None = attrs.field(default=None, init=False)
@@ -196,7 +217,7 @@ class LegacySession:
             event_type=self._event_type,
             is_optional=number == STANDALONE,
             on_dropped=self._dropped,
-            on_queued=self._queued,
+            on_queued=lambda more: self.loans.unread(more),  # noqa: PLW0108 - it has no loans yet
         )
 
     # How long it lasts.
@@ -214,7 +235,7 @@ class LegacySession:
                     shutdown,
                     assumed=self._assumed,
                     holder=self.loans.holder,
-                    keep=self._keep_subscribed,
+                    keep=partial(self.loans.keep, "subscriptions"),
                 )
                 nursery.cancel_scope.cancel(reason="the session has ended")
         except Exception:
@@ -224,9 +245,10 @@ class LegacySession:
             self._has_ended = True
             self._background = None
             self.loans.give_back()
-            of_posts = (*self._streams.values(), *(stream for stream, _ in self._asking.values()))
-            for stream in (self._standalone, *of_posts):
+            for stream in (self._standalone, *self._streams.values()):
                 stream.end()
+            for asked in self._asking.values():
+                asked.end()
             with trio.CancelScope(shield=True):  # neither waits for a client; the store has goodbye_timeout
                 await self._channel.aclose()
                 if self._store is not None:
@@ -250,9 +272,6 @@ class LegacySession:
         else:
             self._standalone.drop_unread()
 
-    def _keep_subscribed(self, amount: int) -> None:
-        self.loans.keep("subscriptions", amount)
-
     def _keep_declared(self, posted: PostBody) -> None:
         """Borrow for what its client declares in the handshake.
 
@@ -273,9 +292,6 @@ class LegacySession:
             self.loans.keep(what, amount)
         except Overdrawn as error:
             raise too_many(error) from None
-
-    def _queued(self, amount: int) -> None:
-        self.loans.unread(amount)
 
     def finish(self) -> None:
         """Let it end in good order: its client sends nothing more. Never waits."""
@@ -372,14 +388,20 @@ class LegacySession:
 
     def _cancelled(self, ids: Sequence[RequestId]) -> None:
         """Note that requests were cancelled: those that are not answered yet never will be."""
-        self._channel.cancelled(ids)
         for id in ids:
-            if id in self._asking:
-                stream, open_ids = self._asking.pop(id)
-                open_ids.discard(id)
-                if not open_ids:
-                    stream.end()
-                    self._forget_ended(stream)
+            if (asked := self._asking.pop(id, None)) is not None:
+                asked.ids.discard(id)
+                if not asked.ids:
+                    asked.end()
+                    if asked.stream is not None:
+                        self._forget_ended(asked.stream)
+
+    def _answered(self, asked: _Asked) -> None:
+        """Note that all requests of a POST are answered, or will not be."""
+        for id in asked.ids:
+            if self._asking.get(id) is asked:
+                del self._asking[id]
+        asked.end()
 
     async def _answer(
         self, call: HttpCall, slot: RequestSlot, posted: PostBody, headers: Sequence[HeaderField]
@@ -388,20 +410,12 @@ class LegacySession:
         stream = self._new_stream(self._posts)
         wants_stream = accepts(call.headers.get("accept"), EVENT_STREAM) and not posted.begins
         may_stream = wants_stream and not self._settings.json_only
-        open_ids = {request.id for request in posted.requests}
-        # An id that is in use stays with the POST that had it first; the peer refuses the second.
-        mine = [id for id in open_ids if self._asking.setdefault(id, (stream, open_ids))[0] is stream]
-
-        def answered() -> None:
-            for id in mine:
-                if id in self._asking and self._asking[id][0] is stream:
-                    del self._asking[id]
-
+        asked = self._note_asked(posted, stream)
         origin = PostOrigin(
             call.principal,
             stream,
             stream if may_stream else self._standalone,
-            answered,
+            partial(self._answered, asked),
             is_releasable=may_stream and self.can_prime,
             served=call.loans.served,
         )
@@ -417,19 +431,26 @@ class LegacySession:
                     has_begun = True
                     await call.start_stream(headers)
                     await stream.deliver(call, 0, prime=self.can_prime)
-                    if not open_ids:
+                    if not asked.ids:
                         await trio.lowlevel.checkpoint()  # cancelled: here, too, the handler is cancelled first
                     await call.finish()
                 else:
                     await self._answer_whole(call, stream, posted, headers)
         finally:
             if not is_taken:
-                answered()
+                self._answered(asked)
             elif not stream.is_ended:
-                stream.slot = slot.outlive()
+                asked.slot = slot.outlive()
             if not has_begun or self._store is None:
                 stream.abandon()
             self._forget_ended(stream)
+
+    def _note_asked(self, posted: PostBody, stream: EventStream | None = None) -> _Asked:
+        """Note what a POST asks. An id in use stays with the POST that had it; the peer refuses the second."""
+        asked = _Asked({request.id for request in posted.requests}, stream)
+        for id in asked.ids:
+            self._asking.setdefault(id, asked)
+        return asked
 
     async def _answer_whole(
         self, call: HttpCall, stream: EventStream, posted: PostBody, headers: Sequence[HeaderField]
@@ -588,13 +609,14 @@ class LegacySession:
 
     async def _put_as_2024(self, call: HttpCall, slot: RequestSlot, posted: PostBody) -> None:
         """Hand over a message. Its request keeps its slot until it is answered or cancelled."""
-        kept = slot.outlive() if posted.requests else None
-        if kept is not None:
-            self._channel.keep_slot(posted.requests, kept)
+        asked = self._note_asked(posted)
+        if asked.ids:
+            asked.slot = slot.outlive()
+        answered = partial(self._answered, asked)
         try:
-            await self._put(posted, HttpOrigin(call.principal, call.loans.key, call.loans.served, kept))
+            await self._put(posted, HttpOrigin(call.principal, call.loans.key, call.loans.served, answered))
         except BaseException:
-            self._channel.give_back_slot([request.id for request in posted.requests], kept)
+            answered()
             raise
 
     def _store_soon(self, stream: EventStream) -> None:

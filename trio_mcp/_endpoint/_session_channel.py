@@ -17,14 +17,13 @@ import trio
 from .._channel import Channel, Incoming, Origin, Outgoing, Received
 from .._codec._json import is_array
 from .._codec._jsonrpc import Message, Notification, Request, RequestId, encode_error, read_id
-from .._core._account import Loan, Overdrawn, Pool, lend_all
-from .._core._http_rules import HttpRefused, busy
+from .._core._account import Account, Loan, Overdrawn, Pool, lend_all
+from .._core._http_rules import HttpRefused, HttpServerSettings, busy
 from .._errors import TRANSPORT_FAILED, RequestError
 from .._logs import Log
 from .._trio import LightParkingLot
-from ._call import HttpOrigin, MessageLoan, RequestSlot, nothing
+from ._call import GREAT, SECONDS_PER_BYTE, HttpOrigin, MessageLoan, Turnstiles, nothing
 from ._streams import EventStream
-from ._turnstile import Turnstiles
 
 _log: Final = Log("trio_mcp.http")
 
@@ -36,6 +35,17 @@ STEP: Final = 4 * 1024
 
 RETRY_AFTER: Final = 10
 """After how many seconds a client that was refused for want of room should ask again."""
+
+
+def session_places(account: Account, settings: HttpServerSettings) -> Pool:
+    """Return the pool of places for sessions, of which over HTTP and over WebSockets there is one."""
+    return account.places(
+        "sessions",
+        "max_sessions",
+        settings.max_sessions,
+        settings.max_sessions_per_principal,
+        "max_sessions_per_principal",
+    )
 
 
 def too_many(error: Overdrawn) -> HttpRefused:
@@ -112,7 +122,7 @@ class PostOrigin:
         principal: Who sent it.
         answers: The stream for the answers.
         messages: The stream for everything else that belongs to its requests.
-        on_answered: Called when all its requests are answered.
+        on_answered: Called when all its requests are answered; ends the stream for the answers.
         is_releasable: Whether its client knows how to reconnect.
         served: The loan for its messages, which lasts as long as anything refers to it.
     """
@@ -159,8 +169,6 @@ class SessionChannel(Channel):
     _on_lost: Callable[[tuple[RequestId, ...]], object] = attrs.field(alias="on_lost", kw_only=True)
     _turnstiles: Turnstiles = attrs.field(alias="turnstiles", kw_only=True)
     _holder: str = attrs.field(alias="holder", kw_only=True)
-    # What requests of HTTP+SSE count as, whose POSTs are over, until they are answered.
-    _slots: dict[RequestId, RequestSlot] | None = attrs.field(default=None, init=False)
     _arrivals: OrderedDict[_Arrival, None] = attrs.field(factory=OrderedDict[_Arrival, None], init=False)
     _after: Callable[[], object] | None = attrs.field(default=None, init=False)
     _wake: Callable[[], object] = attrs.field(default=nothing, init=False)
@@ -252,12 +260,13 @@ class SessionChannel(Channel):
             origin = message.origin
             if isinstance(origin, PostOrigin) and message.answers:
                 origin.answers.put(message.data)
-                origin.answers.end()
                 origin.on_answered()
-                self._turnstiles.requests.charge_answer(self._holder, len(message.data))
+                if (size := len(message.data)) > GREAT:
+                    seconds = size * SECONDS_PER_BYTE
+                    self._turnstiles.requests.charge(self._holder, seconds, is_great=False)
                 continue
             if message.answers and isinstance(origin, HttpOrigin):
-                self.give_back_slot(message.answers, origin.slot)
+                origin.on_answered()
             stream = self._stream_for(origin)
             number = stream.put(message.data)
             if message.request_ids:
@@ -286,39 +295,16 @@ class SessionChannel(Channel):
             return origin.messages
         return self._standalone
 
-    # What requests count as.
-
-    def keep_slot(self, requests: Sequence[Request], slot: RequestSlot) -> None:
-        """Let requests have a slot until they are answered or cancelled, or this is closed."""
-        self._slots = {} if self._slots is None else self._slots
-        for request in requests:
-            self._slots.setdefault(request.id, slot)
-
-    def give_back_slot(self, ids: Sequence[RequestId], slot: RequestSlot | None) -> None:
-        """Give back the slot of requests that are answered."""
-        if slot is not None and self._slots is not None:
-            slot.leave()
-            for id in ids:
-                if self._slots.get(id) is slot:
-                    del self._slots[id]
-
-    def cancelled(self, ids: Sequence[RequestId]) -> None:
-        """Give back the slots of requests that were cancelled, and are never answered."""
-        if self._slots is not None:
-            for id in ids:
-                self.give_back_slot([id], self._slots.get(id))
-
     async def aclose(self) -> None:
         """Close it: what POSTs bring from now on is refused."""
         self._is_closed = True
-        for slot in (self._slots or {}).values():
-            slot.leave()
         for arrival in self._arrivals:
             arrival.waiter.unpark()
         await trio.lowlevel.checkpoint()
 
 
 @final
+@attrs.define(eq=False, weakref_slot=False)
 class SessionLoans:
     """The loans of one session, in the name of its client.
 
@@ -338,36 +324,24 @@ class SessionLoans:
         Overdrawn: There is no room for it.
     """
 
-    __slots__ = (
-        "_bytes",
-        "_kept",
-        "_let_go",
-        "_loans",
-        "_unread",
-        "_unread_loan",
-        "handshake",
-        "holder",
-        "ids",
-        "subscriptions",
-    )
+    _places: Pool | None
+    _bytes: Pool
+    holder: str
+    _let_go: Callable[[bool], object]
+    # A dict of these three would weigh on every session.
+    handshake: int = attrs.field(default=0, init=False)
+    ids: int = attrs.field(default=0, init=False)
+    subscriptions: int = attrs.field(default=0, init=False)
+    _kept: int = attrs.field(default=0, init=False)
+    _unread: int = attrs.field(default=0, init=False)
+    _unread_loan: Loan | None = attrs.field(default=None, init=False)
+    _loans: tuple[Loan, ...] = attrs.field(default=(), init=False)
 
-    def __init__(
-        self,
-        places: Pool | None,
-        bytes: Pool,
-        holder: str,
-        let_go: Callable[[bool], object],
-    ) -> None:
-        self.holder: Final = holder
-        self._bytes = bytes
-        self._let_go = let_go
-        self.handshake = self.ids = self.subscriptions = 0  # a dict of them would weigh on every session
-        self._kept = self._unread = 0
-        self._unread_loan: Loan | None = None
-        amounts = [(bytes, SESSION_BYTES)] if places is None else [(places, 1), (bytes, SESSION_BYTES)]
-        give_way = None if places is None else self._take_all
-        self._loans: tuple[Loan, ...] = ()  # it may have to give way before it has all of them
-        self._loans = lend_all(amounts, holder, "sessions", give_way, own_gives_way=True)
+    def __attrs_post_init__(self) -> None:
+        place = () if self._places is None else ((self._places, 1),)
+        give_way = None if self._places is None else self._take_all  # perhaps before it has all of them
+        amounts = (*place, (self._bytes, SESSION_BYTES))
+        self._loans = lend_all(amounts, self.holder, "sessions", give_way, own_gives_way=True)
 
     def hold(self) -> None:
         """Note that a request of the client is open."""
@@ -395,6 +369,10 @@ class SessionLoans:
             self._loans[-1].change(size, own_gives_way=True)
         setattr(self, what, amount)
         self._kept = kept
+
+    def keep_subscriptions(self, amount: int) -> None:
+        """Borrow for what the subscriptions of the session keep; see `keep`."""
+        self.keep("subscriptions", amount)
 
     def unread(self, amount: int) -> None:
         """Borrow for so many more queued bytes, or less. If there is no room for them, the session gives way."""

@@ -1,6 +1,6 @@
-"""Event streams to clients: the answer to one modern POST, and the numbered streams of a legacy session.
+"""Event streams to clients: how events go to one client, and the numbered streams of a legacy session.
 
-`StreamWriter` is what both share: how events go to one client, and how what it has not read is paid for. Which
+`StreamWriter` pays for what a client has not read; the answer to a modern POST (`_modern`) uses it as well. Which
 messages belong on which stream is decided by `_modern` and `_session_channel`.
 """
 
@@ -8,29 +8,19 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, final
+from collections.abc import Callable, Sequence
+from typing import Final, final
 
 import attrs
 import trio
 
-from .._channel import Outgoing
-from .._codec._jsonrpc import Encoded, encode_error, encode_notification
 from .._core._framing import encode_sse_comment, encode_sse_event
-from .._core._http_rules import HttpRefused, status_of_error
-from .._errors import LocalProtocolError
-from .._limits import Limits
+from .._core._http_rules import HttpRefused
 from .._logs import Log
-from .._peer._call import QueuedMessage
-from .._peer._exchange import Exchange, OnProgress
-from .._peer._exchanges import Reply
-from .._peer._middleware import Message, Middleware, notification, send_through
-from .._peer._send_queue import SendQueue
 from .._server._lifetimes import Background
 from .._trio import LightParkingLot
-from ._call import SMALL, HttpCall, RequestSlot
+from ._call import SMALL, HttpCall
 from ._event_store import EventStore, StoredEvent
-from ._turnstile import Turnstile
 
 _log: Final = Log("trio_mcp.http")
 
@@ -43,11 +33,8 @@ READ_AT_ONCE: Final = 64
 """Events that are read from the store at once."""
 
 
-def _ignore(_: int) -> None:
-    pass
-
-
 @final
+@attrs.define(eq=False, weakref_slot=False)
 class StreamWriter:
     """Sends the events of a stream to one client, whose account lends what the client has not read yet.
 
@@ -59,13 +46,10 @@ class StreamWriter:
         queued: Returns how many bytes are queued for this client; `None` if what is queued is lent elsewhere.
     """
 
-    __slots__ = ("_call", "_covered", "_queued", "_sending")
-
-    def __init__(self, call: HttpCall, queued: Callable[[], int] | None = None) -> None:
-        self._call = call
-        self._queued = queued
-        self._sending = 0
-        self._covered = SMALL
+    _call: HttpCall
+    _queued: Callable[[], int] | None = None
+    _sending: int = attrs.field(default=0, init=False)
+    _covered: int = attrs.field(default=SMALL, init=False)
 
     async def send(self, events: bytes, *, is_last: bool = False) -> None:
         """Send encoded events, or a keep-alive comment if there are none.
@@ -106,177 +90,6 @@ class StreamWriter:
 
 @final
 @attrs.define(eq=False)
-class PostAnswer:
-    """The answer to one modern POST: a JSON object, or a stream once a notification is sent; an `ExchangeSink`.
-
-    A task writes the stream, so that a handler that is cancelled while it waits for room leaves no torn event.
-
-    Args:
-        call: The POST.
-        nursery: Where that task runs.
-        limits: How much may be queued, and how large a message may be.
-        middleware: Wraps notifications.
-        turnstile: Where senders of notifications wait for their turn.
-        keep_alive: Seconds of silence after which a stream gets a keep-alive comment.
-        may_stream: Whether the answer may be a stream; if not, notifications are dropped.
-    """
-
-    _call: HttpCall
-    _nursery: trio.Nursery
-    _limits: Limits
-    _middleware: Sequence[Middleware]
-    _turnstile: Turnstile
-    _keep_alive: float = attrs.field(alias="keep_alive", kw_only=True)
-    _may_stream: bool = attrs.field(alias="may_stream", kw_only=True)
-    _send_queue: SendQueue | None = attrs.field(default=None, init=False)
-    _writer: StreamWriter = attrs.field(init=False)  # set with the outbox
-    _writing: trio.CancelScope = attrs.field(init=False)  # so is this
-    _is_ending: bool = attrs.field(default=False, init=False)
-
-    def stream(self) -> None:
-        """Make it a stream, unless it is one already or must not be one. Never waits."""
-        if self._send_queue is None and self._may_stream:
-            self._send_queue = outbox = SendQueue(self._limits.max_outbox_bytes)
-            self._writer = StreamWriter(self._call, lambda: outbox.size)
-            self._writing = trio.CancelScope()
-            self._nursery.start_soon(self._write, outbox, name=f"streaming to {self._call.client}")
-
-    async def _write(self, outbox: SendQueue) -> None:
-        try:
-            with self._writing:
-                await self._write_events(outbox)
-        except HttpRefused as refused:
-            self._writer.cut(refused)
-        except Exception:
-            # The boundary of one answer: the nursery is shared by all of them.
-            _log.exception("a stream to %s failed", self._call.client)
-        finally:
-            outbox.close()
-
-    async def _write_events(self, outbox: SendQueue) -> None:
-        await self._call.start_stream()
-        if not outbox.size:
-            await self._call.send(KEEP_ALIVE)  # some proxies forward the head only when something follows it
-        has_ended = False
-        while not has_ended:
-            entries: Sequence[QueuedMessage] = ()
-            with trio.move_on_after(self._keep_alive):
-                entries = await outbox.take()
-            has_ended = self._is_ending and not outbox.size
-            if has_ended:
-                for entry in entries:
-                    if entry.exchange is not None:
-                        entry.exchange.cancel_parked = None
-            events = b"".join([encode_sse_event(entry.message.data) for entry in entries])
-            await self._writer.send(events, is_last=has_ended)
-
-    async def finish(self, reply: Reply, exchange: Exchange) -> None:
-        """Send the reply, and wait until the connection has taken it.
-
-        Until then the cancel_parked task of the request ends with it: its client does not know yet how to go on.
-        """
-        if self._send_queue is None:
-            exchange.cancel_parked = None
-            self._may_stream = False
-            code = reply.error_code
-            status = 200 if code is None else status_of_error(code, modern=True)
-            await self._call.respond(status, reply.data)
-        else:
-            self._is_ending = True
-            data, id = reply.data, exchange.request.id
-            try:
-                self._writer.borrow(len(data))
-            except HttpRefused as refused:
-                _log.info("no room for the answer to %s: %s", self._call.client, refused)
-                data = encode_error(id, refused.error)
-            self._send_queue.put(QueuedMessage(Outgoing(data, answers=(id,)), exchange=exchange))
-            await self._send_queue.wait_empty()
-
-    def close(self) -> None:
-        """Send nothing more. Without `finish`, a stream that was begun stays incomplete."""
-        self._may_stream = False
-        if self._send_queue is not None:
-            self._writing.cancel(reason="the request is over")
-
-    # What an exchange calls.
-
-    async def send_notification(
-        self, exchange: Exchange, method: str, params: Mapping[str, Any] | Encoded | None
-    ) -> None:
-        """Send a notification that belongs to the exchange, waiting for room."""
-        if not self._middleware or method == "notifications/progress":
-            await self._send(exchange, method, params)
-            return
-
-        async def send(message: Message) -> None:
-            await self._send(exchange, message.method, message.params)
-
-        await send_through(self._middleware, notification(method, params), send)
-
-    async def _send(self, exchange: Exchange, method: str, params: Mapping[str, Any] | Encoded | None) -> None:
-        await trio.lowlevel.checkpoint_if_cancelled()
-        await self._turnstile.enter(self._call.loans.key)
-        data = self._encoded(method, params)
-        self.stream()
-        if self._send_queue is not None:
-            await self._send_queue.wait_room()
-            if not exchange.is_over and self._has_room_for(data):
-                self._send_queue.put(QueuedMessage(Outgoing(data)))
-        await trio.lowlevel.cancel_shielded_checkpoint()
-
-    def send_notification_nowait(
-        self, exchange: Exchange, method: str, params: Mapping[str, Any] | Encoded | None
-    ) -> None:
-        """Send a notification that belongs to the exchange, if there is room.
-
-        Raises:
-            trio.WouldBlock: There is no room; nothing was sent.
-        """
-        data = self._encoded(method, params)
-        self.stream()
-        if self._send_queue is not None and not exchange.is_over:
-            if self._send_queue.is_full or not self._has_room_for(data):
-                raise trio.WouldBlock
-            self._send_queue.put(QueuedMessage(Outgoing(data)))
-
-    def _has_room_for(self, data: bytes) -> bool:
-        """Whether a notification may be queued. If no memory is lent to its client for it, the stream is cut."""
-        try:
-            self._writer.borrow(len(data))
-        except HttpRefused as refused:
-            self._writer.cut(refused)
-            return False
-        return True
-
-    def _encoded(self, method: str, params: Mapping[str, Any] | Encoded | None) -> bytes:
-        data = encode_notification(method, params)
-        limit = self._limits.max_message_bytes
-        if len(data) > limit:
-            raise LocalProtocolError(f"{method} is {len(data)} bytes as a message; max_message_bytes is {limit}")
-        return data
-
-    async def send_request(
-        self,
-        exchange: Exchange,
-        method: str,
-        params: Mapping[str, Any] | None,
-        on_progress: OnProgress | None,
-    ) -> dict[str, Any]:
-        """Refuse: servers send no requests in the modern era.
-
-        Raises:
-            LocalProtocolError: Always.
-        """
-        del exchange, params, on_progress
-        await trio.lowlevel.checkpoint()
-        raise LocalProtocolError(
-            f"{method}: {self._call.method} {self._call.path} cannot carry a server's request; "
-            "return InputRequiredResult instead"
-        )
-
-
-@final
-@attrs.define(eq=False)
 class EventStream:
     """One stream of a legacy session: numbered events, for whichever connection reads it at the moment.
 
@@ -301,8 +114,9 @@ class EventStream:
 
     Attributes:
         dropped: How many events were dropped.
-        slot: What its requests count as among those that are served, once no POST waits for their answers.
         is_ended: Whether no more events will follow.
+        last: The number of the last event; 0 if there was none.
+        position: The number of the last event that a connection was sent.
     """
 
     _session: str
@@ -312,20 +126,19 @@ class EventStream:
     _max_bytes: int = attrs.field(alias="max_bytes", kw_only=True)
     _keep_alive: float = attrs.field(alias="keep_alive", kw_only=True)
     _retry_ms: int = attrs.field(alias="retry_ms", kw_only=True)
-    _event_type: str | None = attrs.field(alias="event_type", default=None, kw_only=True)
-    _is_optional: bool = attrs.field(alias="is_optional", default=False, kw_only=True)
-    _on_dropped: Callable[[int], object] = attrs.field(alias="on_dropped", default=_ignore, kw_only=True)
-    _on_queued: Callable[[int], object] = attrs.field(alias="on_queued", default=_ignore, kw_only=True)
+    _event_type: str | None = attrs.field(alias="event_type", kw_only=True)
+    _is_optional: bool = attrs.field(alias="is_optional", kw_only=True)
+    _on_dropped: Callable[[int], object] = attrs.field(alias="on_dropped", kw_only=True)
+    _on_queued: Callable[[int], object] = attrs.field(alias="on_queued", kw_only=True)
     dropped: int = attrs.field(default=0, init=False)
-    slot: RequestSlot | None = attrs.field(default=None, init=False)
     is_ended: bool = attrs.field(default=False, init=False)
+    last: int = attrs.field(default=0, init=False)
+    position: int = attrs.field(default=0, init=False)
     _queue: OrderedDict[int, bytes] = attrs.field(factory=OrderedDict[int, bytes], init=False)
     _queued_bytes: int = attrs.field(default=0, init=False)
-    _last: int = attrs.field(default=0, init=False)
     _stored: float = attrs.field(init=False)  # up to which number; infinite without a store
     _is_kept: bool = attrs.field(default=False, init=False)  # whether events go to the store
     _connection: object | None = attrs.field(default=None, init=False)
-    _position: int = attrs.field(default=0, init=False)
     _is_abandoned: bool = attrs.field(default=False, init=False)
     _is_released: bool = attrs.field(default=False, init=False)
     _changed: LightParkingLot = attrs.field(factory=LightParkingLot, init=False)
@@ -343,7 +156,7 @@ class EventStream:
         """
         if self._is_abandoned or self.is_ended:
             return None
-        self._last = number = self._last + 1
+        self.last = number = self.last + 1
         self._queue[number] = data
         self._count(len(data))
         if self._is_optional and not self._has_reader:
@@ -380,8 +193,6 @@ class EventStream:
     def end(self) -> None:
         """End the stream: no more events follow."""
         self.is_ended = True
-        if self.slot is not None:
-            self.slot.leave()
         self._changed.unpark_all()
 
     def release(self, retry_after: float | None = None) -> None:
@@ -448,7 +259,7 @@ class EventStream:
         """Remove what all readers have had. Without a connection that is the store, if there is one."""
         had = self._stored
         if self._connection is not None or not self._is_kept or self._store is None:
-            had = min(had, self._position)
+            had = min(had, self.position)
         while self._queue and next(iter(self._queue)) <= had:
             self._take_first()
         self._changed.unpark_all()
@@ -459,16 +270,6 @@ class EventStream:
     def is_connected(self) -> bool:
         """Whether a connection reads it at the moment."""
         return self._connection is not None
-
-    @property
-    def last(self) -> int:
-        """The number of the last event; 0 if there was none."""
-        return self._last
-
-    @property
-    def position(self) -> int:
-        """The number of the last event that a connection was sent."""
-        return self._position
 
     async def wait_changed(self) -> None:
         """Wait until anything about it changes."""
@@ -481,7 +282,7 @@ class EventStream:
 
     def sole_message(self) -> bytes | None:
         """Return the message, if the stream has ended with exactly one."""
-        return self._queue.get(1) if self.is_ended and self._last == 1 else None
+        return self._queue.get(1) if self.is_ended and self.last == 1 else None
 
     async def recall(self, after: int) -> bool:
         """Become a stream that has ended and is only in the store; return whether that has event `after`."""
@@ -491,8 +292,8 @@ class EventStream:
         events = await self._store.read(self._session, self.number, after - 1, 1)
         is_known = bool(events)
         while events:
-            self._last = self._stored = events[-1][0]
-            events = await self._store.read(self._session, self.number, self._last, READ_AT_ONCE)
+            self.last = self._stored = events[-1][0]
+            events = await self._store.read(self._session, self.number, self.last, READ_AT_ONCE)
         return is_known
 
     async def deliver(self, call: HttpCall, after: int, *, prime: bool, first: Sequence[bytes] = ()) -> None:
@@ -507,7 +308,7 @@ class EventStream:
             first: What to send before everything else.
         """
         me = self._connection = object()
-        self._position = after
+        self.position = after
         if not self._is_kept:
             self._is_kept = True
             if self._queue and self._store is not None:
@@ -532,11 +333,11 @@ class EventStream:
         while self._connection is me:
             if self.is_ended:
                 call.on_answer()
-            if self._position < self._last and (events := await self._next()):
+            if self.position < self.last and (events := await self._next()):
                 await writer.send(b"".join([self._encoded(number, data) for number, data in events]))
                 # What a broken connection did not take will be asked for again, by its number.
                 if self._connection is me:
-                    self._position = events[-1][0]
+                    self.position = events[-1][0]
                     self._trim()
             elif self.is_ended:
                 return
@@ -552,15 +353,15 @@ class EventStream:
 
     async def _next(self) -> Sequence[StoredEvent]:
         """Return the events that follow, from the store or the queue."""
-        begins = next(iter(self._queue)) if self._queue else self._last + 1
-        if self._position + 1 < begins:
+        begins = next(iter(self._queue)) if self._queue else self.last + 1
+        if self.position + 1 < begins:
             if self._store is not None:
-                events = await self._store.read(self._session, self.number, self._position, READ_AT_ONCE)
+                events = await self._store.read(self._session, self.number, self.position, READ_AT_ONCE)
                 # What was queued meanwhile is in both, and taken from here.
                 if events:
                     return events
-            self._position = begins - 1  # what was dropped for want of room
-        return self._queued_after(self._position)
+            self.position = begins - 1  # what was dropped for want of room
+        return self._queued_after(self.position)
 
     def _encoded(self, number: int, data: bytes) -> bytes:
         id = None if self._store is None else f"{self.number}-{number}"

@@ -14,7 +14,7 @@ from urllib.parse import unquote_to_bytes
 import attrs
 import trio
 
-from .._core._http_headers import Headers
+from .._core._http1 import Headers
 from .._errors import ConnectionLost
 from .._logs import Log
 from .._trio import open_hidden_nursery

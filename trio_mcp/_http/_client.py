@@ -5,7 +5,6 @@ A pool keeps idle connections, and lends each of the others to exactly one reque
 
 from __future__ import annotations
 
-import ssl
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -195,16 +194,13 @@ class HttpClient:
         address = target.address
 
         async def open_connection() -> HttpConnection:
-            return await connect(target, self._settings, self._context(target), self._read_fields)
+            if self._ssl_context is None and target.is_secure:
+                self._ssl_context = system_ssl_context()
+            return await connect(target, self._settings, self._ssl_context, self._read_fields)
 
         pool = ConnectionPool(open_connection, self._settings, lambda: self._pools.pop(address))
         self._pools[address] = pool
         return pool
-
-    def _context(self, target: HttpTarget) -> ssl.SSLContext | None:
-        if self._ssl_context is None and target.is_secure:
-            self._ssl_context = system_ssl_context()
-        return self._ssl_context
 
     async def aclose(self) -> None:
         """Close the idle connections; see `open_http_client`."""

@@ -14,12 +14,11 @@ from typing import Final, final
 
 import trio
 
-from .._bytes import ByteWriter, reader_of, readiness_of
-from .._core._http1 import ReadFields
-from .._core._http_headers import HeaderField
+from .._core._http1 import HeaderField, ReadFields
 from .._errors import ConnectionLost, McpError, RemoteProtocolError
+from .._trio import ByteWriter, reader_of, readiness_of, reason_of
 from ._messages import HttpRequest, ResponseHead, ResponseReader, encode_request
-from ._target import HttpProxy, HttpSettings, HttpTarget, read_proxy
+from ._target import HttpProxy, HttpSettings, HttpTarget, bracketed, read_proxy
 
 SENT_AT_ONCE: Final = 64 * 1024
 """A request up to this size fits into the buffers on its way. A larger one is sent while the response is read: a
@@ -160,29 +159,58 @@ async def connect(
         ConnectionLost: The server cannot be reached within `HttpSettings.connect_timeout`, its certificate cannot
             be trusted, or the proxy refuses.
     """
-    try:
-        proxy = _chosen_proxy(target, settings)
-    except ValueError as error:
-        raise ConnectionLost(f"could not connect to {target.address}: {error}") from error
+    proxy = chosen_proxy(target, settings)
+    stream = await open_stream(target, settings, ssl_context, read_fields)
+    return HttpConnection(
+        stream,
+        target.address,
+        max_head_bytes=settings.max_head_bytes,
+        read_fields=read_fields,
+        through_proxy=None if proxy is None or target.is_secure else proxy.headers,
+    )
+
+
+async def open_stream(
+    target: HttpTarget,
+    settings: HttpSettings,
+    ssl_context: ssl.SSLContext | None,
+    read_fields: ReadFields,
+    *,
+    tunnels: bool = False,
+) -> trio.abc.Stream:
+    """Open the stream of a connection; see `connect`.
+
+    Args:
+        target: The server.
+        settings: How connections are made.
+        ssl_context: The trusted certificates; `None` for those of the system.
+        read_fields: Reads the fields of heads.
+        tunnels: Whether a proxy forwards the bytes of the connection, even without TLS, and not single requests.
+
+    Raises:
+        ConnectionLost: As for `connect`.
+    """
+    proxy = chosen_proxy(target, settings)
     with trio.move_on_after(settings.connect_timeout):
-        stream = await _connect(target, proxy, settings, ssl_context, read_fields)
-        return HttpConnection(
-            stream,
-            target.address,
-            max_head_bytes=settings.max_head_bytes,
-            read_fields=read_fields,
-            through_proxy=None if proxy is None or target.is_secure else proxy.headers,
-        )
+        return await _connect(target, proxy, settings, ssl_context, read_fields, tunnels=tunnels)
     through = "" if proxy is None else f" through the proxy {proxy.target.address}"
     raise ConnectionLost(
         f"could not connect to {target.address}{through} within {settings.connect_timeout:g} s (connect_timeout)"
     )
 
 
-def _chosen_proxy(target: HttpTarget, settings: HttpSettings) -> HttpProxy | None:
-    if settings.proxy is not None and target.socket_path is None:
-        return read_proxy(settings.proxy)
-    return proxy_for(target) if settings.use_environment_proxies else None
+def chosen_proxy(target: HttpTarget, settings: HttpSettings) -> HttpProxy | None:
+    """Return the proxy for a target; `None` for none.
+
+    Raises:
+        ConnectionLost: The settings or the environment name one that cannot be used.
+    """
+    try:
+        if settings.proxy is not None and target.socket_path is None:
+            return read_proxy(settings.proxy)
+        return proxy_for(target) if settings.use_environment_proxies else None
+    except ValueError as error:
+        raise ConnectionLost(f"could not connect to {target.address}: {error}") from error
 
 
 def proxy_for(target: HttpTarget) -> HttpProxy | None:
@@ -217,12 +245,14 @@ async def _connect(
     settings: HttpSettings,
     ssl_context: ssl.SSLContext | None,
     read_fields: ReadFields,
+    *,
+    tunnels: bool,
 ) -> trio.abc.Stream:
     stream = await _open_stream(target if proxy is None else proxy.target)
     try:
         if proxy is not None and proxy.target.is_secure:
             stream = await _start_tls(stream, proxy.target, system_ssl_context())
-        if proxy is not None and target.is_secure:
+        if proxy is not None and (target.is_secure or tunnels):
             max_head_bytes = settings.max_head_bytes
             await open_tunnel(stream, proxy, target, max_head_bytes=max_head_bytes, read_fields=read_fields)
         if target.is_secure:
@@ -239,18 +269,7 @@ async def _open_stream(target: HttpTarget) -> trio.abc.Stream:
             return await trio.open_unix_socket(target.socket_path)
         return await trio.open_tcp_stream(target.host, target.port)
     except OSError as error:
-        raise ConnectionLost(f"could not connect to {target.address}: {_reason(error)}") from error
-
-
-def _reason(error: BaseException) -> str:
-    """Return the cause in a few words: Trio raises one error, caused by a group with one for each address."""
-    cause = error.__cause__
-    if isinstance(cause, BaseExceptionGroup):
-        reasons = dict.fromkeys(_reason(each) for each in cause.exceptions)  # pyright: ignore[reportUnknownVariableType,reportUnknownMemberType,reportUnknownArgumentType]
-        return "; ".join(reasons)
-    if isinstance(cause, OSError):
-        return _reason(cause)
-    return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
+        raise ConnectionLost(f"could not connect to {target.address}: {reason_of(error)}") from error
 
 
 async def _start_tls(stream: trio.abc.Stream, target: HttpTarget, context: ssl.SSLContext) -> trio.abc.Stream:
@@ -282,16 +301,10 @@ async def open_tunnel(
     Raises:
         ConnectionLost: The proxy refuses, or does not speak HTTP.
     """
-    import h11  # few programs use a proxy
-
-    host = f"[{target.host}]" if ":" in target.host else target.host
-    authority = f"{host}:{target.port}".encode("ascii")
-    connection = h11.Connection(h11.CLIENT)
-    headers = [(b"Host", authority), *proxy.headers]
-    ask = connection.send(h11.Request(method=b"CONNECT", target=authority, headers=headers))
-    ask += connection.send(h11.EndOfMessage())
+    authority = f"{bracketed(target.host)}:{target.port}".encode("ascii")
+    fields = b"".join(b"%b: %b\r\n" % field for field in ((b"Host", authority), *proxy.headers))
+    ask = b"CONNECT %b HTTP/1.1\r\n%b\r\n" % (authority, fields)
     name = f"the proxy {proxy.target.address}"
-    # The answer is read like any other response: h11 alone is lenient, and slow with many blanks.
     reader = ResponseReader(name, max_head_bytes, read_fields)
     reader.begin("CONNECT")
     try:

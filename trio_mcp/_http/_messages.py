@@ -15,8 +15,7 @@ from typing import Final, Literal, Protocol, final
 
 import attrs
 
-from .._core._http1 import ChunkedReader, ReadFields, check_lines, closes, framing_of
-from .._core._http_headers import HeaderField, Headers
+from .._core._http1 import ChunkedReader, HeaderField, Headers, ReadFields, check_lines, closes, framing_of
 from .._errors import ConnectionLost, LocalProtocolError, RemoteProtocolError
 from .._version import __version__
 from ._target import HttpTarget

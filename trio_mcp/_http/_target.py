@@ -13,7 +13,7 @@ from urllib.parse import quote, unquote, urljoin, urlsplit
 import attrs
 import idna
 
-from .._core._http_headers import HeaderField
+from .._core._http1 import HeaderField
 from .._limits import KIB, _positive, _seconds, _size, check_whole, valid_count
 from .._printable import printable
 
@@ -24,6 +24,11 @@ _SCHEMES: Final = {"http": 80, "https": 443, UNIX_SCHEME: 80}
 _FORBIDDEN: Final = re.compile(r"[\x00-\x20\x7f\\]")
 _HOST: Final = re.compile(r"[0-9a-z_-]+(?:\.[0-9a-z_-]+)*\.?")
 _PATH_SAFE: Final = "/%:@!$&'()*+,;=~-._?[]|^`{}"
+
+
+def bracketed(host: str) -> str:
+    """Return a name or an address as URLs have it: an IPv6 address in brackets."""
+    return f"[{host}]" if ":" in host else host
 
 
 @final
@@ -53,7 +58,7 @@ class HttpTarget:
     @cached_property
     def authority(self) -> str:
         """The value of `Host`: the port only if it is not the default, and no zone of an address."""
-        host = f"[{self.host.partition('%')[0]}]" if ":" in self.host else self.host
+        host = bracketed(self.host.partition("%")[0] if ":" in self.host else self.host)
         return host if self.port == _SCHEMES[self.scheme] else f"{host}:{self.port}"
 
     @cached_property
@@ -61,7 +66,7 @@ class HttpTarget:
         """The server: scheme, host and port, or the Unix socket; equal texts are equal servers."""
         if self.socket_path is not None:
             return f"{UNIX_SCHEME}://{quote(self.socket_path, safe='')}"
-        host = f"[{self.host}]" if ":" in self.host else self.host
+        host = bracketed(self.host)
         return f"{self.scheme}://{host}" + ("" if self.port == _SCHEMES[self.scheme] else f":{self.port}")
 
     @property

@@ -20,7 +20,8 @@ import trio
 
 from .._channel import Outgoing
 from .._codec._jsonrpc import RequestId
-from .._limits import check_seconds
+from .._errors import LocalProtocolError
+from .._limits import Limits, check_seconds
 from .._trio import LightParkingLot
 from ._exchange import Exchange, OnProgress, Progress
 
@@ -432,7 +433,7 @@ class Call:
         """
         while True:
             while self._progress:
-                progress = self._next_progress()
+                progress = self.take_progress()
                 if self.on_room is not None:
                     self.on_room(self)
                 await self._handle(progress)
@@ -480,7 +481,8 @@ class Call:
         room.taken += weight
         self._wake.unpark()
 
-    def _next_progress(self) -> Progress:
+    def take_progress(self) -> Progress:
+        """Take out the progress that has waited longest."""
         assert self._progress
         assert self.room is not None
         progress, weight = self._progress.popleft()
@@ -504,10 +506,6 @@ class Call:
             self._stops -= 1
             self.clock.start()
 
-    def drop_oldest(self) -> None:
-        """Drop the progress that has waited longest."""
-        self._next_progress()
-
     def end_callbacks(self, deadline: float, why: Exception) -> None:
         """Cancel the callbacks that have not ended by the deadline; then the call fails."""
         self._callbacks_end, self._why_cut = deadline, why
@@ -517,10 +515,23 @@ class Call:
     def forget_progress(self) -> None:
         """Drop all progress that waits: none is handled any more."""
         while self._progress:
-            self._next_progress()
+            self.take_progress()
         self._progress = None
         if self.on_room is not None:
             self.on_room(self)
+
+
+def checked(data: bytes, what: str, limits: Limits) -> bytes:
+    """Return an encoded message, unless it is too large to be sent.
+
+    Raises:
+        LocalProtocolError: It is.
+    """
+    if len(data) > limits.max_message_bytes:
+        raise LocalProtocolError(
+            f"{what} is {len(data)} bytes as a message; max_message_bytes is {limits.max_message_bytes}"
+        )
+    return data
 
 
 @final

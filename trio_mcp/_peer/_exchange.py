@@ -1,25 +1,270 @@
 """One request of the other side while it is being served, and the interface to the floor above: `Dispatcher`.
 
-An exchange is what a handler runs in: its request, its cancel scope, its deadline, and its sink for notifications
-and for requests back to the caller. It knows no connection: on a pipe the sink is the peer's sender, over HTTP
-the response to one POST.
+`InboundTable` decides which requests run, which wait and which are refused. An exchange is what a handler runs
+in: its request, its cancel scope, its deadline, and its sink for notifications and for requests back to the
+caller. It knows no connection: on a pipe the sink is the peer's sender, over HTTP the response to one POST.
+`make_reply` runs a handler in it and makes its reply, whatever happens.
 """
 
 from __future__ import annotations
 
+import enum
 import math
+from builtins import id as identity_of
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Mapping
-from typing import Any, Final, Protocol, TypeAlias, final
+from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar, final
 
 import attrs
 import trio
 
-from .._channel import Origin
-from .._codec._json import is_object
-from .._codec._jsonrpc import Encoded, Notification, Request, read_id
-from .._errors import LocalProtocolError, RemoteProtocolError, RequestError
+from .._channel import Origin, keep_answer
+from .._codec._json import is_object, weight_of
+from .._codec._jsonrpc import Encoded, Notification, Request, RequestId, encode_error, encode_response, read_id
+from .._errors import (
+    CANCELLED_BY_DEADLINE,
+    INTERNAL_ERROR,
+    SERVER_BUSY,
+    LocalProtocolError,
+    RemoteProtocolError,
+    RequestError,
+)
+from .._limits import KIB, Limits
+from .._logs import Log
 from .._revisions import PROGRESS_TOKEN_KEY, TIMEOUT_KEY
-from .._trio import LightParkingLot
+from .._trio import Contained, LightParkingLot, propagating
+
+# The table of inbound requests. Decisions only: no I/O, no Trio, no clock. The peer starts and cancels tasks; the
+# table decides when. Exchanges and their replies follow it.
+
+
+_log: Final = Log("trio_mcp.peer")
+
+WAITING_OVERHEAD: Final = 256
+"""Bytes that a waiting request takes besides its own: its entry, its id, the object around its bytes."""
+
+_R = TypeVar("_R")  # what the owner keeps for a running request
+_W = TypeVar("_W")  # what the owner keeps for a waiting request
+
+
+@final
+class Admission(enum.Enum):
+    """What to do with a request that was received."""
+
+    RUN = "start it now"
+    WAIT = "keep it: as many as may run are running"
+    DUPLICATE = "refuse it: a request with this id is not answered yet"
+
+
+@final
+@attrs.define(eq=False)
+class InboundTable(Generic[_R, _W]):
+    """The requests of the peer that are not answered yet.
+
+    A request runs at once unless `max_inbound_requests` run already, or those that run have `max_inbound_bytes`
+    together. Then it waits, in order of arrival. Responses, cancellations and pings are not entered here, so they
+    are never delayed.
+
+    A long-lived request is open until one of the two sides ends it. It takes no place among those that run, or a
+    hundred of them would leave none for a short one; there are separate limits for them.
+
+    Args:
+        limits: How many requests may run, how many places long-lived ones may take, of which one may take more
+            than one, and what each kind may weigh together; beyond `max_waiting_bytes` it `is_overfull`.
+
+    Attributes:
+        is_overfull: Whether so much waits that no more should be put off.
+        active: The requests that run, each with its weight and origin.
+    """
+
+    _limits: Limits
+    is_overfull: bool = attrs.field(default=False, init=False)
+    active: dict[RequestId, tuple[_R, int, object]] = attrs.field(
+        factory=dict[RequestId, tuple[_R, int, object]], init=False
+    )
+    _running_bytes: int = attrs.field(default=0, init=False)
+    _unweighed: dict[RequestId, bytes] = attrs.field(factory=dict[RequestId, bytes], init=False)
+    _long_lived: dict[RequestId, tuple[_R, int, int, object]] = attrs.field(
+        factory=dict[RequestId, tuple[_R, int, int, object]], init=False
+    )
+    _long_lived_places: int = attrs.field(default=0, init=False)
+    _long_lived_bytes: int = attrs.field(default=0, init=False)
+    _waiting: OrderedDict[RequestId, tuple[_W, int, object]] = attrs.field(
+        factory=OrderedDict[RequestId, tuple[_W, int, object]], init=False
+    )
+    _waiting_bytes: int = attrs.field(default=0, init=False)
+    _from: dict[int, dict[RequestId, None]] = attrs.field(
+        factory=dict[int, dict[RequestId, None]], init=False
+    )  # by identity of the origin
+
+    @property
+    def running(self) -> int:
+        """How many requests run."""
+        return len(self.active)
+
+    @property
+    def long_lived(self) -> int:
+        """How many long-lived requests there are."""
+        return len(self._long_lived)
+
+    @property
+    def waiting(self) -> int:
+        """How many requests wait for a place."""
+        return len(self._waiting)
+
+    @property
+    def is_relieved(self) -> bool:
+        """Whether the waiting requests take at most half of `max_waiting_bytes`."""
+        return self._waiting_bytes * 2 <= self._limits.max_waiting_bytes
+
+    def admit(self, id: RequestId) -> Admission:
+        """Decide about a new request. Call `run`, `run_long_lived` or `wait` next, with no checkpoint between."""
+        if id in self.active or id in self._long_lived or id in self._waiting:
+            return Admission.DUPLICATE
+        return Admission.RUN if not self._waiting and self._has_room else Admission.WAIT
+
+    @property
+    def _has_room(self) -> bool:
+        if len(self.active) >= self._limits.max_inbound_requests:
+            return False
+        return self._running_bytes < self._limits.max_inbound_bytes or self._has_room_weighed()
+
+    def _has_room_weighed(self) -> bool:
+        """Weigh the running ones whose weight is only a guess, and decide again. Each is weighed once."""
+        for id, data in self._unweighed.items():
+            request, guessed, origin = self.active[id]
+            size = weight_of(data)
+            self.active[id] = request, size, origin
+            self._running_bytes += size - guessed
+        self._unweighed.clear()
+        return self._running_bytes < self._limits.max_inbound_bytes
+
+    # Each of these three takes the origin of the request, for `all_from`.
+
+    def run(
+        self, id: RequestId, request: _R, size: int, origin: object = None, *, data: bytes | None = None
+    ) -> None:
+        """Enter a request as running.
+
+        Args:
+            id: Its id.
+            request: What the owner keeps for it.
+            size: Its size in bytes.
+            origin: Where it came from.
+            data: Its JSON, if `size` is only an upper bound: it is weighed when there is no room for another
+                request.
+        """
+        self.active[id] = request, size, origin
+        if data is not None:
+            self._unweighed[id] = data
+        self._running_bytes += size
+        if origin is not None:
+            self._note_origin(id, origin)
+
+    def has_room_for_long_lived(self, places: int, size: int) -> bool:
+        """Whether there is room for one more long-lived request."""
+        return (
+            self._long_lived_places + places <= self._limits.max_subscriptions
+            and self._long_lived_bytes + size <= self._limits.max_subscription_bytes
+        )
+
+    def run_long_lived(self, id: RequestId, request: _R, places: int, size: int, origin: object = None) -> None:
+        """Enter a long-lived request."""
+        self._long_lived[id] = request, places, size, origin
+        self._long_lived_places += places
+        self._long_lived_bytes += size
+        if origin is not None:
+            self._note_origin(id, origin)
+
+    def wait(self, id: RequestId, request: _W, size: int, origin: object = None) -> None:
+        """Enter a request as waiting."""
+        size += WAITING_OVERHEAD
+        self._waiting[id] = request, size, origin
+        self._weigh_waiting(size)
+        if origin is not None:
+            self._note_origin(id, origin)
+
+    def _note_origin(self, id: RequestId, origin: object) -> None:
+        self._from.setdefault(identity_of(origin), {})[id] = None
+
+    def _forget_origin(self, id: RequestId, origin: object) -> None:
+        ids = self._from[identity_of(origin)]
+        del ids[id]
+        if not ids:
+            del self._from[identity_of(origin)]
+
+    def all_from(self, origin: object) -> tuple[RequestId, ...]:
+        """Return the ids of all requests from an origin."""
+        return tuple(self._from.get(identity_of(origin), ()))
+
+    def finish(self, id: RequestId) -> None:
+        """Take out a running or long-lived request: it is answered, or never will be."""
+        if id in self._long_lived:
+            _, places, size, origin = self._long_lived.pop(id)
+            self._long_lived_places -= places
+            self._long_lived_bytes -= size
+        else:
+            _, size, origin = self.active.pop(id)
+            self._unweighed.pop(id, None)
+            self._running_bytes -= size
+        if origin is not None:
+            self._forget_origin(id, origin)
+
+    def next_waiting(self) -> _W | None:
+        """Take out the request that has waited longest, if there is one and there is room to run it."""
+        if not self._waiting or not self._has_room:
+            return None
+        id, (request, size, origin) = self._waiting.popitem(last=False)
+        self._weigh_waiting(-size)
+        if origin is not None:
+            self._forget_origin(id, origin)
+        return request
+
+    def cancel_waiting(self, id: RequestId) -> _W | None:
+        """Take out a request that has not been started: the peer has cancelled it."""
+        found = self._waiting.pop(id, None)
+        if found is None:
+            return None
+        request, size, origin = found
+        self._weigh_waiting(-size)
+        if origin is not None:
+            self._forget_origin(id, origin)
+        return request
+
+    def get_running(self, id: RequestId) -> _R | None:
+        """Return the request with this id, if it runs or is long-lived."""
+        found = self.active.get(id) or self._long_lived.get(id)
+        return None if found is None else found[0]
+
+    def all_running(self) -> tuple[_R, ...]:
+        """Return the running requests, oldest first, and then the long-lived ones."""
+        return (
+            *(request for request, _, _ in self.active.values()),
+            *(request for request, _, _, _ in self._long_lived.values()),
+        )
+
+    def all_long_lived(self) -> tuple[_R, ...]:
+        """Return the long-lived requests, oldest first."""
+        return tuple(request for request, _, _, _ in self._long_lived.values())
+
+    def all_waiting(self) -> tuple[tuple[RequestId, _W], ...]:
+        """Return the waiting requests with their ids, oldest first."""
+        return tuple((id, request) for id, (request, _, _) in self._waiting.items())
+
+    def forget_waiting(self) -> tuple[tuple[RequestId, _W], ...]:
+        """Take out all requests that have not been started, with their ids, oldest first."""
+        forgotten = self.all_waiting()
+        for id, (_, _, origin) in self._waiting.items():
+            if origin is not None:
+                self._forget_origin(id, origin)
+        self._waiting.clear()
+        self._weigh_waiting(-self._waiting_bytes)
+        return forgotten
+
+    def _weigh_waiting(self, size: int) -> None:
+        self._waiting_bytes += size
+        self.is_overfull = self._waiting_bytes > self._limits.max_waiting_bytes
+
 
 MAX_GRANTED_MS: Final = 2**53
 """The longest time a caller can grant, in milliseconds: what every JSON library keeps exactly."""
@@ -337,3 +582,148 @@ class Dispatcher(Protocol):
     async def notified(self, notification: Notification, origin: Origin | None) -> None:
         """Handle a notification. They come one at a time, in wire order."""
         ...
+
+
+@final
+@attrs.frozen
+class Reply:
+    """What answers a request.
+
+    Attributes:
+        data: The message.
+        error_code: The code of the error that it is; `None` for a result.
+    """
+
+    data: bytes
+    error_code: int | None = None
+
+    @classmethod
+    def of_error(cls, exchange: Exchange, error: RequestError) -> Reply:
+        """Return the reply that is this error."""
+        return cls(encode_error(exchange.request.id, error), error.code)
+
+
+async def reply_to(
+    exchange: Exchange,
+    handler: Handler,
+    limits: Limits,
+    wait_room: Callable[[], Awaitable[None]] | None = None,
+) -> Reply | None:
+    """Run the handler of an exchange. What it raises becomes the reply.
+
+    Args:
+        exchange: The request; its scope is entered here.
+        handler: Serves it.
+        limits: How large a reply may be, and how long to wait for the cancellation of a caller whose time is
+            over.
+        wait_room: Waits, inside the exchange, until there is room for the reply.
+
+    Returns:
+        The reply; `None` if the other side has given the request up.
+    """
+    reply: Reply | None = None
+    failures: list[BaseException] = []
+    with Contained(failures.append, exchange.scope):
+        if not exchange.given_up:
+            reply = await make_reply(exchange, handler, limits, wait_room)
+    if failures:
+        reply = note_failure(exchange, failures[0])
+    if reply is None or exchange.scope.cancel_called:
+        return await settle(exchange, reply, limits)
+    return reply
+
+
+async def settle(exchange: Exchange, reply: Reply | None, limits: Limits) -> Reply | None:
+    """Return the reply to an exchange whose scope was cancelled, so that its caller is not left waiting.
+
+    Args:
+        exchange: The request; its scope is left.
+        reply: The reply of its handler, if it made one all the same. It is used where serving ends, and not when
+            the granted time is over: then the answer is that error, whatever the handler has swallowed.
+        limits: How long to wait for the cancellation of a caller whose time is over.
+
+    Returns:
+        The reply; `None` if the other side has given the request up.
+    """
+    # When only the granted time is over, the caller's cancellation is on its way, and an answer would cross it.
+    # If it does not come, the caller must not be left waiting.
+    with trio.move_on_after(limits.goodbye_timeout):
+        await exchange.wait_abandoned()
+    if exchange.given_up:
+        return None
+    exchange.end_parked("the request has ended")
+    return reply if reply is not None and exchange.stopped else _too_late(exchange)
+
+
+def note_failure(exchange: Exchange, error: BaseException) -> Reply:
+    """Return the reply to a request whose handler has failed, and log the failure; the reply does not show it.
+
+    Args:
+        exchange: The request.
+        error: What its handler has raised, or has left behind.
+    """
+    when = " while it was being cancelled" if exchange.scope.cancel_called else ""
+    _log.error("the handler of %s failed%s", exchange.request.method, when, exc_info=error)
+    return Reply.of_error(exchange, RequestError(INTERNAL_ERROR, "internal error"))
+
+
+FEW_BYTES: Final = 4 * KIB
+"""Answers of up to so many bytes are not counted one by one; the queue bounds what they take together."""
+
+
+async def make_reply(
+    exchange: Exchange,
+    handler: Handler,
+    limits: Limits,
+    wait_room: Callable[[], Awaitable[None]] | None,
+) -> Reply:
+    """Run the handler of an exchange, whose scope is entered, and return what answers its request.
+
+    Args:
+        exchange: The request.
+        handler: Serves it.
+        limits: How large a reply may be.
+        wait_room: Waits until there is room for the reply.
+    """
+    request = exchange.request
+    try:
+        try:
+            reply = Reply(encode_response(request.id, await handler(exchange)))
+        except RequestError as error:
+            reply = Reply.of_error(exchange, error)
+        if len(reply.data) > limits.max_message_bytes:
+            problem = f"the answer is {len(reply.data)} bytes; max_message_bytes is {limits.max_message_bytes}"
+            _log.error("%s: %s", request.method, problem)
+            reply = Reply.of_error(exchange, RequestError(INTERNAL_ERROR, problem))
+        if len(reply.data) > FEW_BYTES and exchange.origin is not None:
+            reply = _kept(reply, exchange)
+    except BaseException as error:  # noqa: ASYNC103
+        # The boundary of one request: a handler's failure answers it, logged in full and masked on the wire.
+        passing = propagating(error)
+        if passing is error:
+            del passing  # with its traceback, which refers to this frame, it would be a cycle
+            raise
+        reply = note_failure(exchange, error)
+        if passing is not None:
+            raise passing from None  # noqa: ASYNC104
+    if wait_room is not None:
+        await wait_room()
+    return reply
+
+
+def _kept(reply: Reply, exchange: Exchange) -> Reply:
+    """Return the reply, or the error instead if there is no room to keep it until it is written."""
+    try:
+        keep_answer(exchange.origin, len(reply.data))
+    except RequestError as error:
+        return Reply.of_error(exchange, error)
+    return reply
+
+
+def _too_late(exchange: Exchange) -> Reply:
+    """Return the reply to a request whose handler was cancelled, although the caller has not given it up."""
+    if exchange.stopped:
+        error = RequestError(SERVER_BUSY, "serving ended before the request was done")
+    else:
+        error = RequestError(CANCELLED_BY_DEADLINE, "the time granted for the request is over")
+    return Reply.of_error(exchange, error)

@@ -7,7 +7,7 @@ and a caller that does not give up after all is answered. Which task runs a hand
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from contextvars import Context, copy_context
 from typing import Any, Final, final
 
@@ -28,13 +28,23 @@ from .._codec._jsonrpc import (
     parse_message,
     read_id,
 )
-from .._core._inbound import Admission, InboundTable
-from .._errors import CANCELLED_BY_DEADLINE, INTERNAL_ERROR, SERVER_BUSY, RequestError
+from .._errors import INTERNAL_ERROR, SERVER_BUSY, RequestError
 from .._limits import Limits
 from .._logs import Log
-from .._trio import Contained, LightParkingLot, propagating
+from .._trio import LightParkingLot
 from ._call import QueuedMessage
-from ._exchange import Answer, Dispatcher, Exchange, Handler, LongLived, not_begun
+from ._exchange import (
+    Admission,
+    Answer,
+    Dispatcher,
+    Exchange,
+    Handler,
+    InboundTable,
+    LongLived,
+    Reply,
+    not_begun,
+    reply_to,
+)
 from ._sender import Sender
 
 _log: Final = Log("trio_mcp.peer")
@@ -87,135 +97,6 @@ class BatchReply:
 
 
 @final
-@attrs.frozen
-class Reply:
-    """What answers a request.
-
-    Attributes:
-        data: The message.
-        error_code: The code of the error that it is; `None` for a result.
-    """
-
-    data: bytes
-    error_code: int | None = None
-
-    @classmethod
-    def of_error(cls, exchange: Exchange, error: RequestError) -> Reply:
-        """Return the reply that is this error."""
-        return cls(encode_error(exchange.request.id, error), error.code)
-
-
-async def reply_to(
-    exchange: Exchange,
-    handler: Handler,
-    limits: Limits,
-    wait_room: Callable[[], Awaitable[None]] | None = None,
-) -> Reply | None:
-    """Run the handler of an exchange. What it raises becomes the reply.
-
-    Args:
-        exchange: The request; its scope is entered here.
-        handler: Serves it.
-        limits: How large a reply may be, and how long to wait for the cancellation of a caller whose time is
-            over.
-        wait_room: Waits, inside the exchange, until there is room for the reply.
-
-    Returns:
-        The reply; `None` if the other side has given the request up.
-    """
-    reply: Reply | None = None
-    failures: list[BaseException] = []
-    with Contained(failures.append, exchange.scope):
-        if not exchange.given_up:
-            reply = await make_reply(exchange, handler, limits, wait_room)
-    if failures:
-        reply = note_failure(exchange, failures[0])
-    if reply is None or exchange.scope.cancel_called:
-        return await settle(exchange, reply, limits)
-    return reply
-
-
-async def settle(exchange: Exchange, reply: Reply | None, limits: Limits) -> Reply | None:
-    """Return the reply to an exchange whose scope was cancelled, so that its caller is not left waiting.
-
-    Args:
-        exchange: The request; its scope is left.
-        reply: The reply of its handler, if it made one all the same. It is used where serving ends, and not when
-            the granted time is over: then the answer is that error, whatever the handler has swallowed.
-        limits: How long to wait for the cancellation of a caller whose time is over.
-
-    Returns:
-        The reply; `None` if the other side has given the request up.
-    """
-    # When only the granted time is over, the caller's cancellation is on its way, and an answer would cross it.
-    # If it does not come, the caller must not be left waiting.
-    with trio.move_on_after(limits.goodbye_timeout):
-        await exchange.wait_abandoned()
-    if exchange.given_up:
-        return None
-    exchange.end_parked("the request has ended")
-    return reply if reply is not None and exchange.stopped else _too_late(exchange)
-
-
-def note_failure(exchange: Exchange, error: BaseException) -> Reply:
-    """Return the reply to a request whose handler has failed, and log the failure; the reply does not show it.
-
-    Args:
-        exchange: The request.
-        error: What its handler has raised, or has left behind.
-    """
-    when = " while it was being cancelled" if exchange.scope.cancel_called else ""
-    _log.error("the handler of %s failed%s", exchange.request.method, when, exc_info=error)
-    return Reply.of_error(exchange, RequestError(INTERNAL_ERROR, "internal error"))
-
-
-async def make_reply(
-    exchange: Exchange,
-    handler: Handler,
-    limits: Limits,
-    wait_room: Callable[[], Awaitable[None]] | None,
-) -> Reply:
-    """Run the handler of an exchange, whose scope is entered, and return what answers its request.
-
-    Args:
-        exchange: The request.
-        handler: Serves it.
-        limits: How large a reply may be.
-        wait_room: Waits until there is room for the reply.
-    """
-    request = exchange.request
-    try:
-        try:
-            reply = Reply(encode_response(request.id, await handler(exchange)))
-        except RequestError as error:
-            reply = Reply.of_error(exchange, error)
-        if len(reply.data) > limits.max_message_bytes:
-            problem = f"the answer is {len(reply.data)} bytes; max_message_bytes is {limits.max_message_bytes}"
-            _log.error("%s: %s", request.method, problem)
-            reply = Reply.of_error(exchange, RequestError(INTERNAL_ERROR, problem))
-    except BaseException as error:  # noqa: ASYNC103
-        # The boundary of one request: a handler's failure answers it, logged in full and masked on the wire.
-        passing = propagating(error)
-        if passing is error:
-            raise
-        reply = note_failure(exchange, error)
-        if passing is not None:
-            raise passing from None  # noqa: ASYNC104
-    if wait_room is not None:
-        await wait_room()
-    return reply
-
-
-def _too_late(exchange: Exchange) -> Reply:
-    """Return the reply to a request whose handler was cancelled, although the caller has not given it up."""
-    if exchange.stopped:
-        error = RequestError(SERVER_BUSY, "serving ended before the request was done")
-    else:
-        error = RequestError(CANCELLED_BY_DEADLINE, "the time granted for the request is over")
-    return Reply.of_error(exchange, error)
-
-
-@final
 @attrs.define
 class Arrival:
     """How a request was received.
@@ -251,17 +132,6 @@ class Ready:
     arrival: Arrival
 
 
-def inbound_table(limits: Limits) -> InboundTable[Exchange, Arrival]:
-    """Return an empty table of the requests of the other side."""
-    return InboundTable(
-        max_running=limits.max_inbound_requests,
-        max_running_bytes=limits.max_inbound_bytes,
-        max_waiting_bytes=limits.max_waiting_bytes,
-        max_long_lived=limits.max_subscriptions,
-        max_long_lived_bytes=limits.max_subscription_bytes,
-    )
-
-
 @final
 @attrs.define(eq=False)
 class Exchanges:
@@ -270,7 +140,7 @@ class Exchanges:
     _nursery: trio.Nursery  # of the tasks that serve what the serve loop does not
     _dispatcher: Dispatcher
     _sender: Sender
-    _table: InboundTable[Exchange, Arrival]
+    table: InboundTable[Exchange, Arrival]
     _limits: Limits
     _changed: LightParkingLot  # woken when a request is done, or one of this side is made
     _name: str  # of the tasks
@@ -281,24 +151,9 @@ class Exchanges:
     _lagging: bool = attrs.field(default=False, init=False)
 
     @property
-    def running(self) -> int:
-        """How many requests are being served, except long-lived ones."""
-        return self._table.running
-
-    @property
-    def long_lived(self) -> int:
-        """How many requests are open until one of the two sides ends them."""
-        return self._table.long_lived
-
-    @property
-    def waiting(self) -> int:
-        """How many requests wait for their turn."""
-        return self._table.waiting
-
-    @property
     def must_wait(self) -> bool:
         """Whether reading should pause with `wait_room`: too much waits, and no request of this side is open."""
-        return self._table.is_overfull and not self._lagging and not self._sender.calls
+        return self.table.is_overfull and not self._lagging and not self._sender.calls
 
     async def wait_room(self) -> None:
         """Wait until there is room, or until waiting for it has become unreasonable.
@@ -317,8 +172,8 @@ class Exchanges:
         _log.warning(
             "%d requests wait while %d are being served, and weigh more than %d bytes (max_waiting_bytes); "
             "further ones are refused",
-            self.waiting,
-            self.running,
+            self.table.waiting,
+            self.table.running,
             self._limits.max_waiting_bytes,
         )
 
@@ -339,7 +194,7 @@ class Exchanges:
         if arrival.batch is not None:
             arrival.batch.expect()
         try:
-            admission = self._table.admit(request.id)
+            admission = self.table.admit(request.id)
             if admission is Admission.DUPLICATE:
                 raise invalid_request("id is that of a request still in flight")
             if self._refusal is not None:
@@ -395,7 +250,7 @@ class Exchanges:
         if data is None:
             # Each part of a batch may be what is heavy in it, and outlive the others.
             data = encode_request(request.id, request.method, request.params)
-        self._table.run(request.id, exchange, most_weight(len(data)), arrival.origin, data=data)
+        self.table.run(request.id, exchange, most_weight(len(data)), arrival.origin, data=data)
         exchange.cancel_parked = arrival.cancel_parked
         if not is_late:
             return Ready(exchange, handler, arrival)
@@ -417,7 +272,7 @@ class Exchanges:
             raise invalid_request(f"{request.method} cannot come in a batch")
         assert arrival.data is not None, "it has not come in a batch"
         size = close_weight_of(arrival.data)
-        if not self._table.has_room_for_long_lived(served.places, size):
+        if not self.table.has_room_for_long_lived(served.places, size):
             limits = self._limits
             raise RequestError(
                 SERVER_BUSY,
@@ -426,18 +281,18 @@ class Exchanges:
             )
         exchange = Exchange(request, arrival.origin, arrival.received_at, self._sender, on_drain=served.on_drain)
         exchange.start_clock()
-        self._table.run_long_lived(request.id, exchange, served.places, size, arrival.origin)
+        self.table.run_long_lived(request.id, exchange, served.places, size, arrival.origin)
         self.start(Ready(exchange, served.handler, arrival))
 
     def _put_off(self, request: Request, arrival: Arrival) -> None:
         """Keep a request until there is room, as bytes: decoded it would weigh ten times as much."""
-        if self._table.is_overfull:
+        if self.table.is_overfull:
             # Reading goes on: answers that the requests being served wait for, or their cancellations, may
             # follow.
             raise RequestError(
                 SERVER_BUSY,
-                f"{self.running} requests are being served (max_inbound_requests) and those that wait exceed "
-                f"{self._limits.max_waiting_bytes} bytes (max_waiting_bytes)",
+                f"{self.table.running} requests are being served (max_inbound_requests) and those that wait "
+                f"exceed {self._limits.max_waiting_bytes} bytes (max_waiting_bytes)",
             )
         if arrival.data is None:
             arrival.data = encode_request(request.id, request.method, request.params)
@@ -445,11 +300,11 @@ class Exchanges:
         size = len(arrival.data)
         if isinstance(request.id, str):
             size += 4 * len(request.id)  # the id is kept decoded
-        self._table.wait(request.id, arrival, size, arrival.origin)
+        self.table.wait(request.id, arrival, size, arrival.origin)
 
     def _start_waiting(self) -> None:
         """Start what has waited longest, as long as there is room."""
-        while self._starts_waiting and (arrival := self._table.next_waiting()) is not None:
+        while self._starts_waiting and (arrival := self.table.next_waiting()) is not None:
             assert arrival.data is not None
             request = parse_message(_json.decode(arrival.data))
             assert isinstance(request, Request)
@@ -463,7 +318,7 @@ class Exchanges:
         self._room_has_changed()
 
     def _room_has_changed(self) -> None:
-        if self._lagging and self._table.is_relieved:
+        if self._lagging and self.table.is_relieved:
             self._lagging = False
         self._changed.unpark_all()
 
@@ -488,9 +343,9 @@ class Exchanges:
         """A request is no longer served; nothing is sent about it."""
         exchange = ready.exchange
         exchange.silenced = True
-        table = self._table
+        table = self.table
         table.finish(exchange.request.id)
-        if table.has_waiting or self._changed:
+        if table.waiting or self._changed:
             self._start_waiting()
 
     def _send(self, id: RequestId, answer: bytes, arrival: Arrival, exchange: Exchange | None = None) -> None:
@@ -509,7 +364,7 @@ class Exchanges:
         id, reason = read_id(params.get("requestId")), params.get("reason")
         if id is None:
             return False
-        exchange = self._table.get_running(id)
+        exchange = self.table.get_running(id)
         if exchange is not None:
             _log.debug("%s was given up by its caller: %.200r", exchange.request.method, reason)
             self._cancel(
@@ -521,8 +376,8 @@ class Exchanges:
 
     def cancel_from(self, origin: Origin) -> None:
         """The origin is gone: cancel every request that came from it."""
-        for id in self._table.all_from(origin):
-            exchange = self._table.get_running(id)
+        for id in self.table.all_from(origin):
+            exchange = self.table.get_running(id)
             if exchange is not None:
                 self._cancel(exchange, "nobody waits for its answer any more")
             else:
@@ -533,7 +388,7 @@ class Exchanges:
         self._sender.queue.withdraw_all_of(exchange)
 
     def _cancel_waiting(self, id: RequestId) -> bool:
-        waiting = self._table.cancel_waiting(id)
+        waiting = self.table.cancel_waiting(id)
         if waiting is None:
             return False
         if waiting.batch is not None:
@@ -549,31 +404,31 @@ class Exchanges:
 
     def end_long_lived(self) -> None:
         """Ask every long-lived request to end. Never waits."""
-        for exchange in self._table.all_long_lived():
+        for exchange in self.table.all_long_lived():
             if exchange.on_drain is not None:
                 exchange.on_drain()
 
     async def wait_done(self) -> None:
         """Wait until nothing is being served and nothing waits. Does not checkpoint if that is so."""
-        while self._table.running or self._table.long_lived or self._table.waiting:
+        while self.table.running or self.table.long_lived or self.table.waiting:
             await self._changed.park()
 
     def stop(self, reason: str) -> None:
         """Cancel everything that is being served, and answer with an error."""
         self._drop_waiting(RequestError(SERVER_BUSY, "serving ended before the request was started"))
-        for exchange in self._table.all_running():
+        for exchange in self.table.all_running():
             exchange.stop(reason)
 
     def give_up(self, reason: str) -> None:
         """Cancel everything that is being served, begin no more, and answer nothing: the connection is gone."""
         self._is_over = True
         self._drop_waiting(None)
-        for exchange in self._table.all_running():
+        for exchange in self.table.all_running():
             exchange.give_up(reason)
 
     def _drop_waiting(self, error: RequestError | None) -> None:
         self._starts_waiting = False
-        for id, arrival in self._table.forget_waiting():
+        for id, arrival in self.table.forget_waiting():
             if error is not None:
                 self._send(id, encode_error(id, error), arrival)
             elif arrival.cancel_parked is not None:

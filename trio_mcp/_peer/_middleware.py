@@ -199,16 +199,29 @@ def _checked(message: Message, result: Mapping[str, Any] | None) -> Mapping[str,
     return result
 
 
-def _plain(params: Mapping[str, Any] | Encoded | None) -> Mapping[str, Any] | None:
-    if isinstance(params, Encoded):
-        decoded: Mapping[str, Any] = _json.decode(params)
-        return decoded
-    return params
+async def notify_through(
+    middleware: Sequence[Middleware],
+    method: str,
+    params: Mapping[str, Any] | Encoded | None,
+    send: Callable[[str, Mapping[str, Any] | Encoded | None], Awaitable[None]],
+) -> None:
+    """Send a notification of this side through middleware, or past it if it is progress; see above.
 
+    Args:
+        middleware: What it goes through; the first is the outermost.
+        method: Its method.
+        params: Its parameters.
+        send: Sends it, if middleware passes it on.
+    """
+    if not middleware or method == "notifications/progress":
+        await send(method, params)
+        return
 
-def notification(method: str, params: Mapping[str, Any] | Encoded | None) -> Message:
-    """Return a notification of this side as middleware sees it."""
-    return Message("sent", method, _plain(params), is_notification=True)
+    async def pass_on(message: Message) -> None:
+        await send(message.method, message.params)
+
+    plain: Mapping[str, Any] | None = _json.decode(params) if isinstance(params, Encoded) else params
+    await send_through(middleware, Message("sent", method, plain, is_notification=True), pass_on)
 
 
 @final

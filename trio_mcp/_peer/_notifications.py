@@ -316,11 +316,11 @@ class Notifications:
         if call.on_progress is None:
             return
         if call in self._full and self._is_full(call):
-            call.drop_oldest()
+            call.take_progress()
             self.dropped += 1
         if self._is_full(ALL_PROGRESS):
             while call.waiting and self._is_full(ALL_PROGRESS):
-                call.drop_oldest()
+                call.take_progress()
                 self.dropped += 1
             if self._is_full(ALL_PROGRESS):  # with what waits for other calls
                 self.dropped += 1

@@ -28,14 +28,13 @@ from .._errors import SERVER_BUSY, ConnectionLost, RequestError
 from .._limits import Limits
 from .._logs import Log
 from .._trio import LightParkingLot, open_hidden_nursery
-from ._exchange import Dispatcher, OnProgress
-from ._exchanges import Exchanges, inbound_table
+from ._exchange import Dispatcher, Exchange, InboundTable, OnProgress
+from ._exchanges import Arrival, Exchanges
 from ._middleware import Middleware, MiddlewareDispatcher
 from ._notifications import Notifications
-from ._receiver import OnFailure, OnNotificationRead, Receiver
+from ._receiver import OnFailure, OnNotificationRead, Receiver, ServeLoop
 from ._send_queue import FrameHook, OnFrame, SendQueue
 from ._sender import Sender
-from ._serve_loop import MAX_IDLE, ServeLoop
 
 Work: TypeAlias = Callable[[], Awaitable[object]]
 
@@ -134,7 +133,7 @@ class Peer:
         frames = None if on_frame is None else FrameHook(on_frame)
         changed = LightParkingLot()
         name = f"serving {channel.description}"
-        inbound = inbound_table(limits)
+        inbound = InboundTable[Exchange, Arrival](limits)
         self._sender = sender = Sender(channel, queue, limits, middleware, frames, inbound, changed, self._fail)
         self._notifications = Notifications(
             sender, dispatcher, limits, self._start_notifications if self._rests else None
@@ -158,7 +157,7 @@ class Peer:
             sender,
             limits,
             name,
-            0 if self._rests else MAX_IDLE,
+            self._rests,
             self._end_reading,
             self._start_reader,
         )
@@ -245,7 +244,7 @@ class Peer:
             ConnectionLost: The connection is gone.
             trio.ClosedResourceError: This end was closed.
         """
-        await self._sender.notify(method, params)
+        await self._sender.send_notification(None, method, params)
 
     async def wait_input_ended(self) -> None:
         """Wait until no message will come any more."""
@@ -273,11 +272,12 @@ class Peer:
 
     def statistics(self) -> PeerStatistics:
         """Return counters, for tests and debugging."""
+        table = self._exchanges.table
         return PeerStatistics(
             calls=len(self._sender.calls),
-            exchanges=self._exchanges.running,
-            standing=self._exchanges.long_lived,
-            waiting=self._exchanges.waiting,
+            exchanges=table.running,
+            standing=table.long_lived,
+            waiting=table.waiting,
             outbox_bytes=self._queue.size,
             dropped_notifications=self._notifications.dropped,
         )
@@ -324,8 +324,12 @@ class Peer:
             self._fail(error)
 
     def _fail(self, error: Exception) -> None:
-        """The channel cannot be used any more."""
-        self._lose(self._loss(error))
+        """The channel cannot be used any more: the connection is gone in both directions."""
+        why = self._loss(error)
+        _log.debug("%s is lost: %s", self._channel.description, why.reason)
+        self._exchanges.give_up(why.reason)  # before their questions fail, as in `_close`
+        self._end_input(why)
+        self._sender.lose(self._why_closed)
 
     def _loss(self, error: Exception) -> ConnectionLost:
         """Return why the channel cannot be used any more. Its owner may have closed it while it was in use."""
@@ -344,13 +348,6 @@ class Peer:
             self._end = why
             self._sender.end_input(why.renewed)
         self._input_has_ended()
-
-    def _lose(self, why: ConnectionLost) -> None:
-        """The connection is gone in both directions."""
-        _log.debug("%s is lost: %s", self._channel.description, why.reason)
-        self._exchanges.give_up(why.reason)  # before their questions fail, as in `_close`
-        self._end_input(why)
-        self._sender.lose(self._why_closed)
 
     def _why_closed(self) -> Exception:
         if self._end is not None:

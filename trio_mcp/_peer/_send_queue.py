@@ -31,15 +31,8 @@ class FrameHook:
 
     _on_frame: OnFrame | None
 
-    def sent(self, data: bytes) -> None:
-        """A message is handed to the wire."""
-        self._call("sent", data)
-
-    def received(self, data: bytes) -> None:
-        """A message was received."""
-        self._call("received", data)
-
-    def _call(self, direction: Literal["sent", "received"], data: bytes) -> None:
+    def report(self, direction: Literal["sent", "received"], data: bytes) -> None:
+        """Report a message that is handed to the wire, or was received."""
         if self._on_frame is not None:
             try:
                 self._on_frame(direction, data)
@@ -124,6 +117,7 @@ class SendQueue:
             writer always runs.
 
     Attributes:
+        size: How many bytes are queued; what is being written is not counted.
         is_held: If true, `put` does not wake the writer: the current task will flush the queue before it waits.
         is_overfull: Whether so much was put without waiting that reading should pause: the other side does not
             read.
@@ -133,6 +127,7 @@ class SendQueue:
 
     _max_bytes: int
     _start_writer: Callable[[], object] | None = None
+    size: int = attrs.field(default=0, init=False)
     is_held: bool = attrs.field(default=False, init=False)
     is_overfull: bool = attrs.field(default=False, init=False)
     on_question_withdrawn: Callable[[QueuedMessage], object] | None = attrs.field(default=None, init=False)
@@ -144,7 +139,6 @@ class SendQueue:
     _entries: dict[QueuedMessage, None] = attrs.field(factory=dict[QueuedMessage, None], init=False)
     _holes: int = attrs.field(default=0, init=False)
     _index: _Index | None = attrs.field(default=None, init=False)
-    _bytes: int = attrs.field(default=0, init=False)
     _urgent_bytes: int = attrs.field(default=0, init=False)
     _being_written: bool = attrs.field(default=False, init=False)
     _has_rest: bool = attrs.field(default=False, init=False)
@@ -161,19 +155,9 @@ class SendQueue:
             self._start_writer = self._something.unpark
 
     @property
-    def size(self) -> int:
-        """How many bytes are queued; what is being written is not counted."""
-        return self._bytes
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing is queued; something may be being written all the same."""
-        return not self._entries
-
-    @property
     def is_full(self) -> bool:
         """Whether senders must wait: there is no room, or others wait for it."""
-        return self._bytes >= self._full_from
+        return self.size >= self._full_from
 
     async def wait_room(self) -> None:
         """Wait in line until there is room. Does not checkpoint if there is room and no line.
@@ -183,14 +167,14 @@ class SendQueue:
         is a line, each new sender joins it, and one that was woken for room that is gone again keeps its place:
         only urgent messages overtake.
         """
-        if self._bytes < self._full_from or self._closed:
+        if self.size < self._full_from or self._closed:
             return
         self._in_line += 1
         self._full_from = 0
         try:
             await self._room.park()
             self._is_waking = False
-            while self._bytes >= self._max_bytes and not self._closed:
+            while self.size >= self._max_bytes and not self._closed:
                 await self._room.park(is_first=True)
                 self._is_waking = False
         finally:
@@ -220,7 +204,7 @@ class SendQueue:
         self._entries[entry] = None
         if self._index is not None:
             self._index.add(entry)
-        self._bytes += len(entry.message.data)
+        self.size += len(entry.message.data)
         if entry.urgent:
             self._count_urgent(len(entry.message.data))
         if not self.is_held:
@@ -278,7 +262,7 @@ class SendQueue:
         entries = self._entries
         if not entries or self._being_written:
             return []
-        if self._bytes <= COALESCED_BYTES:
+        if self.size <= COALESCED_BYTES:
             return list(entries)
         taken: list[QueuedMessage] = []
         size = 0
@@ -340,7 +324,7 @@ class SendQueue:
         ]
         self._entries.clear()
         self._index = None
-        self._bytes = self._urgent_bytes = 0
+        self.size = self._urgent_bytes = 0
         self.is_overfull = False
         for lot in (self._room, self._urgent_room, self._nothing):
             lot.unpark_all()
@@ -359,7 +343,7 @@ class SendQueue:
             self._entries = dict.fromkeys(entries)
             self._holes = 0
         size = len(entry.message.data)
-        self._bytes -= size
+        self.size -= size
         if entry.urgent:
             self._count_urgent(-size)
 
@@ -369,7 +353,7 @@ class SendQueue:
 
     def _after_leaving(self) -> None:
         # Mostly no task waits, and checking that first saves the rest.
-        if self._room and self._bytes < self._max_bytes:
+        if self._room and self.size < self._max_bytes:
             self._wake_first()
         if self._urgent_room and not self.is_overfull:
             self._urgent_room.unpark_all()

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final, final
@@ -30,15 +30,14 @@ from .._codec._jsonrpc import (
     encode_request,
     read_id,
 )
-from .._core._inbound import InboundTable
-from .._errors import ConnectionLost, LocalProtocolError, RemoteProtocolError, RequestError
+from .._errors import ConnectionLost, RemoteProtocolError, RequestError
 from .._limits import MAX_SECONDS, Limits
 from .._logs import Log
 from .._revisions import PROGRESS_TOKEN_KEY, TIMEOUT_KEY
 from .._trio import LightParkingLot
-from ._call import Call, CallState, QueuedMessage, current_clock, granted_deadline
-from ._exchange import Exchange, OnProgress
-from ._middleware import Message, Middleware, notification, send_batch_through, send_through
+from ._call import Call, CallState, QueuedMessage, checked, current_clock, granted_deadline
+from ._exchange import Exchange, InboundTable, OnProgress
+from ._middleware import Message, Middleware, notify_through, send_batch_through, send_through
 from ._send_queue import FrameHook, SendQueue
 
 _log: Final = Log("trio_mcp.peer")
@@ -105,7 +104,8 @@ class Sender:
             exchange: The request of the other side for which it is made, and with which it is over.
         """
         if self._middleware:
-            return self._request_through(method, params, on_progress, on_id, exchange)
+            request = partial(self._request, on_progress=on_progress, on_id=on_id, exchange=exchange)
+            return self._request_through(Message("sent", method, params), request)
         return self._request(method, params, on_progress, on_id, exchange)
 
     def send_request(
@@ -119,17 +119,12 @@ class Sender:
         return self.request(method, params, on_progress=on_progress, exchange=exchange)
 
     async def _request_through(
-        self,
-        method: str,
-        params: Mapping[str, Any] | None,
-        on_progress: OnProgress | None,
-        on_id: Callable[[RequestId], object] | None,
-        exchange: Exchange | None,
+        self, message: Message, request: Callable[..., Awaitable[dict[str, Any]]]
     ) -> dict[str, Any]:
         async def send(message: Message) -> Mapping[str, Any]:
-            return await self._request(message.method, message.params, on_progress, on_id, exchange)
+            return await request(message.method, message.params)
 
-        result = await send_through(self._middleware, Message("sent", method, params), send)
+        result = await send_through(self._middleware, message, send)
         assert result is not None
         return dict(result)
 
@@ -185,7 +180,7 @@ class Sender:
                 call, data = self._open(method, params, None)
                 calls.append(call)
                 frames.append(data)
-            batch = self._checked(encode_batch(frames), "the batch")
+            batch = checked(encode_batch(frames), "the batch", self._limits)
         except BaseException:
             for call in calls:
                 self._close(call)
@@ -244,7 +239,8 @@ class Sender:
         self._pending += 1
         self._changed.unpark_all()
         try:
-            return call, self._checked(encode_request(id, method, self._with_meta(call, params)), method)
+            data = encode_request(id, method, self._with_meta(call, params))
+            return call, checked(data, method, self._limits)
         except BaseException:
             self._close(call)
             raise
@@ -265,14 +261,6 @@ class Sender:
         if params is None:
             return {"_meta": ours}
         return {**params, "_meta": {**(params.get("_meta") or {}), **ours}}
-
-    def _checked(self, data: bytes, what: str) -> bytes:
-        """Return an encoded message, unless it is too large."""
-        if len(data) > self._limits.max_message_bytes:
-            raise LocalProtocolError(
-                f"{what} is {len(data)} bytes as a message; max_message_bytes is {self._limits.max_message_bytes}"
-            )
-        return data
 
     # How requests end. `_give_up` sends the one cancellation that is due, `_settle` enters an answer; neither
     # waits.
@@ -445,28 +433,14 @@ class Sender:
 
     # Notifications.
 
-    async def notify(
-        self, method: str, params: Mapping[str, Any] | Encoded | None, exchange: Exchange | None = None
-    ) -> None:
-        """Send a notification; see `Peer.notify`."""
-        # Progress does not pass through middleware; see `_middleware`.
-        if not self._middleware or method == "notifications/progress":
-            await self._notify(method, params, exchange)
-            return
-
-        async def send(message: Message) -> None:
-            await self._notify(message.method, message.params, exchange)
-
-        await send_through(self._middleware, notification(method, params), send)
-
     async def send_notification(
-        self, exchange: Exchange, method: str, params: Mapping[str, Any] | Encoded | None
+        self, exchange: Exchange | None, method: str, params: Mapping[str, Any] | Encoded | None
     ) -> None:
-        """Send a notification that belongs to an exchange; see `ExchangeSink`."""
+        """Send a notification, which may belong to an exchange; see `Peer.notify` and `ExchangeSink`."""
         if self._middleware:
-            await self.notify(method, params, exchange)
+            await notify_through(self._middleware, method, params, partial(self._notify, exchange))
         else:
-            await self._notify(method, params, exchange)
+            await self._notify(exchange, method, params)
 
     def send_notification_nowait(
         self, exchange: Exchange, method: str, params: Mapping[str, Any] | Encoded | None
@@ -474,13 +448,13 @@ class Sender:
         """Send a notification that belongs to an exchange, if there is room; see `ExchangeSink`."""
         if self.queue.is_full or not self._channel.has_room(exchange.origin):
             raise trio.WouldBlock
-        self._put_notification(self._checked(encode_notification(method, params), method), exchange)
+        self._put_notification(checked(encode_notification(method, params), method, self._limits), exchange)
 
     async def _notify(
-        self, method: str, params: Mapping[str, Any] | Encoded | None, exchange: Exchange | None
+        self, exchange: Exchange | None, method: str, params: Mapping[str, Any] | Encoded | None
     ) -> None:
         await trio.lowlevel.checkpoint_if_cancelled()
-        data = self._checked(encode_notification(method, params), method)
+        data = checked(encode_notification(method, params), method, self._limits)
         origin = None if exchange is None else exchange.origin
         await self._channel.wait_turn(origin)
         if self.queue.is_full or not self._channel.has_room(origin):
@@ -506,7 +480,7 @@ class Sender:
         queue = self.queue
         # What is queued already could not be written at once, and its writer is awake. To try again with each new
         # message would look at all the others each time.
-        if queue.is_held or self._inbound.running + len(self.calls) > 1 or not queue.is_empty:
+        if queue.is_held or len(self._inbound.active) + len(self.calls) > 1 or queue.size:
             queue.put(message)
         else:
             queue.is_held = True
@@ -536,6 +510,7 @@ class Sender:
                 taken = await self.queue.take()
                 self._mark_written(taken)
                 await self._channel.send([queued.message for queued in taken])
+                del taken  # an idle connection keeps nothing of what it has sent
         except (ConnectionLost, trio.ClosedResourceError, trio.BrokenResourceError) as error:
             self._on_failure(error)
 
@@ -547,7 +522,7 @@ class Sender:
             if queued.cancels is not None:
                 del self._cancellations[queued.cancels]
             if self._frames is not None:
-                self._frames.sent(queued.message.data)
+                self._frames.report("sent", queued.message.data)
 
 
 def _outcome(call: Call) -> dict[str, Any] | RequestError:

@@ -6,8 +6,6 @@ not generated here are in `_validator`, which is not imported: few servers need 
 
 from __future__ import annotations
 
-from ._docstrings import Docstring as Docstring
-from ._docstrings import parse_docstring as parse_docstring
 from ._encode import to_json as to_json
 from ._members import Field as Field
 from ._shapes import InvalidValue as InvalidValue
@@ -16,18 +14,3 @@ from ._signature import JsonType as JsonType
 from ._signature import StringArgument as StringArgument
 from ._signature import inspect_callable as inspect_callable
 from ._signature import is_unstructured as is_unstructured
-from ._signature import json_schema as json_schema
-
-__all__ = [
-    "CallSpec",
-    "Docstring",
-    "Field",
-    "InvalidValue",
-    "JsonType",
-    "StringArgument",
-    "inspect_callable",
-    "is_unstructured",
-    "json_schema",
-    "parse_docstring",
-    "to_json",
-]

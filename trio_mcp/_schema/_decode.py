@@ -18,6 +18,8 @@ from ._shapes import (
     Anything,
     Array,
     Choice,
+    Compiler,
+    Convert,
     Dictionary,
     FixedArray,
     Foreign,
@@ -29,6 +31,7 @@ from ._shapes import (
     Refined,
     Shape,
     Text,
+    converted_items,
     core,
     expected,
     have_colliding_hashes,
@@ -58,6 +61,19 @@ MAX_REASON: Final = 200
 COLLIDING: Final = "contains too many items that Python's tables cannot tell apart"
 
 _MISSING: Final = object()
+_OBJECT: Final[Any] = dict  # a class that tells a type checker nothing
+
+
+def bounded(convert: Convert, reason: str) -> Convert:
+    """Return a conversion that refuses, for this reason, what Python cannot follow to its end."""
+
+    def convert_bounded(value: Any) -> Any:
+        try:
+            return convert(value)
+        except RecursionError:
+            raise problem(reason) from None
+
+    return convert_bounded
 
 
 def decoder(shape: Shape) -> Decoder:
@@ -66,24 +82,11 @@ def decoder(shape: Shape) -> Decoder:
     Returns:
         A function from a JSON value to the Python value, which raises `InvalidValue`.
     """
-    convert = _Compiler().compile(shape)
-
-    def decode(value: Any) -> Any:
-        try:
-            return convert(value)
-        except RecursionError:
-            raise problem("is nested too deeply") from None
-
-    return decode
+    return bounded(_Compiler().compile(shape), "is nested too deeply")
 
 
 @final
-class _Compiler:
-    """Compiles each record and alias once, so that a shape may contain itself."""
-
-    def __init__(self) -> None:
-        self._named: dict[Record | Alias, Decoder] = {}
-
+class _Compiler(Compiler):
     def compile(self, shape: Shape) -> Decoder:
         match shape:
             case Anything():
@@ -110,20 +113,11 @@ class _Compiler:
             case Refined():
                 return _refined(shape, self.compile(shape.inner))
             case Record() | Alias():
-                return self._compile_named(shape)
+                return self.compile_named(shape)
             case _:
                 assert_never(shape)
 
-    def _compile_named(self, shape: Record | Alias) -> Decoder:
-        found = self._named.get(shape)
-        if found is None:
-            # If it is needed while it is being compiled: a function that looks it up when called.
-            self._named[shape] = lambda value: self._named[shape](value)  # noqa: PLW0108 - it will be another
-            found = self._record(shape) if isinstance(shape, Record) else self.compile(shape.target)
-            self._named[shape] = found
-        return found
-
-    def _record(self, record: Record) -> Decoder:
+    def compile_record(self, record: Record) -> Decoder:
         members = [
             (member.name, member.argument, self.compile(member.shape), member.optional)
             for member in record.members
@@ -134,7 +128,7 @@ class _Compiler:
         exhaustive = record.closed or extra is not None
 
         def decode(value: Any) -> Any:
-            if not is_object(value):
+            if not isinstance(value, _OBJECT):
                 raise expected("an object", value)
             arguments: dict[str, Any] = {}
             problems: Problems | None = None
@@ -183,12 +177,14 @@ def _anything(value: Any) -> Any:
     return value
 
 
-def _null(value: Any) -> None:
+def null(value: Any) -> None:
+    """Return null, and refuse everything else."""
     if value is not None:
         raise expected("null", value)
 
 
-def _boolean(value: Any) -> bool:
+def boolean(value: Any) -> bool:
+    """Return a boolean, and refuse everything else."""
     if value is True or value is False:
         return value
     raise expected("a boolean", value)
@@ -220,8 +216,8 @@ def _string(value: Any) -> str:
 
 
 _PLAIN: Final[Mapping[str, Decoder]] = {
-    "null": _null,
-    "boolean": _boolean,
+    "null": null,
+    "boolean": boolean,
     "integer": _integer,
     "number": _number,
     "string": _string,
@@ -262,16 +258,7 @@ def _array(shape: Array, item: Decoder) -> Decoder:
     def decode(value: Any) -> Any:
         if not is_array(value):
             raise expected("an array", value)
-        items: list[Any] = []
-        problems: Problems | None = None
-        for index, part in enumerate(value):
-            try:
-                items.append(item(part))
-            except InvalidValue as error:
-                problems = problems or Problems()
-                problems.add(index, error)
-        if problems is not None:
-            problems.raise_any()
+        items = converted_items(value, item)
         if build is list:
             return items
         try:
@@ -295,15 +282,8 @@ def _fixed_array(items: list[Decoder]) -> Decoder:
             raise expected("an array", value)
         if len(value) != size:
             raise problem(f"must have exactly {size} {'item' if size == 1 else 'items'}, has {len(value)}")
-        found: list[Any] = []
-        problems = Problems()
-        for index, (item, part) in enumerate(zip(items, value, strict=True)):
-            try:
-                found.append(item(part))
-            except InvalidValue as error:
-                problems.add(index, error)
-        problems.raise_any()
-        return tuple(found)
+        pairs = zip(items, value, strict=True)
+        return tuple(converted_items(pairs, lambda pair: pair[0](pair[1])))
 
     return decode
 

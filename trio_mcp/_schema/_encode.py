@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Hashable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any, Final, assert_never, cast, final
 
+from ._decode import boolean, bounded, null
 from ._hints import fits_typed_dict, in_order, read_class_hint
 from ._members import UnsupportedHint
 from ._shapes import (
@@ -22,6 +23,7 @@ from ._shapes import (
     Anything,
     Array,
     Choice,
+    Compiler,
     Dictionary,
     FixedArray,
     Foreign,
@@ -32,6 +34,7 @@ from ._shapes import (
     Refined,
     Shape,
     Text,
+    converted_items,
     core,
     expected,
     keyword_checks,
@@ -48,6 +51,8 @@ Encoder = Callable[[Any], Any]
 MAX_CLASSES: Final = 1024
 """Classes whose encoder is remembered. Programs that make classes as they run must not fill the memory."""
 
+NESTED: Final = "is nested too deeply, or contains itself"
+
 _MISSING: Final = object()
 
 
@@ -57,7 +62,7 @@ def encoder(shape: Shape) -> Encoder:
     Returns:
         A function from a Python value to plain JSON, which raises `InvalidValue`.
     """
-    return _bounded(_Compiler().compile(shape))
+    return bounded(_Compiler().compile(shape), NESTED)
 
 
 def to_json(value: object) -> Any:
@@ -71,26 +76,11 @@ def to_json(value: object) -> Any:
     Raises:
         InvalidValue: Something in it has no form in JSON, NaN and the infinities included.
     """
-    return _bounded(_encode_any)(value)
-
-
-def _bounded(convert: Encoder) -> Encoder:
-    def encode(value: Any) -> Any:
-        try:
-            return convert(value)
-        except RecursionError:
-            raise problem("is nested too deeply, or contains itself") from None
-
-    return encode
+    return bounded(_encode_any, NESTED)(value)
 
 
 @final
-class _Compiler:
-    """Compiles each record and alias once, so that a shape may contain itself."""
-
-    def __init__(self) -> None:
-        self._named: dict[Record | Alias, Encoder] = {}
-
+class _Compiler(Compiler):
     def compile(self, shape: Shape) -> Encoder:
         match shape:
             case Anything():
@@ -114,20 +104,11 @@ class _Compiler:
             case Refined():
                 return _refined(shape, self.compile(shape.inner))
             case Record() | Alias():
-                return self._compile_named(shape)
+                return self.compile_named(shape)
             case _:
                 assert_never(shape)
 
-    def _compile_named(self, shape: Record | Alias) -> Encoder:
-        found = self._named.get(shape)
-        if found is None:
-            # If it is needed while it is being compiled: a function that looks it up when called.
-            self._named[shape] = lambda value: self._named[shape](value)  # noqa: PLW0108 - it will be another
-            found = self._record(shape) if isinstance(shape, Record) else self.compile(shape.target)
-            self._named[shape] = found
-        return found
-
-    def _record(self, record: Record) -> Encoder:
+    def compile_record(self, record: Record) -> Encoder:
         members = [
             (member.name, member.attribute, self.compile(member.shape), member.required)
             for member in record.members
@@ -243,17 +224,6 @@ def _is_choice(found: Mapping[object, object], value: Any) -> bool:
         return False
 
 
-def _null(value: Any) -> None:
-    if value is not None:
-        raise expected("null", value)
-
-
-def _boolean(value: Any) -> bool:
-    if isinstance(value, bool):
-        return value
-    raise expected("a boolean", value)
-
-
 def _integer(value: Any) -> int:
     if type(value) is int:
         return value
@@ -282,8 +252,8 @@ def _string(value: Any) -> str:
 
 
 _PLAIN: Final[Mapping[str, Encoder]] = {
-    "null": _null,
-    "boolean": _boolean,
+    "null": null,
+    "boolean": boolean,
     "integer": _integer,
     "number": _number,
     "string": _string,
@@ -323,24 +293,10 @@ def _array(shape: Array, item: Encoder) -> Encoder:
     def encode(value: Any) -> list[Any]:
         if not belongs(value):
             raise expected(wanted, value)
-        items = _items(value, item)
+        items = converted_items(value, item)
         return _sorted(items) if unique else items
 
     return encode
-
-
-def _items(values: Collection[Any], item: Encoder) -> list[Any]:
-    items: list[Any] = []
-    problems: Problems | None = None
-    for index, part in enumerate(values):
-        try:
-            items.append(item(part))
-        except InvalidValue as error:
-            problems = problems or Problems()
-            problems.add(index, error)
-    if problems is not None:
-        problems.raise_any()
-    return items
 
 
 def _sorted(items: list[Any]) -> list[Any]:
@@ -357,8 +313,8 @@ def _fixed_array(items: list[Encoder]) -> Encoder:
     def encode(value: Any) -> list[Any]:
         if not is_tuple(value):
             raise expected(f"a tuple of length {len(items)}", value)
-        pairs = list(zip(items, value, strict=True))
-        return _items(pairs, lambda pair: pair[0](pair[1]))
+        pairs = zip(items, value, strict=True)
+        return converted_items(pairs, lambda pair: pair[0](pair[1]))
 
     return encode
 
@@ -448,7 +404,7 @@ def _class_encoder(cls: Hashable) -> Encoder | None:
 
 
 def _encode_array(value: Collection[Any]) -> list[Any]:
-    return _items(value, _encode_any)
+    return converted_items(value, _encode_any)
 
 
 def _encode_object(value: Mapping[Any, Any]) -> dict[str, Any]:
@@ -456,7 +412,7 @@ def _encode_object(value: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def _encode_set(value: AbstractSet[Any]) -> list[Any]:
-    return _sorted(_items(value, _encode_any))
+    return _sorted(converted_items(value, _encode_any))
 
 
 _BY_TYPE: Final[Mapping[type, Encoder]] = {

@@ -188,26 +188,23 @@ def _alike(branches: list[Shape]) -> bool:
     if records is None:
         return True
     pairs = ((one, other) for at, one in enumerate(records) for other in records[:at])
-    return find_tag(records) is None and not all(_differ(one, other) for one, other in pairs)
-
-
-def _differ(one: Record, other: Record) -> bool:
-    """Whether no object can have the members of both."""
-    return _has_own(one, other) or _has_own(other, one)
+    # No object can have the members of both if one of them needs a member that the other lacks.
+    return find_tag(records) is None and not all(_has_own(a, b) or _has_own(b, a) for a, b in pairs)
 
 
 def _has_own(one: Record, other: Record) -> bool:
     return any(not member.optional and _member(other, member.name) is None for member in one.members)
 
 
-def _within(shapes: Iterable[Shape]) -> dict[Shape, None]:
+def _within(shapes: Iterable[Shape], through: Callable[[Shape], Iterable[Shape]] = parts) -> dict[Shape, None]:
+    """Return the shapes, and all that can be reached from them."""
     seen: dict[Shape, None] = {}
     waiting = list(shapes)
     while waiting:
         shape = waiting.pop()
         if shape not in seen:
             seen[shape] = None
-            waiting += parts(shape)
+            waiting += through(shape)
     return seen
 
 
@@ -496,9 +493,9 @@ class HintReader:
         self._named[key] = placeholder = Alias(_title(alias, arguments), Anything())
         values = dict(zip(alias.__type_params__, arguments, strict=False))
         target = self.read(substitute(value, values))
-        if _reaches(target, placeholder, through=_branches):
+        if placeholder in _within([target], _branches):
             raise UnsupportedHint(f"{alias.__name__} means itself")
-        if _reaches(target, placeholder, through=parts):
+        if placeholder in _within([target]):
             placeholder.target = target
             return placeholder
         self._named[key] = target  # an alias that does not contain itself is only a name
@@ -598,19 +595,6 @@ def _text_check(form: TextForm, bound: str, limit: Any) -> list[Check]:
 
 def _branches(shape: Shape) -> Iterable[Shape]:
     return parts(shape) if isinstance(shape, AnyOf | Alias | Refined) else ()
-
-
-def _reaches(start: Shape, goal: Shape, *, through: Callable[[Shape], Iterable[Shape]]) -> bool:
-    seen: set[Shape] = set()
-    waiting = [start]
-    while waiting:
-        shape = waiting.pop()
-        if shape is goal:
-            return True
-        if shape not in seen:
-            seen.add(shape)
-            waiting += through(shape)
-    return False
 
 
 def _name_in_json(hint: Any) -> str | None:

@@ -22,9 +22,11 @@ import attrs
 import typing_extensions
 
 from .._absent import ABSENT, Absent
-from .._core._http_headers import HEADER_KEYWORD
+from .._codec._json import Problem
+from .._core._http1 import HEADER_KEYWORD
+from .._core._output_schemas import with_changed_subschemas
 from ._docstrings import parse_docstring
-from ._shapes import ForeignType, InvalidValue, Problem, place, problem
+from ._shapes import ForeignType, InvalidValue, place, problem
 
 UNRESOLVED: Final = (AttributeError, NameError, SyntaxError, TypeError)
 """What evaluating a hint that was written as text may raise."""
@@ -380,9 +382,6 @@ def _read_object(item: object) -> Remark:
     return remark
 
 
-_SCHEMA_MAPS: Final = frozenset({"$defs", "dependentSchemas", "patternProperties", "properties"})
-_SCHEMA_LISTS: Final = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
-_SCHEMAS: Final = frozenset({"additionalProperties", "items", "not"})
 _MSGSPEC_PLACE: Final = r" - at `\$\.?(?P<path>[^`]*)`$"
 
 
@@ -450,20 +449,10 @@ def _all_untitled(schemas: dict[str, Any]) -> dict[str, Any]:
     return {name: _untitled(schema, name) for name, schema in schemas.items()}
 
 
-def _untitled(schema: Any, name: str = "") -> Any:
+def _untitled(schema: Mapping[str, Any], name: str = "") -> dict[str, Any]:
     """Return a schema without the titles that only repeat the name of what they are the title of."""
-    if not isinstance(schema, dict):
-        return schema
-    kept: dict[str, Any] = {}
-    for keyword, value in cast("dict[str, Any]", schema).items():
-        if keyword == "title" and (value == name.replace("_", " ").title() or re.sub(r"\W", "_", value) == name):
-            continue
-        if keyword in _SCHEMA_MAPS:
-            kept[keyword] = _all_untitled(value)
-        elif keyword in _SCHEMA_LISTS:
-            kept[keyword] = [_untitled(inner) for inner in value]
-        elif keyword in _SCHEMAS:
-            kept[keyword] = _untitled(value)
-        else:
-            kept[keyword] = value
+    kept = with_changed_subschemas(schema, _untitled)
+    title = kept.get("title", "")
+    if title == name.replace("_", " ").title() or re.sub(r"\W", "_", title) == name:
+        kept.pop("title", None)
     return kept

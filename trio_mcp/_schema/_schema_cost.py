@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from graphlib import CycleError, TopologicalSorter
 from itertools import islice
 from typing import Any, Final, final
@@ -219,6 +219,13 @@ class _Node:
     divisions: int = 0
     growth: Counter[_Part] = attrs.field(factory=Counter[_Part])
 
+    def apply(self, others: Iterable[_Node], times: int = 1) -> None:
+        """Add what other subschemas cost that this one applies so many times."""
+        for other in others:
+            self.cost += times * other.cost
+            self.characters += times * other.characters
+            self.divisions += times * other.divisions
+
 
 @final
 class _Graph:
@@ -362,12 +369,8 @@ class _Graph:
         while done:
             node = done.popleft()
             del missing[node]
-            again = _times_same(node.schema)
-            node.cost += again * sum(t.cost for t in node.same) + sum(t.cost for _, t in node.parts)
-            node.characters += again * sum(t.characters for t in node.same)
-            node.characters += sum(t.characters for _, t in node.parts)
-            node.divisions += again * sum(t.divisions for t in node.same)
-            node.divisions += sum(t.divisions for _, t in node.parts)
+            node.apply(node.same, _times_same(node.schema))
+            node.apply(target for _, target in node.parts)
             for user in users[node]:
                 missing[user] -= 1
                 if not missing[user]:
@@ -384,9 +387,7 @@ class _Graph:
         most = 1
         for node in order:
             again = _times_same(node.schema)
-            node.cost += again * sum(target.cost for target in node.same)
-            node.characters += again * sum(target.characters for target in node.same)
-            node.divisions += again * sum(target.divisions for target in node.same)
+            node.apply(node.same, again)
             for target in node.same:
                 self._step(len(target.growth))
                 for part, count in target.growth.items():
@@ -395,9 +396,7 @@ class _Graph:
                 if target in endless:
                     node.growth[part] += 1
                 else:
-                    node.cost += target.cost
-                    node.characters += target.characters
-                    node.divisions += target.divisions
+                    node.apply([target])
             most = max(most, _largest(node.growth))
         return most
 

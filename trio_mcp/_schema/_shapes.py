@@ -16,6 +16,7 @@ from typing import Any, Final, Literal, TypeAlias, TypeGuard, assert_never, fina
 import attrs
 
 from .._absent import ABSENT, Absent
+from .._codec._json import MAX_PROBLEMS, MAX_SHOWN, Misfit, Problem, located
 from .._printable import printable
 from ._texts import TextForm
 
@@ -25,6 +26,9 @@ Kind: TypeAlias = Literal["null", "boolean", "integer", "number", "string", "arr
 """The types of JSON Schema. An integral number is an `integer` if Python has it as an `int`."""
 
 Scalar: TypeAlias = str | int | float | bool | None
+
+Convert: TypeAlias = Callable[[Any], Any]
+"""Converts a value, or raises `InvalidValue`."""
 
 _KINDS: Final[dict[type, Kind]] = {
     type(None): "null",
@@ -95,44 +99,18 @@ def have_colliding_hashes(keys: Sequence[object]) -> bool:
 # Problems: what is wrong with a value, and where. Paths and reasons are in wire terms (``orders[2].title``,
 # "expected an integer"), because a model or a user on the other side reads them.
 
-MAX_PROBLEMS: Final = 10
-"""Problems that are reported at once; a value with more of them is not read further."""
-
-MAX_SHOWN: Final = 60
-"""Characters of a value, or of a member's name, that a problem quotes."""
-
-MAX_REPORTED: Final = 20_000
-"""Characters of all problems together."""
-
 MAX_SHOWN_BITS: Final = 200
 """The largest integer that a problem quotes, in bits; Python refuses to print enormous ones."""
 
-Problem = tuple[str, str]
-"""A path and a reason. The path of the value itself is empty."""
-
-_PLAIN_NAME: Final = r"[A-Za-z0-9_$-]{1,60}"
-
 
 @final
-class InvalidValue(ValueError):
+class InvalidValue(Misfit):
     """A value does not fit its type.
 
     Attributes:
         problems: Pairs of path and reason, at most 10, in the order in which they were found. A path reads
             ``orders[2].title``; it is empty for the value as a whole.
     """
-
-    problems: tuple[Problem, ...]
-
-    def __init__(self, problems: Iterable[Problem]) -> None:
-        self.problems = tuple(problems)[:MAX_PROBLEMS]
-        super().__init__(self.problems)
-
-    def __str__(self) -> str:
-        # The messages of a validator quote the value.
-        text = "; ".join(f"{path}: {reason}" if path else reason for path, reason in self.problems)
-        text = printable(text, MAX_REPORTED)
-        return f"{text}; and perhaps more" if len(self.problems) == MAX_PROBLEMS else text
 
 
 @final
@@ -154,7 +132,7 @@ class Problems:
         Raises:
             InvalidValue: There are `MAX_PROBLEMS` now.
         """
-        self._found += [(_joined(_step(step), path), reason) for path, reason in error.problems]
+        self._found += located(step, error.problems)
         if len(self._found) >= MAX_PROBLEMS:
             raise InvalidValue(self._found) from None
 
@@ -162,6 +140,25 @@ class Problems:
         """Raise `InvalidValue` if there is a problem."""
         if self._found:
             raise InvalidValue(self._found) from None
+
+
+def converted_items(items: Iterable[Any], convert: Convert) -> list[Any]:
+    """Return the items of an array, converted.
+
+    Raises:
+        InvalidValue: Some of them cannot be. The paths begin with their indexes.
+    """
+    converted: list[Any] = []
+    problems: Problems | None = None
+    for index, item in enumerate(items):
+        try:
+            converted.append(convert(item))
+        except InvalidValue as error:
+            problems = problems or Problems()
+            problems.add(index, error)
+    if problems is not None:
+        problems.raise_any()
+    return converted
 
 
 def problem(reason: str) -> InvalidValue:
@@ -200,22 +197,10 @@ def shown(value: object) -> str:
 
 def place(steps: Sequence[str | int]) -> str:
     """Return the path with these members and items."""
-    path = ""
+    found: Sequence[Problem] = [("", "")]
     for step in reversed(steps):
-        path = _joined(_step(step), path)
-    return path
-
-
-def _step(step: str | int) -> str:
-    if isinstance(step, int):
-        return f"[{step}]"
-    return step if re.fullmatch(_PLAIN_NAME, step) else f"[{shown(step)}]"
-
-
-def _joined(step: str, path: str) -> str:
-    if not path:
-        return step
-    return f"{step}{path}" if path.startswith("[") else f"{step}.{path}"
+        found = located(step, found)
+    return found[0][0]
 
 
 # Checks: the assertions of JSON Schema that a conversion enforces. They mean what JSON Schema means: `minimum`
@@ -692,3 +677,28 @@ def noun(shape: Shape) -> str:
             return "anything"
         case _:
             assert_never(shape)
+
+
+class Compiler:
+    """Compiles shapes into conversions; each record and alias once, so that a shape may contain itself."""
+
+    def __init__(self) -> None:
+        self._named: dict[Record | Alias, Convert] = {}
+
+    def compile(self, shape: Shape) -> Convert:
+        """Return the conversion of a shape."""
+        raise NotImplementedError
+
+    def compile_record(self, record: Record) -> Convert:
+        """Return the conversion of a record."""
+        raise NotImplementedError
+
+    def compile_named(self, shape: Record | Alias) -> Convert:
+        """Return the conversion of what may contain itself."""
+        found = self._named.get(shape)
+        if found is None:
+            # If it is needed while it is being compiled: a function that looks it up when called.
+            self._named[shape] = lambda value: self._named[shape](value)  # noqa: PLW0108 - it will be another
+            found = self.compile_record(shape) if isinstance(shape, Record) else self.compile(shape.target)
+            self._named[shape] = found
+        return found

@@ -92,28 +92,14 @@ class CallSpec:
     _positional: tuple[tuple[str, Any], ...] = attrs.field(alias="positional", repr=False)
     _members: tuple[Member, ...] = attrs.field(alias="members", default=(), repr=False)
 
-    def bind(
-        self, arguments: Mapping[str, object], injected: Mapping[str, object] = _NOTHING
-    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Convert the arguments of a call.
-
-        Args:
-            arguments: The members of the JSON object, by their names in the schema.
-            injected: Values of the injected parameters, by name.
-
-        Returns:
-            Positional and keyword arguments for the function.
-
-        Raises:
-            InvalidValue: The arguments do not fit the schema. The paths begin with the argument's name.
-        """
-        return self.arrange(self.decode(arguments), injected)
-
     def decode(self, arguments: Mapping[str, object]) -> dict[str, Any]:
         """Convert the arguments of a call, and do no more: `arrange` does the rest.
 
+        Args:
+            arguments: The members of the JSON object, by their names in the schema.
+
         Raises:
-            InvalidValue: As `bind`.
+            InvalidValue: The arguments do not fit the schema. The paths begin with the argument's name.
         """
         values: dict[str, Any] = self._decode(arguments if isinstance(arguments, dict) else dict(arguments))
         return values
@@ -122,7 +108,7 @@ class CallSpec:
         """Convert the arguments of a call that a person wrote: text, or JSON where a parameter takes no text.
 
         Raises:
-            InvalidValue: As `bind`.
+            InvalidValue: As `decode`.
         """
         shapes = {member.name: member.shape for member in self._members}
         values: dict[str, Any] = {}
@@ -140,7 +126,7 @@ class CallSpec:
         """Convert the arguments of a call that are variables of a URI, decoded: each a text or a list of texts.
 
         Raises:
-            InvalidValue: As `bind`.
+            InvalidValue: As `decode`.
         """
         shapes = {member.name: member.shape for member in self._members}
         return self.decode(
@@ -504,24 +490,19 @@ class JsonType:
             all members are there, unknown ones are ignored.
         description: What the schema says about the value, unless `Annotated` says it.
 
+    Attributes:
+        schema: The JSON Schema (2020-12). Do not change it. References in it begin at its own root (``#`` for a
+            class that contains itself, ``#/$defs/...``), so it cannot be put inside another schema as it is.
+
     Raises:
         TypeError: The hint has no form in JSON.
     """
 
     def __init__(self, hint: Any, *, direction: Direction = "input", description: str | None = None) -> None:
         shape = described(read_hint(hint, direction), description)
-        self._schema = schema_of(shape)
+        self.schema: Final = schema_of(shape)
         self._decode = decoder(shape)
         self._encode = encoder(shape)
-
-    @property
-    def schema(self) -> Schema:
-        """The JSON Schema (2020-12). Do not change it.
-
-        References in it begin at its own root (``#`` for a class that contains itself, ``#/$defs/...``), so it
-        cannot be put inside another schema as it is.
-        """
-        return self._schema
 
     def decode(self, value: object) -> Any:
         """Convert plain JSON to the Python value, strictly.
@@ -538,16 +519,3 @@ class JsonType:
             InvalidValue: The value is not of the type, or contains NaN or an infinity.
         """
         return self._encode(value)
-
-
-def json_schema(hint: Any, *, direction: Direction = "input") -> Schema:
-    """Return the JSON Schema (2020-12) of a type hint.
-
-    Args:
-        hint: See `JsonType`.
-        direction: See `JsonType`.
-
-    Raises:
-        TypeError: The hint has no form in JSON.
-    """
-    return schema_of(read_hint(hint, direction))

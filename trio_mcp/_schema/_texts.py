@@ -101,10 +101,6 @@ def _write_datetime(moment: datetime) -> str:
     return (moment.astimezone(UTC) if offset % timedelta(minutes=1) else moment).isoformat()
 
 
-def _parse_decimal(text: str) -> Decimal:
-    return Decimal(text)
-
-
 def _write_decimal(number: Decimal | float) -> str:
     exact = Decimal(str(number))  # bounds may be plain numbers
     if not exact.is_finite():
@@ -182,7 +178,7 @@ _ROWS: Final = (
         Decimal,
         'a decimal number in a string, such as "12.50"',
         {"pattern": _DECIMAL},
-        _by(_DECIMAL, _parse_decimal),
+        _by(_DECIMAL, Decimal),
         _write_decimal,
     ),
     TextForm(bytes, "base64", {"contentEncoding": "base64"}, _parse_bytes, _write_bytes),

@@ -12,12 +12,14 @@ import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final, NoReturn, Protocol, final
+from itertools import islice
+from typing import Any, Final, NoReturn, final
 
 import attrs
 
+from .._codec._json import MAX_PROBLEMS, Problem
 from ._schema_cost import MAX_BACKTRACKS, SchemaCost, UnusableSchema, measure, weight_of
-from ._shapes import MAX_PROBLEMS, InvalidValue, Problem, is_array, is_object, place, shown
+from ._shapes import ASSERTIONS, InvalidValue, is_array, is_object, place, shown
 
 Found = tuple[tuple[str | int, ...], str]
 """The members and items that lead to a part of the value, and what is wrong with it."""
@@ -224,38 +226,18 @@ def _is_same(value: object, other: object) -> bool:
     return isinstance(value, bool) == isinstance(other, bool) and value == other
 
 
+_BOUNDS: Final = [keyword for keyword in ASSERTIONS if keyword.startswith(("min", "max", "exclusive"))]
+"""The assertions that are checked in a moment, whatever the value and the limit are."""
+
+
 def _misfits(schema: dict[str, Any], value: object) -> Iterable[str]:
     """Yield the bounds that a value breaks."""
-    if isinstance(value, bool) or value is None:
-        return
-    if isinstance(value, (int, float)):
-        least, most = schema.get("minimum"), schema.get("maximum")
-        above, below = schema.get("exclusiveMinimum"), schema.get("exclusiveMaximum")
-        if least is not None and value < least:
-            yield f"must be at least {shown(least)}, got {shown(value)}"
-        if most is not None and value > most:
-            yield f"must be at most {shown(most)}, got {shown(value)}"
-        if above is not None and value <= above:
-            yield f"must be greater than {shown(above)}, got {shown(value)}"
-        if below is not None and value >= below:
-            yield f"must be less than {shown(below)}, got {shown(value)}"
-        return
-    if isinstance(value, str):
-        unit, size = "Length", len(value)
-    elif is_array(value):
-        unit, size = "Items", len(value)
-    elif is_object(value):
-        unit, size = "Properties", len(value)
-    else:
-        return
-    least, most = schema.get(f"min{unit}"), schema.get(f"max{unit}")
-    if least is not None and size < least:
-        yield f"must have at least {shown(least)} {_UNITS[unit]}, has {size}"
-    if most is not None and size > most:
-        yield f"must have at most {shown(most)} {_UNITS[unit]}, has {size}"
-
-
-_UNITS: Final = {"Length": "characters", "Items": "items", "Properties": "members"}
+    for keyword in _BOUNDS:
+        if keyword in schema:
+            limit = schema[keyword]
+            whole = int(limit) if isinstance(limit, float) and limit.is_integer() else limit
+            if (wrong := ASSERTIONS[keyword](whole)(value)) is not None:
+                yield wrong
 
 
 # Validation.
@@ -286,8 +268,8 @@ MAX_PATTERN_STATES: Final = 128 * 1024
 NOT_FOUND: Final = "does not fit the schema; in a value of this size it is not looked for where"
 
 
-class _Engine(Protocol):
-    """A compiled schema of either library.
+class _Engine:
+    """A schema that one of the libraries has compiled.
 
     Attributes:
         max_checks: How many steps it may take: about a second, at worst.
@@ -297,10 +279,11 @@ class _Engine(Protocol):
 
     max_checks: int
     max_repeated: float
+    _validator: Any
 
-    def fits(self, value: object, /) -> bool:
+    def fits(self, value: object) -> bool:
         """Whether a value fits."""
-        ...
+        return bool(self._validator.is_valid(value))
 
     def problems(self, value: object) -> list[Found]:
         """Return where a small value does not fit, and why; the first few. All errors are made first.
@@ -308,7 +291,11 @@ class _Engine(Protocol):
         Raises:
             ValueError: It cannot be decided whether it fits.
         """
-        ...
+        return [self._found(error) for error in islice(self._validator.iter_errors(value), MAX_PROBLEMS)]
+
+    def _found(self, error: Any) -> Found:
+        """Read an error of the library."""
+        raise NotImplementedError
 
 
 @final
@@ -413,7 +400,7 @@ def _refuse(uri: str) -> NoReturn:
 
 
 @final
-class _Fast:
+class _Fast(_Engine):
     """jsonschema-rs."""
 
     max_checks = 20_000_000
@@ -428,24 +415,14 @@ class _Fast:
         except (ValueError, RecursionError) as error:  # its ValidationError is a ValueError
             raise UnusableSchema(_first_line(error)) from None
 
-    def fits(self, value: object, /) -> bool:
-        """Whether a value fits."""
-        return bool(self._validator.is_valid(value))
-
-    def problems(self, value: object) -> list[Found]:
-        """Return the first few."""
-        found: list[Found] = []
-        for error in self._validator.iter_errors(value):
-            if type(error.kind).__name__ in {"BacktrackLimitExceeded", "RegexEngineFailure"}:
-                raise ValueError("a regular expression takes too long")
-            found.append((tuple(error.instance_path), _first_line(error.message)))
-            if len(found) == MAX_PROBLEMS:
-                break
-        return found
+    def _found(self, error: Any) -> Found:
+        if type(error.kind).__name__ in {"BacktrackLimitExceeded", "RegexEngineFailure"}:
+            raise ValueError("a regular expression takes too long")
+        return tuple(error.instance_path), _first_line(error.message)
 
 
 @final
-class _Slow:
+class _Slow(_Engine):
     """jsonschema."""
 
     max_checks = 100_000
@@ -463,18 +440,8 @@ class _Slow:
             raise UnusableSchema("it nests too deep") from None
         self._validator = make(schema, registry=referencing.Registry())
 
-    def fits(self, value: object, /) -> bool:
-        """Whether a value fits."""
-        return bool(self._validator.is_valid(value))
-
-    def problems(self, value: object) -> list[Found]:
-        """Return the first few."""
-        found: list[Found] = []
-        for error in self._validator.iter_errors(value):
-            found.append((tuple(error.absolute_path), _first_line(error.message)))
-            if len(found) == MAX_PROBLEMS:
-                break
-        return found
+    def _found(self, error: Any) -> Found:
+        return tuple(error.absolute_path), _first_line(error.message)
 
 
 def _first_line(error: object) -> str:

@@ -13,8 +13,8 @@ import attrs
 
 from .. import types
 from .._absent import ABSENT
-from .._codec._convert import from_wire, to_wire
-from .._codec._jsonrpc import InvalidData
+from .._codec._json import InvalidData
+from .._codec._jsonrpc import from_wire, to_wire
 from .._core._lifecycle import Agreement
 from .._errors import (
     INVALID_PARAMS,

@@ -21,9 +21,8 @@ import trio
 from .. import types
 from .._channel import Origin, holder_of
 from .._codec import _json
-from .._codec._convert import to_wire
 from .._codec._json import weight_of
-from .._codec._jsonrpc import Encoded, Request, encode_notification
+from .._codec._jsonrpc import Encoded, Request, to_wire
 from .._core._account import Loan, Overdrawn, Pool
 from .._core._changes import (
     LIST_CHANGES,
@@ -93,11 +92,6 @@ class Announcement:
     method: str
     encoded: Encoded | None
     size: int
-
-    @classmethod
-    def of(cls, method: str, encoded: Encoded | None) -> Announcement:
-        """Return a notification with its size."""
-        return cls(method, encoded, len(encode_notification(method, encoded)))
 
 
 @final

@@ -20,9 +20,8 @@ import attrs
 
 from .. import types
 from .._codec import _json
-from .._codec._convert import from_wire, to_wire
-from .._codec._json import is_array, is_object
-from .._codec._jsonrpc import InvalidData
+from .._codec._json import InvalidData, is_array, is_object
+from .._codec._jsonrpc import from_wire, to_wire
 from .._core._forms import FormProblem, form_problems
 from .._core._uri_template import check_web_url
 from .._errors import URL_ELICITATION_REQUIRED, LocalProtocolError, RequestError, ToolError
@@ -418,11 +417,11 @@ def _form_of_class(kind: JsonType, schema: _Schema, members: Mapping[str, Shape]
 
 
 @final
+@attrs.frozen
 class _Definitions:
     """Resolves references in a schema, and removes "or null" from it."""
 
-    def __init__(self, root: _Schema) -> None:
-        self._definitions: Mapping[str, Any] = root.get("$defs", {})
+    _root: _Schema
 
     def flat(self, schema: _Schema) -> tuple[dict[str, Any], bool]:
         """Return a schema without reference and null, and whether it allowed null."""
@@ -431,7 +430,7 @@ class _Definitions:
         while "$ref" in flat or "anyOf" in flat:
             if "$ref" in flat:
                 name = str(flat.pop("$ref")).removeprefix("#/$defs/")
-                flat = {**self._definitions.get(name, {"type": "object", "properties": {}}), **flat}
+                flat = {**self._root.get("$defs", {}).get(name, {"type": "object", "properties": {}}), **flat}
                 continue
             branches = [branch for branch in flat["anyOf"] if branch != {"type": "null"}]
             if len(branches) != 1:

@@ -5,7 +5,6 @@ What touches the disk blocks, and is called in threads. What bytes are is decide
 
 from __future__ import annotations
 
-import base64
 import errno
 import fnmatch
 import itertools
@@ -31,7 +30,7 @@ from .._limits import Limits
 from .._logs import Log
 from .._printable import printable
 from ..types._fields import evolve
-from ._reading import BINARY, PLAIN_TEXT, Reading, guess_type, sniff_type, text_of
+from ._reading import PLAIN_TEXT, Reading, ResourceSource, blob_of, guess_type, text_of
 
 _log: Final = Log("trio_mcp.server")
 
@@ -58,8 +57,7 @@ def file_contents(uri: str, data: bytes, kind: str | None, name: str) -> _Conten
     text = text_of(data, kind)
     if text is not None:
         return types.TextResourceContents(uri=uri, mime_type=kind or PLAIN_TEXT, text=text)
-    blob = base64.b64encode(data).decode("ascii")
-    return types.BlobResourceContents(uri=uri, mime_type=kind or sniff_type(data) or BINARY, blob=blob)
+    return blob_of(uri, data, kind)
 
 
 async def _read_in_thread(reading: Reading, read: Callable[[], _Contents]) -> types.ReadResourceResult:
@@ -93,8 +91,8 @@ def _described(resource: types.Resource, status: os.stat_result) -> types.Resour
 
 
 @final
-@attrs.frozen(kw_only=True)
-class FileSource:
+@attrs.frozen(eq=False, kw_only=True)
+class FileSource(ResourceSource):
     """One file.
 
     Attributes:
@@ -102,24 +100,9 @@ class FileSource:
         resource: What clients see, without its size and when it changed.
     """
 
+    blocks = True
     path: str
     resource: types.Resource
-    template: types.ResourceTemplate | None = None
-    blocks: bool = True
-    may_ask: bool = False
-
-    @property
-    def choices(self) -> Mapping[str, tuple[str, ...]]:
-        """Names of files are not disclosed by completion."""
-        return {}
-
-    def match(self, uri: str) -> Found | None:
-        """Return no variables: it was found by its URI."""
-        del uri
-        return {}
-
-    def check(self, values: Mapping[str, str]) -> None:
-        """It has no variables."""
 
     def resources(self) -> Iterator[types.Resource]:
         """Yield the file, if it exists."""
@@ -136,7 +119,7 @@ class FileSource:
         return await _read_in_thread(reading, lambda: self._read(reading))
 
     def _read(self, reading: Reading) -> _Contents:
-        data = read_file(self.path, reading.limits.max_file_bytes).data
+        data = read_file(self.path, reading.limits.max_file_bytes)
         return file_contents(reading.uri, data, self.resource.mime_type, Path(self.path).name)
 
 
@@ -177,8 +160,8 @@ class _Glob:
 
 
 @final
-@attrs.define(eq=False, kw_only=True)
-class DirectorySource:
+@attrs.frozen(eq=False, kw_only=True)
+class DirectorySource(ResourceSource):
     """The files below a directory.
 
     Args:
@@ -194,20 +177,14 @@ class DirectorySource:
         ValueError: The pattern is not valid.
     """
 
+    blocks = True
     template: types.ResourceTemplate
     root: str
     prefix: str = attrs.field(converter=normalised)
     _glob: _Glob = attrs.field(alias="pattern", converter=_Glob)
     hidden: bool
     limits: Limits
-    _has_warned: bool = attrs.field(default=False, init=False)
-    blocks: bool = attrs.field(default=True, init=False)
-    may_ask: bool = attrs.field(default=False, init=False)
-
-    @property
-    def choices(self) -> Mapping[str, tuple[str, ...]]:
-        """Names of files are not disclosed by completion."""
-        return {}
+    _warnings: list[str] = attrs.field(factory=list[str], init=False)
 
     def match(self, uri: str) -> Found | None:
         """Return the names on the path to the file that a URI means, if it may be read."""
@@ -229,7 +206,7 @@ class DirectorySource:
     def _is_seen(self, name: str) -> bool:
         return is_plain_name(name) and (self.hidden or not is_hidden(name))
 
-    def check(self, values: Mapping[str, str]) -> None:
+    def check(self, values: Mapping[str, str | list[str]]) -> None:
         """Check a path that a client has typed for a completion. Reading checks more, name by name."""
         _PATH.check(values)
 
@@ -238,8 +215,8 @@ class DirectorySource:
         return await _read_in_thread(reading, lambda: self._read(reading, found["path"]))
 
     def _read(self, reading: Reading, names: Sequence[str]) -> _Contents:
-        read = read_open_file(open_below(self.root, names, hidden=self.hidden), reading.limits.max_file_bytes)
-        return file_contents(reading.uri, read.data, self.template.mime_type, names[-1])
+        data = read_open_file(open_below(self.root, names, hidden=self.hidden), reading.limits.max_file_bytes)
+        return file_contents(reading.uri, data, self.template.mime_type, names[-1])
 
     def resources(self) -> Iterator[types.Resource]:
         """Yield the files, by name, folder after folder, as many as are listed."""
@@ -313,8 +290,8 @@ class DirectorySource:
         return status if stat.S_ISREG(status.st_mode) else None
 
     def _warn_once(self, problem: str) -> None:
-        if not self._has_warned:
-            self._has_warned = True
+        if not self._warnings:
+            self._warnings.append(problem)
             _log.warning("%s has %s; not all are listed as resources", self.root, problem)
 
 
@@ -372,15 +349,6 @@ class FileTooLarge(Exception):
         super().__init__(f"the file has {size} bytes or more; Limits.max_file_bytes is {limit}")
 
 
-@final
-@attrs.frozen
-class FileData:
-    """The bytes of a file, and its status."""
-
-    data: bytes
-    status: os.stat_result
-
-
 def is_plain_name(name: str, *, windows: bool = os.name == "nt") -> bool:
     """Whether a name means an entry of a folder on this system: no path, no device, no stream."""
     if name in {"", ".", ".."} or "\0" in name or "/" in name:
@@ -390,7 +358,7 @@ def is_plain_name(name: str, *, windows: bool = os.name == "nt") -> bool:
     )
 
 
-def read_file(path: str, max_bytes: int) -> FileData:
+def read_file(path: str, max_bytes: int) -> bytes:
     """Read a regular file.
 
     Raises:
@@ -401,7 +369,7 @@ def read_file(path: str, max_bytes: int) -> FileData:
     return read_open_file(os.open(path, _READ), max_bytes)
 
 
-def read_open_file(descriptor: int, max_bytes: int) -> FileData:
+def read_open_file(descriptor: int, max_bytes: int) -> bytes:
     """Read a regular file, and close it; see `read_file`."""
     try:
         status = os.fstat(descriptor)
@@ -414,7 +382,7 @@ def read_open_file(descriptor: int, max_bytes: int) -> FileData:
             data += piece
         if len(data) > max_bytes:
             raise FileTooLarge(len(data), max_bytes)
-        return FileData(bytes(data), status)
+        return bytes(data)
     finally:
         os.close(descriptor)
 

@@ -145,31 +145,16 @@ class HandlerFunction:
         """
         error: Exception
         try:
-            if self.limiter is None:
-                return await self._call_in_time(values, context, threads, finish)
-            async with self.limiter:
-                return await self._call_in_time(values, context, threads, finish)
+            async with self.limiter or contextlib.nullcontext():
+                with trio.move_on_after(self.timeout):
+                    return await self._call(values, context, threads, finish)
+            raise Overdue(f"took longer than {self.timeout:g} s")  # only the deadline cancels that scope
         except BaseExceptionGroup as group:
             alone = error_for_caller(group)
             if alone is None:
                 raise
             error = alone
         raise error
-
-    async def _call_in_time(
-        self,
-        values: dict[str, Any],
-        context: Context[Any],
-        threads: Threads,
-        finish: Callable[[Any], Awaitable[_T]],
-    ) -> _T:
-        if self.timeout == math.inf:
-            return await self._call(values, context, threads, finish)
-        with trio.move_on_after(self.timeout) as scope:
-            return await self._call(values, context, threads, finish)
-        # Only the deadline cancels this scope.
-        assert scope.cancelled_caught
-        raise Overdue(f"took longer than {self.timeout:g} s")
 
     async def _call(
         self,

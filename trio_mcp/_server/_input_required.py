@@ -14,14 +14,14 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast, final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 
 import attrs
 
 from .. import types
 from .._absent import ABSENT, Absent
-from .._codec._convert import from_wire, to_wire
-from .._codec._jsonrpc import InvalidData
+from .._codec._json import InvalidData
+from .._codec._jsonrpc import from_wire, to_wire
 from .._core._account import Account, Loan, Overdrawn, lend_all
 from .._core._lifecycle import CORE_RESULT_TYPES, Agreement
 from .._core._sealing import StateRefused
@@ -123,32 +123,12 @@ def is_non_final(hint: Any) -> bool:
 
 
 @functools.cache
-def input_requests() -> Mapping[str, Any]:
-    """Return the requests a server may make of its client while it serves one, by method."""
+def input_types() -> Mapping[str, tuple[Any, Any]]:
+    """Return the requests a server may make of its client while it serves one, and their results, by method."""
     return {
-        "elicitation/create": types.ElicitRequest,
-        "sampling/createMessage": types.CreateMessageRequest,
-        "roots/list": types.ListRootsRequest,
-    }
-
-
-@functools.cache
-def input_responses() -> Mapping[str, Any]:
-    """Return the results of these requests, by method."""
-    return {
-        "elicitation/create": types.ElicitResult,
-        "sampling/createMessage": types.CreateMessageResult,
-        "roots/list": types.ListRootsResult,
-    }
-
-
-@functools.cache
-def _requests_of_params() -> Mapping[type, Any]:
-    return {
-        types.ElicitRequestFormParams: types.ElicitRequest,
-        types.ElicitRequestURLParams: types.ElicitRequest,
-        types.CreateMessageRequestParams: types.CreateMessageRequest,
-        types.ListRootsRequestParams: types.ListRootsRequest,
+        "elicitation/create": (types.ElicitRequest, types.ElicitResult),
+        "sampling/createMessage": (types.CreateMessageRequest, types.CreateMessageResult),
+        "roots/list": (types.ListRootsRequest, types.ListRootsResult),
     }
 
 
@@ -158,15 +138,20 @@ def input_request(question: Question) -> types.InputRequest:
     Raises:
         TypeError: It is no question.
     """
-    if isinstance(question, (types.ElicitRequest, types.CreateMessageRequest, types.ListRootsRequest)):
-        return question
-    make = _requests_of_params().get(type(question))
-    if make is None:
-        raise TypeError(
-            "a question must be an ElicitRequest, a CreateMessageRequest or a ListRootsRequest, "
-            f"or the parameters of one, not {question!r:.80}"
-        )
-    return cast("types.InputRequest", make(params=question))
+    match question:
+        case types.ElicitRequest() | types.CreateMessageRequest() | types.ListRootsRequest():
+            return question
+        case types.ElicitRequestFormParams() | types.ElicitRequestURLParams():
+            return types.ElicitRequest(params=question)
+        case types.CreateMessageRequestParams():
+            return types.CreateMessageRequest(params=question)
+        case types.ListRootsRequestParams():
+            return types.ListRootsRequest(params=question)
+        case _:
+            raise TypeError(
+                "a question must be an ElicitRequest, a CreateMessageRequest or a ListRootsRequest, "
+                f"or the parameters of one, not {question!r:.80}"
+            )
 
 
 def require_for(client: ClientFeatures, params: object) -> None:
@@ -207,7 +192,7 @@ async def ask_in_session(
         params = {} if request.params is None else to_wire(request.params, agreement.revision)
         answer = await exchange.ask(request.method, params)
         try:
-            answers[key] = from_wire(answer, input_responses()[request.method])
+            answers[key] = from_wire(answer, input_types()[request.method][1])
         except InvalidData as error:
             raise unusable_answer(request.method, str(error)) from error
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import gc
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Final, TypeVarTuple, final
+from functools import partial
+from typing import Final, TypeAlias, TypeVarTuple, final
 
 import trio
 
@@ -98,6 +99,7 @@ class Shutdown:
 _log: Final = Log("trio_mcp.server")
 
 _Args = TypeVarTuple("_Args")
+_Work: TypeAlias = Callable[[], Awaitable[object]]
 
 
 @final
@@ -121,35 +123,29 @@ class Background:
         Raises:
             trio.ClosedResourceError: The owner has ended.
         """
-        self._start(self._run, async_fn, args, async_fn if name is None else name)
+        self._start(self._run, partial(async_fn, *args), async_fn if name is None else name)
 
     def start_own(self, async_fn: Callable[[*_Args], Awaitable[object]], *args: *_Args, name: object) -> None:
         """Start a task of the package itself, which leaves nothing open. Else as `start_soon`."""
-        self._start(self._run_own, async_fn, args, name)
+        self._start(self._run_own, partial(async_fn, *args), name)
 
-    def _start(
-        self,
-        run: Callable[[Callable[[*_Args], Awaitable[object]], tuple[*_Args]], Awaitable[object]],
-        async_fn: Callable[[*_Args], Awaitable[object]],
-        args: tuple[*_Args],
-        name: object,
-    ) -> None:
+    def _start(self, run: Callable[[_Work], Awaitable[object]], work: _Work, name: object) -> None:
         try:
-            self._nursery.start_soon(run, async_fn, args, name=name)
+            self._nursery.start_soon(run, work, name=name)
         except RuntimeError as error:
             raise trio.ClosedResourceError(f"{self._owner} has ended") from error
 
-    async def _run_own(self, async_fn: Callable[[*_Args], Awaitable[object]], args: tuple[*_Args]) -> None:
+    async def _run_own(self, work: _Work) -> None:
         try:
-            await async_fn(*args)
+            await work()
         except Exception as error:
             self._log_failure(error)
 
-    async def _run(self, async_fn: Callable[[*_Args], Awaitable[object]], args: tuple[*_Args]) -> None:
+    async def _run(self, work: _Work) -> None:
         detached()
         # The boundary of one task: no caller waits for it. It may leave nurseries and scopes open.
         with Contained(self._log_failure):
-            await async_fn(*args)
+            await work()
 
     def _log_failure(self, error: BaseException) -> None:
         _log.error("a background task of %s failed", self._owner, exc_info=error)

@@ -1,6 +1,6 @@
 """What tools, prompts and resources have in common: registries, parameters of requests, caching, pages of lists.
 
-Knows of what is listed only its name and its number. The methods themselves are in `_registration` and
+Knows of what is listed only its name and its number. The methods themselves are in `_application` and
 `_resources`. Spec: 2026-07-28, server/utilities/caching and pagination.
 """
 
@@ -10,13 +10,13 @@ import secrets
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from operator import attrgetter
 from typing import Any, Final, Generic, TypedDict, TypeVar, final, get_args
 
 import attrs
 
-from .._codec._convert import from_wire
-from .._codec._json import is_object
-from .._codec._jsonrpc import Encoded, InvalidData
+from .._codec._json import InvalidData, is_object
+from .._codec._jsonrpc import Encoded, from_wire
 from .._core._sealing import BadCursor, CursorSeal, Position
 from .._errors import INVALID_PARAMS, RequestError
 from .._limits import check_seconds, check_whole
@@ -62,23 +62,6 @@ def described(options: Description, name: str, description: str | None = None) -
         icons=options.get("icons"),
         meta=options.get("meta"),
     )
-
-
-def check_options(method: str, options: Mapping[str, object], known: type[Any]) -> None:
-    """Refuse an option that does not exist, as Python does where options are parameters.
-
-    Args:
-        method: The method it was given to.
-        options: What was given.
-        known: The `TypedDict` of its options.
-
-    Raises:
-        TypeError: There is no such option.
-    """
-    names: frozenset[str] = known.__optional_keys__
-    unknown = options.keys() - names
-    if unknown:
-        raise TypeError(f"{method}() has no option {min(unknown)!r}; its options are {', '.join(sorted(names))}")
 
 
 def _nothing() -> None:
@@ -277,9 +260,8 @@ _ALIKE: Final = frozenset({*_LISTS, "server/discover"})
 _CACHEABLE: Final = frozenset({*_ALIKE, "resources/read"})
 
 
-@final
-class CacheHints:
-    """The hints of a server, by method.
+def _hints_by_method(given: CacheHint | Mapping[str, CacheHint] | None) -> Mapping[str, CacheHint]:
+    """Return the hints of a server, by method.
 
     Args:
         given: One hint for all lists and `server/discover`, or hints by method, or `None`. One hint for all does
@@ -288,21 +270,12 @@ class CacheHints:
     Raises:
         ValueError: The results of a method cannot be kept.
     """
-
-    def __init__(self, given: CacheHint | Mapping[str, CacheHint] | None) -> None:
-        if given is None:
-            given = {}
-        elif isinstance(given, CacheHint):
-            given = dict.fromkeys(_ALIKE, given)
-        for method in given:
-            if method not in _CACHEABLE:
-                known = ", ".join(sorted(_CACHEABLE))
-                raise ValueError(f"cache: the result of {method!r} cannot be kept, only those of {known}")
-        self._by_method = dict(given)
-
-    def of(self, method: str) -> CacheHint:
-        """Return the hint for the results of a method."""
-        return self._by_method.get(method, NOT_KEPT)
+    hints = dict.fromkeys(_ALIKE, given) if isinstance(given, CacheHint) else dict(given or {})
+    for method in hints:
+        if method not in _CACHEABLE:
+            known = ", ".join(sorted(_CACHEABLE))
+            raise ValueError(f"cache: the result of {method!r} cannot be kept, only those of {known}")
+    return hints
 
 
 KEY_BYTES: Final = 32
@@ -342,7 +315,7 @@ class Listing:
         page_size: How many items a page has; `None` for all of them.
         cursor_key: The secret that seals cursors; by default a new one, so that cursors do not outlive this
             object.
-        cache: How long clients may keep results; see `CacheHints`.
+        cache: How long clients may keep results; see `_hints_by_method`.
 
     Raises:
         ValueError: An argument is out of bounds.
@@ -361,7 +334,11 @@ class Listing:
         self._seal = CursorSeal(secrets.token_bytes(KEY_BYTES) if cursor_key is None else cursor_key)
         self._origin = secrets.token_hex(4)
         self._kept: dict[tuple[str, Revision], Kept] = {}
-        self.hints: Final = CacheHints(cache)
+        self._hints = _hints_by_method(cache)
+
+    def hint_for(self, method: str) -> CacheHint:
+        """Return how long clients may keep the results of a method, and for whom."""
+        return self._hints.get(method, NOT_KEPT)
 
     def page(
         self, method: str, params: Mapping[str, Any], entries: Sequence[Entry[_T]]
@@ -383,7 +360,7 @@ class Listing:
         end = len(entries) if self._page_size is None else start + self._page_size
         page = entries[start:end]
         last = page[-1] if page and end < len(entries) else None
-        hint = self.hints.of(method)
+        hint = self.hint_for(method)
         next_cursor = None
         if last is not None:
             next_cursor = self._seal.seal(method, Position(self._origin, last.serial, last.name))
@@ -429,8 +406,8 @@ class Listing:
             for index, entry in enumerate(entries):
                 if entry.name == position.name:
                     return index + 1
-        begin = bisect_left(entries, position.serial, key=_serial)
-        end = bisect_right(entries, position.serial, key=_serial)
+        begin = bisect_left(entries, position.serial, key=attrgetter("serial"))
+        end = bisect_right(entries, position.serial, key=attrgetter("serial"))
         if end - begin <= 1:
             return end
         # Files of one directory have the number of the directory; they are listed by name.
@@ -438,7 +415,3 @@ class Listing:
             if entries[index].name == position.name:
                 return index + 1
         return next((index for index in range(begin, end) if entries[index].name > position.name), end)
-
-
-def _serial(entry: Entry[Any]) -> int:
-    return entry.serial

@@ -20,7 +20,7 @@ from .. import types
 from .._codec import _json
 from .._schema import to_json
 from ._files import file_contents, read_file
-from ._reading import BINARY, JSON, PLAIN_TEXT, Reading, guess_type, sniff_type, type_by_uri
+from ._reading import BINARY, JSON, PLAIN_TEXT, Reading, blob_of, guess_type, sniff_type, type_by_uri
 from ._threads import Threads
 
 _Path: TypeAlias = str | os.PathLike[str]
@@ -62,9 +62,26 @@ class File:
     meta: Mapping[str, object] | None = attrs.field(default=None, kw_only=True)
 
 
+@attrs.frozen
+class _Perceived:
+    source: Path | bytes = attrs.field(converter=_placed, repr=_shown)
+    mime_type: str | None = attrs.field(default=None, kw_only=True)
+    annotations: types.Annotations | None = attrs.field(default=None, kw_only=True)
+    meta: Mapping[str, object] | None = attrs.field(default=None, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        family = _FAMILY[type(self)]
+        if self.mime_type is not None and not self.mime_type.startswith(family):
+            raise ValueError(
+                f"the mime_type of {type(self).__name__} begins with {family}, unlike {self.mime_type!r}"
+            )
+        if isinstance(self.source, bytes):
+            _type_of(self, self.source)
+
+
 @final
 @attrs.frozen
-class Image:
+class Image(_Perceived):
     """A picture as a result of a tool: ``return Image("chart.png")``, or ``return Image(png_bytes)``.
 
     A file is read when it is sent, in a thread, up to `Limits.max_file_bytes`.
@@ -79,18 +96,10 @@ class Image:
         ValueError: The type is not that of a picture, or the bytes begin like no known picture.
     """
 
-    source: Path | bytes = attrs.field(converter=_placed, repr=_shown)
-    mime_type: str | None = attrs.field(default=None, kw_only=True)
-    annotations: types.Annotations | None = attrs.field(default=None, kw_only=True)
-    meta: Mapping[str, object] | None = attrs.field(default=None, kw_only=True)
-
-    def __attrs_post_init__(self) -> None:
-        _check(self)
-
 
 @final
 @attrs.frozen
-class Audio:
+class Audio(_Perceived):
     """Sound as a result of a tool: ``return Audio("answer.wav")``, or ``return Audio(wav_bytes)``.
 
     A file is read when it is sent, in a thread, up to `Limits.max_file_bytes`.
@@ -104,14 +113,6 @@ class Audio:
     Raises:
         ValueError: The type is not that of sound, or the bytes begin like no known sound.
     """
-
-    source: Path | bytes = attrs.field(converter=_placed, repr=_shown)
-    mime_type: str | None = attrs.field(default=None, kw_only=True)
-    annotations: types.Annotations | None = attrs.field(default=None, kw_only=True)
-    meta: Mapping[str, object] | None = attrs.field(default=None, kw_only=True)
-
-    def __attrs_post_init__(self) -> None:
-        _check(self)
 
 
 Media: TypeAlias = File | Image | Audio
@@ -138,7 +139,7 @@ async def contents_of_media(
     data = await _read(media, threads, max_bytes)
     if isinstance(media, File):
         return file_contents(uri, data, media.mime_type, media.path.name)
-    return types.BlobResourceContents(uri=uri, mime_type=_type_of(media, data), blob=_base64(data))
+    return blob_of(uri, data, _type_of(media, data))
 
 
 async def block_of_media(media: Media, threads: Threads, max_bytes: int) -> types.ContentBlock:
@@ -168,8 +169,7 @@ def block_of_bytes(data: bytes) -> types.ContentBlock:
     if kind.startswith("audio/"):
         return types.AudioContent(data=_base64(data), mime_type=kind)
     digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode("ascii")
-    contents = types.BlobResourceContents(uri=f"ni:///sha-256;{digest}", mime_type=kind, blob=_base64(data))
-    return types.EmbeddedResource(resource=contents)
+    return types.EmbeddedResource(resource=blob_of(f"ni:///sha-256;{digest}", data, kind))
 
 
 async def _read(media: Media, threads: Threads, max_bytes: int) -> bytes:
@@ -178,20 +178,10 @@ async def _read(media: Media, threads: Threads, max_bytes: int) -> bytes:
         await trio.lowlevel.checkpoint()
         return source
     # A thread that is left behind does no harm: it ends when the file is read.
-    return (await threads.run(read_file, str(source), max_bytes)).data
+    return await threads.run(read_file, str(source), max_bytes)
 
 
-def _check(media: Image | Audio) -> None:
-    family = _FAMILY[type(media)]
-    if media.mime_type is not None and not media.mime_type.startswith(family):
-        raise ValueError(
-            f"the mime_type of {type(media).__name__} begins with {family}, unlike {media.mime_type!r}"
-        )
-    if isinstance(media.source, bytes):
-        _type_of(media, media.source)
-
-
-def _type_of(media: Image | Audio, data: bytes) -> str:
+def _type_of(media: _Perceived, data: bytes) -> str:
     by_name = None if isinstance(media.source, bytes) else guess_type(media.source.name)
     for kind in (media.mime_type, by_name, sniff_type(data)):
         if kind is not None and kind.startswith(_FAMILY[type(media)]):
@@ -270,6 +260,4 @@ def plain_contents(content: str | bytes | bytearray | memoryview, uri: str, kind
     """
     if isinstance(content, str):
         return types.TextResourceContents(uri=uri, mime_type=kind or PLAIN_TEXT, text=content)
-    data = bytes(content)
-    blob = base64.b64encode(data).decode("ascii")
-    return types.BlobResourceContents(uri=uri, mime_type=kind or sniff_type(data) or BINARY, blob=blob)
+    return blob_of(uri, bytes(content), kind)

@@ -25,10 +25,9 @@ from .. import types
 from .._absent import ABSENT
 from .._channel import Origin
 from .._codec import _json
-from .._codec._convert import to_wire
 from .._codec._json import cost_of
-from .._codec._jsonrpc import Request
-from .._core._account import Account, Loan, Overdrawn, lend_all
+from .._codec._jsonrpc import Request, to_wire
+from .._core._account import Account, Loan, Overdrawn, Pool, lend_all
 from .._core._lifecycle import Agreement
 from .._core._sealing import Sealer, StateRefused, binding_of
 from .._errors import INTERNAL_ERROR, INVALID_PARAMS, SERVER_BUSY, LocalProtocolError, RequestError
@@ -36,10 +35,9 @@ from .._limits import Limits
 from .._logs import Log
 from .._peer._exchange import Exchange, OnProgress
 from .._trio import Contained, LightParkingLot, propagating
-from ._context import Context
-from ._input_required import InputRequired, UsedStates, input_request, input_requests, input_responses
+from ._context import Context, KeptNotifications
+from ._input_required import InputRequired, UsedStates, input_request, input_types
 from ._lifetimes import Background, Shutdown, open_background
-from ._questions import KeptNotifications
 from ._threads import ends_with_its_thread, leaves_its_place
 
 _log: Final = Log("trio_mcp.server")
@@ -214,7 +212,7 @@ class HandlerRun:
             await trio.lowlevel.checkpoint()  # a handler that was cancelled ends here, as at any other await
             # It is shielded. No request serves it any more, so nothing could carry the question.
             raise LocalProtocolError(f"{method} cannot be asked: the request has ended already")
-        request = input_requests()[method](params=params)
+        request = input_types()[method][0](params=params)
         key = self._key(request)
         if self._recorded is not None and key in self._recorded:
             await trio.lowlevel.checkpoint()
@@ -316,9 +314,11 @@ class HandlerRun:
             for question in self._questions.values():
                 question.settle(None, error)
             return None
-        self._context.park(self._kept_notifications)
+        self._context.park(lambda: KeptNotifications(self._parking.limits, self._can_keep))
         # The caller's time goes on while its user answers, or it would not have sent a deadline.
-        self._scope.deadline = min(self._scope.deadline, trio.current_time() + self._parking.timeout)
+        self._scope.deadline = min(
+            self._scope.deadline, trio.current_time() + self._parking.limits.parked_timeout
+        )
         state = self._parking.seal(_PARKED + self.token, self._binding)
         return types.InputRequiredResult(input_requests=asked, request_state=state)
 
@@ -331,10 +331,6 @@ class HandlerRun:
         for question in asked.values():
             weight += cost_of(to_wire(question, self._context.revision))
         return weight
-
-    def _kept_notifications(self) -> KeptNotifications:
-        limits = self._parking.limits
-        return KeptNotifications(limits.max_notifications, limits.max_parked_notification_bytes, self._can_keep)
 
     def _can_keep(self, notifications: int) -> bool:
         """Borrow so many bytes for notifications, beside what is lent already. Returns whether there was room."""
@@ -364,7 +360,7 @@ class HandlerRun:
             RequestError: One is not.
         """
         for key, question in self._questions.items():
-            if key in answers and not isinstance(answers[key], input_responses()[question.request.method]):
+            if key in answers and not isinstance(answers[key], input_types()[question.request.method][1]):
                 raise RequestError(
                     INVALID_PARAMS,
                     f"invalid params: inputResponses.{key} does not answer {question.request.method}",
@@ -380,6 +376,7 @@ class HandlerRun:
 
 
 @final
+@attrs.define(eq=False)
 class Parking:
     """The handlers of a running server that may ask: starts them, finds the parked ones, reads their states.
 
@@ -389,38 +386,23 @@ class Parking:
         sealer: Seals and opens states.
         server: The server's name, which a state is bound to.
         account: Lends the memory they take.
-        single_use_states: Whether the states of handlers that are run again are good for one request only.
+        used: Remembers the states that were used, if those of handlers that are run again are good for one
+            request only.
     """
 
-    def __init__(
-        self,
-        background: Background,
-        limits: Limits,
-        sealer: Sealer,
-        server: str,
-        account: Account,
-        *,
-        single_use_states: bool = False,
-    ) -> None:
-        self._background = background
-        self.limits: Final = limits
-        self._sealer = sealer
-        self._server = server
-        self._parked: dict[bytes, HandlerRun] = {}
-        self._places = account.places(
-            "parked", "max_parked", limits.max_parked, limits.max_parked_per_principal, "max_parked_per_principal"
-        )
-        self._bytes = account.bytes
-        self._used = UsedStates(limits, account) if single_use_states else None
-        self._gave_way = 0
+    _background: Background
+    limits: Limits
+    _sealer: Sealer
+    _server: str
+    _account: Account
+    _used: UsedStates | None
+    _places: Pool = attrs.field(init=False)
+    _parked: dict[bytes, HandlerRun] = attrs.field(factory=dict[bytes, "HandlerRun"], init=False)
+    _gave_way: int = attrs.field(default=0, init=False)
 
-    def __len__(self) -> int:
-        return len(self._parked)
-
-    @property
-    def timeout(self) -> float:
-        """How long a handler stays parked, in seconds."""
-        return self.limits.parked_timeout
+    def __attrs_post_init__(self) -> None:
+        most, own = self.limits.max_parked, self.limits.max_parked_per_principal
+        self._places = self._account.places("parked", "max_parked", most, own, "max_parked_per_principal")
 
     async def serve(
         self,
@@ -534,7 +516,7 @@ class Parking:
                 f"the request's state is {len(payload)} bytes; "
                 f"max_request_state_bytes is {self.limits.max_request_state_bytes}",
             )
-        return self._sealer.seal(payload, binding=binding, now=time.time(), ttl=self.timeout)
+        return self._sealer.seal(payload, binding=binding, now=time.time(), ttl=self.limits.parked_timeout)
 
     def _open(self, sealed: object, binding: bytes) -> tuple[bytes, bytes]:
         if not isinstance(sealed, str):
@@ -564,7 +546,9 @@ class Parking:
             run.give_way()
 
         try:
-            place, lent = lend_all(((self._places, 1), (self._bytes, weight)), run.holder, "parked", give_way)
+            place, lent = lend_all(
+                ((self._places, 1), (self._account.bytes, weight)), run.holder, "parked", give_way
+            )
         except Overdrawn as error:
             raise RequestError(SERVER_BUSY, f"no more requests can wait for input: {error}") from None
         token = secrets.token_bytes(TOKEN_BYTES)
@@ -713,9 +697,8 @@ async def open_service(
                 has_started = True
                 try:
                     account = Account(limits.max_kept_bytes, limits.max_kept_bytes_per_principal)
-                    parking = Parking(
-                        background, limits, sealer, name, account, single_use_states=single_use_states
-                    )
+                    used = UsedStates(limits, account) if single_use_states else None
+                    parking = Parking(background, limits, sealer, name, account, used)
                     yield Service(state, background, parking, account)
                 except BaseException as error:
                     failure = error

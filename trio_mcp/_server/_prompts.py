@@ -305,9 +305,15 @@ async def _finished(returned: object) -> types.CompleteResult:
 
 def _result(returned: object) -> types.CompleteResult:
     if isinstance(returned, types.Completion):
-        return types.CompleteResult(completion=_cut(returned))
+        count, total = len(returned.values), returned.total
+        if count > MAX_VALUES:
+            values = returned.values[:MAX_VALUES]
+            returned = types.Completion(values=values, total=count if total is None else total, has_more=True)
+        return types.CompleteResult(completion=returned)
+    if not is_several(returned):
+        raise TypeError(f"a completion returns strings or a Completion, not {type(returned).__qualname__}")
     # It may be endless; one more than can be sent shows that there are more.
-    values: list[Any] = list(islice(_several(returned), MAX_VALUES + 1))
+    values = list(islice(returned, MAX_VALUES + 1))
     for value in values:
         if not isinstance(value, str):
             raise TypeError(f"a completion returns strings, not {type(value).__qualname__}")
@@ -318,17 +324,3 @@ def _result(returned: object) -> types.CompleteResult:
     return types.CompleteResult(
         completion=types.Completion(values=values[:MAX_VALUES], total=total, has_more=has_more)
     )
-
-
-def _cut(completion: types.Completion) -> types.Completion:
-    count, total = len(completion.values), completion.total
-    if count <= MAX_VALUES:
-        return completion
-    values = completion.values[:MAX_VALUES]
-    return types.Completion(values=values, total=count if total is None else total, has_more=True)
-
-
-def _several(returned: object) -> Iterable[Any]:
-    if not is_several(returned):
-        raise TypeError(f"a completion returns strings or a Completion, not {type(returned).__qualname__}")
-    return returned

@@ -5,11 +5,13 @@ The sources themselves are in `_resources` and `_files`.
 
 from __future__ import annotations
 
+import abc
+import base64
 import functools
 import mimetypes
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, Protocol, final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, final
 
 import attrs
 
@@ -41,48 +43,51 @@ class Reading:
     limits: Limits
 
 
-class ResourceSource(Protocol):
-    """Gives the contents of one resource, or of many."""
+@attrs.frozen(eq=False, kw_only=True)
+class ResourceSource(abc.ABC):
+    """Gives the contents of one resource, or of many.
 
-    @property
-    def template(self) -> types.ResourceTemplate | None:
-        """What clients see of all its resources; `None` if it is a single one."""
-        ...
+    Attributes:
+        template: What clients see of all its resources; `None` if it is a single one.
+        blocks: Whether `resources` looks at the disk, so that it is called in a thread.
+    """
 
-    @property
-    def blocks(self) -> bool:
-        """Whether `resources` looks at the disk, so that it is called in a thread."""
-        ...
+    blocks: ClassVar[bool] = False
+    template: types.ResourceTemplate | None
 
     def match(self, uri: str) -> Found | None:
         """Return the variables of a URI, normalised, for `read`; `None` if it is not one of this source.
 
-        A single resource is only called with its own URI.
+        A single resource is only called with its own URI, and has none.
         """
-        ...
+        del uri
+        return {}
 
+    @abc.abstractmethod
     def resources(self) -> Iterator[types.Resource]:
         """Yield the resources that can be listed, as clients see them."""
-        ...
 
-    def check(self, values: Mapping[str, str]) -> None:
+    def check(self, values: Mapping[str, str | list[str]]) -> None:  # noqa: B027 - most have no variables
         """Check what a client has typed for variables of the template, before a function completes it.
 
         Raises:
             ValueError: A resource could not be read with a value; see `VariableRule`.
         """
-        ...
 
     @property
     def choices(self) -> Mapping[str, tuple[str, ...]]:
-        """For each variable of the template, all texts it can be, if it can be only a few; else empty."""
-        ...
+        """For each variable of the template, all texts it can be, if it can be only a few; else empty.
+
+        Empty for directories, too: completion discloses no names of files.
+        """
+        return {}
 
     @property
     def may_ask(self) -> bool:
         """Whether reading is given a context, which can ask the client."""
-        ...
+        return False
 
+    @abc.abstractmethod
     async def read(self, reading: Reading, found: Found) -> types.ReadResourceResult | NonFinalResult:
         """Return the contents.
 
@@ -90,7 +95,6 @@ class ResourceSource(Protocol):
             ResourceNotFound: There is no such resource.
             RequestError: The answer is this error.
         """
-        ...
 
 
 BINARY: Final = "application/octet-stream"
@@ -175,6 +179,12 @@ def type_of_result(uri: str, hint: Any) -> str | None:
 def sniff_type(data: bytes) -> str | None:
     """Return the type of data by its first bytes, or `None` if they show none."""
     return next((kind for pattern, kind in _BEGINNINGS if re.match(pattern, data, re.DOTALL)), None)
+
+
+def blob_of(uri: str, data: bytes, kind: str | None) -> types.BlobResourceContents:
+    """Return bytes as the contents of a resource; without a type, their first bytes decide."""
+    blob = base64.b64encode(data).decode("ascii")
+    return types.BlobResourceContents(uri=uri, mime_type=kind or sniff_type(data) or BINARY, blob=blob)
 
 
 def text_of(data: bytes, kind: str | None) -> str | None:

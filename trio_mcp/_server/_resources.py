@@ -263,28 +263,12 @@ def _not_found(error: ResourceNotFound, asked: str, revision: Revision) -> Reque
 
 
 @final
-@attrs.frozen(kw_only=True)
-class ConstantSource:
+@attrs.frozen(eq=False, kw_only=True)
+class ConstantSource(ResourceSource):
     """Text or bytes that do not change."""
 
     resource: types.Resource
     result: types.ReadResourceResult
-    template: types.ResourceTemplate | None = None
-    blocks: bool = False
-    may_ask: bool = False
-
-    @property
-    def choices(self) -> Mapping[str, tuple[str, ...]]:
-        """It has no variables."""
-        return {}
-
-    def match(self, uri: str) -> Found | None:
-        """Return no variables: it was found by its URI."""
-        del uri
-        return {}
-
-    def check(self, values: Mapping[str, str]) -> None:
-        """It has no variables."""
 
     def resources(self) -> Iterator[types.Resource]:
         """Yield the resource."""
@@ -298,8 +282,8 @@ class ConstantSource:
 
 
 @final
-@attrs.frozen(kw_only=True)
-class FunctionSource:
+@attrs.frozen(eq=False, kw_only=True)
+class FunctionSource(ResourceSource):
     """A function that gives the contents of one resource, or of all that fit a template.
 
     Attributes:
@@ -315,7 +299,6 @@ class FunctionSource:
     template: types.ResourceTemplate | None = None
     matcher: UriMatcher | None = None
     rule: VariableRule | None = None
-    blocks: bool = False
 
     @property
     def may_ask(self) -> bool:
@@ -396,7 +379,7 @@ def matcher_for(template: UriTemplate, spec: CallSpec) -> UriMatcher:
             raise ValueError(f"{where}: the parameter {name!r} is an object, which has no form in a URI")
         if name in matcher.optional and known[name].required:
             raise ValueError(f"{where}: a URI may lack {name!r}, so that parameter needs a default")
-    _refuse_missing(spec, where, template.variables)
+    refuse_missing(spec, where, template.variables)
     return matcher
 
 
@@ -415,16 +398,12 @@ def rule_for(matcher: UriMatcher, unsafe: Collection[str]) -> VariableRule:
     return VariableRule(with_slashes=matcher.with_slashes, unsafe=frozenset(unsafe))
 
 
-def refuse_parameters(spec: CallSpec, uri: str) -> None:
-    """Check that a function can be called without arguments.
+def refuse_missing(spec: CallSpec, where: str, given: Collection[str] = ()) -> None:
+    """Check that a function can be called with no more than the given arguments.
 
     Raises:
-        ValueError: It has a parameter without a default.
+        ValueError: It has another parameter without a default.
     """
-    _refuse_missing(spec, f"{spec.name}() and {uri}", ())
-
-
-def _refuse_missing(spec: CallSpec, where: str, given: Collection[str]) -> None:
     missing = set(spec.input_schema.get("required", ())).difference(given)
     if missing:
         raise ValueError(f"{where}: no variable gives the parameter {min(missing)!r}, and it has no default")

@@ -94,14 +94,12 @@ def require_sampling(client: ClientFeatures, params: types.CreateMessageRequestP
     lacks_tools = needs_tools and (declared is None or declared.tools is None)
     lacks_context = needs_context and (declared is None or declared.context is None)
     if declared is None or lacks_tools or lacks_context:
-        details = [name for name, lacks in (("tools", lacks_tools), ("context", lacks_context)) if lacks]
+        details = [
+            name for name, is_lacking in (("tools", lacks_tools), ("context", lacks_context)) if is_lacking
+        ]
         what = f"sampling with {' and '.join(details)}" if details else "sampling"
-        raise client.missing(what, _needed(tools=lacks_tools, context=lacks_context))
-
-
-def _needed(*, tools: bool = False, context: bool = False) -> types.ClientCapabilities:
-    sampling = types.SamplingCapability(tools={} if tools else None, context={} if context else None)
-    return types.ClientCapabilities(sampling=sampling)
+        lacks = types.SamplingCapability(tools={} if lacks_tools else None, context={} if lacks_context else None)
+        raise client.missing(what, types.ClientCapabilities(sampling=lacks))
 
 
 def _preferences(wanted: Preferences | None) -> types.ModelPreferences | None:

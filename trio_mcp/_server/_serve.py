@@ -15,17 +15,13 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Final, Protocol, final
+from typing import Any, Final, Protocol, final
 
 import trio
 
 from .._peer._peer import Peer
 from .._trio import open_hidden_nursery
 from ._lifetimes import Shutdown
-
-if TYPE_CHECKING:  # a program that serves a pipe has no use for it
-    from .._core._http_rules import HttpHost, HttpServerSettings
-
 
 INTERRUPTED: Final = 128 + signal.SIGINT
 """The exit status of a program that SIGINT ended, as shells give it."""
@@ -34,11 +30,18 @@ MAX_SIGNALS: Final = 3
 """After how many signals a program ends at once."""
 
 
-def run_http(server: Any, *, host: str, port: int, http: HttpHost, settings: HttpServerSettings | None) -> None:
-    """Run a program that serves HTTP and obeys signals; see `Server.run`."""
+def run_hosted(serve: str, server: Any, /, *address: object, **options: object) -> None:
+    """Run a program that serves and obeys signals; see `Server.run`.
+
+    Args:
+        serve: The name of the public function that serves.
+        server: The server.
+        address: What else the function takes.
+        options: Its options.
+    """
     # The one call upwards. Servers know no floor above them, so they take the public function, as users do.
-    serve_http = import_module("..", __package__).serve_http
-    run_until_signal(partial(serve_http, server, host, port, http=http, settings=settings))
+    function = getattr(import_module("..", __package__), serve)
+    run_until_signal(partial(function, server, *address, **options))
 
 
 async def serve_until_end(peer: Peer, shutdown: Shutdown) -> None:
@@ -54,15 +57,15 @@ async def serve_until_end(peer: Peer, shutdown: Shutdown) -> None:
     finally:
         shutdown.do_not_call(peer.look_again)
     if peer.end is None:
-        await _first(peer.drain, shutdown.wait_abort, peer.wait_input_ended)
+        await run_until_first(peer.drain, shutdown.wait_abort, peer.wait_input_ended)
     else:
-        await _first(peer.drain, shutdown.wait_drain)
+        await run_until_first(peer.drain, shutdown.wait_drain)
     if shutdown.is_aborting:
         peer.abort()
 
 
-async def _first(*waits: Callable[[], Awaitable[object]]) -> None:
-    """Run all of them until one returns."""
+async def run_until_first(*waits: Callable[[], Awaitable[object]]) -> None:
+    """Run all of them until one returns; the others are then cancelled."""
     async with open_hidden_nursery() as nursery:
 
         async def run(wait: Callable[[], Awaitable[object]]) -> None:
@@ -118,7 +121,7 @@ def run_until_signal(serve: Serves) -> None:
 
     with _handling_signals(shutdown) as signals:
         trio.run(main)
-    if signals.was_interrupted:
+    if signal.SIGINT in signals.received:
         raise SystemExit(INTERRUPTED)
 
 
@@ -128,28 +131,21 @@ class _Signals:
 
     Args:
         shutdown: Drained or aborted by them, in the event loop.
+
+    Attributes:
+        received: The signals that have come, in order.
     """
 
     def __init__(self, shutdown: Shutdown) -> None:
         self._shutdown = shutdown
-        self._received: list[int] = []
+        self.received: list[int] = []
         self._obeyed = 0
         self._run: trio.lowlevel.TrioToken | None = None
 
-    @property
-    def have_come(self) -> bool:
-        """Whether a signal has come."""
-        return bool(self._received)
-
-    @property
-    def was_interrupted(self) -> bool:
-        """Whether one of them was SIGINT."""
-        return signal.SIGINT in self._received
-
     def handle(self, number: int, _: FrameType | None) -> None:
         """Count a signal, and act on it."""
-        self._received.append(number)
-        if len(self._received) >= MAX_SIGNALS:
+        self.received.append(number)
+        if len(self.received) >= MAX_SIGNALS:
             _die_of(number)
         if self._run is not None:
             with suppress(trio.RunFinishedError):
@@ -158,8 +154,8 @@ class _Signals:
     def obey(self) -> None:
         """Drain or abort. Called in the event loop, for the first time when it begins."""
         self._run = trio.lowlevel.current_trio_token()
-        while self._obeyed < len(self._received):
-            number = self._received[self._obeyed]
+        while self._obeyed < len(self.received):
+            number = self.received[self._obeyed]
             self._obeyed += 1
             if number == signal.SIGINT or self._shutdown.is_draining:
                 self._shutdown.abort()
@@ -179,7 +175,7 @@ def _handling_signals(shutdown: Shutdown) -> Generator[_Signals]:
     try:
         yield signals
     finally:
-        if signals.have_come:
+        if signals.received:
             # While the interpreter is torn down, no Python handler runs.
             atexit.register(signal.signal, signal.SIGTERM, signal.SIG_IGN)
         else:

@@ -5,6 +5,7 @@ What it offers is registered and looked up in the classes it inherits from; one 
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
@@ -31,12 +32,11 @@ from ._context import NotificationHandler
 from ._functions import MethodHandler
 from ._lifetimes import Background, Shutdown, open_background
 from ._listing import CacheHint, Listing
-from ._log_handler import current_holder
 from ._parking import EndedBeforeStart, Lifetime, Service, open_service
 from ._prompts import Completer, PromptRegistry
 from ._resources import ResourceRegistry
-from ._serve import run_http, run_until_signal, serve_until_end
-from ._session import ServerSession
+from ._serve import run_hosted, run_until_signal, serve_until_end
+from ._session import ServerSession, current_holder
 from ._threads import Threads
 from ._tools import ToolRegistry
 
@@ -122,19 +122,19 @@ class Server(Application, Generic[StateT]):
         self._lifespan = lifespan
         self._limits = Limits() if limits is None else limits
         self._revisions = tuple(Revision(revision) for revision in revisions)
-        self._changes = ChangeHub(self._limits)
+        self.changes: ChangeHub = ChangeHub(self._limits)
         self._threads = Threads(self._limits, current_holder)
         self._listing = Listing(page_size=page_size, cursor_key=cursor_key, cache=cache)
         self._tools = ToolRegistry()
-        self._tools.entries.on_change = partial(self._changes.list_changed, "tools")
+        self._tools.entries.on_change = partial(self.changes.list_changed, "tools")
         self._prompts = PromptRegistry()
-        self._prompts.entries.on_change = partial(self._changes.list_changed, "prompts")
+        self._prompts.entries.on_change = partial(self.changes.list_changed, "prompts")
         self._resources = ResourceRegistry(self._limits, self._threads, self._listing)
-        self._resources.entries.on_change = partial(self._changes.list_changed, "resources")
-        self._changes.knows = self._knows
+        self._resources.entries.on_change = partial(self.changes.list_changed, "resources")
+        self.changes.knows = self._knows
         self._completer = Completer(self._prompts, self._resources, check=self._resources.check_typed)
         self._custom: dict[str, MethodHandler] = {}
-        self._middleware = tuple(middleware)
+        self.middleware: tuple[Middleware, ...] = tuple(middleware)
         self._sealer = Sealer(request_state_keys)
         self._single_use_states = single_use_states
         self._notification_handlers: dict[str, NotificationHandler] = {}
@@ -215,30 +215,21 @@ class Server(Application, Generic[StateT]):
 
     # What hosts of several connections ask.
 
-    def open_service(
-        self, lifetime: Lifetime | None = None
-    ) -> AbstractAsyncContextManager[Service[StateT | None]]:
+    @asynccontextmanager
+    async def open_service(self, lifetime: Lifetime | None = None) -> AsyncGenerator[Service[StateT | None]]:
         """Run the server: enter its lifespan, and leave it after all connections have ended.
 
         Raises:
             EndedBeforeStart: The lifespan was cancelled while it was being entered.
         """
-        return self._counted(
-            open_service(
-                self._info.name,
-                self._lifespan_state(),
-                self._sealer,
-                self._limits,
-                lifetime,
-                single_use_states=self._single_use_states,
-            )
-        )
-
-    @asynccontextmanager
-    async def _counted(
-        self, opening: AbstractAsyncContextManager[Service[StateT | None]]
-    ) -> AsyncGenerator[Service[StateT | None]]:
-        async with opening as service:
+        async with open_service(
+            self._info.name,
+            self._lifespan_state(),
+            self._sealer,
+            self._limits,
+            lifetime,
+            single_use_states=self._single_use_states,
+        ) as service:
             self._services.append(service)
             try:
                 yield service
@@ -285,17 +276,18 @@ class Server(Application, Generic[StateT]):
         What it keeps is lent to `holder`; `keep` is called with how much its subscriptions keep.
         """
         session = ServerSession(self, service, background, assumed, holder=holder, keep=keep)
-        opening = open_peer(channel, session, self._limits, on_frame=on_frame, middleware=self._middleware)
+        opening = open_peer(channel, session, self._limits, on_frame=on_frame, middleware=self.middleware)
         async with session.subscriptions.connected(opening) as peer:
             task_status.started()
             await serve_until_end(peer, shutdown)
 
     def run(
         self,
-        transport: Literal["stdio", "streamable-http", "sse"] = "stdio",
+        transport: Literal["stdio", "streamable-http", "sse", "websocket", "tcp", "unix"] = "stdio",
         *,
         host: str = "127.0.0.1",
         port: int = 8000,
+        path: str | os.PathLike[str] | None = None,
         http: HttpHost = "hypercorn",
         settings: HttpServerSettings | None = None,
     ) -> None:
@@ -309,16 +301,19 @@ class Server(Application, Generic[StateT]):
 
         Args:
             transport: How clients are reached: ``"streamable-http"`` serves every revision at one endpoint, and
-                ``"sse"`` beside it HTTP+SSE, the deprecated transport of 2024-11-05.
-            host: The address to listen on, for HTTP. Only this machine can reach the default; others need to be
-                let in by `HttpServerSettings.allowed_hosts` as well.
-            port: The port, for HTTP.
+                ``"sse"`` beside it HTTP+SSE, the deprecated transport of 2024-11-05; ``"websocket"`` serves
+                WebSockets, and nothing else. ``"tcp"`` and ``"unix"`` serve many clients with one message a line,
+                as over stdio; see `serve_tcp`, `serve_unix`.
+            host: The address to listen on, for HTTP, WebSockets and TCP. Only this machine can reach the default;
+                except over TCP, others need to be let in by `HttpServerSettings.allowed_hosts` as well.
+            port: The port, likewise.
+            path: Where the Unix socket is to be.
             http: The implementation of HTTP: ``"hypercorn"``, or the faster ``"lean"``; see `serve_http`.
-            settings: How HTTP is served, and which clients are let in.
+            settings: How HTTP and WebSockets are served, and which clients are let in.
 
         Raises:
             SystemExit: With status 130 after SIGINT, as shells expect it.
-            ValueError: There is no such transport.
+            ValueError: There is no such transport, or it has no such option.
             OSError: The address cannot be listened on.
         """
         if transport == "stdio":
@@ -328,19 +323,28 @@ class Server(Application, Generic[StateT]):
                 from .._core._http_rules import HttpServerSettings
 
                 settings = attrs.evolve(settings or HttpServerSettings(), sse=True)
-            run_http(self, host=host, port=port, http=http, settings=settings)
+            run_hosted("serve_http", self, host, port, http=http, settings=settings)
+        elif transport == "websocket":
+            run_hosted("serve_websocket", self, host, port, settings=settings)
+        elif transport == "tcp":
+            run_hosted("serve_tcp", self, host, port)
+        elif transport == "unix" and path is not None:
+            run_hosted("serve_unix", self, path)
+        elif transport == "unix":
+            raise ValueError("a Unix socket needs its path: run('unix', path=…)")
         else:
-            raise ValueError(f"transport must be 'stdio', 'streamable-http' or 'sse', not {transport!r}")
+            transports = "'stdio', 'streamable-http', 'sse', 'websocket', 'tcp' or 'unix'"
+            raise ValueError(f"transport must be {transports}, not {transport!r}")
 
 
 @final
+@attrs.define(eq=False, repr=False)
 class RunningServer(Generic[StateT]):
     """A server that runs, and serves the channels it is given; `Server.open` makes it."""
 
-    def __init__(self, server: Server[StateT], service: Service[Any]) -> None:
-        self._server = server
-        self._service = service
-        self._is_over = False
+    _server: Server[StateT]
+    _service: Service[Any]
+    _is_over: bool = attrs.field(default=False, init=False)
 
     @property
     def state(self) -> StateT:

@@ -158,7 +158,7 @@ class _Places:
 
     def release(self, holder: Holder, *, was_left_behind: bool) -> None:
         """Give back the place of a thread that has ended, or that waits for an answer."""
-        self._count(-was_left_behind)
+        self.count_left_behind(-was_left_behind)
         held = self._held.pop(holder) - 1
         if held:
             self._held[holder] = held
@@ -196,11 +196,8 @@ class _Places:
                 SERVER_BUSY, f"{asking} threads wait for answers of their clients already (max_asking_threads)"
             ) from None
 
-    def leave_behind(self) -> None:
-        """Count a thread that keeps its place although its call has ended."""
-        self._count(1)
-
-    def _count(self, more: int) -> None:
+    def count_left_behind(self, more: int) -> None:
+        """Count threads that keep their places although their calls have ended: one more, one less, or none."""
         if more:
             self._left_behind += more
             for scope, holder in self._waiting.items():
@@ -260,7 +257,7 @@ class _Call:
 
     def _leave_behind(self) -> None:
         self._is_left_behind = True
-        self._places.leave_behind()
+        self._places.count_left_behind(1)
 
     async def attend(self, begin: Callable[[], Awaitable[_T]]) -> _T:
         """Wait for something on behalf of the thread, until the call ends."""

@@ -16,7 +16,7 @@ import attrs
 
 from .._absent import ABSENT
 from .._codec import _json
-from .._core._http_headers import HeaderMark, header_marks
+from .._core._http1 import HeaderMark, header_marks
 from .._core._output_schemas import RESULT_MEMBER, needs_wrapping, wrapped_schema
 from .._errors import INVALID_PARAMS, RequestError, ToolError
 from .._logs import Log
@@ -162,7 +162,8 @@ class RegisteredTool:
             # The function made the result; results made here fit (server/tools, "Output Schema").
             if result.structured_content is ABSENT:
                 raise TypeError(f"{self.tool.name} has an output schema: its result needs structured_content")
-            _check_of(self, schema)(result.structured_content)
+            check = self.check_output or _compiled("output_schema", schema)
+            check(result.structured_content)
         return result
 
 
@@ -240,11 +241,6 @@ class ToolRegistry:
         if registered is None:
             raise RequestError(INVALID_PARAMS, f"Unknown tool: {name[:128]}")
         return registered
-
-
-def _check_of(tool: RegisteredTool, schema: Mapping[str, Any]) -> Callable[[Any], None]:
-    """Return the check of structured output that the function itself has made."""
-    return tool.check_output or _compiled("output_schema", schema)
 
 
 def _written(error: ToolError) -> str:

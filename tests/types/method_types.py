@@ -1,4 +1,7 @@
-"""What the params and result of each method look like. Who may send it, and when, is in `trio_mcp._revisions`."""
+"""What the params and result of each method look like. Who may send it, and when, is in `trio_mcp._revisions`.
+
+The package reads and writes each object where it is used, and needs no such table. No test lives here.
+"""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -6,7 +9,7 @@ from typing import Any, Final, final
 
 import attrs
 
-from .. import types
+from trio_mcp import types
 
 
 @final

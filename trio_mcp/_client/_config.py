@@ -1,0 +1,349 @@
+"""Configurations of servers: ``mcp.json`` and its relatives, and mappings of names to targets.
+
+`read_config` returns for each server what `open_client` takes, or raises one error that names everything that is
+wrong. Nothing is started here. The keys are those that hosts have in common; `HONOURED` are used, others ignored.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Literal, TypeAlias, cast, final
+
+import attrs
+import trio
+
+from .._bindings._http_messages import HttpServerParameters
+from .._bindings._stdio_client import StdioServerParameters
+from .._errors import ConfigError
+from .._limits import MIB
+from .._logs import Log
+from ._open import Target, connector_for
+
+_log: Final = Log("trio_mcp.client")
+
+ClientsConfig: TypeAlias = str | os.PathLike[str] | Mapping[str, Any]
+"""The path of an ``mcp.json``, its contents as a dict, or a mapping of names to targets or to entries of one."""
+
+MAX_CONFIG_BYTES: Final = 1 * MIB
+"""The largest file that is read, in bytes."""
+
+DOCUMENT_KEYS: Final = ("mcpServers", "servers")
+"""Under which the servers are: in VS Code the second, everywhere else the first."""
+
+HONOURED: Final = frozenset(
+    {"command", "args", "env", "cwd", "url", "headers", "type", "transport", "disabled", "enabled"}
+)
+
+HttpTransport: TypeAlias = Literal["auto", "streamable-http", "sse"]
+
+_HTTP_TYPES: Final[Mapping[str, HttpTransport]] = {
+    "http": "auto",
+    "streamable-http": "streamable-http",
+    "streamable_http": "streamable-http",
+    "streamableHttp": "streamable-http",
+    "sse": "sse",
+}
+_SCHEMES: Final[Mapping[str, tuple[str, ...]]] = {
+    "websocket": ("ws", "wss"),
+    "ws": ("ws", "wss"),
+    "tcp": ("tcp", "tls"),
+    "tls": ("tls",),
+    "unix": ("unix",),
+    **dict.fromkeys(_HTTP_TYPES, ("http", "https", "http+unix")),
+}
+_TYPES: Final = ("stdio", *_SCHEMES)
+
+_REFERENCE: Final = re.compile(r"\$(\$?)\{([^{}]*)\}")
+_VARIABLE: Final = re.compile(r"(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
+
+_KINDS: Final[Mapping[type, str]] = {
+    type(None): "null",
+    bool: "a boolean",
+    int: "a number",
+    float: "a number",
+    str: "a string",
+    list: "an array",
+    dict: "an object",
+}
+
+
+@final
+@attrs.frozen
+class ServerEntry:
+    """One server of a configuration.
+
+    Attributes:
+        target: What a client is opened on; `None` if the server is disabled.
+    """
+
+    target: Target | None
+
+
+async def read_config(config: ClientsConfig, environment: Mapping[str, str]) -> dict[str, ServerEntry]:
+    """Return the servers of a configuration, in its order.
+
+    Args:
+        config: The configuration.
+        environment: The variables that may be referred to.
+
+    Raises:
+        ConfigError: It cannot be read, or something in it is wrong.
+        TypeError: It is neither a path nor a mapping, but for instance a URL.
+    """
+    if isinstance(config, (str, os.PathLike)):
+        path = os.fspath(config)
+        if "://" in path:
+            raise TypeError(
+                "a configuration is a path or a mapping, not a URL; for a server at a URL, {name: url}"
+            )
+        return _Reader(path, environment).document(await _read_file(path), where="the file")
+    await trio.lowlevel.checkpoint()
+    if not isinstance(config, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - users are not checked
+        raise TypeError(f"a configuration is a path or a mapping, not {type(config).__name__}")
+    reader = _Reader("configuration", environment)
+    servers = config
+    if any(isinstance(servers.get(key), Mapping) for key in DOCUMENT_KEYS):
+        return reader.document(servers, where="it")
+    return reader.servers(servers, place="")
+
+
+async def _read_file(path: str) -> object:
+    try:
+        async with await trio.open_file(path, "rb") as file:
+            data = await file.read(MAX_CONFIG_BYTES + 1)
+    except OSError as error:
+        raise ConfigError(path, [f"cannot be read: {error.strerror or type(error).__name__}"]) from error
+    if len(data) > MAX_CONFIG_BYTES:
+        raise ConfigError(path, [f"more than {MAX_CONFIG_BYTES} bytes"])
+    try:
+        return json.loads(data.decode("utf-8-sig"), object_pairs_hook=_Pairs.checked)
+    except json.JSONDecodeError as error:
+        raise ConfigError(path, [f"line {error.lineno}, column {error.colno}: {error.msg}"]) from None
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(path, [f"not JSON in UTF-8: {type(error).__name__}"]) from None
+
+
+class _Pairs(dict[str, Any]):
+    """A JSON object that remembers which of its names were there twice: one of the two would be lost silently."""
+
+    twice: tuple[str, ...] = ()
+
+    @classmethod
+    def checked(cls, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        """Return the object; a plain dict unless a name is there twice."""
+        plain = dict(pairs)
+        if len(plain) == len(pairs):
+            return plain
+        made = cls(plain)
+        names = [name for name, _ in pairs]
+        made.twice = tuple(dict.fromkeys(name for name in names if names.count(name) > 1))
+        return made
+
+
+@final
+class _Reader:
+    """Reads one configuration, and collects what is wrong in it."""
+
+    def __init__(self, source: str, environment: Mapping[str, str]) -> None:
+        self._source = source
+        self._environment = environment
+        self._problems: list[str] = []
+
+    def document(self, document: object, *, where: str) -> dict[str, ServerEntry]:
+        """Read what has the servers under one of `DOCUMENT_KEYS`."""
+        if not isinstance(document, Mapping):
+            raise ConfigError(self._source, [f"expected an object with mcpServers, not {_kind(document)}"])
+        members = cast("Mapping[str, object]", document)
+        keys = [key for key in DOCUMENT_KEYS if key in members]
+        if len(keys) != 1:
+            problem = (
+                "has both mcpServers and servers: expected one" if keys else "has no mcpServers (or servers)"
+            )
+            raise ConfigError(self._source, [f"{where} {problem}"])
+        (key,) = keys
+        servers = members[key]
+        if not isinstance(servers, Mapping):
+            raise ConfigError(self._source, [f"{key}: expected an object, not {_kind(servers)}"])
+        return self.servers(cast("Mapping[str, object]", servers), place=f"{key}.")
+
+    def servers(self, servers: Mapping[str, object], *, place: str) -> dict[str, ServerEntry]:
+        """Read servers by name."""
+        self._twice(servers, place.rstrip("."))
+        entries: dict[str, ServerEntry] = {}
+        for name, given in servers.items():
+            if not name:
+                self._problems.append(f"{place}{name!r}: expected a name that is not empty")
+                continue
+            if isinstance(given, Mapping):
+                entries[name] = self._entry(f"{place}{name}", cast("Mapping[str, object]", given))
+            else:
+                target = self._checked(f"{place}{name}", cast("Target", given), from_file=place != "")
+                entries[name] = ServerEntry(target)
+        if self._problems:
+            raise ConfigError(self._source, self._problems)
+        return entries
+
+    def _twice(self, given: Mapping[str, object], place: str) -> None:
+        if isinstance(given, _Pairs):
+            self._problems += [f"{place}: {name!r} is there twice" for name in given.twice]
+
+    def _checked(self, place: str, target: Target, *, from_file: bool) -> Target | None:
+        """Return a target if a client can be opened on it."""
+        if from_file:
+            self._problems.append(f"{place}: expected an object with command or url, not {_kind(target)}")
+            return None
+        try:
+            connector_for(target)
+        except (TypeError, ValueError) as error:
+            self._problems.append(f"{place}: {error}")
+            return None
+        return target
+
+    # One entry.
+
+    def _entry(self, place: str, entry: Mapping[str, object]) -> ServerEntry:
+        before = len(self._problems)
+        self._twice(entry, place)
+        if self._is_disabled(place, entry):
+            return ServerEntry(None)
+        kind = self._kind_of(place, entry)
+        target: Target | None = None
+        if len(self._problems) == before and kind is not None:
+            target = self._stdio(place, entry) if kind == "stdio" else self._at_url(place, entry, kind)
+        ignored = [key for key in entry if key not in HONOURED]
+        if ignored:
+            _log.info("%s: %s: ignored what other hosts use: %s", self._source, place, ", ".join(ignored))
+        return ServerEntry(target)
+
+    def _is_disabled(self, place: str, entry: Mapping[str, object]) -> bool:
+        for key in ("disabled", "enabled"):
+            value = entry.get(key)
+            if value is not None and not isinstance(value, bool):
+                self._problems.append(f"{place}.{key}: expected true or false, not {_kind(value)}")
+        return entry.get("disabled") is True or entry.get("enabled") is False
+
+    def _kind_of(self, place: str, entry: Mapping[str, object]) -> str | None:
+        """Return the type of an entry: as it says, or ``"stdio"``, or ``""`` for what the URL says."""
+        has = [key for key in ("command", "url") if entry.get(key) is not None]
+        if len(has) != 1:
+            what = "both command and url: expected one of them" if has else "neither command nor url"
+            self._problems.append(f"{place}: {what}")
+            return None
+        implied = "stdio" if has == ["command"] else ""
+        said = [key for key in ("type", "transport") if entry.get(key) is not None]
+        if not said:
+            return implied
+        kind = entry[said[0]]
+        if not isinstance(kind, str) or kind not in _TYPES:
+            shown = repr(kind) if isinstance(kind, str) else _kind(kind)
+            self._problems.append(f"{place}.{said[0]}: expected one of {', '.join(_TYPES)}, not {shown}")
+        elif (kind == "stdio") is not (implied == "stdio"):
+            self._problems.append(
+                f"{place}.{said[0]}: {kind} goes with {'command' if kind == 'stdio' else 'url'}"
+            )
+        elif len(said) == 2 and entry["transport"] != kind:
+            self._problems.append(f"{place}: type and transport differ: expected one of them")
+        else:
+            return kind
+        return None
+
+    def _stdio(self, place: str, entry: Mapping[str, object]) -> Target | None:
+        if entry.get("headers") is not None:
+            self._problems.append(f"{place}.headers: goes with url, not with command")
+        before = len(self._problems)
+        command = self._text(f"{place}.command", entry["command"])
+        args = self._list(f"{place}.args", entry.get("args"))
+        env = self._texts(f"{place}.env", entry.get("env"))
+        cwd = None if entry.get("cwd") is None else self._text(f"{place}.cwd", entry["cwd"])
+        if len(self._problems) > before:
+            return None
+        return self._made(place, lambda: StdioServerParameters(command, args, env=env, cwd=cwd, restart=True))
+
+    def _at_url(self, place: str, entry: Mapping[str, object], kind: str) -> Target | None:
+        for key in ("args", "env", "cwd"):
+            if entry.get(key):
+                self._problems.append(f"{place}.{key}: goes with command, not with url")
+        before = len(self._problems)
+        url = self._text(f"{place}.url", entry["url"])
+        headers = self._texts(f"{place}.headers", entry.get("headers"))
+        if len(self._problems) > before:
+            return None
+        scheme = url.partition(":")[0].lower()
+        if kind and scheme not in _SCHEMES[kind]:
+            schemes = " or ".join(f"{each}://" for each in _SCHEMES[kind])
+            self._problems.append(f"{place}.url: expected {schemes} for {kind}")
+            return None
+        if scheme in _SCHEMES["http"]:
+            transport = _HTTP_TYPES.get(kind, "auto")
+            return self._made(place, lambda: HttpServerParameters(url, headers=headers, transport=transport))
+        if headers:
+            self._problems.append(f"{place}.headers: goes with http:// and https:// only")
+            return None
+        return self._made(f"{place}.url", lambda: url)
+
+    def _made(self, place: str, make: Callable[[], Target]) -> Target | None:
+        try:
+            target = make()
+            connector_for(target)
+        except (TypeError, ValueError) as error:
+            self._problems.append(f"{place}: {error}")
+            return None
+        return target
+
+    # Its members.
+
+    def _list(self, place: str, given: object) -> list[str]:
+        if given is None:
+            return []
+        if not isinstance(given, (list, tuple)):
+            self._problems.append(f"{place}: expected an array of strings, not {_kind(given)}")
+            return []
+        items = cast("list[object]", given)
+        return [self._text(f"{place}[{number}]", item) for number, item in enumerate(items)]
+
+    def _texts(self, place: str, given: object) -> dict[str, str]:
+        if given is None:
+            return {}
+        if not isinstance(given, Mapping):
+            self._problems.append(f"{place}: expected an object of strings, not {_kind(given)}")
+            return {}
+        members = cast("Mapping[str, object]", given)
+        self._twice(members, place)
+        return {name: self._text(f"{place}.{name}", value) for name, value in members.items()}
+
+    def _text(self, place: str, given: object) -> str:
+        """Return a string with its references replaced by what they refer to."""
+        if not isinstance(given, str):
+            self._problems.append(f"{place}: expected a string, not {_kind(given)}")
+            return ""
+
+        def value_of(found: re.Match[str]) -> str:
+            if found[1]:
+                return found[0][1:]  # "$${" is a "${" that is meant as it is
+            named = _VARIABLE.fullmatch(found[2])
+            if named is None:
+                self._problems.append(
+                    f"{place}: {found[0]} is no environment variable: expected ${{NAME}}, ${{NAME:-default}} or "
+                    f"${{env:NAME}}; $${{ stands for ${{ itself"
+                )
+                return ""
+            value, default = self._environment.get(named[1]), named[2]
+            if default is not None:
+                return value or default
+            if value is None:
+                self._problems.append(
+                    f"{place}: the environment variable {named[1]} is not set; set it, or write "
+                    f"${{{named[1]}:-default}}"
+                )
+                return ""
+            return value
+
+        return _REFERENCE.sub(value_of, given)
+
+
+def _kind(value: object) -> str:
+    """Return what JSON calls the type of a value; the value may be a secret."""
+    return next((name for kind, name in _KINDS.items() if type(value) is kind), type(value).__name__)

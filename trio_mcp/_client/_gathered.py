@@ -1,0 +1,152 @@
+"""What is gathered of several servers: lists with names of the group, and changes that say which server has them.
+
+Values and a queue; asking the servers is `_group`'s part.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Generic, TypeVar, final, overload
+
+import attrs
+import trio
+
+from .._core._changes import Change, ChangeQueue, Resynced
+from .._trio import LightParkingLot
+
+_T = TypeVar("_T")
+
+
+@final
+@attrs.frozen
+class Listed(Generic[_T]):
+    """One item of a list of several servers.
+
+    Attributes:
+        server: The server that has it.
+        name: What the group calls it, for tools and prompts; the URI or URI template, for resources.
+        item: The item as its server has listed it, with the server's own name for it.
+    """
+
+    server: str
+    name: str
+    item: _T
+
+
+def _read_only(given: Mapping[str, Exception]) -> Mapping[str, Exception]:
+    return MappingProxyType(dict(given))
+
+
+@final
+@attrs.frozen
+class Listing(Sequence[Listed[_T]], Generic[_T]):
+    """A list of several servers: in the order of the servers, and of each in the server's order.
+
+    Attributes:
+        items: What was listed.
+        failures: Why servers are missing from it, by name: `ServerUnavailable` if one is not ready,
+            `trio.TooSlowError` if it did not answer within ``server_timeout``, or what the call has raised.
+            Servers that are disabled, or have nothing of the kind, are not missing.
+    """
+
+    items: tuple[Listed[_T], ...]
+    failures: Mapping[str, Exception] = attrs.field(factory=dict[str, Exception], converter=_read_only)
+
+    @overload
+    def __getitem__(self, index: int) -> Listed[_T]: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Listed[_T]]: ...
+    def __getitem__(self, index: int | slice) -> Listed[_T] | Sequence[Listed[_T]]:
+        return self.items[index]
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __iter__(self) -> Iterator[Listed[_T]]:
+        return iter(self.items)
+
+
+@final
+@attrs.frozen
+class GroupEvent:
+    """A change at one server of a group.
+
+    Attributes:
+        server: Its name in the group.
+        change: What has changed. `Resynced` also when the server has become ready since the block began.
+    """
+
+    server: str
+    change: Change
+
+
+@final
+class GroupEvents(AsyncIterator[GroupEvent]):
+    """The changes that `ClientGroup.listen` receives; one task iterates over them.
+
+    Changes of one server come in their order, and servers take turns. A change that already waits is not added
+    again. If more than ``max_events`` different changes of one server wait, or they take too much memory, one
+    `Resynced` takes their place; other servers' changes stay. The iteration ends only when the block of the group
+    is left.
+
+    Attributes:
+        refusals: Why servers notify no changes, by name: what they have answered.
+
+    Raises:
+        trio.ClosedResourceError: The block of `ClientGroup.listen` was left.
+        trio.BusyResourceError: Another task is waiting already.
+    """
+
+    def __init__(self, max_events: int, max_bytes: int) -> None:
+        self.refusals: dict[str, Exception] = {}
+        self._max_events = max_events
+        self._max_bytes = max_bytes
+        self._queues: OrderedDict[str, ChangeQueue] = OrderedDict()  # of the servers whose changes wait, in turn
+        self._changed = LightParkingLot()
+        self._is_waiting = False
+        self._is_left = False
+        self._is_over = False
+
+    async def __anext__(self) -> GroupEvent:
+        await trio.lowlevel.checkpoint()
+        if self._is_waiting:
+            raise trio.BusyResourceError("another task is waiting for these events already")
+        while not self._queues:
+            if self._is_left:
+                raise trio.ClosedResourceError("the block of listen() was left")
+            if self._is_over:
+                raise StopAsyncIteration
+            self._is_waiting = True
+            try:
+                await self._changed.park()
+            finally:
+                self._is_waiting = False
+        server, queue = self._queues.popitem(last=False)
+        change = queue.pop()
+        if queue:
+            self._queues[server] = queue
+        return GroupEvent(server, change)
+
+    # For the listening tasks.
+
+    def push(self, server: str, change: Change) -> None:
+        """Add a change of a server."""
+        queue = self._queues.get(server)
+        if queue is None:
+            queue = self._queues[server] = ChangeQueue(self._max_events, self._max_bytes)
+        if not queue.push(change):
+            queue.push(Resynced("too many changes waited for the listener"))
+        self._changed.unpark_all()
+
+    def end(self) -> None:
+        """End the iteration after what is waiting: there are no servers any more."""
+        self._is_over = True
+        self._changed.unpark_all()
+
+    def close(self) -> None:
+        """The block was left."""
+        self._is_left = True
+        self._queues.clear()
+        self._changed.unpark_all()
