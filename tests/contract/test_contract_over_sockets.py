@@ -15,11 +15,11 @@ import pytest
 import trio
 from http_process import HttpProcess
 from wires import wait_lost
-from witness_lines import ENOUGH, HTTP_LINES, SCRIPT, Diary, Witness
+from witness_lines import ENOUGH, HTTP_LINES, SCRIPT, SOCKET_LINES, WEBSOCKET_LINES, Diary, Witness
 
 from trio_mcp import ConnectionLost, Limits, RemoteProtocolError, RequestError
 
-SOCKETS = pytest.mark.parametrize(("binding", "revision"), HTTP_LINES)
+SOCKETS = pytest.mark.parametrize(("binding", "revision"), [*HTTP_LINES, *SOCKET_LINES, *WEBSOCKET_LINES])
 
 
 @contextmanager
@@ -29,7 +29,13 @@ def a_witness(
     """Run one of its own, for a test that it does not survive."""
     diary = Diary(folder / "diary")
     limits = {"drain_timeout": drain_timeout}
-    process = HttpProcess(SCRIPT, settings, {"DIARY": str(diary.path), "LIMITS": json.dumps(limits)})
+    how = {"tcp": ("tcp",), "unix": ("unix", str(folder / "socket"))}.get(binding, ())
+    process = HttpProcess(
+        SCRIPT,
+        {**settings, "websocket": True},
+        {"DIARY": str(diary.path), "LIMITS": json.dumps(limits)},
+        how,
+    )
     try:
         yield Witness(binding, revision, diary, process)
     finally:
@@ -115,7 +121,10 @@ trio.run(main, *sys.argv[1:])
 async def test_the_crash_of_a_client_ends_its_handlers(binding: str, revision: str, tmp_path: Path) -> None:
     """Promises 4 and 8: in a session, which is not told, when the session has been idle for too long."""
     with a_witness(binding, revision, tmp_path, session_idle_timeout=0.5) as witness, trio.fail_after(ENOUGH):
-        url = f"http://127.0.0.1:{witness.process.port}/{'sse' if binding == 'sse' else 'mcp'}"
+        scheme = "ws" if binding == "websocket" else "http"
+        url = f"{scheme}://127.0.0.1:{witness.process.port}/{'sse' if binding == 'sse' else 'mcp'}"
+        if binding in {"tcp", "unix"}:
+            url = witness.process.url
         arguments = [url, revision, "sse" if binding == "sse" else "auto"]
         process = subprocess.Popen([sys.executable, "-c", CLIENT, *arguments])
         await witness.diary.wait_for("started it")

@@ -14,13 +14,12 @@ from typing import Final, final
 
 import trio
 
-from .._bytes import ByteWriter, Read, reader_of
 from .._channel import Channel, Incoming, Outgoing, Received, TooLarge
 from .._codec import _json
 from .._core._framing import LineReader, OversizedLine
 from .._errors import ConnectionLost
 from .._limits import Limits
-from .._trio import LightParkingLot, open_hidden_nursery
+from .._trio import ByteWriter, LightParkingLot, Read, open_hidden_nursery, reader_of
 
 READS_AT_ONCE: Final = 16
 """How often more is read without giving other tasks a turn, while each read finds a full pipe."""
@@ -71,16 +70,21 @@ class StreamChannel(Channel):
             # No checkpoint from here to the return: what was read is returned.
             self._at_end = not data
             lines = self._lines.feed(data) if data else _whole(self._lines.finish())
-            if lines:
-                return [
-                    Incoming(line) if isinstance(line, bytes) else TooLarge(line.size, line.head, line.tail)
-                    for line in lines
-                ]
+            received = self._received(lines)
+            if received:
+                return received
             # No line is complete, or they were blank. Reading need not wait, so without a checkpoint a peer that
             # sends only that, without end, would keep every other task from running.
             await trio.lowlevel.checkpoint()
         await trio.lowlevel.checkpoint()
         raise trio.EndOfChannel
+
+    def _received(self, lines: Sequence[bytes | OversizedLine]) -> Sequence[Received]:
+        """Return the messages in the lines that were read. Called after each read; must not wait."""
+        return [
+            Incoming(line) if isinstance(line, bytes) else TooLarge(line.size, line.head, line.tail)
+            for line in lines
+        ]
 
     @asynccontextmanager
     async def reading_ahead(self, on_end: Callable[[], object], max_bytes: int) -> AsyncGenerator[None]:
@@ -106,14 +110,18 @@ class StreamChannel(Channel):
         rest, self._rest = self._rest, None
         try:
             if rest is not None:
-                await self._send_stream.send_all(rest)
+                await self._send_all(rest)
                 if not messages:
                     return
             data = _framed(messages)
             self._writer.widen_for(data)
-            await self._send_stream.send_all(data)
+            await self._send_all(data)
         except trio.BrokenResourceError as error:
             raise ConnectionLost(f"writing to {self._description} failed: {_cause(error)}") from error
+
+    async def _send_all(self, data: bytes | memoryview) -> None:
+        """Write all of it. Cancelled, it may have written a part."""
+        await self._send_stream.send_all(data)
 
     def send_nowait(self, messages: Sequence[Outgoing]) -> bool:
         """Write messages, as far as the stream takes them now; see `Channel.send_nowait`."""

@@ -7,7 +7,7 @@ for, which may be another value each time, and part of them is left to chance.
 
 from __future__ import annotations
 
-from typing import Final, final
+from typing import Any, Final, final
 
 import attrs
 
@@ -55,13 +55,28 @@ class RestartPolicy:
     lasting: float = attrs.field(default=30.0, validator=valid_seconds)
 
 
+def as_policy(restart: RestartPolicy | bool | None) -> RestartPolicy | None:  # noqa: FBT001 - a converter
+    """Return a policy: `True` is the one with its defaults, and false is `None`, never."""
+    return RestartPolicy() if restart is True else restart or None
+
+
+def check_policy(_instance: object, _attribute: attrs.Attribute[Any], value: object) -> None:
+    """Check what `as_policy` has returned, as a validator of attrs.
+
+    Raises:
+        TypeError: It is neither a policy nor `None`.
+    """
+    if not isinstance(value, (RestartPolicy, type(None))):
+        raise TypeError(f"restart must be a RestartPolicy, True or None, not {value!r}")
+
+
 @final
+@attrs.define(eq=False)
 class Backoff:
     """Counts restarts by a policy."""
 
-    def __init__(self, policy: RestartPolicy) -> None:
-        self._policy = policy
-        self._restarts = 0
+    _policy: RestartPolicy
+    _restarts: int = attrs.field(default=0, init=False)
 
     def next_delay(self, lasted: float) -> float | None:
         """Decide about the next restart.
@@ -83,28 +98,26 @@ class Backoff:
 
 
 @final
+@attrs.define(eq=False)
 class Reconnect:
     """Counts the attempts to open one event stream again.
 
     Args:
         max_retry: The longest pause in seconds that a server may ask for.
 
+    Attributes:
+        failures: Attempts in a row that failed.
+
     Spec: 2025-11-25, basic/transports, "Sending Messages to the Server" (`retry`).
     """
 
-    def __init__(self, max_retry: float = MAX_RETRY) -> None:
-        self._max_retry = max_retry
-        self._fruitless = 0
-        self._failures = 0
-
-    @property
-    def failures(self) -> int:
-        """Attempts in a row that failed."""
-        return self._failures
+    _max_retry: float = MAX_RETRY
+    failures: int = attrs.field(default=0, init=False)
+    _fruitless: int = attrs.field(default=0, init=False)
 
     def received(self) -> None:
         """Count from the start: a message was received, or the stream lasted."""
-        self._fruitless = self._failures = 0
+        self._fruitless = self.failures = 0
 
     def next_delay(self, retry: int | None, *, failed: bool, chance: float) -> float:
         """Return how many seconds to wait before the next attempt, never less than the `retry` that is honoured.
@@ -114,7 +127,7 @@ class Reconnect:
             failed: Whether the attempt before failed; a server may also end a stream on purpose.
             chance: A random number from 0 to 1.
         """
-        self._failures = self._failures + 1 if failed else 0
+        self.failures = self.failures + 1 if failed else 0
         first = FIRST_DELAY if retry is None else max(MIN_DELAY, min(retry / 1000, self._max_retry))
         delay = max(first, _grown(first, self._fruitless, MAX_DELAY))
         self._fruitless += 1

@@ -14,21 +14,32 @@ import math
 import sys
 from collections.abc import Awaitable, Callable, Hashable
 from contextlib import suppress
-from contextvars import copy_context
+from contextvars import Context, copy_context
 from itertools import islice
 from pathlib import Path
-from typing import Final, Generic, TypeAlias, TypeVar, TypeVarTuple, final
+from typing import Final, Generic, Protocol, TypeAlias, TypeVar, TypeVarTuple, final
 
+import attrs
 import trio
 
 from .._core._account import holder_of
-from .._core._http_rules import HttpRefused, HttpServerSettings
+from .._core._http_rules import HttpRefused, HttpServerSettings, ProxyRules
+from .._endpoint._call import Turnstile
 from .._endpoint._endpoint import Endpoint
-from .._endpoint._turnstile import Turnstile
 from .._logs import Log
 from .._trio import LightParkingLot, open_hidden_nursery
-from ._requests import BodyReader, RequestBody, RequestBuffer, RequestHead, body_reader, encode_refusal
-from ._socket_io import READ_AHEAD, ConnectionIO
+from ._requests import (
+    READ_AHEAD,
+    BodyReader,
+    ConnectionIO,
+    HostedSocket,
+    RequestBody,
+    RequestBuffer,
+    RequestHead,
+    body_reader,
+    encode_refusal,
+)
+from ._upgrades import UpgradeCall, is_upgrade
 
 if sys.platform != "win32":
     import resource
@@ -57,6 +68,7 @@ _Args = TypeVarTuple("_Args")
 
 
 @final
+@attrs.define(eq=False, weakref_slot=False)
 class _Party(Generic[_T]):
     """One address, or one connection without a known address.
 
@@ -66,12 +78,9 @@ class _Party(Generic[_T]):
         waiting: How many of its connections wait for a place.
     """
 
-    __slots__ = ("key", "placed", "waiting")
-
-    def __init__(self, key: Hashable) -> None:
-        self.key = key
-        self.placed: dict[_T, None] = {}
-        self.waiting = 0
+    key: Hashable
+    placed: dict[_T, None] = attrs.field(factory=dict[_T, None], init=False)
+    waiting: int = attrs.field(default=0, init=False)
 
     @property
     def weight(self) -> int:
@@ -187,13 +196,8 @@ class ConnectionLimits(Generic[_T]):
         That is at once, unless `MAX_WAITING` connections wait and no address has more than one: then none would
         give way, and the next one may as well wait in the system's queue.
         """
-        while not self.is_door_open:
+        while len(self._waiting) >= MAX_WAITING and not self._has_crowd:
             await self._changed.park()
-
-    @property
-    def is_door_open(self) -> bool:
-        """Whether `wait_door` would not wait."""
-        return len(self._waiting) < MAX_WAITING or self._has_crowd
 
     @property
     def _has_crowd(self) -> bool:
@@ -418,6 +422,7 @@ def _open_descriptors() -> int:
         return LEAST_RESERVE  # the system does not list them
 
 
+@attrs.define(eq=False)
 class HostConnection(abc.ABC):
     """One connection. It reads here; subclasses parse the fields of heads, answer requests and send.
 
@@ -427,6 +432,7 @@ class HostConnection(abc.ABC):
         no request: receive ──> append to the buffer ──> a whole head? ──> `_begin` starts the request's task
         a request whose body is incomplete: receive ──> `_hand_over` ──> what follows the body goes to the buffer
         a request whose body is complete: receive ──> append to the buffer; wait for its answer once that is full
+        a request for a WebSocket: nothing more is read here; the WebSocket has the bytes from then on
 
     After bytes that are not a valid request (`_is_irregular`) everything received is dropped.
 
@@ -441,26 +447,24 @@ class HostConnection(abc.ABC):
         is_draining: Whether the request that is being served is the last one.
     """
 
-    def __init__(
-        self,
-        io: ConnectionIO,
-        limits: ConnectionLimits[ConnectionIO],
-        settings: HttpServerSettings,
-        endpoint: Endpoint,
-    ) -> None:
-        self.io: Final = io
-        self.is_draining: bool = False
-        self._limits = limits
-        self._settings = settings
-        self._endpoint = endpoint
-        self._reading = trio.CancelScope()
-        self._variables = copy_context()
-        self._buffer = RequestBuffer(settings.max_head_bytes)
-        self._is_irregular = False
-        self._has_room = LightParkingLot()
-        # Both belong to the request that is being served.
-        self._body_reader: BodyReader | None = None
-        self._body: RequestBody | None = None
+    io: Final[ConnectionIO]
+    _limits: ConnectionLimits[ConnectionIO]
+    _settings: HttpServerSettings
+    _endpoint: Endpoint
+    is_draining: bool = attrs.field(default=False, init=False)
+    _nursery: trio.Nursery = attrs.field(init=False)  # set by `serve`
+    _reading: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
+    _variables: Context = attrs.field(factory=copy_context, init=False)
+    _buffer: RequestBuffer = attrs.field(init=False)
+    _is_irregular: bool = attrs.field(default=False, init=False)
+    _has_room: LightParkingLot = attrs.field(factory=LightParkingLot, init=False)
+    _upgrade: UpgradeCall | None = attrs.field(default=None, init=False)
+    # Both belong to the request that is being served.
+    _body_reader: BodyReader | None = attrs.field(default=None, init=False)
+    _body: RequestBody | None = attrs.field(default=None, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._buffer = RequestBuffer(self._settings.max_head_bytes)
 
     @final
     async def serve(self) -> None:
@@ -470,7 +474,10 @@ class HostConnection(abc.ABC):
                 self._nursery = nursery
                 with self._reading:
                     await self._read()
-                await self._end()
+                if self._upgrade is None:
+                    await self._end()
+                else:
+                    await self._serve_upgrade(self._upgrade)
         finally:
             self.io.cut()
 
@@ -516,6 +523,11 @@ class HostConnection(abc.ABC):
                 self._is_irregular = True
                 self.start(self.refuse, refused)
                 return
+            if self._endpoint.serves_websockets and is_upgrade(head):
+                self._upgrade = UpgradeCall(self.io, head, self._buffer.take(None))
+                self._limits.work(self.io)
+                self.stop_reading("the connection is to become a WebSocket")
+                return
             self._body_reader = reader = body_reader(head.length)
             self._limits.work(self.io)
             self._body = await self._begin(head)
@@ -533,6 +545,10 @@ class HostConnection(abc.ABC):
             await self._hand_over(piece, is_complete=reader.is_complete)
             data = reader.rest
         self._buffer.add(data)
+
+    async def _serve_upgrade(self, call: UpgradeCall) -> None:
+        await self._endpoint.handle(call)
+        await self.io.linger()  # after a refusal; a WebSocket has ended by itself
 
     async def _take_next(self) -> None:
         """The request is answered: serve what its client has sent ahead."""
@@ -593,22 +609,76 @@ class HostConnection(abc.ABC):
         self._reading.cancel(reason=reason)
 
 
-OpenConnection: TypeAlias = Callable[[ConnectionIO, ConnectionLimits[ConnectionIO]], HostConnection]
+class ConnectionSettings(Protocol):
+    """How many connections a host may have, and how long they may rest. Durations are in seconds."""
+
+    @property
+    def max_connections(self) -> int:
+        """Connections at once."""
+        ...
+
+    @property
+    def max_connections_per_address(self) -> int:
+        """The same, of one address."""
+        ...
+
+    @property
+    def idle_timeout(self) -> float:
+        """How long one may rest."""
+        ...
+
+    @property
+    def head_timeout(self) -> float:
+        """How long one may rest once a part of something has arrived."""
+        ...
+
+    def proxy_rules(self) -> ProxyRules:
+        """Return which addresses are those of proxies, so that they do not tell clients apart."""
+        ...
+
+
+class ServedConnection(Protocol):
+    """Serves one connection.
+
+    Attributes:
+        is_draining: Whether nothing new is to be served.
+    """
+
+    is_draining: bool
+
+    async def serve(self) -> None:
+        """Serve it until it ends."""
+        ...
+
+
+_IO = TypeVar("_IO", bound=HostedSocket)
+
+OpenConnection: TypeAlias = Callable[[_IO, ConnectionLimits[_IO]], ServedConnection]
 
 
 @final
-class Connections:
+class Connections(Generic[_IO]):
     """All connections of one server.
 
     Args:
         open_connection: Makes one.
         settings: How many there may be, and what each may cost.
         nursery: Where the turnstiles for reading and writing run.
+        task_name: The name of the task of each.
+
+    Attributes:
+        limits: Limits how many there are.
+        task_name: The name of the task of each.
     """
 
     def __init__(
-        self, open_connection: OpenConnection, settings: HttpServerSettings, nursery: trio.Nursery
+        self,
+        open_connection: OpenConnection[_IO],
+        settings: ConnectionSettings,
+        nursery: trio.Nursery,
+        task_name: str = "an HTTP connection",
     ) -> None:
+        self.task_name: Final = task_name
         self._open_connection = open_connection
         self._idle_timeout = settings.idle_timeout
         self._head_timeout = settings.head_timeout
@@ -620,39 +690,26 @@ class Connections:
                 most,
                 settings.max_connections,
             )
-        self._limits = ConnectionLimits[ConnectionIO](
+        self.limits: Final = ConnectionLimits[_IO](
             most, settings.max_connections_per_address, lambda io: io.cut()
         )
         self._reading = Turnstile(nursery)
         self._writing = Turnstile(nursery)
         self._proxies = settings.proxy_rules()
-        self._connections: set[HostConnection] = set()
+        self._connections: set[ServedConnection] = set()
         self._is_draining = False
 
-    async def wait_door(self) -> None:
-        """Wait until one more may be accepted; see `ConnectionLimits.wait_door`."""
-        await self._limits.wait_door()
-
-    @property
-    def is_door_open(self) -> bool:
-        """Whether `wait_door` would not wait."""
-        return self._limits.is_door_open
-
-    def enter(self, io: ConnectionIO) -> bool:
+    def enter(self, io: _IO) -> bool:
         """Admit a connection; `serve` then waits for its place. Returns false if it must be closed."""
         is_known = io.client is not None and not self._proxies.trusts(io.client)
         holder = holder_of(io.client) if is_known else None
         io.share(self._reading, self._writing, f"connection {id(io)}" if holder is None else holder)
-        return self._limits.enter(io, holder)
+        return self.limits.enter(io, holder)
 
-    def make_room(self, *, is_patient: bool) -> bool:
-        """Let one give way because the machine has no room; see `ConnectionLimits.make_room`."""
-        return self._limits.make_room(is_patient=is_patient)
-
-    async def serve(self, io: ConnectionIO) -> None:
+    async def serve(self, io: _IO) -> None:
         """Serve a connection until it ends. What fails on it ends no other."""
         try:
-            if await self._limits.wait_place(io):
+            if await self.limits.wait_place(io):
                 await self._begin(io)
         except trio.BrokenResourceError:
             pass  # the TLS handshake failed
@@ -660,12 +717,12 @@ class Connections:
             # The boundary of one connection.
             _log.exception("a connection failed")
         finally:
-            self._limits.leave(io)
+            self.limits.leave(io)
             io.cut()
 
-    async def _begin(self, io: ConnectionIO) -> None:
+    async def _begin(self, io: _IO) -> None:
         await io.wait_to_read()
-        connection = self._open_connection(io, self._limits)
+        connection = self._open_connection(io, self.limits)
         connection.is_draining = self._is_draining
         self._connections.add(connection)
         try:
@@ -676,7 +733,13 @@ class Connections:
 
     async def attend(self) -> None:
         """End connections that rest too long, and those that give way, for as long as this runs."""
-        await self._limits.attend(self._idle_timeout, self._head_timeout)
+        await self.limits.attend(self._idle_timeout, self._head_timeout)
+
+    async def wait_empty(self) -> None:
+        """Wait until all have left, which end by themselves."""
+        self._reading.open()
+        self._writing.open()
+        await self.limits.wait_empty()
 
     async def finish(self) -> None:
         """End connections that rest, and wait until the others have answered their requests."""
@@ -685,9 +748,5 @@ class Connections:
         self._is_draining = True
         for connection in self._connections:
             connection.is_draining = True
-        self._limits.cut_resting()
-        await self._limits.wait_empty()
-
-    def abort(self) -> None:
-        """Cut all connections."""
-        self._limits.cut_all()
+        self.limits.cut_resting()
+        await self.limits.wait_empty()

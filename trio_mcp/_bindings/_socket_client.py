@@ -1,0 +1,187 @@
+"""The client's end of TCP, TLS and Unix sockets: what to connect to, and the connection as a channel.
+
+Messages are framed as over stdio, one a line (`_stream`). What listens at the other end is in `_hosts`.
+
+Spec: 2026-07-28, basic/transports, "Custom Transports".
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import ssl
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final, TypeAlias, final
+from urllib.parse import quote, unquote, urlsplit
+
+import attrs
+import trio
+
+from .._core._reconnect import RestartPolicy, as_policy, check_policy
+from .._errors import ConnectionLost
+from .._http._target import bracketed, parse_target, shown_url
+from .._limits import Limits, check_whole
+from .._trio import reason_of
+from ._stream import StreamChannel
+
+SCHEMES: Final = frozenset({"tcp", "tls", "unix"})
+"""The schemes of URLs that name a socket."""
+
+MAX_PORT: Final = 65_535
+
+_HOST: Final = re.compile(r"[^\x00-\x20\x7f/?#@\\\[\]]+")
+
+
+def _check_host(_instance: object, _attribute: attrs.Attribute[Any], value: object) -> None:
+    if not isinstance(value, str):
+        raise TypeError(f"host must be a string, not {type(value).__name__}")
+    if not _HOST.fullmatch(value):
+        raise ValueError(f"host must be a name or an address without brackets, not {value!r}")
+
+
+def _check_port(_instance: object, _attribute: attrs.Attribute[Any], value: object) -> None:
+    if check_whole("port", value) > MAX_PORT:
+        raise ValueError(f"port must be 1 to {MAX_PORT}, not {value!r}")
+
+
+def _check_tls(_instance: object, _attribute: attrs.Attribute[Any], value: object) -> None:
+    if not isinstance(value, (bool, ssl.SSLContext)):
+        raise TypeError(f"tls must be True, False or an ssl.SSLContext, not {type(value).__name__}")
+
+
+def _check_path(_instance: object, _attribute: attrs.Attribute[Any], value: str) -> None:
+    if not value or "\0" in value:
+        raise ValueError(f"path must be that of a Unix socket, not {value!r}")
+
+
+def _path(path: str | os.PathLike[str]) -> str:
+    return str(Path(path))  # refuses what is no path of text
+
+
+@final
+@attrs.frozen
+class TcpServerParameters:
+    """A server that listens at a port, with one message a line; see `serve_tcp`.
+
+    Attributes:
+        host: Its name or address.
+        port: Its port.
+        tls: Whether the connection is encrypted: ``True`` with the certificates that the system trusts, or a
+            context with those to trust, and perhaps one of the client's own.
+        restart: When to connect again after the connection was lost: never, or by a policy, or ``True`` for the
+            policy with its defaults. Requests under way then fail; later ones wait for the new connection.
+
+    Raises:
+        TypeError: A value has the wrong type.
+        ValueError: There is no such host or port.
+    """
+
+    host: str = attrs.field(validator=_check_host)
+    port: int = attrs.field(validator=_check_port)
+    tls: bool | ssl.SSLContext = attrs.field(default=False, kw_only=True, validator=_check_tls)
+    restart: RestartPolicy | None = attrs.field(
+        default=None, kw_only=True, converter=as_policy, validator=check_policy
+    )
+
+    @property
+    def url(self) -> str:
+        """Its URL."""
+        return f"{'tls' if self.tls else 'tcp'}://{bracketed(self.host)}:{self.port}"
+
+
+@final
+@attrs.frozen
+class UnixServerParameters:
+    """A server that listens at a Unix socket, with one message a line; see `serve_unix`.
+
+    Attributes:
+        path: Where the socket is.
+        restart: As for `TcpServerParameters`.
+
+    Raises:
+        TypeError: A value has the wrong type.
+        ValueError: The path cannot be that of a socket.
+    """
+
+    path: str = attrs.field(converter=_path, validator=_check_path)
+    restart: RestartPolicy | None = attrs.field(
+        default=None, kw_only=True, converter=as_policy, validator=check_policy
+    )
+
+    @property
+    def url(self) -> str:
+        """Its URL."""
+        return f"unix://{quote(str(Path(self.path).absolute()))}"
+
+
+SocketServerParameters: TypeAlias = TcpServerParameters | UnixServerParameters
+
+
+def parse_socket_url(url: str) -> SocketServerParameters:
+    """Parse the URL of a socket: ``tcp://host:port``, ``tls://host:port`` or ``unix:///path``.
+
+    Raises:
+        ValueError: It is malformed, or has more than that in it.
+    """
+    scheme, _, rest = url.partition("://")
+    if scheme == "unix":
+        parts = urlsplit(url)
+        path = unquote(parts.path)
+        if parts.netloc or parts.query or parts.fragment or not path.startswith("/") or "\0" in path:
+            raise ValueError(f"the URL of a Unix socket is like unix:///run/mcp.sock, not {shown_url(url)!r}")
+        return UnixServerParameters(path)
+    target = parse_target(f"http://{rest}")
+    if urlsplit(f"http://{rest}").port is None or target.path != "/" or "?" in rest or "#" in rest:
+        raise ValueError(f"the URL of a socket is like {scheme}://example.com:8000, not {shown_url(url)!r}")
+    return TcpServerParameters(target.host, target.port, tls=scheme == "tls")
+
+
+@asynccontextmanager
+async def open_socket(parameters: SocketServerParameters, limits: Limits) -> AsyncGenerator[StreamChannel]:
+    """Connect to a socket, and close the connection on leaving.
+
+    Args:
+        parameters: What to connect to.
+        limits: `Limits.max_message_bytes` bounds a line, `Limits.goodbye_timeout` how long closing may take.
+
+    Raises:
+        ConnectionLost: It cannot be connected to.
+    """
+    url = parameters.url
+    try:
+        stream = await _connect(parameters)
+    except (OSError, RuntimeError) as error:  # Trio raises `RuntimeError` where there are no Unix sockets
+        raise ConnectionLost(f"could not connect to {url}: {reason_of(error)}") from error
+    except trio.BrokenResourceError as error:
+        cause = error.__cause__ or error
+        problem = getattr(cause, "reason", None) or str(cause) or type(cause).__name__
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            problem = f"{problem}: {cause.verify_message}"
+        raise ConnectionLost(f"could not connect to {url}: TLS failed: {problem}") from error
+    channel = StreamChannel(
+        stream, stream, max_message_bytes=limits.max_message_bytes, description=f"the server at {url}"
+    )
+    try:
+        yield channel
+    finally:
+        with trio.move_on_after(limits.goodbye_timeout, shield=True):
+            await channel.aclose()
+
+
+async def _connect(parameters: SocketServerParameters) -> trio.abc.Stream:
+    """Connect. Cancelled, nothing is left open."""
+    if isinstance(parameters, UnixServerParameters):
+        return await trio.open_unix_socket(parameters.path)
+    stream = await trio.open_tcp_stream(parameters.host, parameters.port)
+    if not parameters.tls:
+        return stream
+    context = ssl.create_default_context() if parameters.tls is True else parameters.tls
+    secured = trio.SSLStream(stream, context, server_hostname=parameters.host.partition("%")[0])
+    try:
+        await secured.do_handshake()
+    except BaseException:
+        await trio.aclose_forcefully(stream)
+        raise
+    return secured

@@ -1,0 +1,323 @@
+"""Listening and accepting, for all hosts: sockets and their files, what may fail, and when it ends.
+
+What is served on a connection is the caller's; how many connections there may be, `_connections` decides.
+"""
+
+from __future__ import annotations
+
+import errno
+import math
+import os
+import socket
+import sys
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final, TypeAlias, TypeVar, final
+
+import trio
+
+from .._limits import check_whole
+from .._logs import Log
+from .._server._lifetimes import Shutdown
+from .._trio import open_hidden_nursery, take_over
+from ._connections import PATIENCE_SECONDS, Connections
+from ._requests import HostedSocket
+
+if sys.platform != "win32":
+    from ._unix_sockets import listen_at
+
+_IO = TypeVar("_IO", bound=HostedSocket)
+
+BACKLOG: Final = 1_024
+"""How many connections may wait in the system's queue to be accepted."""
+
+PORT_ATTEMPTS: Final = 8
+"""How often a port is tried that is to be free on all addresses of a name."""
+
+
+Accepted: TypeAlias = tuple[socket.socket, "str | None"]
+"""A connection that does not block, and its client's address; `None` where there are no addresses."""
+
+
+async def accept_waiting(listener: trio.SocketListener, most: int) -> list[Accepted]:
+    """Wait for a connection, and return all that wait to be accepted, without those whose clients have gone.
+
+    Trio's own accept takes a turn of the event loop for each. A client that opens and closes thousands would fill
+    the system's queue, with all other clients behind it.
+
+    Args:
+        listener: Where they are accepted.
+        most: How many are accepted at most.
+
+    Raises:
+        OSError: The first one could not be accepted. If another could not, the next call raises.
+    """
+    first = take_over(await listener.accept())
+    found = [(first, _address_of(first))]
+    listening = listener.socket
+    # Trio keeps the descriptor, which is non-blocking.
+    queue = socket.socket(listening.family, listening.type, listening.proto, fileno=listening.fileno())
+    try:
+        while len(found) < most:
+            connection, address = queue.accept()
+            connection.setblocking(False)
+            found.append((connection, _host_of(address)))
+    except OSError:
+        pass
+    finally:
+        queue.detach()
+    return [accepted for accepted in found if _is_there(accepted[0])]
+
+
+def _address_of(connection: socket.socket) -> str | None:
+    """Return the client's address, if it has one and is still connected."""
+    try:
+        return _host_of(connection.getpeername())
+    except OSError:
+        return None
+
+
+def _host_of(address: str | bytes | tuple[str, int]) -> str | None:
+    return address[0] if isinstance(address, tuple) else None  # a Unix socket has at most a path
+
+
+def _is_there(connection: socket.socket) -> bool:
+    """Whether the client may still send a request. If not, close the connection."""
+    try:
+        if connection.recv(1, socket.MSG_PEEK):
+            return True
+    except BlockingIOError:
+        return True
+    except OSError:
+        pass
+    connection.close()
+    return False
+
+
+@final
+class Listeners:
+    """The sockets that a server listens on.
+
+    Attributes:
+        each: One for each address.
+    """
+
+    def __init__(
+        self, each: Sequence[trio.SocketListener], remove_file: Callable[[], None] | None = None
+    ) -> None:
+        self.each: Final = tuple(each)
+        self._remove_file = remove_file
+
+    def close(self) -> None:
+        """Close them; again does nothing.
+
+        The file of a Unix socket is removed first: while the socket is open, no other file has its identity.
+        """
+        remove_file, self._remove_file = self._remove_file, None
+        if remove_file is not None:
+            remove_file()
+        _close(self.each)
+
+
+@asynccontextmanager
+async def open_listeners(
+    host: str | None, port: int, unix_path: str | os.PathLike[str] | None, unix_mode: int
+) -> AsyncGenerator[Listeners]:
+    """Listen while the body runs; leave no socket and no file.
+
+    Args:
+        host: A name or an address; `None` for every address of this machine.
+        port: The port; 0 for one that is free. All addresses of a name get the same.
+        unix_path: Where a Unix socket is to be, instead of host and port. One that a killed process has left
+            there is replaced, and one at which a server listens is not.
+        unix_mode: Who may connect to it, as for `chmod`.
+
+    Raises:
+        OSError: One cannot be listened on.
+    """
+    if unix_path is None:
+        listeners = Listeners(await _tcp_listeners(host, port))
+    else:
+        listeners = await _unix_listeners(Path(unix_path), unix_mode)
+    try:
+        yield listeners
+    finally:
+        listeners.close()
+
+
+async def _tcp_listeners(host: str | None, port: int) -> list[trio.SocketListener]:
+    listeners = await trio.open_tcp_listeners(port, host=host, backlog=BACKLOG)
+    for _ in range(PORT_ATTEMPTS):
+        ports = {listener.socket.getsockname()[1] for listener in listeners}
+        if len(ports) == 1:
+            break
+        # Each address of the name was given a port of its own. One of these will be free on all of them.
+        _close(listeners)
+        try:
+            listeners = await trio.open_tcp_listeners(ports.pop(), host=host, backlog=BACKLOG)
+        except OSError:
+            listeners = await trio.open_tcp_listeners(port, host=host, backlog=BACKLOG)
+    return listeners
+
+
+def _close(listeners: Sequence[trio.SocketListener]) -> None:
+    for listener in listeners:
+        listener.socket.close()
+
+
+async def _unix_listeners(path: Path, mode: int) -> Listeners:
+    if sys.platform == "win32":
+        raise ValueError("a Unix socket is wanted, and Python has none on Windows")
+    else:  # noqa: RET506 - type checkers look at one branch for each platform
+        listener, socket_file = await listen_at(path, mode, BACKLOG)
+        return Listeners([listener], socket_file.remove)
+
+
+_log: Final = Log("trio_mcp.hosts")
+
+_BROKEN: Final = frozenset({errno.EBADF, errno.EFAULT, errno.EINVAL, errno.ENOTSOCK})
+"""The errors of accepting that concern the listening socket: it is invalid, or does not listen any more.
+
+All others concern the one connection that was to be accepted, or the room for it. Linux also passes on network
+errors of that connection (ENETDOWN, EPROTO, ENOPROTOOPT, EHOSTDOWN, ENONET, EHOSTUNREACH, EOPNOTSUPP,
+ENETUNREACH: accept(2), "Error handling"), and the refusal of a firewall (EPERM).
+"""
+
+_NO_ROOM: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
+MOST_IN_A_TURN: Final = 64
+"""Connections that are accepted in one turn of the event loop. With one per turn, a client that fills the queue
+of the system would delay all others there, where its connections cannot give way."""
+
+PAUSE_SECONDS: Final = 0.1
+"""How long accepting pauses, in seconds, when there is no room for another connection, or it always fails."""
+
+FAILURES_PER_PAUSE: Final = 100
+"""So many failures in a row may be clients that went before they were accepted; more have another cause."""
+
+WARNING_SECONDS: Final = 60.0
+"""How long accepting may fail without another line in the log, in seconds."""
+
+
+MAX_PORT: Final = 65_535
+MAX_MODE: Final = 0o777
+
+
+def check_port(port: int) -> None:
+    """Check a port to listen on.
+
+    Raises:
+        TypeError: It is no whole number.
+        ValueError: There is no such port.
+    """
+    _check_range("port", port, MAX_PORT, str)
+
+
+def check_mode(name: str, mode: int) -> None:
+    """Check who may connect to a Unix socket.
+
+    Raises:
+        TypeError: It is no whole number.
+        ValueError: It is no mode.
+    """
+    _check_range(name, mode, MAX_MODE, oct)
+
+
+def _check_range(name: str, value: int, most: int, show: Callable[[int], str]) -> None:
+    if check_whole(name, value, at_least=0) > most:
+        raise ValueError(f"{name} must be {show(0)} to {show(most)}, not {show(value)}")
+
+
+@final
+class _Failures:
+    """The failures of accepting. One ends one connection; many are followed by a pause.
+
+    Args:
+        connections: All connections, which give way when the machine has no room for more.
+    """
+
+    def __init__(self, connections: Connections[Any]) -> None:
+        self._connections = connections
+        self._in_a_row = 0
+        self._began_at = 0.0
+        self._warned_at = -math.inf
+
+    def end(self) -> None:
+        """Note that a connection was accepted."""
+        self._in_a_row = 0
+
+    async def add(self, error: OSError) -> None:
+        """Note that accepting has failed; make room or pause if that is the remedy."""
+        now = trio.current_time()
+        if not self._in_a_row:
+            self._began_at = now
+        self._in_a_row += 1
+        has_room = error.errno not in _NO_ROOM
+        if now >= self._warned_at + WARNING_SECONDS:
+            self._warned_at = now
+            if has_room:
+                _log.warning("a connection could not be accepted: %s", error)
+            else:
+                _log.error("this machine has no room for another connection (%s); others give way", error)
+        if has_room:
+            must_pause = self._in_a_row % FAILURES_PER_PAUSE == 0
+        else:
+            made = self._connections.limits.make_room(is_patient=now < self._began_at + PATIENCE_SECONDS)
+            must_pause = not made or self._in_a_row > 1  # the room made did not help, or was taken by others
+        if must_pause:
+            await trio.sleep(PAUSE_SECONDS)
+        else:
+            await trio.lowlevel.checkpoint()
+
+
+async def accept_until_drain(
+    listeners: Listeners,
+    connections: Connections[_IO],
+    take: Callable[[socket.socket, str | None], _IO],
+    nursery: trio.Nursery,
+    shutdown: Shutdown,
+    started: Callable[[], None],
+) -> None:
+    """Accept connections until `shutdown` is drained; then close the listeners.
+
+    Args:
+        listeners: Where.
+        connections: What serves them.
+        take: Called with each accepted socket, and its client's address if it has one.
+        nursery: Where they are served; a task for each.
+        shutdown: Ends it.
+        started: Called when clients can connect.
+    """
+    async with open_hidden_nursery() as accepting:
+        for listener in listeners.each:
+            accepting.start_soon(_accept, listener, connections, take, nursery)
+        shutdown.serving()
+        started()
+        await shutdown.wait_drain()
+        accepting.cancel_scope.cancel(reason="no more connections are accepted")
+    listeners.close()
+
+
+async def _accept(
+    listener: trio.SocketListener,
+    connections: Connections[_IO],
+    take: Callable[[socket.socket, str | None], _IO],
+    nursery: trio.Nursery,
+) -> None:
+    failures = _Failures(connections)
+    while True:
+        await connections.limits.wait_door()
+        try:
+            found = await accept_waiting(listener, MOST_IN_A_TURN)
+        except OSError as error:
+            if error.errno in _BROKEN:
+                raise
+            await failures.add(error)
+            continue
+        failures.end()
+        for connection, client in found:
+            io = take(connection, client)
+            if connections.enter(io):
+                nursery.start_soon(connections.serve, io, name=connections.task_name)
+            else:
+                io.cut()

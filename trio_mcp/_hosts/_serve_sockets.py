@@ -1,0 +1,596 @@
+"""Serving stdio's framing, one message a line, over TCP, TLS and Unix sockets.
+
+    listeners ──> the accept loop ──> one task for each connection ──> a session of the server
+
+To end: no connection is accepted any more; each session drains, so that requests are answered; then the remaining
+ones are cancelled. Each step is bounded. One run of the server, and so one lifespan, serves all connections.
+
+Spec: 2026-07-28, basic/transports, "Custom Transports".
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import ssl
+import struct
+from collections.abc import Callable, Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any, Final, final
+from urllib.parse import quote
+
+import attrs
+import trio
+
+from .._bindings._stream import StreamChannel
+from .._channel import Incoming, Origin, Received, TooLarge
+from .._codec._json import cost_of_json
+from .._codec._jsonrpc import FRAGMENT_BYTES, id_of_fragment, is_response_fragment
+from .._core._account import Loan, Overdrawn, Pool, holder_of
+from .._core._framing import OversizedLine
+from .._core._http_rules import ProxyRules
+from .._errors import SERVER_BUSY, ConnectionLost, RequestError
+from .._http._target import bracketed
+from .._limits import KIB, _positive, _size
+from .._logs import Log
+from .._server._lifetimes import Shutdown, open_background
+from .._server._parking import EndedBeforeStart, Lifetime, Service
+from .._server._server import Server
+from .._trio import open_hidden_nursery
+from ._connections import ConnectionLimits, Connections, ServedConnection
+from ._listening import accept_until_drain, check_mode, check_port, open_listeners
+from ._requests import HostedSocket
+
+_log: Final = Log("trio_mcp.sockets")
+
+STEP: Final = 64 * KIB
+"""Loans grow in steps of so many bytes, and so many have `send_timeout` to be taken by the client."""
+
+ALLOWANCE: Final = 128 * KIB
+"""What is kept for a connection without a loan, in bytes: borrowing for each small message would cost much."""
+
+SMALL: Final = 400
+SMALL_WEIGHT: Final = 1 * KIB
+"""Lines of up to `SMALL` bytes are not weighed, and count as `SMALL_WEIGHT` more."""
+
+_CREDENTIALS: Final = struct.Struct("3i")
+
+_connections: Final = count(1)
+
+
+@final
+@attrs.frozen(kw_only=True)
+class SocketServerSettings:
+    """What the connections of `serve_tcp` and `serve_unix` may cost.
+
+    Durations are seconds; ``math.inf`` means "never". A connection is idle while none of its requests is open,
+    not even a subscription.
+
+    Attributes:
+        max_connections: Connections at once. Once all are in use, the address with most of them loses one to an
+            address with fewer: an idle one at once, and a busy one after a second. If all addresses have as many,
+            a new connection replaces the one that has been idle longest, or waits for one. The limit is lower if
+            the process may not open so many files.
+        max_connections_per_address: The same, of one address (IPv6: one network), or of one user at a Unix
+            socket. A new connection replaces that of its own which has been idle longest; if none is idle, it is
+            closed.
+        message_timeout: How long an idle connection may take to send a message, from its first byte to its last;
+            and the first message, from the beginning of the connection, with the handshake of TLS.
+        idle_timeout: How long a connection is kept without a message.
+        send_timeout: How long a client may read nothing of what it is sent before its connection is cut.
+    """
+
+    max_connections: int = _size(1_000)
+    max_connections_per_address: int = _size(500)
+    message_timeout: float = _positive(30.0)
+    idle_timeout: float = _positive(1_800.0)
+    send_timeout: float = _positive(30.0)
+
+
+@final
+@attrs.frozen
+class _ConnectionSettings:
+    """The settings as `Connections` takes them."""
+
+    max_connections: int
+    max_connections_per_address: int
+    idle_timeout: float
+    head_timeout: float
+
+    def proxy_rules(self) -> ProxyRules:
+        """Return that no address is a proxy's."""
+        return ProxyRules((), "x-forwarded")
+
+
+# The client of a connection.
+
+
+def principal_of(connection: socket.socket) -> tuple[str | None, str | None]:
+    """Return who has connected to a Unix socket, and whose that is for limits: the process, and its user.
+
+    Both are `None` where the system does not report it.
+    """
+    try:
+        option = socket.SO_PEERCRED  # type: ignore[attr-defined,unused-ignore]  # not on all platforms
+        packed = connection.getsockopt(socket.SOL_SOCKET, option, _CREDENTIALS.size)
+    except (AttributeError, OSError):
+        return None, None
+    pid, uid, gid = _CREDENTIALS.unpack(packed)
+    return f"uid={uid} gid={gid} pid={pid}", f"uid={uid}"
+
+
+@final
+class StreamSocket(HostedSocket):
+    """An accepted socket, with Trio's streams over it.
+
+    Args:
+        connection: The socket, which does not block.
+        client: The address of its client, or what else tells clients apart; `None` for nothing.
+        principal: Who its client is, if that is known.
+        ssl_context: For TLS; `None` for none.
+
+    Attributes:
+        principal: Who its client is, if that is known.
+        holder: In whose name something is kept for the client.
+        stream: The connection, over TLS if that is wanted.
+    """
+
+    def __init__(
+        self,
+        connection: socket.socket,
+        client: str | None,
+        principal: str | None,
+        ssl_context: ssl.SSLContext | None,
+    ) -> None:
+        super().__init__(client)
+        self.principal: Final = principal
+        self.holder: Final = f"socket {next(_connections)}" if client is None else holder_of(client)
+        self._transport = trio.SocketStream(trio.socket.from_stdlib_socket(connection))
+        self._secured = (
+            None if ssl_context is None else trio.SSLStream(self._transport, ssl_context, server_side=True)
+        )
+        self.stream: Final[trio.abc.Stream] = self._secured or self._transport
+
+    async def start(self) -> None:
+        if self._secured is not None:
+            try:
+                await self._secured.do_handshake()
+            except trio.ClosedResourceError as error:
+                raise trio.BrokenResourceError("the connection was cut") from error
+        else:
+            await trio.lowlevel.checkpoint()
+
+    def cut(self) -> None:
+        self._transport.socket.close()
+
+
+# What a connection keeps.
+#
+# Kept true: `_kept` is what the client has sent of the next line, plus the amounts of all origins that are alive.
+# Each piece that is read has an origin, which the messages in it, the requests they become and the answers to
+# those refer to: so it is alive until all of that is done with and written, and gives its amount back then, in
+# `__del__`. When none is alive, the connection rests. That needs no bookkeeping in the peer, but nothing may
+# refer to a message longer than it is needed; the tests of idle connections would notice.
+#
+# Up to `ALLOWANCE` nothing is lent; beyond it, one loan of the account covers everything. The client that has
+# most gives way when there is no room for that of others: its connection is cut.
+
+
+@final
+class LineOrigin:
+    """Some lines that were read together, as the origin of the messages in them; see `Origin`.
+
+    Attributes:
+        principal: Who has sent them.
+        holder: In whose name the server keeps what outlives them.
+    """
+
+    __slots__ = ("_amount", "_channel", "holder", "principal")
+
+    def __init__(self, channel: ServedChannel, socket: StreamSocket, amount: int) -> None:
+        self.principal = socket.principal
+        self.holder = socket.holder
+        self._channel = channel
+        self._amount = amount
+
+    def keep_answer(self, size: int) -> None:
+        """Count an answer until it is written.
+
+        Raises:
+            RequestError: There is no room for it.
+        """
+        refusal = self._channel.keep(size)
+        if refusal is not None:
+            raise refusal
+        self._amount += size
+
+    def __del__(self) -> None:
+        self._channel.let_go(self._amount)
+
+
+@final
+class ServedChannel(StreamChannel):
+    """The channel to the client of an accepted socket.
+
+    Args:
+        socket: The socket.
+        limits: Notified when it rests and when it works.
+        pool: Lends the memory that its messages take.
+        send_timeout: How long the client may take to read `STEP` bytes, in seconds.
+        max_message_bytes: The longest line that is read.
+    """
+
+    def __init__(
+        self,
+        socket: StreamSocket,
+        limits: ConnectionLimits[StreamSocket],
+        pool: Pool,
+        send_timeout: float,
+        max_message_bytes: int,
+    ) -> None:
+        who = socket.principal or socket.client or "a client without an address"
+        super().__init__(
+            socket.stream, socket.stream, max_message_bytes=max_message_bytes, description=f"the client {who}"
+        )
+        self._socket = socket
+        self._limits = limits
+        self._pool = pool
+        self._send_timeout = send_timeout
+        self._read_now, self._read = self._read, self._read_in_turn
+        self._unturned: bytes | None = None  # what was read, and waits for its turn
+        self._held = 0  # of the line whose end has not come
+        self._origins = 0
+        self._kept = 0
+        self._lent = ALLOWANCE
+        self._loan: Loan | None = None
+        self._has_begun = False
+        self._is_closed = False
+
+    async def _read_in_turn(self) -> bytes:
+        """Read, and return it when it is the turn of this client. Cancelled, nothing is lost."""
+        if self._unturned is None:
+            self._unturned = await self._read_now()
+        await self._socket.wait_to_read()
+        data, self._unturned = self._unturned, None
+        return data
+
+    def _received(self, lines: Sequence[bytes | OversizedLine]) -> Sequence[Received]:
+        self._hold()
+        if not lines:
+            if self._held:
+                self._limits.begin(self._socket)
+            return ()
+        if not self._has_begun:
+            self._begin(lines[0])
+        if not self._origins:
+            self._limits.work(self._socket)
+        sizes = [len(line) if isinstance(line, bytes) else 2 * FRAGMENT_BYTES for line in lines]
+        if max(sizes) <= SMALL and len(sizes) <= STEP // SMALL:
+            return self._messages(lines, sum(sizes) + SMALL_WEIGHT * len(sizes))
+        messages: list[Received] = []
+        group: list[bytes | OversizedLine] = []
+        amount = 0
+        for line, size in zip(lines, sizes, strict=True):
+            group.append(line)
+            amount += size + (cost_of_json(line) if isinstance(line, bytes) else 0)
+            if amount >= STEP:
+                messages += self._messages(group, amount)
+                group, amount = [], 0
+        return messages + self._messages(group, amount) if group else messages
+
+    def _begin(self, line: bytes | OversizedLine) -> None:
+        """Check the first line, so that a web page cannot smuggle messages in by a request over HTTP.
+
+        Raises:
+            ConnectionLost: It is no message.
+        """
+        head = line if isinstance(line, bytes) else line.head
+        if not head.lstrip().startswith((b"{", b"[")):
+            self._socket.cut()
+            raise ConnectionLost(f"{self.description} has begun with what is no message: {head[:40]!r}")
+        self._has_begun = True
+
+    def _hold(self) -> None:
+        """Count what was received of the next line.
+
+        Raises:
+            ConnectionLost: There is no room for it.
+        """
+        more = self._lines.held - self._held
+        if more > 0:
+            refusal = self.keep(more)
+            if refusal is not None:
+                self._socket.cut()
+                raise ConnectionLost(f"a message of {self.description} was not read on: {refusal.message}")
+        elif more:
+            self._give_back(-more)
+        self._held += more
+
+    def _messages(self, lines: Sequence[bytes | OversizedLine], amount: int) -> list[Received]:
+        """Return the messages in some lines, with their origin."""
+        refusal = self.keep(amount)
+        origin = LineOrigin(self, self._socket, 0 if refusal else amount)
+        self._origins += 1
+        return [_message(line, origin, refusal) for line in lines]
+
+    def keep(self, amount: int) -> RequestError | None:
+        """Count so many more bytes. Returns why they must not be kept, if there is no room for them."""
+        kept = self._kept + amount
+        if kept > self._lent:
+            try:
+                self._borrow(-(-kept // STEP) * STEP)
+            except Overdrawn as problem:
+                return RequestError(SERVER_BUSY, f"there is no room for {amount} bytes: {problem}")
+        self._kept = kept
+        return None
+
+    def _borrow(self, amount: int) -> None:
+        if self._loan is None or self._loan.is_given_back:
+            self._loan = self._pool.lend(self._socket.holder, "connections", amount, self._give_way)
+        else:
+            self._loan.change(amount)
+        self._lent = amount
+
+    def _give_way(self) -> None:
+        _log.info("%s gives way to others: it keeps %d bytes", self.description, self._kept)
+        self._socket.cut()
+
+    def let_go(self, amount: int) -> None:
+        """An origin is not referred to any more, and so many bytes are not kept."""
+        self._give_back(amount)
+        self._origins -= 1
+        if not (self._origins or self._is_closed):
+            self._limits.rest(self._socket)
+            if self._held:
+                self._limits.begin(self._socket)
+
+    def _give_back(self, amount: int) -> None:
+        self._kept -= amount
+        if self._loan is not None and self._kept <= self._lent // 2:
+            if self._kept > ALLOWANCE:
+                self._lent = -(-self._kept // STEP) * STEP
+                self._loan.change(self._lent)
+            else:
+                self._end_loan()
+
+    def _end_loan(self) -> None:
+        loan, self._loan = self._loan, None
+        self._lent = ALLOWANCE
+        if loan is not None:
+            loan.give_back()
+
+    async def wait_turn(self, origin: Origin | None) -> None:
+        """Wait until this client may be sent one more notification."""
+        del origin
+        await self._socket.wait_to_write(0)
+
+    async def _send_all(self, data: bytes | memoryview) -> None:
+        with memoryview(data) as view:
+            for at in range(0, len(view), STEP):
+                with trio.move_on_after(self._send_timeout) as scope:
+                    await super()._send_all(view[at : at + STEP])
+                if scope.cancelled_caught:
+                    self._socket.cut()
+                    problem = f"has not read for {self._send_timeout:g} s (send_timeout)"
+                    raise ConnectionLost(f"{self.description} {problem}")
+
+    async def aclose(self) -> None:
+        """Close it, and give everything back."""
+        self._is_closed = True
+        try:
+            await super().aclose()
+        finally:
+            self._end_loan()
+
+
+def _message(line: bytes | OversizedLine, origin: Origin, refusal: RequestError | None) -> Received:
+    """Return a line as a message. Without room, answers and notifications pass: they may end what takes it."""
+    if isinstance(line, OversizedLine):
+        return TooLarge(line.size, line.head, line.tail, origin)
+    if refusal is None:
+        return Incoming(line, origin)
+    head, tail = line[:FRAGMENT_BYTES], line[-FRAGMENT_BYTES:]
+    if len(line) <= STEP and (is_response_fragment(head, tail) or id_of_fragment(head, tail) is None):
+        return Incoming(line, origin)
+    return TooLarge(len(line), head, tail, origin, refusal)
+
+
+@final
+class SocketConnection:
+    """One connection: a session of the server.
+
+    Args:
+        server: The server.
+        service: Its run, which all connections share.
+        settings: What a connection may cost.
+        shutdown: Ends all of them.
+        socket: The socket.
+        limits: Notified when it rests and when it works.
+
+    Attributes:
+        is_draining: Whether nothing new is to be served; `shutdown` says the same.
+    """
+
+    def __init__(
+        self,
+        server: Server[Any],
+        service: Service[Any],
+        settings: SocketServerSettings,
+        shutdown: Shutdown,
+        socket: StreamSocket,
+        limits: ConnectionLimits[StreamSocket],
+    ) -> None:
+        self.is_draining: bool = False
+        self._server = server
+        self._service = service
+        self._settings = settings
+        self._shutdown = shutdown
+        self._socket = socket
+        self._limits = limits
+        limits.begin(socket)
+
+    async def serve(self) -> None:
+        """Serve it until the client goes, or `shutdown` is drained."""
+        server, socket = self._server, self._socket
+        channel = ServedChannel(
+            socket,
+            self._limits,
+            self._service.account.bytes,
+            self._settings.send_timeout,
+            server.limits.max_message_bytes,
+        )
+        try:
+            async with open_background(f"the session with {channel.description}") as background:
+                await server.serve_beside(
+                    background, self._service, channel, self._shutdown, holder=socket.holder
+                )
+        finally:
+            with trio.move_on_after(server.limits.goodbye_timeout, shield=True):
+                await channel.aclose()
+
+
+# Serving.
+
+
+async def serve_tcp(  # noqa: ASYNC128 - `_serve` calls it
+    server: Server[Any],
+    host: str | None = "127.0.0.1",
+    port: int = 8000,
+    *,
+    ssl_context: ssl.SSLContext | None = None,
+    settings: SocketServerSettings | None = None,
+    shutdown: Shutdown | None = None,
+    task_status: trio.TaskStatus[tuple[str, ...]] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Serve at a TCP port until `shutdown`: ``urls = await nursery.start(serve_tcp, server)``.
+
+    Messages are framed as over stdio, one a line. All connections share one run of the server, and its lifespan.
+    What fails on one ends no other. At `shutdown` no more are accepted, requests are answered within
+    `Limits.drain_timeout`, and the remaining ones are cancelled. Cancelled, all handlers are cancelled and their
+    cleanup runs. Either way no task and no socket is left. A lifespan that `shutdown` interrupts while it is
+    being entered is cancelled, and this returns without having served.
+
+    Clients are not authenticated: whoever can connect is served. Only this machine can reach the default, but any
+    user of it can. A connection that does not begin with a message, such as a request of a web page over HTTP, is
+    cut. For other machines use an `ssl_context` with ``verify_mode = ssl.CERT_REQUIRED``, or `serve_http`.
+
+    Args:
+        server: The server.
+        host: The name or address to listen on; `None` for all.
+        port: The port; 0 for one that is free.
+        ssl_context: The certificate for TLS, and whether clients need one; `None` for no TLS.
+        settings: What connections may cost.
+        shutdown: When to end.
+        task_status: Gets the URLs, as `open_client` takes them, once clients can connect.
+
+    Raises:
+        OSError: The address cannot be listened on, or not any more. An error of one connection ends that alone.
+        ssl.SSLError: `ssl_context` is for clients.
+        TypeError: `port` is no whole number.
+        ValueError: There is no such `port`.
+
+    Spec: 2026-07-28, basic/transports, "Custom Transports".
+    """
+    check_port(port)
+    if ssl_context is not None:
+        ssl_context.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), server_side=True)  # refuses what is for clients
+
+    def take(connection: socket.socket, client: str | None) -> StreamSocket:
+        return StreamSocket(connection, client, None, ssl_context)
+
+    scheme = "tcp" if ssl_context is None else "tls"
+    await _serve(server, (host, port, None, 0), take, scheme, settings, shutdown, task_status.started)
+
+
+async def serve_unix(  # noqa: ASYNC128 - `_serve` calls it
+    server: Server[Any],
+    path: str | os.PathLike[str],
+    *,
+    mode: int = 0o600,
+    settings: SocketServerSettings | None = None,
+    shutdown: Shutdown | None = None,
+    task_status: trio.TaskStatus[tuple[str, ...]] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Serve at a Unix socket until `shutdown`: ``await nursery.start(serve_unix, server, path)``.
+
+    The principal of a connection (`Context.principal`) is the process that has made it, as the system reports it:
+    ``"uid=1000 gid=1000 pid=4711"``; `None` on systems other than Linux. Everything else is as for `serve_tcp`.
+
+    Args:
+        server: The server.
+        path: Where the socket is to be. One that a killed process has left there is replaced; if a server listens
+            at it, this fails. The file is removed when no more connections are accepted, if it is still the same.
+        mode: Who may connect, as for `chmod`.
+        settings: What connections may cost.
+        shutdown: When to end.
+        task_status: Gets the URL, as `open_client` takes it, once clients can connect.
+
+    Raises:
+        OSError: The path cannot be listened on, or not any more: ``EADDRINUSE`` where another server listens, or
+            what is there is no socket.
+        TypeError: `mode` is no whole number.
+        ValueError: There is no such `mode`, or there are no Unix sockets on this system.
+
+    Spec: 2026-07-28, basic/transports, "Custom Transports".
+    """
+    check_mode("mode", mode)
+
+    def take(connection: socket.socket, client: str | None) -> StreamSocket:
+        del client
+        principal, user = principal_of(connection)
+        return StreamSocket(connection, user, principal, None)
+
+    await _serve(server, (None, 0, path, mode), take, "unix", settings, shutdown, task_status.started)
+
+
+async def _serve(
+    server: Server[Any],
+    address: tuple[str | None, int, str | os.PathLike[str] | None, int],
+    take: Callable[[socket.socket, str | None], StreamSocket],
+    scheme: str,
+    settings: SocketServerSettings | None,
+    shutdown: Shutdown | None,
+    on_serving: Callable[[tuple[str, ...]], None],
+) -> None:
+    settings = SocketServerSettings() if settings is None else settings
+    shutdown = Shutdown() if shutdown is None else shutdown
+    limits = server.limits
+    bounds = _ConnectionSettings(
+        settings.max_connections,
+        settings.max_connections_per_address,
+        settings.idle_timeout,
+        settings.message_timeout,
+    )
+    try:
+        async with (
+            server.open_service(Lifetime(shutdown, limits)) as service,
+            open_listeners(*address) as listeners,
+        ):
+            urls = tuple(_url_of(scheme, listener) for listener in listeners.each)
+
+            def begin(socket: StreamSocket, limits: ConnectionLimits[StreamSocket]) -> ServedConnection:
+                return SocketConnection(server, service, settings, shutdown, socket, limits)
+
+            def started() -> None:
+                _log.info("serving at %s", ", ".join(urls))
+                on_serving(urls)
+
+            async with open_hidden_nursery() as nursery:
+                connections = Connections[StreamSocket](begin, bounds, nursery, f"a connection over {scheme}")
+                nursery.start_soon(connections.attend)
+                try:
+                    await accept_until_drain(listeners, connections, take, nursery, shutdown, started)
+                    with trio.move_on_after(limits.drain_timeout + 2 * limits.goodbye_timeout):
+                        await connections.wait_empty()
+                finally:
+                    nursery.cancel_scope.cancel(reason="serving ended")
+    except EndedBeforeStart:
+        _log.info("serving was ended before it began")
+
+
+def _url_of(scheme: str, listener: trio.SocketListener) -> str:
+    address = listener.socket.getsockname()
+    if isinstance(address, str):
+        return f"unix://{quote(str(Path(address).absolute()))}"
+    return f"{scheme}://{bracketed(address[0])}:{address[1]}"
