@@ -89,7 +89,7 @@ async def test_a_wire_is_read_when_it_is_its_turn() -> None:
             await turns.enter(HONEST)
             for near, far in pairs:
                 near.setblocking(False)
-                wire = SocketIO(near, HOG, 5)
+                wire = SocketIO(HOG, 5, near)
                 wire.share(turns, turns, HOG)
                 wires.append(wire)
                 far.send(b"x")
@@ -111,7 +111,7 @@ async def test_a_wire_that_is_cut_while_it_waits_for_its_turn_has_nothing_to_rea
     """It gives its turn back when that comes."""
     near, far = socket.socketpair()
     near.setblocking(False)
-    wire = SocketIO(near, HOG, 5)
+    wire = SocketIO(HOG, 5, near)
     async with turnstile() as turns, trio.open_nursery() as nursery:
         wire.share(turns, turns, HOG)
         await turns.enter(HONEST)

@@ -178,7 +178,9 @@ async def test_a_body_is_not_read_before_it_is_known_who_sends_it(host: str) -> 
                 tracemalloc.start()
                 try:
                     await trio.sleep(0.3)
-                    assert kept_by(RequestBody) < 100 * 1024
+                    assert (
+                        kept_by(RequestBody) < 200 * 1024
+                    )  # the body is 3 MB; a read of the socket brings 64 KiB
                 finally:
                     tracemalloc.stop()
                 gate.set()

@@ -17,7 +17,7 @@ async def pair() -> AsyncGenerator[tuple[SocketIO, socket.socket]]:
     """A wire, and the socket at its other end."""
     near, far = socket.socketpair()
     near.setblocking(False)
-    wire = SocketIO(near, None, 0.3)
+    wire = SocketIO(None, 0.3, near)
     yield wire, far
     wire.cut()
     far.close()

@@ -23,7 +23,7 @@ import trio
 
 from .._channel import Channel, Outgoing, Received
 from .._codec._jsonrpc import Notification, RequestId
-from .._core._http_headers import METHOD, PROTOCOL_VERSION, HeaderField, MarkedTools, request_headers, version_of
+from .._core._http1 import METHOD, PROTOCOL_VERSION, HeaderField, MarkedTools, request_headers, version_of
 from .._errors import METHOD_NOT_FOUND, MODERN_ERRORS, McpError, RemoteProtocolError, RequestError
 from .._http._asgi import AsgiClient, open_asgi_client
 from .._http._client import open_http_client

@@ -20,7 +20,7 @@ import trio
 
 from .._channel import Incoming, OriginGone, Outgoing, Received, TooLarge
 from .._codec import _json
-from .._codec._json import explain_cost, is_array, is_costlier, is_object
+from .._codec._json import explain_cost, is_array, is_costlier, is_object, kind_of
 from .._codec._jsonrpc import (
     ErrorResponse,
     InvalidMessage,
@@ -31,12 +31,11 @@ from .._codec._jsonrpc import (
     id_of_fragment,
     is_request_fragment,
     is_response_fragment,
-    kind_of,
     parse_message,
     read_id,
 )
 from .._core._framing import OversizedSseEvent, SseReader, SseReceived, pieces_of
-from .._core._http_headers import (
+from .._core._http1 import (
     LAST_EVENT_ID,
     METHOD,
     NAME,
@@ -86,7 +85,8 @@ def _check_url(_instance: object, _attribute: object, value: str) -> None:
     parse_target(value)
 
 
-def _check_headers(_instance: object, _attribute: object, value: HeaderSource) -> None:
+def check_headers(_instance: object, _attribute: object, value: HeaderSource) -> None:
+    """Check header fields as far as they are known: a validator of attrs."""
     if not callable(value):
         _encode(value)
 
@@ -167,9 +167,7 @@ class HttpServerParameters:
     """
 
     url: str = attrs.field(validator=_check_url, repr=lambda url: repr(shown_url(url)))
-    headers: HeaderSource = attrs.field(
-        factory=dict[str, str], kw_only=True, repr=False, validator=_check_headers
-    )
+    headers: HeaderSource = attrs.field(factory=dict[str, str], kw_only=True, repr=False, validator=check_headers)
     http: HttpSettings = attrs.field(factory=HttpSettings, kw_only=True)
     app: AsgiApplication | AsgiClient | None = attrs.field(default=None, kw_only=True, validator=_check_app)
     transport: Literal["auto", "streamable-http", "sse"] = attrs.field(

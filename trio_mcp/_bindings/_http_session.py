@@ -18,7 +18,7 @@ import trio
 
 from .._codec._jsonrpc import RequestId
 from .._core._framing import SseEvent, SseReader, SseReceived, pieces_of
-from .._core._http_headers import PROTOCOL_VERSION, SESSION_ID, HeaderField, is_session_id
+from .._core._http1 import PROTOCOL_VERSION, SESSION_ID, HeaderField, is_session_id
 from .._core._reconnect import MAX_DELAY, Reconnect
 from .._errors import ConnectionLost, HttpStatusError, McpError, RemoteProtocolError, RequestError, SessionLost
 from .._http._messages import HttpResponse

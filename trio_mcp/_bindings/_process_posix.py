@@ -33,6 +33,7 @@ class ProcessTree:
         stdin: The write end of the leader's standard input.
         stdout: The read end of its standard output.
         stderr: The read end of its standard error.
+        pid: The leader's process number, which is the group's too.
     """
 
     def __init__(self, leader: trio.Process) -> None:
@@ -42,6 +43,7 @@ class ProcessTree:
         self.stdin = leader.stdin
         self.stdout = leader.stdout
         self.stderr = leader.stderr
+        self.pid = leader.pid
         self._leader = leader
         self._pidfd = _open_pidfd(leader.pid)
         self._number_is_ours = True
@@ -66,11 +68,6 @@ class ProcessTree:
                 start_new_session=True,
             )
         )
-
-    @property
-    def pid(self) -> int:
-        """The leader's process number, which is the group's too."""
-        return self._leader.pid
 
     async def wait_exit(self) -> int:
         """Wait until the leader has exited. For one task at a time.

@@ -100,6 +100,7 @@ class ProcessTree:
         stdin: The write end of the leader's standard input.
         stdout: The read end of its standard output.
         stderr: The read end of its standard error.
+        pid: The leader's process number.
     """
 
     def __init__(self, leader: trio.Process) -> None:
@@ -109,6 +110,7 @@ class ProcessTree:
         self.stdin = leader.stdin
         self.stdout = leader.stdout
         self.stderr = leader.stderr
+        self.pid = leader.pid
         self._leader = leader
         self._job = _open_job(leader.pid)
 
@@ -134,11 +136,6 @@ class ProcessTree:
                 creationflags=subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW,
             )
         )
-
-    @property
-    def pid(self) -> int:
-        """The leader's process number."""
-        return self._leader.pid
 
     async def wait_exit(self) -> int:
         """Wait until the leader has exited. For one task at a time.

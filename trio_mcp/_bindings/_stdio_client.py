@@ -25,7 +25,7 @@ import attrs
 import trio
 
 from .._channel import Outgoing, Received
-from .._core._reconnect import RestartPolicy
+from .._core._reconnect import RestartPolicy, as_policy, check_policy
 from .._errors import ConnectionLost
 from .._limits import Limits
 from .._logs import Log
@@ -124,15 +124,6 @@ def _arguments(args: Sequence[str]) -> tuple[str, ...]:
     return tuple(args)
 
 
-def _policy(restart: RestartPolicy | bool | None) -> RestartPolicy | None:  # noqa: FBT001 - a converter
-    return RestartPolicy() if restart is True else restart or None
-
-
-def _check_restart(_instance: object, _attribute: attrs.Attribute[Any], value: object) -> None:
-    if not isinstance(value, (RestartPolicy, type(None))):
-        raise TypeError(f"restart must be a RestartPolicy, True or None, not {value!r}")
-
-
 def _check_text(name: str, value: object) -> None:
     # The value is not shown: arguments and environments hold passwords, keys and tokens.
     if not isinstance(value, str):
@@ -216,7 +207,7 @@ class StdioServerParameters:
         default=None, kw_only=True, validator=lambda _instance, _attribute, value: check_sink(value)
     )
     restart: RestartPolicy | None = attrs.field(
-        default=None, kw_only=True, converter=_policy, validator=_check_restart
+        default=None, kw_only=True, converter=as_policy, validator=check_policy
     )
 
     def environment(self) -> dict[str, str]:

@@ -18,8 +18,8 @@ from typing import Final, final
 
 import trio
 
-from .._bytes import READ_BYTES
 from .._limits import Limits
+from .._trio import READ_BYTES
 from ._stream import StreamChannel
 
 STDIN: Final = 0
@@ -151,6 +151,8 @@ class _ThreadedStream(trio.abc.AsyncResource):
 
 @final
 class _ThreadedReceiveStream(_ThreadedStream, trio.abc.ReceiveStream):
+    """Standard input that is a file, or on Windows. A pipe is read by `_trio.reader_of`."""
+
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
         descriptor = self._open_descriptor()
         try:

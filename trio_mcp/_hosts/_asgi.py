@@ -11,9 +11,10 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any, Final, TypeAlias, final
 
+import attrs
 import trio
 
-from .._core._http_headers import HeaderField, Headers
+from .._core._http1 import HeaderField, Headers
 from .._core._http_rules import HttpServerSettings
 from .._endpoint._call import Authenticate, HttpCall
 from .._endpoint._endpoint import Endpoint, open_endpoint
@@ -157,6 +158,7 @@ def _path_of(scope: AsgiScope, root: str) -> str:
 
 
 @final
+@attrs.define(eq=False, repr=False, slots=False)
 class McpASGI:
     """A server as an ASGI application: ``McpASGI(server)``.
 
@@ -175,19 +177,11 @@ class McpASGI:
         event_store: Keeps events for clients of the legacy era that lost a connection; in memory by default.
     """
 
-    def __init__(
-        self,
-        server: Server[Any],
-        settings: HttpServerSettings | None = None,
-        *,
-        authenticate: Authenticate | None = None,
-        event_store: EventStore | None = None,
-    ) -> None:
-        self._server = server
-        self._settings = HttpServerSettings() if settings is None else settings
-        self._authenticate = authenticate
-        self._event_store = event_store
-        self._endpoint: Endpoint | None = None
+    _server: Server[Any]
+    _settings: HttpServerSettings | None = None
+    _authenticate: Authenticate | None = attrs.field(default=None, alias="authenticate", kw_only=True)
+    _event_store: EventStore | None = attrs.field(default=None, alias="event_store", kw_only=True)
+    _endpoint: Endpoint | None = attrs.field(default=None, init=False)
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
@@ -221,7 +215,7 @@ class McpASGI:
                 raise RuntimeError(
                     "McpASGI does not run: its host has no lifespan; enter McpASGI.running() there"
                 )
-            await self._serve(self._endpoint, AsgiCall(scope, send, self._settings), receive)
+            await self._serve(self._endpoint, AsgiCall(scope, send, self._endpoint.settings), receive)
         elif kind == "websocket":
             await receive()
             await send({"type": "websocket.close", "code": 1000})

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final, final
 
+import attrs
 import h11
 import trio
 from hypercorn.config import Config
@@ -29,21 +30,19 @@ from hypercorn.protocol.http_stream import HTTPStream
 from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import ConnectionState, LifespanState
 
-from .._core._http1 import check_lengths
-from .._core._http_headers import HeaderField
+from .._core._http1 import HeaderField, check_lengths
 from .._core._http_rules import HttpServerSettings
 from .._endpoint._call import SMALL
 from .._endpoint._endpoint import Endpoint
 from .._logs import Log
 from ._asgi import AsgiCall
-from ._connections import ConnectionLimits, HostConnection, OpenConnection
-from ._requests import RequestBody, RequestHead, read_head
-from ._socket_io import ConnectionIO
+from ._connections import HostConnection, OpenConnection
+from ._requests import ConnectionIO, RequestBody, RequestHead, read_head
 
 _log: Final = Log("trio_mcp.http")
 
 
-def hypercorn_connections(endpoint: Endpoint, settings: HttpServerSettings) -> OpenConnection:
+def hypercorn_connections(endpoint: Endpoint, settings: HttpServerSettings) -> OpenConnection[ConnectionIO]:
     """Return a function that makes connections on which Hypercorn serves."""
     config = Config()
     config.keep_alive_max_requests = 1_000_000_000
@@ -154,33 +153,29 @@ class _Protocol(H11Protocol):
 
 
 @final
+@attrs.define(eq=False)
 class _HypercornConnection(HostConnection):
     """One connection. What Hypercorn takes to be its task group, too (`spawn_app`)."""
 
-    def __init__(
-        self,
-        io: ConnectionIO,
-        limits: ConnectionLimits[ConnectionIO],
-        settings: HttpServerSettings,
-        endpoint: Endpoint,
-        config: Config,
-    ) -> None:
-        super().__init__(io, limits, settings, endpoint)
-        self._lingers = False
-        # Both belong to the request that is being served.
-        self._head: RequestHead | None = None
-        self._call: AsgiCall | None = None
+    _config: Config
+    _lingers: bool = attrs.field(default=False, init=False)
+    # Both belong to the request that is being served.
+    _head: RequestHead | None = attrs.field(default=None, init=False)
+    _call: AsgiCall | None = attrs.field(default=None, init=False)
+    _protocol: _Protocol = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
         framework: Any = None  # never called: `spawn_app` starts the endpoint
         tasks: Any = self
-        client = None if io.client is None else (io.client, 0)
         self._protocol = _Protocol(
             framework,
-            config,
+            self._config,
             WorkerContext(None),
             tasks,
             ConnectionState(LifespanState({})),
-            io.scheme == "https",
-            client,
+            self.io.scheme == "https",
+            None if self.io.client is None else (self.io.client, 0),
             None,
             self._send,
         )

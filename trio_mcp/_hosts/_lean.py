@@ -11,17 +11,16 @@ from collections.abc import Sequence
 from typing import Final, final
 from urllib.parse import unquote
 
+import attrs
 import trio
 
-from .._core._http1 import ReadFields, fastest_fields
-from .._core._http_headers import HeaderField
+from .._core._http1 import HeaderField, ReadFields, fastest_fields
 from .._core._http_rules import HttpServerSettings
 from .._endpoint._call import SMALL, HttpCall
 from .._endpoint._endpoint import Endpoint
 from .._logs import Log
-from ._connections import ConnectionLimits, HostConnection, OpenConnection
-from ._requests import CLOSE, RequestBody, RequestHead, encode_head, read_head
-from ._socket_io import ConnectionIO
+from ._connections import HostConnection, OpenConnection
+from ._requests import CLOSE, ConnectionIO, RequestBody, RequestHead, encode_head, read_head
 
 _log: Final = Log("trio_mcp.http")
 
@@ -30,13 +29,14 @@ _LAST_CHUNK: Final = b"0\r\n\r\n"
 _CHUNKED: Final = (b"transfer-encoding", b"chunked")
 
 
-def lean_connections(endpoint: Endpoint, settings: HttpServerSettings) -> OpenConnection:
+def lean_connections(endpoint: Endpoint, settings: HttpServerSettings) -> OpenConnection[ConnectionIO]:
     """Return a function that makes connections which need no HTTP library."""
     read_fields = fastest_fields()
     return lambda io, limits: LeanConnection(io, limits, settings, endpoint, read_fields)
 
 
 @final
+@attrs.define(eq=False)
 class LeanConnection(HostConnection):
     """One connection.
 
@@ -48,17 +48,8 @@ class LeanConnection(HostConnection):
         read_fields: Parses the fields of heads.
     """
 
-    def __init__(
-        self,
-        io: ConnectionIO,
-        limits: ConnectionLimits[ConnectionIO],
-        settings: HttpServerSettings,
-        endpoint: Endpoint,
-        read_fields: ReadFields,
-    ) -> None:
-        super().__init__(io, limits, settings, endpoint)
-        self._read_fields = read_fields
-        self._call: LeanCall | None = None
+    _read_fields: ReadFields
+    _call: LeanCall | None = attrs.field(default=None, init=False)
 
     def _read_head(self, data: bytes) -> RequestHead:
         return read_head(data, self._read_fields)

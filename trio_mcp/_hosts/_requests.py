@@ -1,34 +1,280 @@
-"""What arrives of a request: its head, how its body is framed, and the body. And the head of an answer.
+"""The bytes of one connection, and the requests in them: heads, how bodies are framed, bodies.
 
 All hosts split the bytes of a connection with this, so they refuse the same, whatever parses the fields and
-writes the answers. Nothing here reads or writes a connection.
+writes the answers.
 
-    bytes received ──> RequestBuffer ──> a head ──> read_head ──> how long the body is
-                            └─────> what follows the head ──> body_reader ──> RequestBody, and what follows it
+    ConnectionIO ──> RequestBuffer ──> a head ──> read_head ──> how long the body is
+                          └─────> what follows the head ──> body_reader ──> RequestBody, and what follows it
 
 Spec: RFC 9112, sections 2.2 to 7.1.
 """
 
 from __future__ import annotations
 
+import abc
 import re
+import socket
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from email.utils import formatdate
 from http import HTTPStatus
-from typing import Final, TypeAlias, final
+from typing import ClassVar, Final, TypeAlias, final
 
 import attrs
 import trio
 
 from .._codec._jsonrpc import encode_error
-from .._core._http1 import ChunkedReader, ReadFields, check_lines, closes, framing_of
-from .._core._http_headers import HeaderField, Headers
+from .._core._http1 import ChunkedReader, HeaderField, Headers, ReadFields, check_lines, closes, framing_of
 from .._core._http_rules import HttpRefused, HttpServerSettings
-from .._endpoint._call import SMALL, RequestLoans, gave_way
+from .._endpoint._call import SMALL, RequestLoans, Turnstile, gave_way
 from .._errors import LocalProtocolError
-from .._trio import LightParkingLot
-from ._socket_io import READ_AHEAD, READ_BYTES
+from .._trio import LightParkingLot, close, send_some
+
+# The bytes of one connection, plain or over TLS, with a limit for clients that do not read.
+#
+# A plain socket is read and written without Trio's stream around it, which would cost a third of a small request:
+# what the system takes at once is sent without waiting.
+
+
+READ_BYTES: Final = 64 * 1024
+
+READ_AHEAD: Final = 16 * 1024
+"""Bytes that are read before they are wanted: of a body before its client is authenticated, and after a request
+while it is served. A client that has sent more can go unnoticed meanwhile."""
+
+STEP: Final = 64 * 1024
+"""So many bytes have `send_timeout` to be taken: a slow reader need not take a whole answer in that time."""
+
+LINGER_SECONDS: Final = 2.0
+"""How long a client may go on sending after the last answer, in seconds. Closing the connection with bytes unread
+would make the client's system discard the answer."""
+
+
+@attrs.define(eq=False)
+class HostedSocket(abc.ABC):
+    """The socket of a connection that a host has accepted.
+
+    Args:
+        client: The address of the client; `None` where there are no addresses.
+
+    Attributes:
+        client: The address of the client.
+    """
+
+    client: str | None
+    _reading: Turnstile | None = attrs.field(default=None, init=False)
+    _writing: Turnstile | None = attrs.field(default=None, init=False)
+    _holder: str = attrs.field(default="", init=False)
+
+    @final
+    def share(self, reading: Turnstile, writing: Turnstile, holder: str) -> None:
+        """Read and write only in turn from now on.
+
+        Args:
+            reading: Where it waits for its turn when bytes have arrived.
+            writing: Where it waits for its turn when bytes are to be sent.
+            holder: Whose it is. All connections of one holder have one share of the event loop.
+        """
+        self._reading = reading
+        self._writing = writing
+        self._holder = holder
+
+    @final
+    async def wait_to_read(self) -> None:
+        """Wait for its turn to begin, or to read. Does not checkpoint if it may at once."""
+        if self._reading is not None:
+            await self._reading.enter(self._holder)
+
+    @final
+    async def wait_to_write(self, size: int) -> None:
+        """Wait for its turn to send so many bytes. Does not checkpoint if it may at once.
+
+        Large pieces do not wait here, where they would stay in memory even if the connection is cut: they wait
+        for the client soon enough.
+        """
+        if self._writing is not None and size <= STEP:
+            await self._writing.enter(self._holder)
+
+    @abc.abstractmethod
+    async def start(self) -> None:
+        """Prepare the connection before the first byte; over TLS, do the handshake.
+
+        Raises:
+            trio.BrokenResourceError: That has failed.
+        """
+
+    @abc.abstractmethod
+    def cut(self) -> None:
+        """Close it at once. Tasks that wait for it find it broken, or at its end."""
+
+
+@attrs.define(eq=False)
+class ConnectionIO(HostedSocket):
+    """A connection over HTTP. One task reads and one writes at a time.
+
+    Args:
+        client: The address of the client; `None` where there are no addresses.
+        send_timeout: How long the client may take to read `STEP` bytes of what is sent, in seconds.
+
+    Attributes:
+        scheme: ``http`` or ``https``.
+    """
+
+    scheme: ClassVar[str] = "http"
+    _send_timeout: float
+
+    @abc.abstractmethod
+    async def receive(self, most: int = READ_BYTES) -> bytes:
+        """Return the next bytes, at most so many; none once the client has closed."""
+
+    @abc.abstractmethod
+    async def send(self, data: bytes) -> None:
+        """Send all of it. Does not checkpoint if it is its turn, and the system takes all of it at once.
+
+        Cancelled, some of it may have been sent.
+
+        Raises:
+            trio.BrokenResourceError: The client does not read, or is gone.
+        """
+
+    @abc.abstractmethod
+    async def send_eof(self) -> None:
+        """Close the sending direction. Fails silently."""
+
+    @final
+    async def linger(self) -> None:
+        """Let the client read what was sent last, before it is closed."""
+        await self.send_eof()
+        with trio.move_on_after(LINGER_SECONDS):
+            while await self.receive():
+                pass
+
+    def _too_slow(self) -> trio.BrokenResourceError:
+        self.cut()
+        return trio.BrokenResourceError(f"the client has not read for {self._send_timeout:g} s (send_timeout)")
+
+
+@final
+@attrs.define(eq=False)
+class SocketIO(ConnectionIO):
+    """A plain socket.
+
+    Args:
+        client: As for `ConnectionIO`.
+        send_timeout: As for `ConnectionIO`.
+        socket: The socket, which does not block.
+    """
+
+    _socket: socket.socket
+
+    async def start(self) -> None:
+        with suppress(OSError):  # a Unix socket, or one that was cut
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        await trio.lowlevel.checkpoint()
+
+    async def receive(self, most: int = READ_BYTES) -> bytes:
+        if self._socket.fileno() < 0:
+            await trio.lowlevel.checkpoint()
+            return b""  # it was cut; Trio cannot wait for a descriptor that is closed
+        try:
+            # Trio cannot wait for a socket that was closed meanwhile: it has no descriptor any more.
+            while self._socket.fileno() >= 0:
+                await trio.lowlevel.wait_readable(self._socket)
+                await self.wait_to_read()
+                try:
+                    return self._socket.recv(most)
+                except BlockingIOError:
+                    pass
+        except (OSError, trio.ClosedResourceError):
+            return b""
+        await trio.lowlevel.checkpoint()
+        return b""
+
+    async def send(self, data: bytes) -> None:
+        await self.wait_to_write(len(data))
+        sent = send_some(self._socket, data)
+        if sent < len(data):
+            with memoryview(data) as view:
+                while sent < len(data):
+                    await self._wait_room()
+                    sent += send_some(self._socket, view[sent : sent + STEP])
+
+    async def _wait_room(self) -> None:
+        if self._socket.fileno() < 0:
+            raise trio.BrokenResourceError("the connection was cut")
+        with trio.move_on_after(self._send_timeout) as scope:
+            try:
+                await trio.lowlevel.wait_writable(self._socket)
+            except (OSError, trio.ClosedResourceError) as error:
+                raise trio.BrokenResourceError("the connection was cut") from error
+        if scope.cancelled_caught:
+            raise self._too_slow()
+
+    async def send_eof(self) -> None:
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_WR)
+        await trio.lowlevel.checkpoint()
+
+    def cut(self) -> None:
+        close(self._socket)
+
+
+@final
+@attrs.define(eq=False)
+class TlsIO(ConnectionIO):
+    """A connection over TLS.
+
+    Args:
+        client: As for `ConnectionIO`.
+        send_timeout: As for `ConnectionIO`.
+        stream: The connection.
+        handshake_timeout: How long the handshake may take, in seconds.
+    """
+
+    scheme = "https"
+    _stream: trio.SSLStream[trio.SocketStream]
+    _handshake_timeout: float
+
+    async def start(self) -> None:
+        with trio.move_on_after(self._handshake_timeout) as scope:
+            try:
+                await self._stream.do_handshake()
+            except trio.ClosedResourceError as error:
+                raise trio.BrokenResourceError("the connection was cut") from error
+        if scope.cancelled_caught:
+            raise trio.BrokenResourceError(
+                f"the TLS handshake took more than {self._handshake_timeout:g} s (body_timeout)"
+            )
+
+    async def receive(self, most: int = READ_BYTES) -> bytes:
+        try:
+            data = bytes(await self._stream.receive_some(most))
+            await self.wait_to_read()
+            return data
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            return b""
+
+    async def send(self, data: bytes) -> None:
+        await self.wait_to_write(len(data))
+        with memoryview(data) as view:
+            for at in range(0, len(data), STEP):
+                with trio.move_on_after(self._send_timeout) as scope:
+                    try:
+                        await self._stream.send_all(view[at : at + STEP])
+                    except trio.ClosedResourceError as error:
+                        raise trio.BrokenResourceError("the connection was cut") from error
+                if scope.cancelled_caught:
+                    raise self._too_slow()
+
+    async def send_eof(self) -> None:
+        # Below TLS: its closing message would wait for the client's, and HTTP itself marks where an answer ends.
+        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+            await self._stream.transport_stream.send_eof()
+
+    def cut(self) -> None:
+        self._stream.transport_stream.socket.close()
+
 
 CLOSE: Final = (b"connection", b"close")
 
@@ -215,6 +461,7 @@ def body_reader(length: int | None) -> BodyReader:
 
 
 @final
+@attrs.define(eq=False, weakref_slot=False)
 class RequestBody:
     """The body of one request while it arrives: bounded in size and in time, and counted against its client.
 
@@ -227,36 +474,17 @@ class RequestBody:
         is_complete: Whether all of it was received.
     """
 
-    __slots__ = (
-        "_asked",
-        "_changed",
-        "_closing",
-        "_covered",
-        "_data",
-        "_length",
-        "_limit",
-        "_loans",
-        "_refusal",
-        "_size",
-        "_timeout",
-        "is_complete",
-    )
-
-    def __init__(
-        self, settings: HttpServerSettings, length: int | None, closing: Sequence[HeaderField] = ()
-    ) -> None:
-        self._length = length
-        self._limit = settings.max_body_bytes
-        self._timeout = settings.body_timeout
-        self._closing = closing
-        self._data: bytes | bytearray = b""
-        self._size = 0
-        self._covered = SMALL
-        self._loans: RequestLoans | None = None
-        self._refusal: HttpRefused | None = None
-        self._changed: LightParkingLot | None = None
-        self._asked: LightParkingLot | None = None
-        self.is_complete = False
+    _settings: HttpServerSettings
+    _length: int | None
+    _closing: Sequence[HeaderField] = ()
+    is_complete: bool = attrs.field(default=False, init=False)
+    _data: bytes | bytearray = attrs.field(default=b"", init=False)
+    _size: int = attrs.field(default=0, init=False)
+    _covered: int = attrs.field(default=SMALL, init=False)
+    _loans: RequestLoans | None = attrs.field(default=None, init=False)
+    _refusal: HttpRefused | None = attrs.field(default=None, init=False)
+    _changed: LightParkingLot | None = attrs.field(default=None, init=False)
+    _asked: LightParkingLot | None = attrs.field(default=None, init=False)
 
     @property
     def has_begun(self) -> bool:
@@ -271,7 +499,7 @@ class RequestBody:
     @property
     def is_too_large(self) -> bool:
         """Whether more was received than max_body_bytes."""
-        return self._size > self._limit
+        return self._size > self._settings.max_body_bytes
 
     @property
     def is_ahead(self) -> bool:
@@ -295,7 +523,7 @@ class RequestBody:
     def feed(self, data: bytes, *, is_complete: bool) -> None:
         """Append a piece. Nothing is kept of a body that is too large or has failed."""
         self._size += len(data)
-        if self._size > self._limit or self._refusal is not None:
+        if self.is_too_large or self._refusal is not None:
             self._data = b""
         elif isinstance(self._data, bytearray):
             self._data += data
@@ -312,7 +540,7 @@ class RequestBody:
 
     def _cover(self) -> None:
         """Borrow for what was received, in the name of its client."""
-        if self._loans is not None and self._refusal is None and self._size <= self._limit:
+        if self._loans is not None and self._refusal is None and not self.is_too_large:
             try:
                 self._covered = self._loans.grow_body(self._size, self._give_way)
             except HttpRefused as refused:
@@ -346,7 +574,7 @@ class RequestBody:
         Raises:
             HttpRefused: It is too large (413).
         """
-        if self._length is not None and self._length > self._limit:
+        if self._length is not None and self._length > self._settings.max_body_bytes:
             raise self._too_large(f"{self._length} bytes")
 
     async def read(self, loans: RequestLoans) -> bytes:
@@ -362,17 +590,17 @@ class RequestBody:
             self._cover()
         if self._must_wait:
             self._changed = LightParkingLot()
-            with trio.move_on_after(self._timeout):
+            with trio.move_on_after(self._settings.body_timeout):
                 while self._must_wait:
                     await self._changed.park()
         if self.is_too_large:
-            raise self._too_large(f"more than {self._limit} bytes")
+            raise self._too_large(f"more than {self._settings.max_body_bytes} bytes")
         if self._refusal is not None:
             raise self._refusal
         if self.is_complete:
             data, self._data = self._data, b""
             return bytes(data)
-        problem = f"the body did not arrive within {self._timeout:g} seconds (body_timeout)"
+        problem = f"the body did not arrive within {self._settings.body_timeout:g} seconds (body_timeout)"
         raise HttpRefused(408, problem, self._closing)
 
     @property
@@ -380,7 +608,8 @@ class RequestBody:
         return not (self.is_complete or self.has_failed or self.is_too_large)
 
     def _too_large(self, what: str) -> HttpRefused:
-        return HttpRefused(413, f"a body of {what}; max_body_bytes is {self._limit}", self._closing)
+        problem = f"a body of {what}; max_body_bytes is {self._settings.max_body_bytes}"
+        return HttpRefused(413, problem, self._closing)
 
 
 def encode_refusal(refused: HttpRefused) -> bytes:

@@ -1,0 +1,360 @@
+"""The client's end of a WebSocket, against servers that say what they like, byte by byte."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from typing import Any
+
+import pytest
+import trio
+from websocket_raw import CLOSE, PING, PONG, TEXT, RawSocket, frame
+from wires import wait_lost
+
+from trio_mcp import (
+    ConnectionLost,
+    HttpStatusError,
+    Limits,
+    McpError,
+    RemoteProtocolError,
+    RequestError,
+    RestartPolicy,
+    Server,
+    Shutdown,
+    WebSocketServerParameters,
+    open_client,
+    serve_websocket,
+)
+
+ENOUGH = 20
+LIMITS = Limits(goodbye_timeout=0.5, connect_timeout=2, discover_timeout=0.5)
+Script = Callable[[RawSocket], Awaitable[object]]
+
+
+async def accept(socket: RawSocket, **fields: str) -> dict[str, str]:
+    """Read the handshake, and accept it. Returns its header fields."""
+    while b"\r\n\r\n" not in socket.buffer:
+        await socket._receive_more()
+    head, _, rest = bytes(socket.buffer).partition(b"\r\n\r\n")
+    socket.buffer = bytearray(rest)
+    line, *lines = head.decode().split("\r\n")
+    headers = {name.lower(): value for name, _, value in (each.partition(": ") for each in lines)}
+    headers["target"] = line.split()[1]
+    key = headers["sec-websocket-key"].encode() + b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+    answer = {
+        "Upgrade": "websocket",
+        "Connection": "Upgrade",
+        "Sec-WebSocket-Accept": base64.b64encode(hashlib.sha1(key).digest()).decode(),
+        "Sec-WebSocket-Protocol": "mcp",
+        **fields,
+    }
+    said = "".join(f"{name}: {value}\r\n" for name, value in answer.items() if value)
+    await socket.stream.send_all(f"HTTP/1.1 101 Switching Protocols\r\n{said}\r\n".encode())
+    return headers
+
+
+async def discover(socket: RawSocket) -> None:
+    """Answer the first request: this is a server of the modern era."""
+    found = await socket.receive()
+    assert found.opcode == TEXT
+    result: dict[str, Any] = {"supportedVersions": ["2026-07-28"], "capabilities": {}, "resultType": "complete"}
+    await socket.send(
+        frame(
+            TEXT,
+            json.dumps({"jsonrpc": "2.0", "id": json.loads(found.payload)["id"], "result": result}),
+            is_masked=False,
+        )
+    )
+
+
+@asynccontextmanager
+async def scripted(script: Script) -> AsyncGenerator[str]:
+    """Run a server that does what the script says on each connection, and return its URL."""
+
+    async def serve(stream: trio.SocketStream) -> None:
+        with suppress(EOFError, trio.BrokenResourceError):
+            await script(RawSocket(stream))
+
+    async with trio.open_nursery() as nursery:
+        (listener,) = await nursery.start(partial(trio.serve_tcp, serve, 0, host="127.0.0.1"))
+        yield f"ws://127.0.0.1:{listener.socket.getsockname()[1]}/mcp?token=secret"
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(
+    ("payload", "shown"),
+    [
+        ((1001).to_bytes(2) + b"we close at six", r"1001 \(going away\): we close at six"),
+        ((1013).to_bytes(2), r"1013 \(try again later\)"),
+        ((4000).to_bytes(2) + b"a \x1b[31m red\nreason", r"4000: a \\x1b\[31m red\\nreason"),
+        (b"", r"1005 \(no status code\)"),
+    ],
+)
+async def test_the_close_code_and_the_reason_reach_every_call(payload: bytes, shown: str) -> None:
+    """And they are printable."""
+
+    async def script(socket: RawSocket) -> None:
+        await accept(socket)
+        await discover(socket)
+        await socket.receive()
+        await socket.receive()
+        await socket.send(frame(CLOSE, payload, is_masked=False))
+        assert (await socket.receive()).payload[:2] == payload[:2]
+
+    losses: list[ConnectionLost] = []
+    with trio.fail_after(ENOUGH):
+        async with (
+            scripted(script) as url,
+            open_client(url, limits=LIMITS) as client,
+            trio.open_nursery() as nursery,
+        ):
+
+            async def lose() -> None:
+                losses.append(await wait_lost(lambda: client.request("x/y")))
+
+            nursery.start_soon(lose)
+            nursery.start_soon(lose)
+    assert len(losses) == 2
+    for lost in losses:
+        with pytest.raises(ConnectionLost, match=shown):
+            raise lost
+        assert "secret" not in lost.reason
+
+
+async def test_a_server_that_vanishes_is_lost_with_the_reason() -> None:
+    async def script(socket: RawSocket) -> None:
+        await accept(socket)
+        await discover(socket)
+        await socket.receive()
+        await socket.stream.aclose()
+
+    with trio.fail_after(ENOUGH):
+        async with scripted(script) as url, open_client(url, limits=LIMITS) as client:
+            lost = await wait_lost(lambda: client.request("x/y"))
+            assert "without a closing handshake" in lost.reason
+
+
+@pytest.mark.parametrize(
+    ("data", "code"),
+    [
+        (frame(TEXT, "{}"), 1002),  # a server must not mask
+        (frame(2, "{}", is_masked=False), 1003),
+        (frame(TEXT, b"\xff", is_masked=False), 1007),
+        (frame(TEXT, "x" * 10_001, is_masked=False), 1009),
+    ],
+    ids=["masked", "binary", "not UTF-8", "too large"],
+)
+async def test_a_server_that_breaks_the_rules_is_closed_with_the_code(data: bytes, code: int) -> None:
+    seen: list[int] = []
+
+    async def script(socket: RawSocket) -> None:
+        await accept(socket)
+        await discover(socket)
+        await socket.receive()
+        await socket.send(data)
+        while (found := await socket.receive()).opcode != CLOSE:
+            pass
+        seen.append(found.code)
+
+    limits = Limits(goodbye_timeout=0.5, max_message_bytes=10_000)
+    with trio.fail_after(ENOUGH):
+        async with scripted(script) as url, open_client(url, limits=limits) as client:
+            lost = await wait_lost(lambda: client.request("x/y"))
+            assert str(code) in lost.reason
+    assert seen == [code]
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "shown"),
+    [
+        (b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 4\r\n\r\nnope", HttpStatusError, "401.*nope"),
+        (b"HTTP/1.1 503 Busy\r\nRetry-After: 7\r\nContent-Length: 0\r\n\r\n", HttpStatusError, "503"),
+        (
+            b"HTTP/1.1 400 Bad\r\nContent-Length: 72\r\n\r\n"
+            + json.dumps({"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": "odd"}})
+            .ljust(72)
+            .encode(),
+            RequestError,
+            "odd",
+        ),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n" + b"x" * 100_000, HttpStatusError, "200"),
+        (
+            b"HTTP/1.1 302 Found\r\nLocation: ws://evil.example/\r\nContent-Length: 0\r\n\r\n",
+            HttpStatusError,
+            "302",
+        ),
+        (b"SSH-2.0-OpenSSH_9.7\r\n", RemoteProtocolError, "HTTP"),
+        (b"", ConnectionLost, "closed the connection in the handshake"),
+        (b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n", McpError, "."),
+        (b"HTTP/1.1 101 Switching Protocols\r\n" + b"x: " + b"y" * 100_000, RemoteProtocolError, "too large"),
+    ],
+)
+async def test_a_refused_handshake_says_why(answer: bytes, error: type[McpError], shown: str) -> None:
+    async def script(socket: RawSocket) -> None:
+        await socket._receive_more()
+        await socket.stream.send_all(answer)
+        await socket.stream.aclose()
+
+    with trio.fail_after(ENOUGH):
+        async with scripted(script) as url:
+            with pytest.raises(error, match=shown) as refused:
+                async with open_client(url, limits=LIMITS):
+                    raise AssertionError
+    if b"Retry-After" in answer:
+        assert isinstance(refused.value, HttpStatusError)
+        assert refused.value.retry_after == 7
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"Sec-WebSocket-Accept": "AAAA"},
+        {"Sec-WebSocket-Protocol": ""},
+        {"Sec-WebSocket-Protocol": "chat"},
+        {"Sec-WebSocket-Extensions": "permessage-deflate"},
+        {"Upgrade": "h2c"},
+    ],
+)
+async def test_an_answer_that_does_not_fit_the_handshake_is_refused(fields: dict[str, str]) -> None:
+    """RFC 6455, section 4.1."""
+
+    async def script(socket: RawSocket) -> None:
+        await accept(socket, **fields)
+        await trio.sleep_forever()
+
+    with trio.fail_after(ENOUGH):
+        async with scripted(script) as url:
+            with pytest.raises(McpError):
+                async with open_client(url, limits=LIMITS):
+                    raise AssertionError
+
+
+async def test_what_the_handshake_says() -> None:
+    seen: list[dict[str, str]] = []
+
+    async def script(socket: RawSocket) -> None:
+        seen.append(await accept(socket))
+        await discover(socket)
+        await socket.receive()
+
+    async def headers() -> dict[str, str]:
+        await trio.lowlevel.checkpoint()
+        return {"Authorization": "Bearer it"}
+
+    with trio.fail_after(ENOUGH):
+        async with (
+            scripted(script) as url,
+            open_client(WebSocketServerParameters(url, headers=headers), limits=LIMITS),
+        ):
+            pass
+    (said,) = seen
+    assert said["sec-websocket-protocol"] == "mcp"
+    assert said["authorization"] == "Bearer it"
+    assert said["target"] == "/mcp?token=secret"
+    assert said["host"].startswith("127.0.0.1:")
+    assert "sec-websocket-extensions" not in said
+    assert "origin" not in said
+
+
+async def test_a_silent_server_is_given_up() -> None:
+    """connect_timeout, and ping_timeout once it is connected."""
+
+    async def silent(_: RawSocket) -> None:
+        await trio.sleep_forever()
+
+    async def falls_silent(socket: RawSocket) -> None:
+        await accept(socket)
+        await discover(socket)
+        await trio.sleep_forever()
+
+    with trio.fail_after(ENOUGH):
+        async with scripted(silent) as url:
+            with pytest.raises(ConnectionLost, match="connect_timeout"):
+                async with open_client(url, limits=Limits(connect_timeout=0.3)):
+                    raise AssertionError
+        async with scripted(falls_silent) as url:
+            parameters = WebSocketServerParameters(url, ping_interval=0.1, ping_timeout=0.2)
+            async with open_client(parameters, limits=LIMITS) as client:
+                lost = await wait_lost(lambda: client.request("x/y"))
+                assert "ping_timeout" in lost.reason
+
+
+async def test_pings_of_the_server_are_answered() -> None:
+    seen: list[bytes] = []
+
+    async def script(socket: RawSocket) -> None:
+        await accept(socket)
+        await discover(socket)
+        await socket.send(frame(PING, b"there?", is_masked=False))
+        found = await socket.receive()
+        assert found.opcode == PONG
+        seen.append(found.payload)
+
+    with trio.fail_after(ENOUGH):
+        async with scripted(script) as url, open_client(url, limits=LIMITS) as client:
+            await wait_lost(lambda: client.request("x/y"))
+    assert seen == [b"there?"]
+
+
+async def test_a_server_that_answers_no_close_does_not_hold_the_block() -> None:
+    """Limits.goodbye_timeout."""
+
+    async def script(socket: RawSocket) -> None:
+        await accept(socket)
+        await discover(socket)
+        await trio.sleep_forever()
+
+    with trio.fail_after(ENOUGH):
+        async with scripted(script) as url:
+            async with open_client(url, limits=LIMITS):
+                begin = trio.current_time()
+            assert trio.current_time() - begin < 2
+
+
+async def test_a_lost_server_is_connected_to_again() -> None:
+    """`WebSocketServerParameters.restart`: as with a process."""
+    server: Server[Any] = Server("returns")
+
+    @server.tool
+    def add(a: int, b: int) -> int:
+        return a + b
+
+    with trio.fail_after(ENOUGH):
+        async with trio.open_nursery() as nursery:
+
+            async def serve(port: int) -> tuple[Shutdown, int]:
+                shutdown = Shutdown()
+                (url,) = await nursery.start(partial(serve_websocket, server, port=port, shutdown=shutdown))
+                return shutdown, int(url.rpartition(":")[2].partition("/")[0])
+
+            running, port = await serve(0)
+            parameters = WebSocketServerParameters(
+                f"ws://127.0.0.1:{port}/mcp", restart=RestartPolicy(first_delay=0.05, max_restarts=20)
+            )
+            async with open_client(parameters, limits=LIMITS) as client:
+                assert (await client.call_tool("add", {"a": 1, "b": 1})).text == "2"
+                for _ in range(2):
+                    running.drain()
+                    while nursery.child_tasks:
+                        await trio.sleep(0.01)
+                    running, _ = await serve(port)
+                    assert (await client.call_tool("add", {"a": 1, "b": 1})).text == "2"
+            nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("url", ["ws:/x", "ws://", "http://x/", "ws://user:secret@x/", "wss+unix://x", 7])
+def test_urls_that_cannot_be_used(url: Any) -> None:
+    with pytest.raises((ValueError, TypeError)) as refused:
+        WebSocketServerParameters(url)
+    assert "secret" not in str(refused.value)
+
+
+def test_secrets_are_not_shown() -> None:
+    parameters = WebSocketServerParameters("wss://x/mcp?key=secret", headers={"Authorization": "secret"})
+    assert "secret" not in repr(parameters)
+    assert "secret" not in parameters.description

@@ -1,0 +1,117 @@
+"""What is decided about frames before they are decoded: no byte is lost, and limits hold however bytes are cut."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from inside_core import FRAGMENT_BYTES, PIECE_BYTES, FrameGuard, shown_close
+from websocket_raw import BINARY, CLOSE, CONTINUATION, PING, TEXT, frame
+
+GREAT = 10**9
+
+
+def conversation(chance: random.Random) -> tuple[bytes, int]:
+    """Return messages with control frames between their fragments, and how many messages there are."""
+    wire = bytearray()
+    for _ in range(10):
+        if chance.random() < 0.3:
+            wire += frame(PING, b"x" * chance.randrange(126))
+        count = chance.randrange(1, 4)
+        for number in range(count):
+            payload = b"y" * chance.choice((0, 5, 200, PIECE_BYTES, 2 * PIECE_BYTES + 7))
+            wire += frame(CONTINUATION if number else TEXT, payload, is_last=number == count - 1)
+            if chance.random() < 0.3:
+                wire += frame(PING)
+    return bytes(wire), 10
+
+
+def fed(guard: FrameGuard, wire: bytes, chance: random.Random) -> bytes:
+    """Feed it in pieces of any size, and return what it hands on."""
+    handed = bytearray()
+    at = 0
+    while at < len(wire):
+        size = chance.choice((7, 100, 1000, 65_536))
+        handed += guard.feed(wire[at : at + size])
+        at += size
+    return bytes(handed)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_everything_is_handed_on_in_order(seed: int) -> None:
+    chance = random.Random(seed)
+    wire, messages = conversation(chance)
+    guard = FrameGuard(GREAT)
+    assert fed(guard, wire, chance) == wire
+    assert guard.messages == messages
+    assert guard.size == 0
+    assert guard.refused is None
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_behind_a_refused_message_only_close_is_handed_on(seed: int) -> None:
+    chance = random.Random(seed)
+    wire, messages = conversation(chance)
+    close = frame(CLOSE, (1003).to_bytes(2))
+    guard = FrameGuard(GREAT)
+    assert fed(guard, wire + frame(BINARY, b"z" * 200_000) + wire + close + wire[:50], chance) == wire + close
+    assert guard.messages == messages
+    assert guard.refused is not None
+    assert guard.refused.code == 1003
+
+
+def test_a_frame_that_was_begun_is_handed_on_to_its_end() -> None:
+    """Otherwise what follows would be taken for the rest of it."""
+    guard = FrameGuard(GREAT)
+    long = frame(TEXT, b"x" * (3 * PIECE_BYTES))
+    begun = guard.feed(long[: 2 * PIECE_BYTES])
+    guard.drop()
+    close = frame(CLOSE)
+    assert begun + guard.feed(long[2 * PIECE_BYTES :] + frame(PING) + frame(TEXT, "{}") + close) == long + close
+
+
+def test_one_byte_at_a_time() -> None:
+    guard = FrameGuard(GREAT)
+    wire = frame(TEXT, "{}") + frame(PING, b"?") + frame(TEXT, "x" * 300)
+    assert b"".join(guard.feed(wire[at : at + 1]) for at in range(len(wire))) == wire
+    assert guard.messages == 2
+
+
+@pytest.mark.parametrize("size", [0, 125, 126, 65_535, 65_536])
+def test_the_limit_is_in_bytes_and_exact(size: int) -> None:
+    guard, other = FrameGuard(size), FrameGuard(size)
+    assert guard.feed(frame(TEXT, b"x" * size))
+    assert guard.refused is None
+    assert not other.feed(frame(TEXT, b"x" * (size + 1)))
+    assert other.refused is not None
+    assert other.refused.code == 1009
+
+
+def test_it_is_refused_by_its_head_before_it_arrives() -> None:
+    guard = FrameGuard(1000)
+    assert not guard.feed(frame(TEXT, b"x" * 2000)[:8])
+    assert guard.refused is not None
+
+
+def test_empty_fragments_count() -> None:
+    guard = FrameGuard(10 * FRAGMENT_BYTES)
+    guard.feed(frame(TEXT, b"", is_last=False))
+    codes: list[int | None] = []
+    for _ in range(12):
+        guard.feed(frame(CONTINUATION, b"", is_last=False))
+        codes.append(None if guard.refused is None else guard.refused.code)
+    assert codes == [None] * 10 + [1009] * 2
+
+
+def test_control_frames_do_not_count() -> None:
+    guard = FrameGuard(1000)
+    assert guard.feed(frame(TEXT, b"x" * 900, is_last=False))
+    for _ in range(100):
+        assert guard.feed(frame(PING, b"x" * 100))
+    assert guard.feed(frame(CONTINUATION, b"x" * 30))
+    assert guard.refused is None
+
+
+def test_close_codes_are_shown() -> None:
+    assert shown_close(1001, None) == "1001 (going away)"
+    assert shown_close(4001, "bye\x1b") == "4001: bye\\x1b"

@@ -1,0 +1,664 @@
+"""One end of a WebSocket as a channel: one JSON-RPC message in each text frame. Both ends use this.
+
+    wire ──> a guard for frames ──> trio-websocket ──> the queue ──> receive
+    wire <── what was gathered <── trio-websocket <── send
+
+trio-websocket speaks the protocol. What it leaves open is decided here: its tasks run in a nursery of ours, so
+what it raises ends this connection alone; it reads and writes a stream of ours (`GuardedStream`), which knows how
+large messages are before they are decoded, and writes many messages at once; its messages are taken as they come,
+so that its reader goes on and answers pings, up to `Limits.max_waiting_bytes`. Then nothing more is read until
+what waits is received, which is never put off for longer than `Limits.slow_consumer_timeout`.
+
+A cancelled `send_message` would tear a frame. So what is sent comes from the one task that calls `send`, and from
+tasks that only the end of the connection cancels.
+
+Spec: RFC 6455; 2026-07-28, basic/transports, "Custom Transports".
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Final, Protocol, TypeAlias, cast, final
+
+import trio
+import trio_websocket
+from trio_websocket import ConnectionClosed, WebSocketConnection
+from wsproto.frame_protocol import FrameProtocol
+from wsproto.utilities import ProtocolError as WebSocketProtocolError
+
+from .._channel import Channel, Incoming, Origin, Outgoing, Received
+from .._core._frames import (
+    ABNORMAL,
+    NORMAL,
+    SUBPROTOCOL,
+    TRY_AGAIN_LATER,
+    FrameGuard,
+    FrameRefused,
+    canonical_handshake,
+    shown_close,
+)
+from .._core._http1 import HeaderField
+from .._errors import ConnectionLost, McpError, RemoteProtocolError
+from .._limits import KIB, Limits
+from .._logs import Log
+from .._trio import LightParkingLot, open_hidden_nursery, shield_started
+
+_log: Final = Log("trio_mcp.websocket")
+
+READ_BYTES: Final = 64 * KIB
+
+GATHERED_BYTES: Final = 64 * KIB
+"""How much is gathered before it is written, of messages that are sent at once."""
+
+_CLOSE_FRAME: Final = b"\x88"
+"""How a Close begins."""
+
+MESSAGE_BYTES: Final = 256
+"""What a message that waits weighs beside its text."""
+
+MESSAGES_AT_ONCE: Final = 64
+"""How many messages wait at most for those behind them that have arrived as well, to be received together."""
+
+
+class Wire(Protocol):
+    """The bytes below a WebSocket. One task reads and one writes at a time."""
+
+    async def receive(self, most: int = ..., /) -> bytes:
+        """Return the next bytes; none at the end, also if the connection was cut."""
+        ...
+
+    async def send(self, data: bytes, /) -> None:
+        """Send all of it. Cancelled, some of it may have been sent.
+
+        Raises:
+            trio.BrokenResourceError: The peer does not read, or is gone.
+        """
+        ...
+
+    async def send_eof(self) -> None:
+        """Close the sending direction. Fails silently."""
+        ...
+
+    def cut(self) -> None:
+        """Close it at once; again does nothing. Tasks that wait for it find it broken, or at its end."""
+        ...
+
+
+class HandshakeReader(Protocol):
+    """Reads the server's answer to the handshake, before any frame."""
+
+    def feed(self, data: bytes) -> bytes | None:
+        """Take what has arrived; ``b""`` at the end. Returns all of it once the handshake is accepted.
+
+        Raises:
+            McpError: The server refused it.
+        """
+        ...
+
+
+@final
+class GuardedStream(trio.abc.Stream):
+    """The stream that the library reads and writes.
+
+    Args:
+        wire: The bytes.
+        guard: What arrives passes through it.
+        on_refused: Called once, when the guard refuses a message.
+        on_read: Called when something has arrived, and the guard has seen it.
+
+    Attributes:
+        guard: As given.
+        heard_at: When something arrived last, on Trio's clock.
+        is_paused: Whether nothing is read, because too much waits to be taken.
+        has_sent_close: Whether this side has sent Close.
+        failure: What the handshake has failed with.
+    """
+
+    def __init__(
+        self,
+        wire: Wire,
+        guard: FrameGuard,
+        on_refused: Callable[[FrameRefused], object],
+        on_read: Callable[[], object],
+    ) -> None:
+        self._wire = wire
+        self.guard: Final = guard
+        self._on_refused = on_refused
+        self._on_read = on_read
+        self._handshake: bytes | HandshakeReader = b""
+        self._is_open = trio.Event()
+        self._over = trio.Event()
+        self._may_read = True
+        self._room = LightParkingLot()
+        self._gathers = False
+        self._unsent = bytearray()
+        self._sending = trio.Lock()
+        self.heard_at: float = trio.current_time()
+        self.is_paused: bool = False
+        self.has_sent_close: bool = False
+        self.failure: Exception | None = None
+
+    # Reading. Only the library's reader task does.
+
+    def begin(self, handshake: bytes | HandshakeReader) -> None:
+        """Set what the library reads first: what stands for the client's request, or the server's answer."""
+        self._handshake = handshake
+
+    def open(self) -> None:
+        """Hand on frames from now on: the handshake is complete."""
+        self._is_open.set()
+
+    def pause(self) -> None:
+        """Read nothing until `go_on`."""
+        self._may_read = False
+
+    def go_on(self) -> None:
+        """Read again."""
+        self._may_read = True
+        self._room.unpark_all()
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes:
+        """Return bytes for the library; none at the end."""
+        del max_bytes
+        handshake, self._handshake = self._handshake, b""
+        if isinstance(handshake, bytes):
+            if handshake:
+                await trio.lowlevel.checkpoint()
+                return handshake
+        else:
+            return await self._read_answer(handshake)
+        await self._is_open.wait()
+        while True:
+            while not self._may_read:
+                self.is_paused = True
+                await self._room.park()
+            data = await self._wire.receive(READ_BYTES)
+            self.heard_at = trio.current_time()
+            self.is_paused = False
+            if not data:
+                self._over.set()
+                return b""
+            handed = self._feed(data)
+            if handed:
+                return handed
+
+    def _feed(self, data: bytes) -> bytes:
+        guard = self.guard
+        was_refused = guard.refused is not None
+        handed = guard.feed(data)
+        if guard.refused is not None and not was_refused:
+            self._on_refused(guard.refused)
+        self._on_read()
+        return handed
+
+    async def _read_answer(self, reader: HandshakeReader) -> bytes:
+        try:
+            while True:
+                data = await self._wire.receive(READ_BYTES)
+                accepted = reader.feed(data)
+                if accepted is not None:
+                    head, mark, rest = accepted.partition(b"\r\n\r\n")
+                    # Frames may have come with it; the library gets them when it knows of the handshake.
+                    return head + mark + self._feed(rest)
+        except Exception as error:
+            # The boundary of the handshake: whatever is wrong with the answer, the connection is of no use.
+            self.failure = error
+            self._over.set()
+            raise trio.BrokenResourceError("the handshake failed") from error
+
+    # Writing. One task at a time, with whole frames; who is cancelled here cuts the connection.
+
+    def gather(self) -> None:
+        """Write nothing until `send_gathered`."""
+        self._gathers = True
+
+    def stop_gathering(self) -> None:
+        """Write from now on what is sent, with what was gathered."""
+        self._gathers = False
+
+    async def send_gathered(self) -> None:
+        """Write what was sent since `gather`.
+
+        Raises:
+            trio.BrokenResourceError: The peer does not read, or is gone.
+        """
+        self._gathers = False
+        await self._send_unsent()
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:  # noqa: ASYNC910 - see below
+        """Send bytes of the library, always whole frames."""
+        if data[:1] == _CLOSE_FRAME:
+            self.has_sent_close = True
+        self._unsent += data
+        if not self._gathers or len(self._unsent) >= GATHERED_BYTES:
+            await self._send_unsent()
+        # Otherwise without a checkpoint: the library's lock, which it holds here, was one.
+
+    async def _send_unsent(self) -> None:
+        async with self._sending:
+            if not self._unsent:
+                return
+            data, self._unsent = bytes(self._unsent), bytearray()
+            try:
+                await self._wire.send(data)
+            except BaseException:
+                self._wire.cut()  # a part of a frame may have been sent
+                raise
+
+    async def wait_send_all_might_not_block(self) -> None:
+        """Never called: the library does not use it."""
+        await trio.lowlevel.checkpoint()
+
+    # Its end.
+
+    async def wait_over(self) -> None:
+        """Wait until the library neither reads nor writes any more, or nothing more will arrive."""
+        await self._over.wait()
+
+    async def aclose(self) -> None:
+        """Note that the library is done. The rest is up to the channel."""
+        self._over.set()
+        await trio.lowlevel.checkpoint()
+
+    async def linger(self) -> None:
+        """Close the sending direction, and drop what arrives until the peer has closed its own.
+
+        Otherwise it could not read what was sent last.
+        """
+        await self._wire.send_eof()
+        while await self._wire.receive(READ_BYTES):
+            pass
+
+
+Connect: TypeAlias = Callable[[trio.Nursery, GuardedStream], Awaitable[WebSocketConnection]]
+"""Does the handshake over a stream; the library's reader runs in the nursery."""
+
+
+async def accept(
+    nursery: trio.Nursery, stream: GuardedStream, key: str, answer: list[HeaderField]
+) -> WebSocketConnection:
+    """Accept a handshake that was checked.
+
+    Args:
+        nursery: Where the library's reader runs.
+        stream: The connection.
+        key: The key in the handshake.
+        answer: Further header fields of the answer.
+    """
+    stream.begin(canonical_handshake(key))
+    request = await trio_websocket.wrap_server_stream(
+        nursery, stream, MESSAGES_AT_ONCE, _UNBOUNDED, receive_buffer_size=READ_BYTES
+    )
+    return await request.accept(subprotocol=SUBPROTOCOL, extra_headers=answer)
+
+
+async def propose(
+    nursery: trio.Nursery,
+    stream: GuardedStream,
+    host: str,
+    resource: str,
+    headers: list[HeaderField],
+    reader: HandshakeReader,
+) -> WebSocketConnection:
+    """Send the handshake of a client, and wait until the server accepts it.
+
+    Args:
+        nursery: Where the library's reader runs.
+        stream: The connection.
+        host: The value of `Host`.
+        resource: Path and query.
+        headers: Further header fields.
+        reader: Reads the answer.
+
+    Raises:
+        McpError: The server refused it, or its answer is not valid.
+    """
+    stream.begin(reader)
+    accepted: list[WebSocketConnection] = []
+    async with open_hidden_nursery() as opening:
+
+        async def watch() -> None:
+            await stream.wait_over()
+            opening.cancel_scope.cancel(reason="there will be no handshake")
+
+        opening.start_soon(watch)
+        # It waits for a handshake for ever, also once its reader has ended.
+        connection = await trio_websocket.wrap_client_stream(
+            nursery,
+            cast("trio.SocketStream", stream),  # any stream will do
+            host,
+            resource,
+            subprotocols=[SUBPROTOCOL],
+            extra_headers=headers,
+            message_queue_size=MESSAGES_AT_ONCE,
+            max_message_size=_UNBOUNDED,
+            receive_buffer_size=READ_BYTES,
+        )
+        accepted.append(connection)
+        opening.cancel_scope.cancel(reason="the handshake is complete")
+    if accepted and accepted[0].subprotocol == SUBPROTOCOL:
+        return accepted[0]
+    if accepted:
+        raise RemoteProtocolError(f"the server did not agree on the subprotocol {SUBPROTOCOL!r}")
+    raise stream.failure or ConnectionLost("the handshake of the WebSocket was not valid")
+
+
+_UNBOUNDED: Final = 1 << 62
+"""The library counts characters; the guard has counted bytes before."""
+
+
+_GOODBYE: Final = FrameRefused(NORMAL, "")
+
+
+@final
+class WebSocketChannel(Channel):
+    """The channel over one WebSocket. Made by `open_websocket_channel`.
+
+    Nothing can be sent once the peer has closed it, so its end is always a loss: `receive` raises
+    `ConnectionLost` with the close code and the reason, and calls fail with it.
+
+    Args:
+        wire: The bytes.
+        limits: What a message may weigh, what may wait, and how long closing may take.
+        description: The other end, for errors and logs.
+        ping_interval: How often a ping is sent, in seconds; ``math.inf`` for never.
+        ping_timeout: How long the peer may be silent after a ping before the connection is lost, in seconds.
+        goodbye: The close code and the reason with which this side closes it.
+        origin_of: Returns the origin of a message that is about to be received.
+        on_kept: Called with how many more bytes are kept of messages that were not received, or fewer.
+    """
+
+    def __init__(
+        self,
+        wire: Wire,
+        limits: Limits,
+        description: str,
+        *,
+        ping_interval: float,
+        ping_timeout: float,
+        goodbye: FrameRefused = _GOODBYE,
+        origin_of: Callable[[bytes], Origin | None] = lambda _: None,
+        on_kept: Callable[[int], object] = lambda _: None,
+    ) -> None:
+        self._wire = wire
+        self._limits = limits
+        self._description = description
+        self._ping_interval = ping_interval
+        self._ping_timeout = ping_timeout
+        self._origin_of = origin_of
+        self._on_kept = on_kept
+        self._stream = GuardedStream(wire, FrameGuard(limits.max_message_bytes), self._refuse, self._note_kept)
+        self._queue: deque[bytes] = deque()
+        self._waiting = 0  # bytes in the queue
+        self._kept = 0  # what `on_kept` was called with
+        self._taken = 0  # messages that the library has delivered
+        self._changed = LightParkingLot()
+        self._connection: WebSocketConnection | None = None
+        self._scope = trio.CancelScope()
+        self._why: ConnectionLost | None = None  # the connection has ended
+        self._is_closed = False
+        self._goodbye = goodbye
+        self._must_close = trio.Event()
+        self._has_ended = trio.Event()
+
+    @property
+    def description(self) -> str:
+        """The other end, for errors and logs."""
+        return self._description
+
+    # Receiving.
+
+    async def receive(self) -> Sequence[Received]:
+        """Wait for messages; see `Channel.receive`."""
+        if self._is_closed:
+            await trio.lowlevel.checkpoint()
+            raise trio.ClosedResourceError(f"the WebSocket to {self._description} was closed")
+        await trio.lowlevel.checkpoint()
+        while not self._is_ready:
+            await self._changed.park()
+        if self._queue:
+            return self._take_queue()
+        if self._is_closed:
+            raise trio.ClosedResourceError(f"the WebSocket to {self._description} was closed")
+        raise self._lost()
+
+    @property
+    def _is_ready(self) -> bool:
+        """Whether `receive` need not wait, not even for messages that are about to be delivered."""
+        if self._why is not None or self._is_closed:
+            return True
+        queue = len(self._queue)
+        return queue >= MESSAGES_AT_ONCE or (queue > 0 and self._taken >= self._stream.guard.messages)
+
+    def _take_queue(self) -> list[Received]:
+        queue, self._queue = self._queue, deque()
+        self._waiting = 0
+        self._note_kept()
+        self._stream.go_on()
+        return [Incoming(data, self._origin_of(data)) for data in queue]
+
+    def _note_kept(self) -> None:
+        kept = self._waiting + self._stream.guard.arrived
+        if kept != self._kept:
+            more, self._kept = kept - self._kept, kept
+            self._on_kept(more)
+
+    async def _take(self, connection: WebSocketConnection) -> None:
+        """Take messages from the library as they come, until there are none any more."""
+        limit = self._limits.max_waiting_bytes
+        await trio.lowlevel.checkpoint()
+        while True:  # noqa: ASYNC913 - receiving is one
+            try:
+                text = await connection.get_message()
+            except ConnectionClosed:
+                return  # noqa: ASYNC910 - a memory channel's receive checkpoints in any case
+            data = text.encode("utf-8") if isinstance(text, str) else text
+            self._taken += 1
+            self._queue.append(data)
+            self._waiting += len(data) + MESSAGE_BYTES
+            self._note_kept()
+            if self._waiting >= limit:
+                self._stream.pause()
+            if self._is_ready:
+                self._changed.unpark_all()
+
+    # Sending.
+
+    async def send(self, messages: Sequence[Outgoing]) -> None:
+        """Send each message in a text frame; see `Channel.send`. Cancelled, the connection may be cut."""
+        connection, stream = self._connection, self._stream
+        if self._is_closed or connection is None:
+            await trio.lowlevel.checkpoint()
+            raise trio.ClosedResourceError(f"the WebSocket to {self._description} was closed")
+        try:
+            stream.gather()
+            for message in messages:
+                await connection.send_message(message.data.decode("utf-8"))
+            await stream.send_gathered()
+        except (ConnectionClosed, WebSocketProtocolError) as error:
+            self._note_end()
+            raise self._lost() from error
+        except trio.BrokenResourceError as error:
+            self._end(f"writing to {self._description} failed: {error}")
+            raise self._lost() from error
+        finally:
+            stream.stop_gathering()
+
+    # The tasks of the connection.
+
+    async def keep_open(  # noqa: ASYNC910 - the handshake is a checkpoint
+        self, connect: Connect, *, task_status: trio.TaskStatus[None]
+    ) -> None:
+        """Do the handshake, and keep the connection until it ends. What fails in the library ends this alone.
+
+        Raises:
+            McpError: There was no handshake. Later nothing is raised.
+        """
+        is_open = False
+        try:
+            with self._scope:
+                async with open_hidden_nursery() as nursery:
+                    self._connection = connection = await connect(nursery, self._stream)
+                    self._stream.open()
+                    is_open = True
+                    task_status.started()
+                    shield_started(self._scope)
+                    nursery.start_soon(self._ping, connection)
+                    nursery.start_soon(self._close, connection)
+                    await self._take(connection)
+                    nursery.cancel_scope.deadline = trio.current_time() + self._limits.goodbye_timeout
+                    await self._answer_broken(connection)
+                    self._note_end()
+                    await self._stream.wait_over()
+                    nursery.cancel_scope.cancel(reason="the connection has ended")
+                with trio.move_on_after(self._limits.goodbye_timeout):
+                    await self._stream.linger()
+        except Exception as error:
+            # The boundary of one connection: the library's reader raises at what it does not expect.
+            if is_open:
+                _log.info("the WebSocket to %s failed: %r", self._description, error)
+            elif isinstance(error, McpError):
+                raise
+            elif isinstance(error, ConnectionClosed):
+                raise ConnectionLost(f"{self._description} left in the handshake") from error
+            else:
+                problem = f"the handshake with {self._description} is not valid: {error}"
+                raise RemoteProtocolError(problem) from error
+        finally:
+            self._note_end()
+            self._wire.cut()
+            self._has_ended.set()
+
+    async def _ping(self, connection: WebSocketConnection) -> None:
+        """Send a ping now and then; without a sign of life after it, the connection is lost.
+
+        Whatever arrives is such a sign. While nothing is read, because too much waits, its absence is not.
+        """
+        if self._ping_interval == math.inf:
+            await trio.lowlevel.checkpoint()
+            return
+        pong = trio.Event()
+        pong.set()
+        async with open_hidden_nursery() as nursery:
+            while True:  # noqa: ASYNC913 - sleeping is one, if the interval is more than 0, as it is
+                await trio.sleep(self._ping_interval)
+                asked = trio.current_time()
+                if pong.is_set():  # otherwise one is still under way, and its answer is behind others
+                    pong = trio.Event()
+                    nursery.start_soon(self._ask, connection, pong)
+                while await self._is_silent(pong, asked):
+                    if not self._stream.is_paused:
+                        limit = f"{self._ping_timeout:g} s (ping_timeout)"
+                        self._end(f"{self._description} was silent for {limit} after a ping")
+                        self._wire.cut()
+                        return  # noqa: ASYNC910 - as above
+
+    async def _is_silent(self, pong: trio.Event, asked: float) -> bool:
+        """Wait for a sign of life. Returns whether there was none in time."""
+        with trio.move_on_after(self._ping_timeout) as scope:
+            await pong.wait()
+        return scope.cancelled_caught and self._stream.heard_at <= asked
+
+    @staticmethod
+    async def _ask(connection: WebSocketConnection, pong: trio.Event) -> None:
+        await trio.lowlevel.checkpoint()
+        with suppress(ConnectionClosed, WebSocketProtocolError):
+            await connection.ping()
+            pong.set()
+
+    # Its end.
+
+    async def _answer_broken(self, connection: WebSocketConnection) -> None:
+        """Send Close to a peer that has broken the protocol; the library only notes that (section 7.1.7)."""
+        closed = connection.closed
+        if closed is not None and closed.code != ABNORMAL and not self._stream.has_sent_close:
+            shown = shown_close(closed.code, closed.reason)
+            self._end(f"{self._description} broke the protocol of WebSockets, and was closed with {shown}")
+            with suppress(trio.BrokenResourceError):
+                close = FrameProtocol(connection.is_client, []).close(closed.code, closed.reason)
+                await self._stream.send_all(close)
+        await trio.lowlevel.checkpoint()
+
+    def lose(self, reason: str, code: int = TRY_AGAIN_LATER) -> None:
+        """Close the connection, and fail what waits for it. Never waits."""
+        self._refuse(FrameRefused(code, reason))
+
+    def _refuse(self, why: FrameRefused) -> None:
+        if self._why is None and not self._is_closed:
+            self._goodbye = why
+        self._end(f"the WebSocket to {self._description} was closed with {shown_close(why.code, why.reason)}")
+        self._must_close.set()
+
+    async def _close(self, connection: WebSocketConnection) -> None:
+        """Wait until this side has a reason to close, and then do the closing handshake."""
+        await self._must_close.wait()
+        goodbye = self._goodbye
+        self._stream.guard.drop()
+        self._stream.go_on()
+        with trio.move_on_after(self._limits.goodbye_timeout):
+            await connection.aclose(goodbye.code, goodbye.reason or None)
+
+    def _end(self, reason: str) -> None:
+        """Note that the connection has ended, and wake who waits for it."""
+        if self._why is None:
+            self._why = ConnectionLost(reason)
+        self._stream.go_on()
+        self._changed.unpark_all()
+
+    def _note_end(self) -> None:
+        """Note that the connection has ended, as the library reports it."""
+        closed = None if self._connection is None else self._connection.closed
+        if closed is None or closed.code == ABNORMAL:
+            self._end(f"{self._description} is gone: the connection ended without a closing handshake")
+        else:
+            self._end(f"{self._description} closed the WebSocket with {shown_close(closed.code, closed.reason)}")
+
+    def _lost(self) -> ConnectionLost:
+        assert self._why is not None
+        return self._why.renewed()
+
+    async def wait_ended(self) -> None:
+        """Wait until nothing of the connection is left."""
+        await self._has_ended.wait()
+
+    async def aclose(self) -> None:
+        """Send Close, and wait at most `Limits.goodbye_timeout` for the peer's; see `Channel.aclose`."""
+        if self._is_closed:
+            await trio.lowlevel.checkpoint()
+            return
+        self._is_closed = True
+        self._must_close.set()
+        self._changed.unpark_all()
+        try:
+            if self._connection is not None:
+                with trio.move_on_after(self._limits.goodbye_timeout):
+                    await self._has_ended.wait()
+            else:
+                await trio.lowlevel.checkpoint()
+        finally:
+            self._wire.cut()
+            self._scope.cancel(reason="the channel was closed")
+            self._queue.clear()
+            self._waiting = 0
+            if self._kept:
+                kept, self._kept = self._kept, 0
+                self._on_kept(-kept)
+
+
+@asynccontextmanager
+async def open_websocket_channel(channel: WebSocketChannel, connect: Connect) -> AsyncGenerator[WebSocketChannel]:
+    """Do the handshake, and run a channel for as long as the body runs; then close it.
+
+    Raises:
+        McpError: There was no handshake.
+    """
+    async with open_hidden_nursery() as nursery:
+        await nursery.start(channel.keep_open, connect)
+        try:
+            yield channel
+        finally:
+            with trio.CancelScope(shield=True):  # bounded by `Limits.goodbye_timeout`
+                await channel.aclose()

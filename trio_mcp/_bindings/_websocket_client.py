@@ -1,0 +1,232 @@
+"""The client's end of a WebSocket: a server at a URL, its handshake, and what a refusal of that means.
+
+The library that speaks the protocol is imported when a WebSocket is opened.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from typing import Any, Final, cast, final
+
+import attrs
+import trio
+
+from .._channel import Channel
+from .._core._http1 import fastest_fields
+from .._core._http_rules import error_in, parse_retry_after
+from .._core._reconnect import RestartPolicy
+from .._errors import ConnectionLost, HttpStatusError, RemoteProtocolError, RequestError
+from .._http._messages import ResponseReader
+from .._http._target import HttpSettings, HttpTarget, parse_target, shown_url
+from .._limits import Limits, valid_positive
+from .._trio import Read, reader_of
+from ._http_messages import HeaderSource, check_headers, headers_from
+
+SCHEMES: Final = ("ws", "wss", "ws+unix")
+_SWITCHING: Final = re.compile(rb"HTTP/1\.1 101[ \r]")
+_END_OF_HEAD: Final = b"\r\n\r\n"
+
+BODY_BYTES: Final = 4_096
+"""How much of the body of a refusal is read."""
+
+BODY_CHARACTERS: Final = 1_000
+"""How much of it the error has, if it is not an error of the protocol."""
+
+
+def is_websocket_url(url: str) -> bool:
+    """Whether a URL is one of a WebSocket."""
+    return url.partition("://")[0].lower() in SCHEMES
+
+
+def _target(url: str) -> HttpTarget:
+    scheme, mark, rest = url.partition("://")
+    if not mark or scheme.lower() not in SCHEMES:
+        raise ValueError(f"the scheme of a WebSocket's URL must be {', '.join(SCHEMES)}: {shown_url(url)!r}")
+    return parse_target(f"http{scheme.lower()[2:]}://{rest}")
+
+
+def _check_url(_instance: object, _attribute: object, value: Any) -> None:
+    if not isinstance(value, str):
+        raise TypeError(f"url must be a string, not {type(value).__name__}")
+    _target(value)
+
+
+@final
+@attrs.frozen
+class WebSocketServerParameters:
+    """A server at the URL of a WebSocket.
+
+    Durations are in seconds.
+
+    Attributes:
+        url: Its endpoint: ``ws://``, ``wss://`` over TLS, or ``ws+unix://`` with the percent-encoded path of a
+            Unix socket for the host. Its query is not shown by ``repr``, in messages and in logs.
+        headers: Fields sent with the handshake beside those of the protocol, such as ``Authorization``: a
+            mapping, or a plain or async function that returns one and is called for each handshake.
+        http: How the connection is made: TLS, proxies, `HttpSettings.connect_timeout` and the largest head of an
+            answer. The rest has no meaning here, and redirects are not followed.
+        ping_interval: How often the server is asked for a sign of life; ``math.inf`` for never.
+        ping_timeout: How long it may then send nothing at all before the connection is lost.
+        restart: Whether and how often to connect again when the connection is lost; calls under way fail then,
+            later ones wait for the new one. Default: never.
+    """
+
+    url: str = attrs.field(validator=_check_url, repr=lambda url: repr(shown_url(url)))
+    headers: HeaderSource = attrs.field(factory=dict[str, str], kw_only=True, repr=False, validator=check_headers)
+    http: HttpSettings = attrs.field(factory=HttpSettings, kw_only=True)
+    ping_interval: float = attrs.field(default=15.0, kw_only=True, validator=valid_positive)
+    ping_timeout: float = attrs.field(default=30.0, kw_only=True, validator=valid_positive)
+    restart: RestartPolicy | None = attrs.field(default=None, kw_only=True)
+
+    @property
+    def target(self) -> HttpTarget:
+        """The URL, parsed; its scheme is that of the HTTP below."""
+        return _target(self.url)
+
+    @property
+    def description(self) -> str:
+        """The server, without the query of its URL."""
+        address, path = self.target.address, self.target.path.partition("?")[0]
+        return f"the server at ws{address.removeprefix('http')}{path}"
+
+
+@final
+class StreamWire:
+    """The bytes of a connection that a client has opened."""
+
+    def __init__(self, stream: trio.abc.Stream) -> None:
+        self._stream = stream
+        self._read: Read = reader_of(stream)
+
+    async def receive(self, most: int = 0) -> bytes:
+        del most
+        try:
+            return await self._read()
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            await trio.lowlevel.checkpoint()
+            return b""
+
+    async def send(self, data: bytes) -> None:
+        try:
+            await self._stream.send_all(data)
+        except trio.ClosedResourceError as error:
+            raise trio.BrokenResourceError("the connection was cut") from error
+
+    async def send_eof(self) -> None:
+        # Over TLS that would wait for the server's; the closing handshake has marked the end.
+        await trio.lowlevel.checkpoint()
+        if isinstance(self._stream, trio.abc.HalfCloseableStream):
+            with suppress(trio.BrokenResourceError, trio.ClosedResourceError, trio.BusyResourceError):
+                await self._stream.send_eof()
+
+    def cut(self) -> None:
+        plain: object = self._stream
+        while isinstance(plain, trio.SSLStream):
+            plain = cast("trio.SSLStream[trio.abc.Stream]", plain).transport_stream
+        if isinstance(plain, trio.SocketStream):
+            plain.socket.close()
+
+
+@final
+class HandshakeAnswer:
+    """Reads what a server answers to the handshake: it is accepted, or why not.
+
+    The library would wait for ever for an answer that is not complete, and keep a refusal of any size.
+
+    Args:
+        description: The server, for errors.
+        max_head_bytes: The largest head.
+    """
+
+    def __init__(self, description: str, max_head_bytes: int) -> None:
+        self._description = description
+        self._max_head_bytes = max_head_bytes
+        self._head = bytearray()
+        self._refusal: ResponseReader | None = None
+        self._body = b""
+
+    def feed(self, data: bytes) -> bytes | None:
+        """Take what has arrived; ``b""`` at the end. Returns all of it once the handshake is accepted.
+
+        Raises:
+            ConnectionLost: The connection ended first.
+            RemoteProtocolError: This is no answer to a handshake.
+            RequestError: The server refused it; `HttpStatusError` unless it sent an error of the protocol.
+        """
+        reader = self._refusal
+        if reader is None:
+            self._head += data
+            if not data:
+                raise ConnectionLost(f"{self._description} closed the connection in the handshake")
+            if _SWITCHING.match(self._head):
+                if _END_OF_HEAD in self._head:
+                    return bytes(self._head)
+                if len(self._head) > self._max_head_bytes:
+                    raise RemoteProtocolError(f"{self._description} answered with a head that is too large")
+                return None
+            if len(self._head) < len(b"HTTP/1.1 101 ") and b"\n" not in self._head:
+                return None
+            reader = self._refusal = ResponseReader(self._description, self._max_head_bytes, fastest_fields())
+            data, self._head = bytes(self._head), bytearray()
+        reader.feed(data)
+        self._body += reader.take()
+        if reader.head is not None and (reader.is_complete or len(self._body) >= BODY_BYTES):
+            raise self._refused(reader)
+        return None
+
+    def _refused(self, reader: ResponseReader) -> RequestError:
+        head = reader.head
+        assert head is not None
+        retry_after = parse_retry_after(head.headers.get("retry-after"), time.time())
+        sent = error_in(self._body)
+        if sent is not None:
+            sent.status, sent.retry_after = head.status, retry_after
+            return sent
+        reason = f" {head.reason}" if head.reason else ""
+        return HttpStatusError(
+            head.status,
+            f"{self._description} refused the WebSocket with HTTP status {head.status}{reason}",
+            body=self._body[:BODY_BYTES].decode("utf-8", "replace").strip()[:BODY_CHARACTERS],
+            retry_after=retry_after,
+        )
+
+
+@asynccontextmanager
+async def open_websocket(parameters: WebSocketServerParameters, limits: Limits) -> AsyncGenerator[Channel]:
+    """Connect to a server, and close the WebSocket in the end, within `Limits.goodbye_timeout`.
+
+    Raises:
+        ConnectionLost: The server could not be reached, or left.
+        RemoteProtocolError: Its answer to the handshake is not valid.
+        RequestError: It refused the handshake; `HttpStatusError` if it did so by a status of HTTP alone.
+    """
+    # Not above: clients of other servers start sooner without it.
+    from .._http._connection import open_stream
+    from . import _websocket
+
+    target, http = parameters.target, parameters.http
+    headers = list(await headers_from(parameters.headers))
+    stream = await open_stream(target, http, http.ssl_context, fastest_fields(), tunnels=True)
+    wire = StreamWire(stream)
+    try:
+        channel = _websocket.WebSocketChannel(
+            wire,
+            limits,
+            parameters.description,
+            ping_interval=parameters.ping_interval,
+            ping_timeout=parameters.ping_timeout,
+        )
+        answer = HandshakeAnswer(parameters.description, http.max_head_bytes)
+
+        async def connect(nursery: trio.Nursery, guarded: _websocket.GuardedStream) -> Any:
+            return await _websocket.propose(nursery, guarded, target.authority, target.path, headers, answer)
+
+        async with _websocket.open_websocket_channel(channel, connect):
+            yield channel
+    finally:
+        wire.cut()
+        with trio.CancelScope(shield=True):
+            await trio.aclose_forcefully(stream)
