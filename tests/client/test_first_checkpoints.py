@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import tempfile
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Final, Literal, TypeAlias
@@ -21,6 +22,7 @@ import trio_mcp
 from trio_mcp import (
     Channel,
     Client,
+    ClientGroup,
     Context,
     EventStore,
     HttpCall,
@@ -36,11 +38,15 @@ from trio_mcp import (
     memory_channel_pair,
     open_asgi_client,
     open_client,
+    open_clients,
     open_endpoint,
     open_sqlite_event_store,
     run_client,
     serve_http,
     serve_stdio,
+    serve_tcp,
+    serve_unix,
+    serve_websocket,
 )
 from trio_mcp.types import ClientCapabilities, PromptReference, RootsCapability
 
@@ -369,6 +375,82 @@ async def _serve_http_lean() -> AsyncGenerator[Act]:
     shutdown.drain()
     await trio.lowlevel.checkpoint()
     yield lambda: serve_http(small_server(), port=0, http="lean", shutdown=shutdown)
+
+
+@case("serve_websocket")
+@asynccontextmanager
+async def _serve_websocket() -> AsyncGenerator[Act]:
+    shutdown = Shutdown()
+    shutdown.drain()
+    await trio.lowlevel.checkpoint()
+    yield lambda: serve_websocket(small_server(), port=0, shutdown=shutdown)
+
+
+@case("serve_tcp")
+@asynccontextmanager
+async def _serve_tcp() -> AsyncGenerator[Act]:
+    shutdown = Shutdown()
+    shutdown.drain()
+    await trio.lowlevel.checkpoint()
+    yield lambda: serve_tcp(small_server(), port=0, shutdown=shutdown)
+
+
+@case("serve_unix")
+@asynccontextmanager
+async def _serve_unix() -> AsyncGenerator[Act]:
+    shutdown = Shutdown()
+    shutdown.drain()
+    await trio.lowlevel.checkpoint()
+    with tempfile.TemporaryDirectory() as folder:
+        yield lambda: serve_unix(small_server(), f"{folder}/socket", shutdown=shutdown)
+
+
+def group_case(name: str, act: Callable[[ClientGroup], Awaitable[object]]) -> None:
+    @case(f"ClientGroup.{name}")
+    @asynccontextmanager
+    async def _setting() -> AsyncGenerator[Act]:
+        async with open_clients({"small": small_server()}) as group:
+            await group.wait_ready()
+            yield lambda: act(group)
+
+
+group_case("call_tool", lambda group: group.call_tool("small_quick"))
+group_case("complete", lambda group: group.complete("small", PromptReference(name="greeting"), "kind", "s"))
+group_case("get_prompt", lambda group: group.get_prompt("small_greeting", {"kind": "short"}))
+group_case("list_prompts", lambda group: group.list_prompts())
+group_case("list_resource_templates", lambda group: group.list_resource_templates())
+group_case("list_resources", lambda group: group.list_resources())
+group_case("list_tools", lambda group: group.list_tools())
+group_case("read_resource", lambda group: group.read_resource("small", "x:y"))
+group_case("wait_ready", lambda group: group.wait_ready())
+group_case("wait_settled", lambda group: group.wait_settled())
+
+
+@case("ClientGroup.list_tools")
+@asynccontextmanager
+async def _nothing_to_list() -> AsyncGenerator[Act]:
+    async with open_clients({}) as group:
+        yield lambda: group.list_tools()
+
+
+@case("StateChanges.__anext__")
+@asynccontextmanager
+async def _next_state() -> AsyncGenerator[Act]:
+    async with open_clients({"small": small_server()}) as group:
+        changes = group.changes()
+        await group.wait_ready()
+        yield lambda: anext(changes)
+
+
+@case("GroupEvents.__anext__")
+@asynccontextmanager
+async def _next_event_of_a_group() -> AsyncGenerator[Act]:
+    server = small_server()
+    async with open_clients({"small": server}) as group:
+        await group.wait_ready()
+        async with group.listen(tools_list_changed=True) as events:
+            server.remove_tool("quick")
+            yield lambda: anext(events)
 
 
 class NoCall(HttpCall):
