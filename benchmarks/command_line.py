@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
+import attrs
 from rich.console import Console
 
 from benchmarks.measuring import QUICK, THOROUGH, measure_all
@@ -35,6 +36,7 @@ def run(options: argparse.Namespace) -> int:
         only = [*only, *(target.cell for target in TARGETS)]
         contenders = contenders or [target.against for target in TARGETS if target.against is not None]
     plan = plan.adjusted(rounds=options.rounds, seconds=options.seconds, contenders=contenders)
+    plan = attrs.evolve(plan, earlier=options.earlier)
     return measure_all(plan, only, options.output, Console())
 
 
@@ -117,6 +119,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     running.add_argument("--targets", action="store_true", help="only what the targets need")
     running.add_argument("--contenders", nargs="*", default=[], help="who is measured beside ours; default: all")
+    running.add_argument(
+        "--earlier",
+        type=Path,
+        help="another checkout, installed in its .venv, to measure beside this one",
+    )
     running.add_argument("--rounds", type=int, help="how often everything is measured")
     running.add_argument("--seconds", type=float, help="how long each measurement takes")
     running.add_argument("--quick", action="store_true", help="only see whether everything can be measured")

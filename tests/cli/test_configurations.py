@@ -1,0 +1,174 @@
+"""``install`` and ``config``: hosts' configurations, changed without losing anything, listed without secrets."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import SHOP, Run
+from inside_cli import HOSTS, without_secrets
+
+PLACES = {
+    "claude-desktop": ".config/Claude/claude_desktop_config.json",
+    "claude-code": ".claude.json",
+    "cursor": ".cursor/mcp.json",
+    "vscode": ".config/Code/User/mcp.json",
+    "windsurf": ".codeium/windsurf/mcp_config.json",
+    "gemini": ".gemini/settings.json",
+    "mcp-json": ".config/mcp/mcp.json",
+}
+
+
+def home() -> Path:
+    """Return the home of the user in a test."""
+    return Path(os.environ["HOME"])
+
+
+@pytest.mark.skipif(sys.platform in {"win32", "darwin"}, reason="the places are those of Linux")
+@pytest.mark.parametrize("host", HOSTS)
+def test_install_writes_what_the_host_reads(run: Run, host: str) -> None:
+    """And what it starts is the server."""
+    done = run("install", SHOP, "--to", host, "--yes", "--env", "LEVEL=5", "--name", "my shop")
+    assert (done.status, done.out) == (0, "")
+    path = home() / PLACES[host]
+    assert str(path) in done.err
+    value = json.loads(path.read_text())
+    member = "servers" if host == "vscode" else "mcpServers"
+    (entry,) = value[member].values()
+    assert list(value[member]) == ["my shop"]
+    assert entry["env"] == {"LEVEL": "5"}
+    assert entry.get("type") == ("stdio" if host in {"vscode", "claude-code"} else None)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert run("call", "add", "a=20", "b=22", "--", entry["command"], *entry["args"]).out == "42\n"
+
+
+@pytest.mark.parametrize(("host", "file"), [("vscode", ".vscode/mcp.json"), ("claude-code", ".mcp.json")])
+def test_a_project_has_a_file_of_its_own(run: Run, host: str, file: str) -> None:
+    """In the current directory."""
+    assert run("install", SHOP, "--to", host, "--scope", "project", "--yes").status == 0
+    assert "shop" in next(iter(json.loads(Path(file).read_text()).values()))
+
+
+def test_a_host_without_projects_says_so(run: Run) -> None:
+    """Nothing is written anywhere else."""
+    done = run("install", SHOP, "--to", "claude-desktop", "--scope", "project", "--yes")
+    assert (done.status, done.err) == (2, "trio-mcp: Claude Desktop has no configuration of a project\n")
+
+
+BEFORE: dict[str, Any] = {
+    "theme": "dark",
+    "mcpServers": {"other": {"command": "x", "env": {"KEY": "hush"}}, "shop": {"url": "u"}},
+}
+
+
+def test_everything_else_stays(run: Run) -> None:
+    """Members, their order, the indentation, the mode of the file, and what it is a link to."""
+    real = Path("dotfiles") / "cursor.json"
+    real.parent.mkdir()
+    real.write_text(json.dumps(BEFORE, indent="\t"))
+    real.chmod(0o644)
+    link = home() / ".cursor" / "mcp.json"
+    link.parent.mkdir(parents=True)
+    link.symlink_to(real.absolute())
+    done = run("install", f"{SHOP}:server", "--to", "cursor", "--yes")
+    assert done.status == 0
+    assert link.is_symlink()
+    after = json.loads(real.read_text())
+    assert list(after) == ["theme", "mcpServers"]
+    assert after["mcpServers"]["other"] == BEFORE["mcpServers"]["other"]
+    assert after["mcpServers"]["shop"]["args"][-1] == f"{SHOP.resolve()}:server"
+    assert '\n\t"theme"' in real.read_text()
+    assert stat.S_IMODE(real.stat().st_mode) == 0o644
+    assert [path.name for path in real.parent.iterdir()] == ["cursor.json"]
+    assert "hush" not in done.err
+
+
+def test_nothing_is_written_without_a_yes(run: Run) -> None:
+    """Without a terminal nobody can be asked."""
+    done = run("install", SHOP, "--to", "cursor")
+    assert done.status == 2
+    assert '"shop": {' in done.err
+    assert "there is no terminal to ask at; --yes writes it without asking" in done.err
+    assert not (home() / ".cursor").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{\n  // mine\n  "mcpServers": {}\n}', "If it has comments, writing it would lose them. Add this to"),
+        ("[]", "must hold a JSON object"),
+        ('{"mcpServers": []}', "must hold a JSON object, and 'mcpServers' in it another"),
+    ],
+)
+def test_a_file_that_is_not_understood_is_left_alone(run: Run, text: str, message: str) -> None:
+    """What to add is shown."""
+    path = home() / ".cursor" / "mcp.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    done = run("install", SHOP, "--to", "cursor", "--yes")
+    assert (done.status, message in done.err) == (2, True)
+    assert path.read_text() == text
+
+
+def test_a_file_without_a_server_is_not_installed(run: Run) -> None:
+    """A host would only say that it does not start."""
+    Path("none.py").write_text("a = 1")
+    done = run("install", "none.py", "--to", "cursor", "--yes")
+    assert (done.status, "none.py has no server" in done.err) == (2, True)
+    assert not (home() / ".cursor").exists()
+    assert run("install", SHOP, "--to", "cursor", "--yes", "--env", "sesame").err == (
+        "trio-mcp: --env must be NAME=VALUE\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("entry", "shown"),
+    [
+        ({"command": "x", "env": {"A": "hush"}}, {"command": "x", "env": {"A": "…"}}),
+        (
+            {"url": "https://u:hush@h/p?key=hush", "headers": {"X": "hush"}},
+            {"url": "https://…", "headers": {"X": "…"}},
+        ),
+        ({"url": "https://h/p?key=hush"}, {"url": "https://h/p?…"}),
+        ({"args": ["--api-key", "hush", "--port", "5"]}, {"args": ["--api-key", "…", "--port", "5"]}),
+        ({"args": ["--token=hush", "-v"]}, {"args": ["--token=…", "-v"]}),
+        ({"args": ["Authorization: Bearer hush"]}, {"args": ["Authorization: …"]}),
+        ({"args": ["sk-hushhushhushhush"]}, {"args": ["…"]}),
+        ({"args": ["https://h/?a=1&token=hush"]}, {"args": ["https://h/?…"]}),
+        ({"apiKey": "hush", "disabled": True}, {"apiKey": "…", "disabled": True}),
+    ],
+)
+def test_secrets_are_not_shown(entry: dict[str, Any], shown: dict[str, Any]) -> None:
+    """Neither values of variables and headers, nor what follows a word such as ``--token``."""
+    found = without_secrets(entry)
+    assert "hush" not in json.dumps(found)
+    assert {name: value for name, value in found.items() if name != "url"} == {
+        name: value for name, value in shown.items() if name != "url"
+    }
+
+
+def test_config_lists_what_is_configured_where(run: Run) -> None:
+    """For people and for programs; a file that cannot be read is named, and costs nothing else."""
+    assert run("config").err == "no server is configured in any of the known places\n"
+    Path("mcp.json").write_text(json.dumps(BEFORE))
+    (home() / ".cursor").mkdir(parents=True)
+    (home() / ".cursor" / "mcp.json").write_text("{")
+    (home() / ".claude.json").write_text('{"mcpServers": {"evil\\u001b": {"command": "run", "args": ["-x"]}}}')
+    done = run("config")
+    assert done.status == 0
+    assert done.out == (
+        "trio-mcp: mcp.json\n  other  x (env: KEY)\n  shop   u\n"
+        f"\nClaude Code: {home() / '.claude.json'}\n  evil\\x1b  run -x\n"
+    )
+    assert "mcp.json is not JSON" in done.err
+    plain = json.loads(run("config", "--json").out)
+    assert [each["for"] for each in plain] == ["trio-mcp", "Claude Code"]
+    assert plain[0]["servers"]["other"] == {"command": "x", "env": {"KEY": "…"}}
+    only = run("config", "--config", "mcp.json")
+    assert only.out.startswith("trio-mcp: mcp.json\n")
+    assert only.err == ""

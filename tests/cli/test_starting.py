@@ -1,0 +1,70 @@
+"""How the command line starts: quickly, as a program and as a module."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tomllib
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from inside_cli import COMMANDS, STATUSES, Exit, main
+from unmeasured import unmeasured
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize(
+    "words", [["--help"], ["--version"], ["call", "--help"], ["run", "--help"], ["cal"], ["call"]]
+)
+def test_help_loads_nothing_of_the_protocol(words: list[str]) -> None:
+    """It is there in the time that Python itself takes."""
+    script = (
+        "import sys, json, runpy\n"
+        f"sys.argv = ['trio-mcp', *{words!r}]\n"
+        "before = set(sys.modules)\n"
+        "try:\n    runpy.run_module('trio_mcp', run_name='__main__')\n"
+        "finally:\n    print(json.dumps(sorted(set(sys.modules) - before)))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False, env=unmeasured()
+    )
+    loaded = set(json.loads(done.stdout.splitlines()[-1]))
+    packages = {name.split(".")[0] for name in loaded}
+    assert not packages & {"trio", "attrs", "attr", "cattrs", "msgspec", "json", "asyncio", "socket", "logging"}
+    ours = {name for name in loaded if name.startswith("trio_mcp.")} - {"trio_mcp._version"}
+    assert ours == {
+        "trio_mcp._absent",
+        "trio_mcp._cli",
+        "trio_mcp._cli._main",
+        "trio_mcp._cli._parser",
+        "trio_mcp._errors",
+        "trio_mcp._lazily",
+        "trio_mcp._printable",
+    }
+
+
+def test_the_program_is_the_same_as_the_module() -> None:
+    """What pip installs under the name is `main`."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    module, _, name = project["scripts"]["trio-mcp"].partition(":")
+    assert getattr(import_module(module), name) is main
+    assert project["optional-dependencies"]["reload"]
+
+
+def test_every_exit_status_is_documented() -> None:
+    """In the help, and in the documentation."""
+    page = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
+    for status in set(Exit) - {Exit.BUG}:
+        assert f"\n  {status.value}  " in STATUSES
+        assert f"\n| {status.value} | " in page
+    assert f"\n| {Exit.BUG.value} | " in page
+
+
+def test_every_command_is_documented() -> None:
+    """Under a heading, or in an example."""
+    page = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
+    for name in COMMANDS:
+        assert f"trio-mcp {name} " in page

@@ -1,0 +1,264 @@
+"""What needs a terminal, a signal or a pipe: questions, progress, Ctrl+C, and readers that go."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import SHOP
+from terminals import COMMAND, ENOUGH, at_terminal
+
+pytestmark = pytest.mark.skipif(
+    sys.platform == "win32", reason="it has no pseudo-terminals and no SIGINT for others"
+)
+
+
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+def test_questions_are_asked_at_the_terminal(era: str) -> None:
+    """Field by field, until each answer fits. What the server says is harmless."""
+    with at_terminal("call", str(SHOP), "pizza", "--era", era) as terminal:
+        asked = terminal.wait_for("size (one of small, large): ")
+        assert f"{SHOP} asks: Which pizza? \\x1b[5m" in asked
+        terminal.type("huge\n")
+        terminal.wait_for("size (one of small, large): ")
+        terminal.type("\n")
+        assert "it is required" in terminal.wait_for("size (one of small, large): ")
+        terminal.type("LARGE\n")
+        terminal.wait_for("count (integer, 1 or more, 20 or less) [1]: ")
+        terminal.type("21\n")
+        terminal.wait_for("count (integer, 1 or more, 20 or less) [1]: ")
+        terminal.type("\n")
+        terminal.wait_for("gift (yes or no) [no]: ")
+        terminal.type("y\n")
+        terminal.wait_for("Send this? [Y/n] ")
+        terminal.type("\n")
+        terminal.wait_for("1 large, gift: True")
+        assert terminal.wait() == 0
+
+
+@pytest.mark.parametrize("answers", [["\x04"], ["small\n", "\x04"], ["small\n", "\n", "\n", "n\n"]])
+def test_questions_can_be_declined(answers: list[str]) -> None:
+    """By Ctrl+D at any time, or by a no in the end."""
+    prompts = ["large): ", "less) [1]: ", "[no]: ", "[Y/n] "]
+    with at_terminal("call", str(SHOP), "pizza") as terminal:
+        for prompt, answer in zip(prompts, answers, strict=False):
+            terminal.wait_for(prompt)
+            terminal.type(answer)
+        terminal.wait_for("no pizza: decline")
+        assert terminal.wait() == 0
+
+
+@pytest.mark.parametrize(("key", "answer"), [("y\n", "paid"), ("\n", "not paid"), ("what?\nn\n", "not paid")])
+def test_a_page_is_visited_only_after_a_yes(key: str, answer: str) -> None:
+    """The whole URL is shown, and nothing opens it."""
+    with at_terminal("call", str(SHOP), "pay") as terminal:
+        shown = terminal.wait_for("Do you? [y/N] ")
+        assert "Pay here" in shown
+        assert "https://pay.example/4711" in shown
+        terminal.type(key)
+        terminal.wait()
+        assert terminal.shown.strip().endswith(answer)
+
+
+def test_progress_is_shown_in_one_line_and_wiped() -> None:
+    """On standard error; the result alone is on standard output."""
+    read, write = os.pipe()
+    with at_terminal("call", str(SHOP), "slow", "steps=20", stdout=write) as terminal:
+        os.close(write)
+        assert terminal.wait() == 0
+        with os.fdopen(read) as out:
+            assert out.read() == "done\n"
+    assert "[############............] 10/20  step 10\\x1b[2J" in terminal.shown
+    assert "[########################] 20/20  step 20\\x1b[2J" in terminal.shown
+    assert re.search(r"\r +\r$", terminal.shown) is not None
+    assert "\x1b" not in terminal.shown
+    bars = [line for line in re.split(r"[\r\n]+", terminal.shown) if line.startswith("[")]
+    assert all(len(bar) < 80 for bar in bars)
+
+
+def test_without_a_terminal_no_progress_is_shown() -> None:
+    """A log file is not full of bars."""
+    done = subprocess.run(
+        [*COMMAND, "call", str(SHOP), "slow", "steps=3"],
+        capture_output=True,
+        text=True,
+        timeout=ENOUGH,
+        check=True,
+    )
+    assert done.stdout == "done\n"
+    assert "[" not in done.stderr
+
+
+def read_frames(path: Path) -> list[dict[str, Any]]:
+    """Return the messages that were recorded."""
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_cancels_the_call_and_leaves_nothing_behind(
+    era: str, number: signal.Signals, status: int, tmp_path: Path
+) -> None:
+    """One cancellation is on the wire, the handler's cleanup has run, and its process is gone."""
+    record = tmp_path / "record.jsonl"
+    command = [*COMMAND, "call", str(SHOP), "slow", "steps=100000", "--era", era, "--record", str(record)]
+    with subprocess.Popen(
+        [*command, "--wire"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        assert process.stdout is not None
+        begun = ""
+        for line in process.stderr:
+            if line.startswith("begun in "):
+                begun = line
+            if "notifications/progress" in line:
+                break
+        process.send_signal(number)
+        rest = process.stderr.read()
+        assert process.stdout.read() == ""
+        assert process.wait(ENOUGH) == status
+    server = int(begun.removeprefix("begun in "))
+    assert f"cancelled in {server}\n" in rest
+    assert "Traceback" not in rest
+    with pytest.raises(ProcessLookupError):
+        os.kill(server, 0)
+    frames = read_frames(record)
+    sent = [frame["message"] for frame in frames if frame["direction"] == "sent"]
+    (call,) = [message for message in sent if message.get("method") == "tools/call"]
+    (cancellation,) = [message for message in sent if message.get("method") == "notifications/cancelled"]
+    assert cancellation["params"]["requestId"] == call["id"]
+    assert not [
+        frame for frame in frames if frame["message"].get("id") == call["id"] and "result" in frame["message"]
+    ]
+
+
+def test_ctrl_c_ends_a_question() -> None:
+    """While somebody is asked, too; the server is told."""
+    with at_terminal("call", str(SHOP), "pizza", "--era", "legacy", "--wire") as terminal:
+        terminal.wait_for("size (one of small, large): ")
+        terminal.type("\x03")
+        assert terminal.wait() == 130
+    assert len(re.findall(r'--> \{[^\r\n]*"notifications/cancelled"', terminal.shown)) == 1
+
+
+@pytest.mark.parametrize("output", ["--raw", ""])
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+def test_changes_are_shown_as_they_happen(shop: str, era: str, output: str) -> None:
+    """One line for each, of which programs can read each at once; the last that is wanted ends it."""
+    words = ["listen", shop, "tools", "shop://hours", "--count", "2", "--era", era, *([output] if output else [])]
+    with subprocess.Popen(
+        [*COMMAND, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as listener:
+        assert listener.stderr is not None
+        assert listener.stdout is not None
+        assert listener.stderr.readline() == "listening to tools, shop://hours; Ctrl+C ends it\n"
+        subprocess.run([*COMMAND, "call", shop, "renovate"], check=True, timeout=ENOUGH, capture_output=True)
+        told = sorted(listener.stdout.read().splitlines())
+        assert listener.wait(ENOUGH) == 0
+    if output:
+        assert [json.loads(line) for line in told] == [
+            {"changed": "resource", "uri": "shop://hours"},
+            {"changed": "tools"},
+        ]
+    else:
+        assert told == ["shop://hours has changed", "the list of tools has changed"]
+
+
+def test_log_messages_are_notes(shop: str) -> None:
+    """Harmless, and not among the output."""
+    done = subprocess.run(
+        [*COMMAND, "call", shop, "renovate", "--era", "legacy"],
+        capture_output=True,
+        text=True,
+        timeout=ENOUGH,
+        check=True,
+    )
+    assert done.stdout == "renovated\n"
+    assert "[warning] renovating \\x1b[31m\n" in done.stderr
+
+
+def test_ctrl_c_ends_a_command_that_reads_its_arguments() -> None:
+    """Nobody has typed the end of standard input."""
+    command = [*COMMAND, "call", str(SHOP), "add", "--json", "-", "--wire"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline()
+        while "<--" not in process.stderr.readline():  # it is connected
+            pass
+        process.send_signal(signal.SIGINT)
+        assert process.stderr.read() == ""
+        assert process.wait(ENOUGH) == 130
+
+
+def test_ctrl_c_while_connecting_ends_at_once() -> None:
+    """A server that says nothing holds nobody."""
+    silent = [sys.executable, "-c", "import sys; print('here', file=sys.stderr, flush=True); sys.stdin.read()"]
+    with subprocess.Popen([*COMMAND, "ping", "--", *silent], stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline() == "here\n"
+        process.send_signal(signal.SIGINT)
+        assert process.stderr.read() == ""
+        assert process.wait(ENOUGH) == 130
+
+
+def test_a_reader_that_goes_ends_the_command_quietly() -> None:
+    """As after ``| head``: no traceback, nothing left, and the status that shells know."""
+    read, write = os.pipe()
+    os.close(read)
+    for words in (["list", str(SHOP)], ["--help"], ["call", "--help"]):
+        done = subprocess.run(
+            [*COMMAND, *words], stdout=write, stderr=subprocess.PIPE, text=True, timeout=ENOUGH, check=False
+        )
+        assert (done.returncode, done.stderr) == (141, "")
+    os.close(write)
+
+
+def test_without_standard_error_the_command_still_works() -> None:
+    """Notes are lost, the result is not."""
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(
+        [*COMMAND, "call", str(SHOP), "slow", "steps=1", "--wire"],
+        stdout=subprocess.PIPE,
+        stderr=write,
+        text=True,
+        timeout=ENOUGH,
+        check=False,
+    )
+    os.close(write)
+    assert (done.returncode, done.stdout) == (0, "done\n")
+
+
+def test_a_terminal_that_knows_few_characters_gets_others_escaped() -> None:
+    """No character of a server is worth an exception."""
+    done = subprocess.run(
+        [*COMMAND, "read", str(SHOP), "shop://books/%E6%BC%A2"],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONIOENCODING": "ascii", "LC_ALL": "C.UTF-8"},
+        timeout=ENOUGH,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, b"\\u6f22 is a book.\n")
+
+
+def test_install_asks_at_the_terminal(tmp_path: Path) -> None:
+    """After it has shown what it will write."""
+    env = {"HOME": str(tmp_path)}
+    with at_terminal("install", str(SHOP), "--to", "cursor", env=env) as terminal:
+        assert '"command": ' in terminal.wait_for("Write this? [y/N] ")
+        terminal.type("n\n")
+        assert terminal.wait() == 1
+        assert "nothing was written" in terminal.shown
+    assert not (tmp_path / ".cursor").exists()
+    with at_terminal("install", str(SHOP), "--to", "cursor", env=env) as terminal:
+        terminal.wait_for("Write this? [y/N] ")
+        terminal.type("y\n")
+        assert terminal.wait() == 0
+    assert "shop" in (tmp_path / ".cursor" / "mcp.json").read_text()

@@ -1,0 +1,143 @@
+"""``key=value``, read by a tool's schema."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from inside_cli import Exit, Failure, read_arguments
+
+POINT: dict[str, Any] = {"type": "object", "properties": {"x": {"type": "integer"}, "name": {"type": "string"}}}
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "text": {"type": "string"},
+        "maybe": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+        "whole": {"type": "integer"},
+        "ratio": {"type": "number"},
+        "flag": {"type": "boolean"},
+        "nothing": {"type": "null"},
+        "several": {"type": ["integer", "string", "boolean"]},
+        "texts": {"type": "array", "items": {"type": "string"}},
+        "numbers": {"type": "array", "items": {"type": "number"}},
+        "point": {"$ref": "#/$defs/Point"},
+        "places": {"type": "array", "items": {"$ref": "#/$defs/Point"}},
+        "perhaps": {"anyOf": [{"$ref": "#/$defs/Point"}, {"type": "null"}]},
+        "choice": {"enum": ["a", "1"]},
+        "count": {"enum": [1, 2]},
+        "dotted.name": {"type": "integer"},
+        "anything": {},
+        "open": {"type": "object", "additionalProperties": {"type": "integer"}},
+    },
+    "$defs": {"Point": POINT},
+}
+
+
+@pytest.mark.parametrize(
+    ("pairs", "expected"),
+    [
+        (["text=5"], {"text": "5"}),
+        (['text="5"'], {"text": '"5"'}),
+        (["text="], {"text": ""}),
+        (["text=a=b"], {"text": "a=b"}),
+        (["text=null"], {"text": "null"}),
+        (["maybe=null"], {"maybe": "null"}),
+        (["maybe=7"], {"maybe": "7"}),
+        (["whole=-7"], {"whole": -7}),
+        (["whole=7.0"], {"whole": 7.0}),
+        (["ratio=7"], {"ratio": 7}),
+        (["ratio=1e3"], {"ratio": 1000.0}),
+        (["flag=true"], {"flag": True}),
+        (["nothing=null"], {"nothing": None}),
+        (["several=5"], {"several": 5}),
+        (["several=true"], {"several": True}),
+        (["several=five"], {"several": "five"}),
+        (['several="5"'], {"several": "5"}),
+        (["texts=a"], {"texts": ["a"]}),
+        (["texts=a", "texts=[b"], {"texts": ["a", "[b"]}),
+        (['texts=["a", "b"]'], {"texts": ["a", "b"]}),
+        (["numbers=1", "numbers=2.5"], {"numbers": [1, 2.5]}),
+        (["numbers=1"], {"numbers": [1]}),
+        (['point={"x": 1}'], {"point": {"x": 1}}),
+        (["point.x=1", "point.name=2"], {"point": {"x": 1, "name": "2"}}),
+        (["perhaps.x=1"], {"perhaps": {"x": 1}}),
+        (["perhaps=null"], {"perhaps": None}),
+        (['places={"x": 1}'], {"places": [{"x": 1}]}),
+        (["choice=1"], {"choice": "1"}),
+        (["count=1"], {"count": 1}),
+        (["dotted.name=1"], {"dotted.name": 1}),
+        (["anything=1"], {"anything": 1}),
+        (["anything=one"], {"anything": "one"}),
+        (["anything=1", "anything=b"], {"anything": [1, "b"]}),
+        (["open.a=1", "open.b=2"], {"open": {"a": 1, "b": 2}}),
+        (["unknown=1"], {"unknown": 1}),
+        (["un.known=x"], {"un.known": "x"}),
+    ],
+)
+def test_a_value_is_what_the_schema_says(pairs: list[str], expected: dict[str, object]) -> None:
+    """A string stays as it was typed; everything else is JSON."""
+    found = read_arguments(pairs, SCHEMA)
+    assert found == expected
+    assert [type(value) for value in found.values()] == [type(value) for value in expected.values()]
+
+
+@pytest.mark.parametrize(
+    ("pairs", "message"),
+    [
+        (["text"], "'text' must be key=value"),
+        (["=5"], "'=5' must be key=value"),
+        (["whole=five"], "whole: expected integer, not 'five'"),
+        (["whole=7.5"], "whole: expected integer, not '7.5'"),
+        (["whole=true"], "whole: expected integer, not 'true'"),
+        (["flag=yes"], "flag: expected boolean, not 'yes'"),
+        (["ratio=NaN"], "ratio: expected number, not 'NaN'"),
+        (["ratio="], "ratio: expected number, not ''"),
+        (["numbers=one"], "numbers: expected number, not 'one'"),
+        (["point=5"], "point: expected object, not '5'"),
+        (["point.x=a"], "point.x: expected integer, not 'a'"),
+        (["whole=1", "whole=2"], "whole is given 2 times, and is no array"),
+        (['point={"x": 1}', "point=2", "point.x=2"], "point is given 2 times, and is no array"),
+        (["point=null", "point.x=2"], "point: expected object, not 'null'"),
+        (["perhaps=null", "perhaps.x=2"], "perhaps.x: perhaps is given as a whole as well"),
+        (["point.x=2", "point={}"], "point is given as a whole and in parts"),
+        (["count=one"], "count: expected 1 | 2, not 'one'"),
+        (["whole=" + "[" * 100_000], f"whole: expected integer, not {'[' * 100_000!r}"),
+    ],
+)
+def test_what_cannot_be_read_is_the_users_mistake(pairs: list[str], message: str) -> None:
+    """It says which argument, and what was expected; nothing is sent."""
+    with pytest.raises(Failure) as raised:
+        read_arguments(pairs, SCHEMA)
+    assert (raised.value.status, raised.value.message) == (Exit.USAGE, message)
+
+
+def test_a_parameter_that_the_tool_forbids_is_not_sent() -> None:
+    """A misspelt name is found at once, where the schema is closed."""
+    with pytest.raises(Failure, match="the tool has no parameter 'copy'; it has title, copies"):
+        read_arguments(
+            ["copy=1"],
+            {"properties": {"title": {}, "copies": {}}, "additionalProperties": False, "type": "object"},
+        )
+
+
+RECURSIVE: dict[str, Any] = {"anyOf": [{"$ref": "#/$defs/A"}, {"$ref": "#/$defs/A"}]}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {"a": {"$ref": "#/properties/a"}}},
+        {"properties": {"a": {"$ref": "#/nowhere"}}},
+        {"properties": {"a": {"$ref": "https://elsewhere.example/"}}},
+        {"properties": {"a": RECURSIVE}, "$defs": {"A": RECURSIVE}},
+        {"properties": {"a": True}},
+        {"properties": {"a": {"enum": "no list"}}},
+        {"properties": {"a": {"type": 5}}},
+        {"properties": []},
+        {"properties": {"a": {"anyOf": {"type": "integer"}}}},
+    ],
+)
+def test_no_schema_of_a_server_does_harm(schema: dict[str, Any]) -> None:
+    """What makes no sense says nothing about the value."""
+    assert read_arguments(["a=5"], schema) == {"a": 5}
+    assert read_arguments(["a=five", "a.b=6"], schema)["a"] == "five" if schema["properties"] == [] else True

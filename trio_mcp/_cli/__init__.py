@@ -1,0 +1,1 @@
+"""The command line: ``trio-mcp`` and ``python -m trio_mcp``."""

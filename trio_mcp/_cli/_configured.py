@@ -1,0 +1,116 @@
+"""Servers that an ``mcp.json`` names: `configured` finds one, `configurations` all of them.
+
+The format is the one that hosts share: ``{"mcpServers": {"name": {"command": …} or {"url": …}}}``; VS Code calls
+the outer member ``servers``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+import trio
+
+from .._bindings._stdio_client import StdioServerParameters
+from .._client._config import DOCUMENT_KEYS, read_config
+from .._client._open import Target
+from .._codec._json import is_object
+from .._errors import ConfigError
+from ._layout import shown_line
+from ._parser import Exit, Failure
+
+
+def places(config: str | None) -> tuple[Path, ...]:
+    """Return the files in which a name is looked up, the first that has it counts.
+
+    Args:
+        config: The only file to look at, if it was given.
+    """
+    if config is not None:
+        return (Path(config),)
+    return (Path("mcp.json"), Path(".mcp.json"), user_place())
+
+
+def user_place() -> Path:
+    """Return the file for all directories: ``~/.config/mcp/mcp.json``, or where the system keeps such files."""
+    if sys.platform == "win32":
+        base = os.environ.get("APPDATA") or Path.home() / "AppData" / "Roaming"
+    else:
+        base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    return Path(base) / "mcp" / "mcp.json"
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """Return the object in a file of JSON, or `None` if there is no such file.
+
+    Raises:
+        Failure: It cannot be read, or is not an object.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+        value: object = json.loads(text) if text.strip() else {}
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise Failure(Exit.USAGE, f"{path} cannot be read: {error.strerror}") from None
+    except ValueError as error:  # no UTF-8, or no JSON
+        raise Failure(Exit.USAGE, f"{path} is not JSON: {error}") from None
+    if not is_object(value):
+        raise Failure(Exit.USAGE, f"{path} must hold a JSON object")
+    return value
+
+
+def servers_in(value: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Return the servers of a configuration, by name. What is no server is left out."""
+    for member in DOCUMENT_KEYS:
+        servers: object = value.get(member)
+        if is_object(servers):
+            return {name: entry for name, entry in servers.items() if is_object(entry)}
+    return {}
+
+
+def configurations(config: str | None) -> Iterator[tuple[Path, dict[str, Mapping[str, Any]]]]:
+    """Yield each file that there is, with its servers."""
+    for path in places(config):
+        value = read_json(path)
+        if value is not None:
+            yield path, servers_in(value)
+
+
+async def configured(name: str, config: str | None, *, stderr: Callable[[str], object]) -> Target:
+    """Return the server that a name stands for.
+
+    Args:
+        name: The name.
+        config: The file to look at; `None` for those where such files usually are.
+        stderr: Gets each line that the server writes to its standard error, if it is a process.
+
+    Raises:
+        Failure: No file has it, or what a file says of it cannot be used.
+    """
+    await trio.lowlevel.checkpoint()
+    known: list[str] = []
+    for path, servers in configurations(config):
+        if name in servers:
+            try:
+                (entry,) = (await read_config({DOCUMENT_KEYS[0]: {name: servers[name]}}, os.environ)).values()
+            except ConfigError as error:
+                raise Failure(Exit.USAGE, str(ConfigError(str(path), error.problems))) from None
+            if entry.target is None:
+                raise Failure(Exit.USAGE, f"{path}: {name} is disabled")
+            if isinstance(entry.target, StdioServerParameters):
+                return attrs.evolve(entry.target, stderr=stderr)
+            return entry.target
+        known += servers
+    looked = ", ".join(map(str, places(config)))
+    names = f"; there are {', '.join(map(shown_line, known))}" if known else ""
+    raise Failure(
+        Exit.USAGE,
+        f"{name!r} is not a URL, not a Python file, and not a name in {looked}{names}; "
+        "a command to start a server follows --",
+    )

@@ -1,0 +1,175 @@
+"""A client for one command: connected, interrupted by signals, late; and how its errors are told."""
+
+from __future__ import annotations
+
+import math
+import signal
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias, cast, final
+
+import trio
+
+from .._absent import ABSENT
+from .._client._client import Client
+from .._client._open import ClientOptions, Era, Target, open_client
+from .._errors import ConnectionLost, ProtocolError, RequestError
+from .._trio import open_hidden_nursery
+from ..types import LoggingMessageNotificationParams
+from . import _calls, _offers
+from ._console import Console
+from ._frames import open_frame_log
+from ._layout import json_text, shown_line
+from ._parser import Exit, Failure, Options
+from ._questions import Questioner
+from ._targets import target_of
+
+Work: TypeAlias = Callable[[Client, Options, Console], Awaitable[int]]
+"""What a command does with a connected client; returns the exit status."""
+
+WORKS: Final[Mapping[str, Work]] = MappingProxyType(
+    {
+        "list": _offers.list_offers,
+        "describe": _offers.describe,
+        "discover": _offers.discover,
+        "call": _calls.call,
+        "read": _calls.read,
+        "prompt": _calls.prompt,
+        "ping": _calls.ping,
+        "listen": _calls.listen,
+    }
+)
+
+_ENDING: Final = tuple(
+    signal.Signals[name] for name in ("SIGINT", "SIGTERM", "SIGHUP") if name in signal.Signals.__members__
+)
+
+
+def converse(name: str, options: Options) -> int:
+    """Connect, do what a command asks for, and leave nothing behind.
+
+    Ctrl+C cancels what is under way, at the server as well, and then leaves in an orderly way, which takes a few
+    seconds at most; a second one leaves sooner. SIGTERM and SIGHUP do the same.
+
+    Returns:
+        The exit status.
+
+    Raises:
+        Failure: What the command says cannot be done, or the server has failed it.
+        BrokenPipeError: Nobody reads the output any more.
+    """
+    return trio.run(_converse, name, options)
+
+
+async def _converse(name: str, options: Options) -> int:
+    console = Console()
+    interruption = _Interruption()
+    target, label = await target_of(options, stderr=console.note)
+    with open_frame_log(console, is_wire=options.wire, record=options.record) as on_frame:
+        client_options: ClientOptions = {
+            "era": cast("Era", options.era),
+            "on_frame": on_frame,
+            "on_log": partial(_show_log, console),
+            "on_elicit": Questioner(console, label),
+            "elicit_modes": ("form", "url"),
+        }
+        async with open_hidden_nursery() as nursery:
+            await nursery.start(interruption.watch)
+
+            def work(client: Client) -> Awaitable[int]:
+                return WORKS[name](client, options, console)
+
+            try:
+                status = await _connected(target, client_options, label, options.timeout, work, interruption)
+            finally:
+                console.end_progress()
+            nursery.cancel_scope.cancel()
+    if status is None and interruption.number is not None:
+        return 128 + interruption.number
+    if status is None and name == "listen":  # its time is over
+        return Exit.DONE
+    if status is None:
+        raise Failure(Exit.LATE, f"{label}: not done within {options.timeout:g} s (--timeout)")
+    return status
+
+
+async def _connected(
+    target: Target,
+    client_options: ClientOptions,
+    label: str,
+    timeout: float,  # noqa: ASYNC109 - the user's, for connecting and working together
+    work: Callable[[Client], Awaitable[int]],
+    interruption: _Interruption,
+) -> int | None:
+    """Return what the work returns, or `None` if it was interrupted or took too long.
+
+    Until there is a connection everything is cancelled; from then on only the work, so that leaving is orderly.
+    """
+    status: int | None = None
+    is_connected = False
+    with trio.CancelScope(deadline=trio.current_time() + timeout) as whole:
+        interruption.scopes.append(whole)
+        try:
+            async with open_client(target, **client_options) as client:
+                is_connected = True
+                with trio.CancelScope(deadline=whole.deadline) as working:
+                    whole.deadline = math.inf
+                    interruption.scopes.append(working)
+                    status = await work(client)
+                if working in interruption.scopes:
+                    interruption.scopes.remove(working)
+        except (ConnectionLost, ProtocolError, RequestError) as error:
+            raise _failure(error, label, is_connected=is_connected) from error
+        except ValueError as error:
+            if is_connected:
+                raise
+            raise Failure(
+                Exit.USAGE, str(error)
+            ) from error  # a URL that is none, options that exclude each other
+    if not is_connected and interruption.number is None:
+        raise Failure(Exit.LATE, f"{label}: not connected within {timeout:g} s (--timeout)")
+    return status
+
+
+def _failure(error: Exception, label: str, *, is_connected: bool) -> Failure:
+    match error:
+        case ConnectionLost(reason=reason):  # the last of its standard error was printed as it came
+            what = "the connection was lost" if is_connected else f"cannot connect to {label}"
+            return Failure(Exit.UNREACHABLE, f"{what}: {reason}")
+        case RequestError() if not is_connected:
+            return Failure(Exit.UNREACHABLE, f"cannot connect to {label}: {error}")
+        case RequestError():
+            return Failure(Exit.PROTOCOL, f"the server answers with an error: {error}")
+        case _:
+            return Failure(Exit.PROTOCOL, str(error))
+
+
+@final
+class _Interruption:
+    """Ends a command by signals: the work first, then everything.
+
+    Attributes:
+        scopes: What is cancelled by the next signal, the last one first.
+        number: The number of the first signal; `None` if none has come.
+    """
+
+    def __init__(self) -> None:
+        self.scopes: list[trio.CancelScope] = []
+        self.number: int | None = None
+
+    async def watch(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        with trio.open_signal_receiver(*_ENDING) as signals:
+            task_status.started()
+            async for number in signals:
+                if self.number is None:
+                    self.number = number
+                if self.scopes:
+                    self.scopes.pop().cancel(reason=f"{signal.Signals(number).name} has come")
+
+
+def _show_log(console: Console, message: LoggingMessageNotificationParams) -> None:
+    data: Any = "" if message.data is ABSENT else message.data
+    text = data if isinstance(data, str) else json_text(data, indent=None)
+    source = f" {shown_line(message.logger)}" if message.logger else ""
+    console.note(f"[{message.level}{source}] {text}")

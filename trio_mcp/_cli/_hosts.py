@@ -1,0 +1,134 @@
+"""Where the hosts of models keep which servers they start: paths and formats, as their documentation has them.
+
+Plain functions over paths; nothing is read or written here.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
+
+from .._codec._json import is_array, is_object
+from .._http._target import shown_url
+from ._configured import user_place
+
+HIDDEN: Final = "…"
+"""What is shown in place of a secret."""
+
+
+class Host(NamedTuple):
+    """A host of models.
+
+    Attributes:
+        title: Its name, for people.
+        member: The member of the configuration that holds the servers by name.
+        user: Its file for the user, below `base` if it is relative.
+        base: What `user` is below: the home, or where the system keeps the settings of programs.
+        project: Its file for the project in the current directory; `None` if it has none.
+        has_type: Whether an entry says of which type the server is.
+    """
+
+    title: str
+    member: str
+    user: str
+    base: str = "home"
+    project: str | None = None
+    has_type: bool = False
+
+
+HOSTS: Final[Mapping[str, Host]] = MappingProxyType(
+    {
+        "claude-desktop": Host(
+            "Claude Desktop", "mcpServers", "Claude/claude_desktop_config.json", base="settings"
+        ),
+        "claude-code": Host("Claude Code", "mcpServers", ".claude.json", project=".mcp.json", has_type=True),
+        "cursor": Host("Cursor", "mcpServers", ".cursor/mcp.json", project=".cursor/mcp.json"),
+        "vscode": Host(
+            "VS Code", "servers", "Code/User/mcp.json", base="settings", project=".vscode/mcp.json", has_type=True
+        ),
+        "windsurf": Host("Windsurf", "mcpServers", ".codeium/windsurf/mcp_config.json"),
+        "gemini": Host("Gemini CLI", "mcpServers", ".gemini/settings.json", project=".gemini/settings.json"),
+        "mcp-json": Host("mcp.json", "mcpServers", "", base="ours", project="mcp.json"),
+    }
+)
+"""By the word for ``--to``. The last is no host but the file that this program reads itself."""
+
+
+def settings_folder(platform: str = sys.platform) -> Path:
+    """Return where programs with windows keep their settings on a system."""
+    if platform == "win32":
+        return Path(os.environ.get("APPDATA") or Path.home() / "AppData" / "Roaming")
+    if platform == "darwin":
+        return Path.home() / "Library" / "Application Support"
+    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+
+
+def user_file(host: Host) -> Path:
+    """Return a host's file for this user."""
+    if host.base == "ours":
+        return user_place()
+    return (settings_folder() if host.base == "settings" else Path.home()) / host.user
+
+
+def entry_for(host: Host, spec: str, env: Mapping[str, str]) -> dict[str, Any]:
+    """Return what a host's configuration says of a server in a file: this interpreter runs it.
+
+    Args:
+        host: The host.
+        spec: ``FILE[:object]``, with an absolute path: hosts start servers anywhere.
+        env: Variables that the server gets; hosts pass on few of their own.
+    """
+    entry: dict[str, Any] = {"type": "stdio"} if host.has_type else {}
+    entry |= {"command": sys.executable, "args": ["-P", "-m", "trio_mcp", "run", spec]}
+    if env:
+        entry["env"] = dict(env)
+    return entry
+
+
+# What is shown of an entry.
+
+_SECRET: Final = re.compile(r"key|token|secret|passw|auth|credential|cookie", re.IGNORECASE)
+_LOOKS_SECRET: Final = re.compile(r"(?:sk|pk|gh[opsu]|glpat|xox\w|AKIA|eyJ)[-_\w]{12,}")
+
+
+def without_secrets(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an entry in which no value is shown that may be a secret.
+
+    That is every variable of the environment, every header field, the query and the password of a URL, and of the
+    command line what follows a word such as ``--api-key``, and what looks like a token.
+    """
+    hidden: dict[str, Any] = {}
+    for name, value in entry.items():
+        if is_object(value):
+            hidden[name] = dict.fromkeys(value, HIDDEN)
+        elif name == "args" and is_array(value):
+            hidden[name] = _arguments_without_secrets([str(each) for each in value])
+        elif isinstance(value, str) and "://" in value:
+            hidden[name] = shown_url(value)
+        elif _SECRET.search(name) and not isinstance(value, bool):
+            hidden[name] = HIDDEN
+        else:
+            hidden[name] = value
+    return hidden
+
+
+def _arguments_without_secrets(arguments: Sequence[str]) -> list[str]:
+    shown: list[str] = []
+    is_next_secret = False
+    for argument in arguments:
+        name, equals, _ = argument.partition("=")
+        if is_next_secret or _LOOKS_SECRET.search(argument):
+            shown.append(HIDDEN)
+        elif equals and _SECRET.search(name):
+            shown.append(f"{name}={HIDDEN}")
+        elif ":" in argument and _SECRET.search(argument.partition(":")[0]) and "://" not in argument:
+            shown.append(f"{argument.partition(':')[0]}: {HIDDEN}")  # a header field
+        else:
+            shown.append(shown_url(argument) if "://" in argument else argument)
+        is_next_secret = argument.startswith("-") and not equals and _SECRET.search(argument) is not None
+    return shown

@@ -1,0 +1,334 @@
+"""The words of the command line: a parser for each command, and what it gives. No Trio, no attrs, no protocol.
+
+Each command has a parser of its own, made when the command is given, so that ``--help`` costs little and options
+may stand anywhere among the words.
+"""
+
+from __future__ import annotations
+
+import argparse
+import enum
+import math
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, NamedTuple, final
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
+
+
+@final
+class Exit(enum.IntEnum):
+    """The exit statuses of every command. A signal that ends one gives 128 and its number: 130 for Ctrl+C."""
+
+    DONE = 0
+    FAILED = 1
+    """The tool has failed, and its text says why; or the user was asked, and said no."""
+    USAGE = 2
+    """The command line, or a file that it names, is not as it must be. Nothing was sent."""
+    PROTOCOL = 3
+    """The server has answered with an error, or has broken the protocol."""
+    UNREACHABLE = 4
+    """The server cannot be reached or started, the connection was lost, or an address cannot be listened on."""
+    LATE = 5
+    """The seconds of ``--timeout`` have passed."""
+    BUG = 70
+    """An error of this program."""
+
+
+@final
+class Failure(Exception):
+    """A command cannot go on.
+
+    Attributes:
+        status: The exit status.
+        message: Why, for people. It may quote a server.
+    """
+
+    def __init__(self, status: Exit, message: str) -> None:
+        super().__init__(status, message)
+        self.status = status
+        self.message = message
+
+
+@final
+class Options(argparse.Namespace):
+    """What a command line says. Every command has some of these; the others keep their defaults.
+
+    Attributes:
+        target: The server, as it is written; `None` for a command line after ``--``.
+        server_command: The command line after ``--``.
+    """
+
+    target: str | None = None
+    server_command: Sequence[str] | None = None
+    name: str = ""
+    words: Sequence[str] = ()
+    kind: str | None = None
+    # For a client.
+    config: str | None = None
+    timeout: float = math.inf
+    header: Sequence[str] | None = None
+    era: str = "auto"
+    wire: bool = False
+    record: str | None = None
+    # What is printed.
+    json: bool = False
+    raw: bool = False
+    arguments_json: str | None = None
+    output: str | None = None
+    count: int | None = None
+    # run
+    file: str = ""
+    transport: str = "stdio"
+    host: str | None = None
+    port: int | None = None
+    path: str | None = None
+    reload: bool = False
+    # install
+    to: str = ""
+    scope: str | None = None
+    env: Sequence[str] | None = None
+    yes: bool = False
+
+
+class Command(NamedTuple):
+    """A command.
+
+    Attributes:
+        summary: What it does, in a line.
+        add: Adds its arguments to its parser.
+        has_target: Whether its first word is a server.
+        epilog: What follows its arguments in its help.
+    """
+
+    summary: str
+    add: Callable[[argparse.ArgumentParser], object]
+    has_target: bool = True
+    epilog: str = ""
+
+
+KINDS: Final = ("tools", "resources", "templates", "prompts")
+TRANSPORTS: Final = ("stdio", "streamable-http", "sse", "websocket", "tcp", "unix")
+ERAS: Final = ("auto", "modern", "legacy", "sse")
+HOSTS: Final = ("claude-desktop", "claude-code", "cursor", "vscode", "windsurf", "gemini", "mcp-json")
+
+TARGETS: Final = """\
+TARGET is one of
+  https://example.com/mcp    a URL that a client can be opened on
+  examples/calculator.py     a Python file with a server; FILE.py:object if it has several
+  calculator                 a name from an mcp.json
+  -- COMMAND ARGUMENT...     instead of TARGET, at the end: a program that serves its standard input and output
+"""
+
+STATUSES: Final = """\
+exit status
+  0  done
+  1  the tool has failed, and said why
+  2  the command line, or a file that it names, is not as it must be
+  3  the server has answered with an error, or has broken the protocol
+  4  the server cannot be reached, or the connection was lost
+  5  the seconds of --timeout have passed
+  130  Ctrl+C; the call was cancelled at the server as well
+"""
+
+
+def _add_pairs(parser: argparse.ArgumentParser, what: str) -> None:
+    parser.add_argument("words", nargs="*", metavar="key=value", help=what)
+
+
+def _add_kind(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("kind", nargs="?", choices=KINDS, metavar="KIND", help=f"only these: {', '.join(KINDS)}")
+
+
+def _add_tool(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="TOOL", help="the tool's name")
+
+
+def _add_call(parser: argparse.ArgumentParser) -> None:
+    _add_tool(parser)
+    _add_pairs(parser, "an argument; its value is read as the tool's schema says, repeated keys are a list")
+    parser.add_argument(
+        "--json", dest="arguments_json", metavar="OBJECT", help="the arguments as JSON; - reads standard input"
+    )
+
+
+def _add_read(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="URI", help="the resource")
+    parser.add_argument("--output", metavar="FILE", help="write the contents to a file, byte for byte")
+
+
+def _add_prompt(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", help="the prompt's name")
+    _add_pairs(parser, "an argument")
+
+
+def _add_listen(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "words",
+        nargs="*",
+        metavar="WHAT",
+        help="tools, prompts, resources, or the URI of a resource; default: every list whose changes the server "
+        "declares",
+    )
+    parser.add_argument("--count", type=_count, metavar="N", help="end after so many changes")
+
+
+def _add_nothing(parser: argparse.ArgumentParser) -> None:
+    del parser
+
+
+def _add_run(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE[:object]", help="a Python file with a server")
+    parser.add_argument("--transport", choices=TRANSPORTS, default="stdio", help="default: stdio")
+    parser.add_argument("--host", help="the address to listen on; default: 127.0.0.1")
+    parser.add_argument("--port", type=int, help="the port; 0 for any that is free")
+    parser.add_argument("--path", help="the path of the endpoint, or of the Unix socket")
+    parser.add_argument("--reload", action="store_true", help="start again when a .py file beside it changes")
+
+
+def _add_install(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE[:object]", help="a Python file with a server")
+    parser.add_argument("--to", required=True, choices=HOSTS, help="the host")
+    parser.add_argument("--name", default="", help="the server's name there; default: the file's")
+    parser.add_argument("--scope", choices=("user", "project"), help="whose configuration; default: the user's")
+    parser.add_argument(
+        "--env", action="append", metavar="NAME=VALUE", help="a variable that the server gets; may be repeated"
+    )
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+
+
+COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
+    {
+        "run": Command(
+            "serve what a Python file offers",
+            _add_run,
+            has_target=False,
+            epilog="The object is the one Server in the file, else the one called server, mcp or app.",
+        ),
+        "list": Command("list tools, resources, templates and prompts", _add_kind),
+        "describe": Command("say what a tool does and takes", _add_tool),
+        "call": Command("call a tool", _add_call),
+        "read": Command("read a resource", _add_read),
+        "prompt": Command("get a prompt, filled in", _add_prompt),
+        "listen": Command("print changes of lists and resources as they happen", _add_listen),
+        "ping": Command("see whether a server answers", _add_nothing),
+        "discover": Command("say what a server is and can do", _add_nothing),
+        "install": Command("add a server to a host's configuration", _add_install, has_target=False),
+        "config": Command("list the servers that are configured, and where", _add_nothing, has_target=False),
+    }
+)
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 < seconds < math.inf:
+        raise argparse.ArgumentTypeError(f"must be a number of seconds, more than 0, not {text!r}")
+    return seconds
+
+
+def _count(text: str) -> int:
+    count = int(text)
+    if count < 1:
+        raise argparse.ArgumentTypeError(f"must be 1 or more, not {text!r}")
+    return count
+
+
+@final
+class _Parser(argparse.ArgumentParser):
+    """A parser that does not hide that nobody reads its help any more."""
+
+    def print_help(self, file: SupportsWrite[str] | None = None) -> None:
+        """Print the help.
+
+        Raises:
+            BrokenPipeError: Nobody reads it.
+        """
+        (file or sys.stdout).write(self.format_help())
+
+
+def parser_for_all() -> argparse.ArgumentParser:
+    """Return the parser that explains which commands there are."""
+    width = max(map(len, COMMANDS))
+    commands = "\n".join(f"  {name.ljust(width)}  {command.summary}" for name, command in COMMANDS.items())
+    return _Parser(
+        prog="trio-mcp",
+        usage="trio-mcp COMMAND ...\n       trio-mcp COMMAND --help",
+        description=f"Serve, look at and call servers of the Model Context Protocol.\n\ncommands\n{commands}",
+        epilog=f"{TARGETS}\n{STATUSES}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+
+
+def parser_for(name: str, *, is_target_given: bool = False) -> argparse.ArgumentParser:
+    """Return the parser of one command.
+
+    Args:
+        name: The command.
+        is_target_given: Whether the server follows ``--``, so that no word is a target.
+    """
+    command = COMMANDS[name]
+    parser = _Parser(
+        prog=f"trio-mcp {name}",
+        description=f"{command.summary[0].upper()}{command.summary[1:]}.",
+        epilog=f"{TARGETS}\n{STATUSES}" if command.has_target else command.epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    if command.has_target and not is_target_given:
+        parser.add_argument("target", metavar="TARGET", help="the server; see below")
+    command.add(parser)
+    if name not in {"call", "run", "install", "ping"}:
+        parser.add_argument("--json", action="store_true", help="print JSON")
+    if command.has_target:
+        if name != "ping":
+            parser.add_argument("--raw", action="store_true", help="print the whole result as one line of JSON")
+        _add_client_options(parser)
+    if name == "config":
+        parser.add_argument("--config", metavar="PATH", help="look only at this file")
+    return parser
+
+
+def _add_client_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("options of the client")
+    group.add_argument("--timeout", type=_seconds, metavar="SECONDS", help="give up after this time")
+    group.add_argument("--wire", action="store_true", help="print every message to standard error")
+    group.add_argument("--record", metavar="FILE", help="keep every message in a file, as lines of JSON")
+    group.add_argument(
+        "--header", action="append", metavar="'NAME: VALUE'", help="a header field of HTTP; may be repeated"
+    )
+    group.add_argument("--era", choices=ERAS, default="auto", help="what is known of the server; default: auto")
+    group.add_argument("--config", metavar="PATH", help="the mcp.json that has the name")
+
+
+def read_command_line(argv: Sequence[str]) -> tuple[str, Options]:
+    """Return the command and what is said about it.
+
+    Raises:
+        SystemExit: The words are not as they must be, or ask for help, which was printed.
+    """
+    name = argv[0] if argv else "--help"
+    if name not in COMMANDS:
+        parser = parser_for_all()
+        if name == "--version":
+            from .._version import __version__
+
+            sys.stdout.write(f"trio-mcp {__version__}\n")
+            parser.exit()
+        if name in {"-h", "--help"}:
+            parser.print_help()
+            parser.exit(0 if argv else Exit.USAGE)
+        import difflib
+
+        alike = difflib.get_close_matches(name, COMMANDS, 1)
+        parser.error(f"there is no command {name!r}" + (f"; did you mean {alike[0]!r}?" if alike else ""))
+    words = list(argv[1:])
+    command: list[str] | None = None
+    if COMMANDS[name].has_target and "--" in words:
+        at = words.index("--")
+        words, command = words[:at], words[at + 1 :]
+    parser = parser_for(name, is_target_given=command is not None)
+    if command is not None and not command:
+        parser.error("a command must follow --")
+    options = parser.parse_intermixed_args(words, Options(server_command=command))
+    return name, options

@@ -1,0 +1,169 @@
+"""``run``: a Python file is loaded, its server found and run."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import inspect
+import logging
+import re
+import sys
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final, TypeGuard
+
+from .._server._server import Server
+from ._layout import shown_line
+from ._parser import Exit, Failure, Options
+
+NAMES: Final = ("server", "mcp", "app")
+"""What the server is called if the file has several, the first that there is."""
+
+
+def run(options: Options) -> int:
+    """Serve what a file offers, until the client goes or a signal ends it. Returns the exit status.
+
+    Over stdio standard output belongs to the protocol, also while the file is being loaded.
+
+    Raises:
+        Failure: There is no such file or no such server, or it cannot be served like this.
+        SystemExit: See `Server.run`.
+    """
+    if options.transport == "stdio":
+        with contextlib.redirect_stdout(sys.stderr):
+            server = load_server(options.file)
+    else:
+        server = load_server(options.file)
+        # Where it can be reached is logged. What the file has set up counts.
+        logging.basicConfig(level=logging.INFO, format="%(message)s")
+    arguments = _arguments(options)
+    serve: Any = server.run  # it says itself what it knows
+    try:
+        inspect.signature(serve).bind(options.transport, **arguments)
+    except TypeError as error:
+        raise Failure(Exit.USAGE, f"this cannot be served over {options.transport}: {error}") from None
+    try:
+        serve(options.transport, **arguments)
+    except ValueError as error:
+        if _depth(error) > 2:  # not of `run` itself, but of the server's own code
+            raise
+        raise Failure(Exit.USAGE, str(error)) from None
+    except OSError as error:
+        raise Failure(Exit.UNREACHABLE, f"this cannot be served over {options.transport}: {error}") from None
+    return Exit.DONE
+
+
+def _arguments(options: Options) -> dict[str, Any]:
+    arguments: dict[str, Any] = {
+        name: value
+        for name, value in (("host", options.host), ("port", options.port), ("path", options.path))
+        if value is not None
+    }
+    if options.path is not None and options.transport in {"streamable-http", "sse", "websocket"}:
+        from .._core._http_rules import HttpServerSettings
+
+        del arguments["path"]
+        try:
+            arguments["settings"] = HttpServerSettings(path=options.path)
+        except ValueError as error:
+            raise Failure(Exit.USAGE, str(error)) from None
+    return arguments
+
+
+def _depth(error: BaseException) -> int:
+    return len(traceback.extract_tb(error.__traceback__))
+
+
+def split_file(spec: str) -> tuple[Path, str | None]:
+    """Return the file and the object that ``FILE[:object]`` names.
+
+    Raises:
+        Failure: There is no such file.
+    """
+    path, name = Path(spec), None
+    if not path.is_file():
+        file, colon, name = spec.rpartition(":")
+        if not colon or not Path(file).is_file():
+            raise Failure(Exit.USAGE, f"there is no file {file or spec}")
+        path = Path(file)
+    return path, name
+
+
+def load_server(spec: str) -> Server[Any]:
+    """Load a file and return its server.
+
+    Args:
+        spec: ``FILE[:object]``. Without an object it is the one `Server` in the file, else the first of `NAMES`.
+
+    Raises:
+        Failure: There is no such file or server, or the file cannot be loaded; why was printed.
+    """
+    path, name = split_file(spec)
+    module = _load(path)
+    if name is not None:
+        found: Any = module
+        for step in name.split("."):
+            if not hasattr(found, step):
+                raise Failure(Exit.USAGE, f"{path} has no {name}{_there_are(module)}")
+            found = getattr(found, step)
+        if not _is_server(found):
+            raise Failure(Exit.USAGE, f"{name} in {path} is {_article(found)}, not a Server")
+        return found
+    servers = _servers_in(module)
+    if len({id(server) for server in servers.values()}) == 1:
+        return next(iter(servers.values()))
+    for usual in NAMES:
+        if usual in servers:
+            return servers[usual]
+    if not servers:
+        raise Failure(Exit.USAGE, f"{path} has no server: no variable of the module is a trio_mcp.Server")
+    raise Failure(
+        Exit.USAGE, f"{path} has several servers{_there_are(module)}; name one: {path}:{next(iter(servers))}"
+    )
+
+
+def _is_server(value: object) -> TypeGuard[Server[Any]]:
+    return isinstance(value, Server)
+
+
+def _servers_in(module: ModuleType) -> Mapping[str, Server[Any]]:
+    return {name: value for name, value in vars(module).items() if _is_server(value)}
+
+
+def _there_are(module: ModuleType) -> str:
+    servers = ", ".join(_servers_in(module))
+    return f"; its servers are {servers}" if servers else ""
+
+
+def _article(value: object) -> str:
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
+
+
+def _load(path: Path) -> ModuleType:
+    """Run a file as a module that is not ``__main__``, with its folder first where it imports from."""
+    name = re.sub(r"\W", "_", path.stem)
+    if not name.isidentifier() or name in sys.modules or name in sys.stdlib_module_names:
+        name = f"served_{name}"  # so that it hides no other module
+    spec = importlib.util.spec_from_file_location(name, path.resolve())
+    if spec is None or spec.loader is None:
+        raise Failure(Exit.USAGE, f"{path} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(path.resolve().parent))
+    sys.modules[name] = module  # where hints are looked up
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:  # whatever the user's code raises
+        _print_own_part(error, path.resolve())
+        raise Failure(Exit.USAGE, f"{shown_line(str(path))} cannot be loaded") from None
+    return module
+
+
+def _print_own_part(error: Exception, path: Path) -> None:
+    """Print a traceback from where the file begins."""
+    frames = error.__traceback__
+    while frames is not None and frames.tb_frame.f_code.co_filename != str(path):
+        frames = frames.tb_next
+    traceback.print_exception(type(error), error, frames)

@@ -1,0 +1,77 @@
+"""What a TARGET on the command line stands for: a URL, a Python file, a command, or a configured name."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from typing import Final
+
+import attrs
+import trio
+
+from .._bindings._http_messages import HttpServerParameters
+from .._bindings._stdio_client import StdioServerParameters
+from .._client._open import Target
+from .._http._target import shown_url
+from ._configured import configured
+from ._parser import Exit, Failure, Options
+
+_FILE: Final = re.compile(r"(?P<file>.+\.py)(?::[\w.]+)?", re.DOTALL)
+_HTTP: Final = ("http://", "https://", "http+unix://")
+
+
+async def target_of(options: Options, *, stderr: Callable[[str], object]) -> tuple[Target, str]:
+    """Return what a client is opened on, and what to call it in messages.
+
+    Args:
+        options: The command line.
+        stderr: Gets each line that a server process writes to its standard error.
+
+    Raises:
+        Failure: It stands for nothing, or the options do not go with it.
+    """
+    headers = _headers(options)
+    found, name = await _found(options, stderr)
+    if headers:
+        try:
+            if isinstance(found, str) and found.startswith(_HTTP):
+                found = HttpServerParameters(found)
+            if not isinstance(found, HttpServerParameters) or callable(found.headers):
+                raise Failure(Exit.USAGE, f"--header is for servers that are reached over HTTP, not for {name}")
+            found = attrs.evolve(found, headers={**found.headers, **headers})
+        except ValueError as error:
+            raise Failure(Exit.USAGE, str(error)) from None
+    return found, name
+
+
+async def _found(options: Options, stderr: Callable[[str], object]) -> tuple[Target, str]:
+    await trio.lowlevel.checkpoint()
+    # A process inherits the whole environment, as every command does that is started in this terminal.
+    command = options.server_command
+    if command is not None:
+        program, *arguments = command
+        try:
+            return StdioServerParameters(program, arguments, inherit_env=True, stderr=stderr), program
+        except ValueError as error:
+            raise Failure(Exit.USAGE, str(error)) from None
+    target = options.target or ""
+    if "://" in target:
+        return target, shown_url(target)
+    if (found := _FILE.fullmatch(target)) is not None:
+        if not await trio.Path(found["file"]).is_file():
+            raise Failure(Exit.USAGE, f"there is no file {found['file']}")
+        # -P: what lies in the current directory is not imported in place of what is installed.
+        arguments = ["-P", "-m", "trio_mcp", "run", target]
+        return StdioServerParameters(sys.executable, arguments, inherit_env=True, stderr=stderr), target
+    return await configured(target, options.config, stderr=stderr), target
+
+
+def _headers(options: Options) -> dict[str, str]:
+    headers: dict[str, str] = {}
+    for line in options.header or ():
+        name, colon, value = line.partition(":")
+        if not colon or not name.strip():
+            raise Failure(Exit.USAGE, "--header must be 'Name: value'")  # not quoted: it may be a secret
+        headers[name.strip()] = value.strip()
+    return headers
