@@ -16,9 +16,25 @@ def witness_at_a_port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tupl
 
     It is gone with the module: tests elsewhere look for processes that are left.
     """
-    path = tmp_path_factory.mktemp("witness") / "diary"
-    settings = {"max_requests_per_principal": 1_000}
-    process = HttpProcess(SCRIPT, settings, {"DIARY": str(path)})
+    yield from _witness(tmp_path_factory)
+
+
+@pytest.fixture(scope="module")
+def witness_at_tcp(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[HttpProcess, Path]]:
+    """The same over TCP."""
+    yield from _witness(tmp_path_factory, "tcp")
+
+
+@pytest.fixture(scope="module")
+def witness_at_unix(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[HttpProcess, Path]]:
+    """The same at a Unix socket."""
+    yield from _witness(tmp_path_factory, "unix", str(tmp_path_factory.mktemp("socket") / "it"))
+
+
+def _witness(folders: pytest.TempPathFactory, *how: str) -> Iterator[tuple[HttpProcess, Path]]:
+    path = folders.mktemp("witness") / "diary"
+    settings = {"max_requests_per_principal": 1_000, "websocket": True}
+    process = HttpProcess(SCRIPT, settings, {"DIARY": str(path)}, how)
     yield process, path
     process.terminate()
     assert process.wait() == 0
@@ -30,5 +46,6 @@ def witness(request: pytest.FixtureRequest, binding: str, revision: str, tmp_pat
     """The witness."""
     if binding == "stdio":
         return Witness(binding, revision, Diary(tmp_path / "diary"), None)
-    process, path = request.getfixturevalue("witness_at_a_port")
+    where = {"tcp": "witness_at_tcp", "unix": "witness_at_unix"}.get(binding, "witness_at_a_port")
+    process, path = request.getfixturevalue(where)
     return Witness(binding, revision, Diary(path), process)

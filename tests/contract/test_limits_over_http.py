@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
-from lines import ALL_LINES, LEGACY, MODERN, Line, open_line
+from lines import ALL_LINES, DUPLEX, LEGACY, MODERN, Line, open_line
 
 from trio_mcp import (
     Client,
@@ -20,7 +20,9 @@ from trio_mcp import (
     Server,
 )
 
-OVER_HTTP = pytest.mark.parametrize(("binding", "revision"), [line for line in ALL_LINES if line[0] != "memory"])
+OVER_HTTP = pytest.mark.parametrize(
+    ("binding", "revision"), [line for line in ALL_LINES if line[0] not in DUPLEX]
+)
 SESSIONS = pytest.mark.parametrize(("binding", "revision"), [("http", LEGACY), ("sse", "2024-11-05")])
 
 

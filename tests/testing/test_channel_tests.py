@@ -1,0 +1,208 @@
+"""The tests that transports are tested with: ours pass them, and each of them fails for a channel that breaks it."""
+
+from __future__ import annotations
+
+import itertools
+import runpy
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import trio
+
+from trio_mcp import Channel, Incoming, Outgoing, Received, StreamChannel, memory_channel_pair
+from trio_mcp.testing import ChannelTests
+
+FramedChannel: Final[Any] = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "framed_channel.py"))[
+    "FramedChannel"
+]
+
+
+class TestMemory(ChannelTests):
+    @asynccontextmanager
+    async def open_pair(self) -> AsyncGenerator[tuple[Channel, Channel]]:
+        yield memory_channel_pair()
+
+
+@asynccontextmanager
+async def connected_streams() -> AsyncGenerator[tuple[trio.SocketStream, trio.SocketStream]]:
+    (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    async with listener:
+        one = await trio.open_tcp_stream("127.0.0.1", listener.socket.getsockname()[1])
+        async with one, await listener.accept() as other:
+            yield one, other
+
+
+class TestLinesOverTcp(ChannelTests):
+    @asynccontextmanager
+    async def open_pair(self) -> AsyncGenerator[tuple[Channel, Channel]]:
+        async with connected_streams() as (one, other):
+            yield StreamChannel(one, one), StreamChannel(other, other)
+
+
+class TestFramedChannel(ChannelTests):
+    """The example of docs/transports.md."""
+
+    @asynccontextmanager
+    async def open_pair(self) -> AsyncGenerator[tuple[Channel, Channel]]:
+        async with connected_streams() as (one, other):
+            yield FramedChannel(one), FramedChannel(other)
+
+
+class Faulty(Channel):
+    """One end of a connection in memory, which leaves the rest as it is."""
+
+    def __init__(self, inner: Channel) -> None:
+        self.inner = inner
+
+    async def receive(self) -> Sequence[Received]:
+        return await self.inner.receive()
+
+    async def send(self, messages: Sequence[Outgoing]) -> None:
+        await self.inner.send(messages)
+
+    async def aclose(self) -> None:
+        await self.inner.aclose()
+
+
+class LosesOne(Faulty):
+    async def send(self, messages: Sequence[Outgoing]) -> None:
+        await self.inner.send([one for one in messages if b'"id":7,' not in one.data])
+
+
+class Repeats(Faulty):
+    async def send(self, messages: Sequence[Outgoing]) -> None:
+        await self.inner.send([*messages, *messages])
+
+
+class Reorders(Faulty):
+    async def send(self, messages: Sequence[Outgoing]) -> None:
+        await self.inner.send(messages[::-1])
+
+
+class EscapesBadly(Faulty):
+    async def send(self, messages: Sequence[Outgoing]) -> None:
+        await self.inner.send([Outgoing(one.data.replace(rb"\n", b" ")) for one in messages])
+
+
+class CutsShort(Faulty):
+    async def send(self, messages: Sequence[Outgoing]) -> None:
+        await self.inner.send([Outgoing(one.data[:65_536]) for one in messages])
+
+
+class ForgetsWhenCancelled(Faulty):
+    async def receive(self) -> Sequence[Received]:
+        received = await self.inner.receive()
+        for _ in range(2):
+            await trio.lowlevel.checkpoint()
+        return received
+
+
+class EndsInSilence(Faulty):
+    async def receive(self) -> Sequence[Received]:
+        try:
+            return await self.inner.receive()
+        except trio.EndOfChannel:
+            await trio.sleep_forever()  # noqa: ASYNC120
+            raise
+
+
+class DoesNotWake(Faulty):
+    async def receive(self) -> Sequence[Received]:
+        try:
+            return await self.inner.receive()
+        except trio.ClosedResourceError:
+            await trio.sleep_forever()  # noqa: ASYNC120
+            raise
+
+
+class SendsIntoNothing(Faulty):
+    is_closed = False
+
+    async def send(self, messages: Sequence[Outgoing]) -> None:
+        if not self.is_closed:
+            await self.inner.send(messages)
+
+    async def aclose(self) -> None:
+        self.is_closed = True
+        await self.inner.aclose()
+
+
+class ClosesOnlyInPeace(Faulty):
+    async def aclose(self) -> None:
+        await trio.lowlevel.checkpoint()
+        await self.inner.aclose()
+
+
+class KeepsEverything(Faulty):
+    def __init__(self, inner: Channel) -> None:
+        super().__init__(inner)
+        self.kept: list[Outgoing] = []
+
+    async def send(self, messages: Sequence[Outgoing]) -> None:
+        await trio.lowlevel.checkpoint()
+        self.kept += messages
+
+
+class CancelsNothing(Faulty):
+    def give_up(self, request_id: Any, reason: str | None) -> None:
+        del request_id, reason
+
+
+class DeliversOneOfMany(Faulty):
+    def __init__(self, inner: Channel) -> None:
+        super().__init__(inner)
+        self.count = itertools.count()
+
+    async def receive(self) -> Sequence[Received]:
+        return [
+            one
+            for one in await self.inner.receive()
+            if not (isinstance(one, Incoming) and b"notifications/progress" in one.data and next(self.count) == 3)
+        ]
+
+
+FAULTS: Final[Sequence[tuple[Callable[[Channel], Channel], str]]] = (
+    (LosesOne, "test_messages_arrive_in_order"),
+    (Repeats, "test_messages_arrive_in_order"),
+    (Reorders, "test_messages_arrive_in_order"),
+    (EscapesBadly, "test_messages_arrive_whole"),
+    (CutsShort, "test_messages_arrive_whole"),
+    (ForgetsWhenCancelled, "test_a_cancelled_receive_loses_nothing"),
+    (EndsInSilence, "test_the_end_of_one_side_is_the_end_for_the_other"),
+    (DoesNotWake, "test_closing_wakes_who_receives"),
+    (SendsIntoNothing, "test_nothing_is_sent_through_a_closed_channel"),
+    (ClosesOnlyInPeace, "test_closing_when_cancelled_closes"),
+    (KeepsEverything, "test_who_does_not_read_stops_who_sends"),
+    (LosesOne, "test_calls_are_answered"),
+    (DeliversOneOfMany, "test_progress_arrives_in_order_and_before_the_answer"),
+    (CancelsNothing, "test_a_caller_that_gives_up_cancels_the_handler_once"),
+    (EndsInSilence, "test_a_lost_connection_fails_every_call"),
+)
+
+
+@pytest.mark.parametrize(("fault", "test"), FAULTS, ids=lambda each: getattr(each, "__name__", each))
+async def test_each_test_finds_a_channel_that_breaks_its_promise(
+    fault: Callable[[Channel], Channel], test: str
+) -> None:
+    """A test that cannot fail says nothing."""
+
+    class Tests(ChannelTests):
+        seconds = 1
+
+        def open_pair(self) -> AbstractAsyncContextManager[tuple[Channel, Channel]]:
+            return faulty_pair(fault)
+
+    try:
+        await getattr(Tests(), test)()
+    except (AssertionError, ValueError, trio.TooSlowError, ExceptionGroup):
+        return
+    pytest.fail("nothing was found")
+
+
+@asynccontextmanager
+async def faulty_pair(fault: Callable[[Channel], Channel]) -> AsyncGenerator[tuple[Channel, Channel]]:
+    one, other = memory_channel_pair()
+    yield fault(one), fault(other)
