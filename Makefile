@@ -20,7 +20,7 @@ help:  ## list the targets
 demo: .venv/run  ## run the example of the README
 	$(BIN)/python examples/demo.py
 
-quick: .venv/test  ## run after every change: no network, no other implementations; under 40 s on two cores
+quick: .venv/test  ## run after every change: no network, no other implementations; a minute and a half on two cores
 	$(PYTEST) -m "not slow and not interop" $(QUICK)
 
 test: .venv/test  ## see that everything works here, in a few minutes

@@ -25,10 +25,11 @@ from rich.progress import (
 from benchmarks.environments import NODE, install_all
 from benchmarks.machine import describe_machine
 from benchmarks.peers.contender import Contender
-from benchmarks.peers.contenders import find_contenders
+from benchmarks.peers.contenders import EARLIER, LEAN, OURS, find_contenders
 from benchmarks.peers.environments import ENVIRONMENTS
+from benchmarks.results.comparison import compare_within
 from benchmarks.results.record import Recorder, write_record
-from benchmarks.results.table import tables, targets_table
+from benchmarks.results.table import changes_table, tables, targets_table
 from benchmarks.results.targets import Standing, hold_to_targets
 from benchmarks.running.cores import Cores
 from benchmarks.running.rounds import Found, Settings, count_measurements, run_rounds
@@ -49,11 +50,13 @@ class Plan:
     Attributes:
         settings: How long and how often things are measured.
         contenders: Who is measured beside ours, by name; all if there is none.
+        earlier: Another checkout of ours, measured beside this one.
         is_shown: Whether figures are shown: they mean nothing when they are measured in a hurry.
     """
 
     settings: Settings
     contenders: tuple[str, ...] = ()
+    earlier: Path | None = None
     is_shown: bool = True
 
     def adjusted(self, *, rounds: int | None, seconds: float | None, contenders: Sequence[str]) -> Self:
@@ -90,7 +93,7 @@ def measure_all(plan: Plan, only: Iterable[str], output: Path | None, console: C
     What was measured until then is kept even if this is interrupted.
     """
     cells = find_cells(only)
-    contenders = find_contenders(plan.contenders)
+    contenders = find_contenders(plan.contenders, plan.earlier)
     install(contenders)
     recorder = Recorder(describe_run(plan), cells, contenders)
     failures: list[Found] = []
@@ -164,6 +167,9 @@ def conclude(record: Mapping[str, Any], plan: Plan, console: Console) -> None:
         return
     for table in tables(record):
         console.print(table)
+    if EARLIER in record["contenders"]:
+        for ours, earlier in ((OURS.name, EARLIER), (LEAN.name, LEAN.name.replace(OURS.name, EARLIER))):
+            console.print(changes_table(compare_within(record, earlier, ours)))
     outcomes = [outcome for outcome in hold_to_targets(record) if outcome.standing is not Standing.NOT_MEASURED]
     if outcomes:
         console.print(targets_table(outcomes))

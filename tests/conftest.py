@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,6 +23,11 @@ from protocol_table import Table
 # somewhere else can be tried again here.
 settings.register_profile("trio_mcp", deadline=None, print_blob=True)
 settings.load_profile("trio_mcp")
+
+
+# A shell that starts the tests in the background lets them ignore SIGINT, and so would what they interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

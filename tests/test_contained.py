@@ -128,7 +128,7 @@ async def test_a_program_goes_on_when_trio_does_not_say_what_is_open(monkeypatch
 
 
 def test_trio_has_what_it_does_not_offer() -> None:
-    """Where this fails, `_contained` has to learn what a newer Trio calls it."""
+    """Where this fails, `_trio` has to learn what a newer Trio calls it."""
 
     async def look() -> tuple[bool, bool]:
         task = trio.lowlevel.current_task()

@@ -19,6 +19,7 @@ from inside_wire import InvalidData, located, show
 
 import trio_mcp
 from trio_mcp import (
+    ConfigError,
     ConnectionLost,
     HttpRefused,
     HttpStatusError,
@@ -27,6 +28,7 @@ from trio_mcp import (
     RemoteProtocolError,
     RequestError,
     ResourceNotFound,
+    ServerUnavailable,
     SessionLost,
     ToolError,
 )
@@ -111,6 +113,8 @@ ERRORS: Final[list[Exception]] = [
     InvalidValue([(NASTY, NASTY)]),
     InvalidData([(NASTY, NASTY)]),
     HttpRefused(400, NASTY),
+    ConfigError(NASTY, [NASTY, NASTY]),
+    ServerUnavailable(NASTY, "failed", NASTY),
 ]
 
 

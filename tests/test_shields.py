@@ -14,9 +14,11 @@ PACKAGE: Final = Path(trio_mcp.__file__).parent
 BOUNDS: Final = {
     # Scopes that say themselves how long they last.
     "_client/_open.py _open_given move_on_after": "nothing",
+    "_bindings/_socket_client.py open_socket move_on_after": "goodbye_timeout",
     "_client/_subscriptions.py ResourceSubscriptions.release move_on_after": "goodbye_timeout",
     "_endpoint/_sqlite_events.py SqliteEventStore._close move_on_after": "five seconds",
     "_http/_asgi.py open_asgi_client move_on_after": "the seconds an application has to end",
+    "_hosts/_serve_sockets.py SocketConnection.serve move_on_after": "goodbye_timeout",
     "_peer/_peer.py Peer.aclose move_on_after": "goodbye_timeout",
     "_server/_server.py RunningServer.serve_channel move_on_after": "goodbye_timeout",
     "_server/_server.py Server.serve_channel move_on_after": "goodbye_timeout",
@@ -24,6 +26,8 @@ BOUNDS: Final = {
     "_bindings/_stdio_client.py ServerProcess.aclose CancelScope": "twice terminate_timeout, and 1.2 s for a killed one",
     "_bindings/_stdio_server.py open_stdio_channel CancelScope": "closing descriptors waits for nothing",
     "_bindings/_http_client.py open_streamable_http CancelScope": "goodbye_timeout, inside",
+    "_bindings/_websocket.py open_websocket_channel CancelScope": "goodbye_timeout, inside",
+    "_bindings/_websocket_client.py open_websocket CancelScope": "closing by force waits for nothing",
     "_client/_open.py _open_in_process CancelScope": "closing memory waits for nothing",
     "_endpoint/_session.py LegacySession.serve_session CancelScope": "goodbye_timeout, inside, for the store",
     "_http/_client.py open_http_client CancelScope": "closing forcefully waits for nothing",
@@ -34,7 +38,10 @@ BOUNDS: Final = {
     # Tasks that go on while the body is cancelled, until it has been left.
     "_bindings/_stdio_client.py ServerProcess.__init__ CancelScope": "until aclose, which cancels it",
     "_bindings/_http_client.py StreamableHttpChannel._run shield_started": "until _close cancels it",
+    "_client/_members.py Member.__init__ CancelScope": "until begin_closing, which gives it a deadline",
+    "_bindings/_websocket.py WebSocketChannel.keep_open shield_started": "until aclose, which cancels it",
     "_client/_open.py _run.started shield_started": "until Client.aclose cancels it, in the same finally",
+    "testing.py ChannelTests._opened move_on_after": "ChannelTests.seconds",
     "_trio.py shield_started attribute": "its callers', which are here",
     "_peer/_peer.py BackgroundTasks.start CancelScope": "until Peer.aclose, which cancels it after goodbye_timeout",
     # Threads that cancellation waits for.

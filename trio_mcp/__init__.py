@@ -3,7 +3,7 @@
 Imports point down only. The floors, lowest first:
 
     _absent, _version, _printable
-    _errors, _logs, _lazily, _limits, _revisions, _trio, _bytes
+    _errors, _logs, _lazily, _limits, _revisions, _trio
     types                    what is on the wire, one class per concept
     _codec                   bytes, JSON-RPC messages, wire types
     _core                    the rules of the protocol, without I/O
@@ -14,7 +14,9 @@ Imports point down only. The floors, lowest first:
     _schema                  from Python signatures to JSON Schema and back
     _client, _server         what users touch; neither knows the other
     _endpoint                a server's HTTP endpoint, both eras
-    _hosts                   what carries it: ASGI, Hypercorn
+    _hosts                   what carries it, and what listens: ASGI, Hypercorn, sockets
+    testing                  what transports are tested with
+    _cli, __main__           the command line
     _public                  where each public name lives
     this module
 """

@@ -17,7 +17,7 @@ import trio
 
 from ._absent import ABSENT
 from ._codec._jsonrpc import Notification, RequestId
-from ._errors import McpError
+from ._errors import McpError, RequestError
 
 
 class Origin(Protocol):
@@ -26,7 +26,10 @@ class Origin(Protocol):
     A pipe has one origin. Over HTTP each POST is one, and the messages that belong to its request go back to it.
 
     An origin may also have a `holder`, a string: the name under which a server keeps what outlives the message.
-    Without it, that is the principal, or the connection if there is no principal.
+    Without it, that is the principal, or the connection if there is no principal. And it may have a method
+    `keep_answer`, which is called with the size of each larger answer before it waits to be written, and may
+    refuse it with a `RequestError`. What it counts for a client that does not read is kept for as long as
+    anything refers to the origin.
     """
 
     @property
@@ -48,6 +51,17 @@ def holder_of(origin: Origin | None, connection: str) -> str:
     if isinstance(holder, str):
         return holder
     return connection if origin.principal is None else f"principal {origin.principal}"
+
+
+def keep_answer(origin: Origin | None, size: int) -> None:
+    """Note that an answer waits to be written to an origin, if that counts them; see `Origin`.
+
+    Raises:
+        RequestError: There is no room for it.
+    """
+    keep = None if origin is None else getattr(origin, "keep_answer", None)
+    if keep is not None:
+        keep(size)
 
 
 @runtime_checkable
@@ -83,12 +97,21 @@ class Incoming:
 @final
 @attrs.define
 class TooLarge:
-    """A message that was larger than allowed. Only its ends were kept."""
+    """A message that was larger than allowed, or for which there is no room. Only its ends were kept.
+
+    Attributes:
+        size: How large it was, in bytes.
+        head: Its first bytes.
+        tail: Its last bytes.
+        origin: Where it came from, if the transport has more than one origin.
+        refusal: The error that answers it, if it was not too large by itself.
+    """
 
     size: int
     head: bytes
     tail: bytes
     origin: Origin | None = None
+    refusal: RequestError | None = None
 
 
 @final

@@ -10,7 +10,9 @@
     ├── ToolError                  a tool failed in a way its caller should read
     ├── ResourceNotFound           a resource that was asked for does not exist
     ├── Lagged                     a listener was too slow for its subscription
-    └── ConnectionLost             the connection is gone, and why
+    ├── ConnectionLost             the connection is gone, and why
+    ├── ServerUnavailable          a server of a group is not ready, and why
+    └── ConfigError                a configuration of servers is wrong, and where
 
 Timeouts are Trio's own: `trio.TooSlowError`. Use after closing is Trio's own: `trio.ClosedResourceError`.
 
@@ -240,3 +242,46 @@ class ConnectionLost(McpError):
         again = ConnectionLost(self.reason, exit_status=self.exit_status, stderr=self.stderr)
         again.__cause__ = self.__cause__
         return again
+
+
+@final
+class ServerUnavailable(McpError):
+    """A server of a group is not ready, so it cannot be asked.
+
+    Attributes:
+        server: Its name in the group.
+        status: Its status then: ``"connecting"``, ``"lost"``, ``"failed"``, ``"disabled"`` or ``"closed"``.
+        reason: Why, in one sentence, made printable; `None` if there is nothing to say.
+    """
+
+    def __init__(self, server: str, status: str, reason: str | None = None) -> None:
+        super().__init__(server, status, reason)
+        self.server = server
+        self.status = status
+        self.reason: str | None = None if reason is None else printable(reason)
+
+    def __str__(self) -> str:
+        what = f"the server {shown(self.server)} is not ready: {self.status}"
+        return what if self.reason is None else f"{what}: {self.reason}"
+
+
+@final
+class ConfigError(McpError, ValueError):
+    """A configuration of servers is wrong. Nothing was started.
+
+    Attributes:
+        source: The file, or what else it was read from.
+        problems: Everything that is wrong in it, each with its place and what is allowed, made printable. No
+            values of ``args``, ``env`` and ``headers`` are quoted: they may be secrets.
+    """
+
+    def __init__(self, source: str, problems: Sequence[str]) -> None:
+        self.source: str = printable(source)
+        self.problems: tuple[str, ...] = tuple(map(printable, problems))
+        super().__init__(source, self.problems)
+
+    def __str__(self) -> str:
+        if len(self.problems) == 1:
+            return f"{self.source}: {self.problems[0]}"
+        lines = "".join(f"\n    {problem}" for problem in self.problems)
+        return f"{self.source}: {len(self.problems)} problems:{lines}"

@@ -1,8 +1,9 @@
-"""Every limit of the library, with its name, unit and default, and the checks of numbers that users give."""
+"""Every limit of the library, with its name, unit and default, and the checks of numbers and options given."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any, Final, final
 
 import attrs
@@ -84,6 +85,22 @@ def check_seconds(name: str, value: object, *, may_be_zero: bool = True, is_told
     return seconds
 
 
+def refuse_unknown(options: Mapping[str, object], known: type[Any]) -> None:
+    """Refuse misspelt options, which Python accepts where options are ``**options``.
+
+    Args:
+        options: The given options.
+        known: The `TypedDict` of the known ones.
+
+    Raises:
+        TypeError: An option is unknown.
+    """
+    unknown = options.keys() - known.__annotations__.keys()
+    if unknown:
+        names = ", ".join(sorted(unknown))
+        raise TypeError(f"there is no option {names}; see {known.__name__}: {', '.join(known.__annotations__)}")
+
+
 def valid_size(_instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
     check_whole(attribute.name, value)
 
@@ -101,18 +118,15 @@ def valid_positive(_instance: object, attribute: attrs.Attribute[Any], value: ob
 
 
 def _size(default: int) -> int:
-    size: int = attrs.field(default=default, validator=valid_size)
-    return size
+    return attrs.field(default=default, validator=valid_size)
 
 
 def _seconds(default: float) -> float:
-    seconds: float = attrs.field(default=default, validator=valid_seconds)
-    return seconds
+    return attrs.field(default=default, validator=valid_seconds)
 
 
 def _positive(default: float) -> float:
-    seconds: float = attrs.field(default=default, validator=valid_positive)
-    return seconds
+    return attrs.field(default=default, validator=valid_positive)
 
 
 @final

@@ -151,18 +151,11 @@ METHODS: Final[Mapping[str, MethodRule]] = MappingProxyType(
 """Every method of the core protocol. All others belong to an extension or to the user."""
 
 
-def _refused(side: Side) -> dict[Revision, frozenset[str]]:
-    return {
+REFUSED: Final[Mapping[Side, Mapping[Revision, frozenset[str]]]] = {
+    side: {
         revision: frozenset(method for method, rule in METHODS.items() if not rule.allows(side, revision))
         for revision in Revision
     }
-
-
-_REFUSED_FROM_CLIENTS: Final = _refused(Side.CLIENT)
-_REFUSED_FROM_SERVERS: Final = _refused(Side.SERVER)
-
-
-def may_send(side: Side, method: str, revision: Revision) -> bool:
-    """Whether a side may send a method to a peer of a revision. True for methods outside the core protocol."""
-    refused = _REFUSED_FROM_CLIENTS if side is Side.CLIENT else _REFUSED_FROM_SERVERS
-    return method not in refused[revision]
+    for side in Side
+}
+"""By side and revision, which methods of the core protocol that side may not send; all others it may."""

@@ -6,7 +6,7 @@ import os
 import select
 import time
 from collections.abc import Mapping
-from typing import Any, Final, final
+from typing import Any, Final
 
 import msgspec
 
@@ -21,7 +21,6 @@ LONG: Final = 16_384
 """Lines longer than this are searched for the payload."""
 
 
-@final
 class LineLink:
     """A link over file descriptors, which it makes non-blocking and does not close."""
 
@@ -129,6 +128,10 @@ class LineLink:
             raise LoadError(f"the connection is broken: {error}") from error
         if not data:
             raise LoadError("the server has ended")
+        return self._split(data)
+
+    def _split(self, data: bytes) -> list[bytes]:
+        """Return the messages that are complete now."""
         if b"\n" not in data:
             self._pieces.append(data)
             return []

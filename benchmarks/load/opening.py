@@ -12,6 +12,7 @@ from .http_link import HttpLink, SseLink
 from .lines import LineLink
 from .link import Link, LoadError, Message
 from .server_process import ServerProcess, start_server
+from .websocket_link import open_websocket
 
 __all__ = ["Opened", "ask_once", "connect", "open_server"]
 
@@ -66,6 +67,8 @@ def connect(address: str, dialect: Dialect, transport: str) -> Link:
     parts = urlsplit(address)
     if parts.scheme == "http":
         return SseLink(address, dialect) if transport == "sse" else HttpLink(address, dialect)
+    if parts.scheme == "ws":
+        return open_websocket(address, dialect)
     if parts.scheme == "tcp":
         stream = socket.create_connection((parts.hostname or "", parts.port or 0))
         stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -49,6 +49,7 @@ class Contender:
         client: Its client, a worker; it needs no binding of its own.
         codec: Its codec alone, a program, with the arguments before what is to be done.
         revisions: The revisions that its codec knows.
+        checkout: The checkout whose programs and environment are used; `None` for this one.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Contender:
     client: str = ""
     codec: tuple[str, ...] = ()
     revisions: frozenset[str] = REVISIONS
+    checkout: Path | None = None
 
     @property
     def interpreter(self) -> str:
@@ -73,10 +75,16 @@ class Contender:
         Raises:
             MissingEnvironmentError: It is not installed.
         """
+        if self.checkout is not None:
+            return str(self.checkout / ".venv/bin/python")
         if self.environment is None:
             return sys.executable
         self.environment.require()
         return str(node() if isinstance(self.environment, NodeEnvironment) else self.environment.python)
+
+    @property
+    def _programs(self) -> Path:
+        return HERE if self.checkout is None else self.checkout / "benchmarks" / "peers"
 
     @property
     def is_compiled_late(self) -> bool:
@@ -91,16 +99,16 @@ class Contender:
     def command(self, transport: str) -> list[str]:
         """Return what starts its server."""
         program, *arguments = self.server
-        return [self.interpreter, str(HERE / program), *arguments, self.bindings[transport]]
+        return [self.interpreter, str(self._programs / program), *arguments, self.bindings[transport]]
 
     def client_command(self) -> list[str]:
         """Return what starts its client."""
-        return [self.interpreter, str(HERE / self.client)]
+        return [self.interpreter, str(self._programs / self.client)]
 
     def codec_command(self) -> list[str]:
         """Return what does a thing with its codec."""
         program, *arguments = self.codec
-        return [self.interpreter, str(HERE / program), *arguments]
+        return [self.interpreter, str(self._programs / program), *arguments]
 
     def version(self) -> str:
         """Return which version it is."""

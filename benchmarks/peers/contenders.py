@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Final
+
+import attrs
 
 from benchmarks.peers.contender import LEGACY, Contender, Kind
 from benchmarks.peers.environments import FASTMCP, PYTHON_1, PYTHON_2, TYPESCRIPT_1, TYPESCRIPT_2
 
 __all__ = ["CONTENDERS", "find_contenders"]
+
+EARLIER: Final = "earlier"
+"""What ours of another checkout is called."""
 
 OURS: Final = Contender(
     name="ours",
@@ -21,6 +27,7 @@ OURS: Final = Contender(
         "stdio": "stdio",
         "tcp": "tcp",
         "unix": "unix",
+        "websocket": "websocket",
         "http": "hypercorn",
         "sse": "sse",
         "memory": "memory",
@@ -126,6 +133,16 @@ FLOORS: Final = (
         bindings={"stdio": "stdio", "tcp": "tcp", "unix": "unix"},
         lacks=NO_PROTOCOL,
     ),
+    Contender(
+        name="floor-websocket",
+        title="floor: bare trio-websocket",
+        kind=Kind.FLOOR,
+        package="trio-websocket",
+        module="trio_websocket",
+        server=("floors/websockets.py",),
+        bindings={"websocket": "websocket"},
+        lacks=NO_PROTOCOL,
+    ),
     *(
         Contender(
             name=f"floor-{host}",
@@ -157,8 +174,12 @@ FLOORS: Final = (
 CONTENDERS: Final[tuple[Contender, ...]] = (OURS, LEAN, *PEERS, *FLOORS)
 
 
-def find_contenders(names: Iterable[str]) -> tuple[Contender, ...]:
-    """Return those with these names, and ours; all if no name is given.
+def find_contenders(names: Iterable[str], earlier: Path | None = None) -> tuple[Contender, ...]:
+    """Return those with these names, and ours; all if neither a name nor an earlier checkout is given.
+
+    Args:
+        names: Which.
+        earlier: Another checkout of ours, with an environment in ``.venv``, to be measured beside this one.
 
     Raises:
         ValueError: There is none of such a name.
@@ -168,4 +189,14 @@ def find_contenders(names: Iterable[str]) -> tuple[Contender, ...]:
     if unknown:
         known = ", ".join(contender.name for contender in CONTENDERS)
         raise ValueError(f"there is no {', '.join(sorted(unknown))}; there are {known}")
-    return tuple(one for one in CONTENDERS if not wanted or one.name in wanted or one.kind is Kind.OURS)
+    is_all = not wanted and earlier is None
+    found = tuple(one for one in CONTENDERS if is_all or one.name in wanted or one.kind is Kind.OURS)
+    return found if earlier is None else (*found, *(_at(one, earlier) for one in (OURS, LEAN)))
+
+
+def _at(ours: Contender, checkout: Path) -> Contender:
+    """Return ours as it is in another checkout."""
+    name = ours.name.replace(OURS.name, EARLIER)
+    return attrs.evolve(
+        ours, name=name, title=f"{ours.title}, earlier", kind=Kind.PEER, checkout=checkout.resolve()
+    )

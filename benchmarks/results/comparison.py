@@ -94,11 +94,31 @@ def compare(
             continue
         for contender in contenders:
             figures = [_figures(one, contender, against) for one in (before, cell)]
-            if all(figures):
-                yield _change(name, contender, *(Spread.of(one) for one in figures), more=cell["more_is_better"])
+            if change := _change(name, contender, figures, more=cell["more_is_better"]):
+                yield change
 
 
-def _change(name: str, contender: str, old: Spread, new: Spread, *, more: bool) -> Change:
+def compare_within(record: Mapping[str, Any], old: str, new: str) -> Iterator[Change]:
+    """Compare two contenders of one record, which took turns: so that both met the same disturbances.
+
+    Args:
+        record: The record.
+        old: The one.
+        new: The other.
+    """
+    for name, cell in record["cells"].items():
+        figures = [_figures(cell, contender, None) for contender in (old, new)]
+        if change := _change(name, new, figures, more=cell["more_is_better"]):
+            yield change
+
+
+def _change(name: str, contender: str, figures: Sequence[Sequence[float]], *, more: bool) -> Change | None:
+    """Return what has changed; `None` if one of the two was not measured, or is nothing, such as memory."""
+    if not all(figures):
+        return None
+    old, new = (Spread.of(one) for one in figures)
+    if not (old.median and new.median):
+        return None
     ratio = new.median / old.median if more else old.median / new.median
     noise = noise_of(old, new)
     return Change(

@@ -36,6 +36,7 @@ STAGES: Final = (
     Stage(side="server", transport="sse", era="legacy", is_minor=True),
     Stage(side="server", transport="unix", era="modern", is_minor=True),
     Stage(side="server", transport="tcp", era="modern", is_minor=True),
+    Stage(side="server", transport="websocket", era="modern", is_minor=True),
     Stage(side="client", transport="stdio", era="legacy"),
     Stage(side="client", transport="stdio", era="modern"),
     Stage(side="client", transport="http", era="legacy"),

@@ -8,7 +8,7 @@ from benchmarks.workloads.workload import Side, Workload
 
 __all__ = ["CALLS"]
 
-STREAMS: Final = ("stdio", "tcp", "unix")
+STREAMS: Final = ("stdio", "tcp", "unix", "websocket")
 EVERYWHERE: Final = (*STREAMS, "http", "sse", "memory")
 ALL: Final[tuple[Side, ...]] = ("server", "client", "both")
 MIB: Final = 1 << 20

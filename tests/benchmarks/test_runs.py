@@ -118,6 +118,19 @@ def test_ours_is_always_among_those_that_are_chosen() -> None:
     assert {one.kind for one in find_contenders(["floor-json"])} == {Kind.OURS, Kind.FLOOR}
 
 
+def test_another_checkout_is_measured_with_its_own_programs_and_environment(tmp_path: Path) -> None:
+    found = {one.name: one for one in find_contenders([], tmp_path)}
+    assert list(found) == ["ours", "ours@lean", "earlier", "earlier@lean"]
+    commands = [
+        found["earlier"].command("stdio"),
+        found["earlier"].client_command(),
+        found["earlier"].codec_command(),
+    ]
+    assert {command[0] for command in commands} == {str(tmp_path / ".venv/bin/python")}
+    assert all(command[1].startswith(str(tmp_path / "benchmarks/peers")) for command in commands)
+    assert found["earlier"].bindings == found["ours"].bindings
+
+
 def test_unknown_contenders_and_cells_are_refused_by_name() -> None:
     with pytest.raises(ValueError, match="there is no lua-sdk; there are ours"):
         find_contenders(["lua-sdk"])

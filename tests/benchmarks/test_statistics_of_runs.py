@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.results.comparison import Verdict, compare, judge
+from benchmarks.results.comparison import Verdict, compare, compare_within, judge
 from benchmarks.results.statistics import Ratio, Spread
 from benchmarks.results.targets import TARGETS, Standing, hold_to_targets
 from benchmarks.workloads import CELLS
@@ -109,6 +109,15 @@ def test_only_what_both_records_have_is_compared() -> None:
         echo=cell(ours=[1.0]), added=cell(ours=[1.0]), other=cell("calls/s", ours=[1.0]), failed=cell(ours=[1.0])
     )
     assert [change.cell for change in compare(old, new)] == ["echo"]
+
+
+def test_two_contenders_of_one_record_are_compared_and_what_is_nothing_is_left_out() -> None:
+    kept = {"idle": cell("KiB", more=False, ours=[1.0, 0.0, 0.0], python_2=[1.0, 2.0, 1.5])}
+    both = record(echo=cell(ours=[300.0, 303.0, 297.0], python_2=[100.0, 101.0, 99.0]), **kept)
+    (change,) = compare_within(both, "python-2", "ours")
+    assert (change.cell, change.contender, change.verdict) == ("echo", "ours", Verdict.FASTER)
+    assert change.ratio == pytest.approx(3.0)
+    assert [change.cell for change in compare(both, both)] == ["echo"]
 
 
 def test_every_target_is_measured_somewhere() -> None:

@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from inside_core import WAITING_OVERHEAD, Admission, InboundTable
 from inside_wire import most_weight
 
-from trio_mcp import RequestId
+from trio_mcp import Limits, RequestId
 
 RUN, WAIT, DUPLICATE = Admission
 
@@ -21,7 +21,11 @@ Table = InboundTable[str, str]
 
 def make_table(*, max_running: int = 2, max_running_bytes: int = 100, max_waiting_bytes: int = 1000) -> Table:
     return Table(
-        max_running=max_running, max_running_bytes=max_running_bytes, max_waiting_bytes=max_waiting_bytes
+        Limits(
+            max_inbound_requests=max_running,
+            max_inbound_bytes=max_running_bytes,
+            max_waiting_bytes=max_waiting_bytes,
+        )
     )
 
 
@@ -71,9 +75,14 @@ def test_what_runs_is_weighed_when_it_leaves_no_room() -> None:
 
 
 def long_lived_table() -> Table:
-    return Table(
-        max_running=1, max_running_bytes=10, max_waiting_bytes=10, max_long_lived=3, max_long_lived_bytes=100
+    limits = Limits(
+        max_inbound_requests=1,
+        max_inbound_bytes=10,
+        max_waiting_bytes=10,
+        max_subscriptions=3,
+        max_subscription_bytes=100,
     )
+    return Table(limits)
 
 
 def test_long_lived_requests_take_no_place_of_others() -> None:
@@ -105,10 +114,6 @@ def test_as_many_are_long_lived_as_may_be() -> None:
     assert not table.has_room_for_long_lived(1, 41)
     table.finish(1)
     assert table.has_room_for_long_lived(3, 100)
-
-
-def test_none_is_long_lived_where_none_may_be() -> None:
-    assert not make_table().has_room_for_long_lived(1, 0)
 
 
 def test_nobody_overtakes_who_waits() -> None:
@@ -196,7 +201,7 @@ def test_one_that_waits_can_be_taken_back() -> None:
 
 def test_what_waits_can_be_forgotten_at_once() -> None:
     """When serving ends, each of them still gets an answer, so the ids come along."""
-    table = make_table(max_running=1, max_waiting_bytes=0)
+    table = make_table(max_running=1, max_waiting_bytes=1)
     table.run(1, "one", 1)
     table.wait("b", "second", 1)
     table.wait("a", "third", 1)
@@ -228,7 +233,7 @@ class InboundMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.table: InboundTable[object, object] = InboundTable(
-            max_running=3, max_running_bytes=100, max_waiting_bytes=3 * WAITING_OVERHEAD
+            Limits(max_inbound_requests=3, max_inbound_bytes=100, max_waiting_bytes=3 * WAITING_OVERHEAD)
         )
         self.origins: dict[RequestId, list[int]] = {}
         self.running: list[tuple[RequestId, object, int]] = []

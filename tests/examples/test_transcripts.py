@@ -19,6 +19,7 @@ MAX_SECONDS: Final = 60
 
 SHOWN_OTHERWISE: Final = {
     "demo",  # test_examples.py: it prints times
+    "framed_channel",  # testing/test_channel_tests.py
     "ten_lines",
     "library_server",
 }

@@ -257,7 +257,8 @@ async def test_an_application_that_does_not_start_is_no_server(autojump_clock: t
 
 
 @pytest.mark.parametrize(
-    "target", ["ws://localhost/", "localhost:8000", "http://", "https://user:secret@example.com/", "file:///x"]
+    "target",
+    ["gopher://localhost/", "localhost:8000", "http://", "https://user:secret@example.com/", "file:///x"],
 )
 async def test_what_is_no_url_is_refused_before_anything_happens(target: str) -> None:
     with pytest.raises(ValueError, match="URL") as caught:

@@ -164,7 +164,7 @@ async def test_one_of_many_is_refused_when_all_it_may_have_were_left_behind() ->
     places = _Places(Limits(max_threads=8, thread_timeout=0.01))
     for _ in range(6):
         await places.acquire(Holder("hog", is_one_of_many=True))
-        places.leave_behind()
+        places.count_left_behind(1)
     with trio.fail_after(20), pytest.raises(RequestError, match="max_threads") as caught:
         await places.acquire(Holder("hog", is_one_of_many=True))
     assert caught.value.code == SERVER_BUSY

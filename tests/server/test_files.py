@@ -528,14 +528,12 @@ def test_renaming_at_any_moment_lets_nothing_out(root: Path, way: str) -> None:
         for _ in range(1500):
             with contextlib.suppress(OSError):
                 read.add(
-                    _beneath.read_open_file(
-                        _beneath.open_below(str(root), ["sub", "y.txt"], hidden=True), 100
-                    ).data
+                    _beneath.read_open_file(_beneath.open_below(str(root), ["sub", "y.txt"], hidden=True), 100)
                 )
     finally:
         stop.set()
         swapper.join()
-    read.add(_beneath.read_open_file(_beneath.open_below(str(root), ["sub", "y.txt"], hidden=True), 100).data)
+    read.add(_beneath.read_open_file(_beneath.open_below(str(root), ["sub", "y.txt"], hidden=True), 100))
     assert read == {b"y"}
 
 

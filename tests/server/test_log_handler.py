@@ -213,9 +213,9 @@ async def test_changes_told_because_of_a_request_are_not_part_of_it(
 
     class Watch(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            from inside_server import log_handler_module as _log_handler
+            from inside_server import _serving
 
-            seen.append(_log_handler._serving.get())
+            seen.append(_serving.get())
 
     async def nothing(_: object, __: object) -> dict[str, Any]:
         return {}

@@ -634,9 +634,7 @@ async def test_capabilities_that_cannot_be_read_are_the_clients_fault() -> None:
     """2026-07-28, basic, "_meta": a malformed request is answered with -32602."""
     capabilities: Any = "all of them"
     agreement = Agreement(MODERN, capabilities, None, None)
-    exchange: Any = None  # not even looked at
+    unseen: Any = None  # not even looked at
     with pytest.raises(RequestError, match="invalid capabilities") as caught:
-        await AskingContext(exchange, agreement, {"get_weather": WEATHER}.__getitem__, FakeAsker(PARIS)).sample(
-            "?", max_tokens=1
-        )
+        await AskingContext(agreement, unseen, unseen).sample("?", max_tokens=1)
     assert caught.value.code == -32602

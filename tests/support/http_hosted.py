@@ -56,7 +56,7 @@ class MemoryWire(ConnectionIO):
 class Hosted:
     """Sends each request over a connection of its own."""
 
-    def __init__(self, open_connection: OpenConnection, nursery: trio.Nursery) -> None:
+    def __init__(self, open_connection: OpenConnection[ConnectionIO], nursery: trio.Nursery) -> None:
         self._open_connection = open_connection
         self._nursery = nursery
 

@@ -1,4 +1,4 @@
-"""A server process of ours over HTTP, for the tests of a module or of all of them."""
+"""A server process of ours that listens, for the tests of a module or of all of them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, final
+from urllib.parse import urlsplit
 
 __all__ = ["HttpProcess"]
 
@@ -21,17 +22,28 @@ ENOUGH = 20
 class HttpProcess:
     """The process. It serves when this is made.
 
+    Args:
+        script: The program whose `server` it serves.
+        settings: Those of HTTP.
+        env: Further variables of its environment.
+        how: What to serve instead of HTTP: ``("tcp",)``, or ``("unix", path)``.
+
     Attributes:
-        port: Where it is.
+        url: Where it is.
+        port: Its port; 0 at a Unix socket.
         pid: Which it is.
         files_at_start: How many files and sockets it has open when nobody is connected.
     """
 
     def __init__(
-        self, script: Path, settings: Mapping[str, Any] | None = None, env: Mapping[str, str] | None = None
+        self,
+        script: Path,
+        settings: Mapping[str, Any] | None = None,
+        env: Mapping[str, str] | None = None,
+        how: Sequence[str] = (),
     ) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, str(PROGRAM), str(script), json.dumps(settings or {})],
+            [sys.executable, str(PROGRAM), str(script), *(how or (json.dumps(settings or {}),))],
             env={**os.environ, **(env or {})},
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -41,7 +53,9 @@ class HttpProcess:
         with self._process.stdout as stdout:
             said = stdout.readline()
         assert said, "the server did not start"
-        self.port = int(said.partition("://")[2].partition(":")[2].partition("/")[0])
+        self.url: str = said.strip()
+        port: int | None = urlsplit(self.url).port
+        self.port: int = port or 0
         self.pid = self._process.pid
         self.files_at_start = self.files()
 

@@ -1,6 +1,7 @@
-"""Serves the `server` of another program over HTTP until a signal comes, and prints where.
+"""Serves the `server` of another program until a signal comes, and prints where.
 
-``python http_program.py PROGRAM '{"json_only": true}'``, with the settings as JSON. HTTP+SSE is always served, too.
+``python http_program.py PROGRAM '{"json_only": true}'`` serves HTTP with these settings, and HTTP+SSE, too;
+``python http_program.py PROGRAM tcp`` and ``… unix PATH`` serve one message a line.
 """
 
 from __future__ import annotations
@@ -22,18 +23,22 @@ class _Announce(logging.Handler):
             print(record.getMessage().removeprefix("serving at "), flush=True)
 
 
-def main(program: str, settings: str) -> None:
+def main(program: str, how: str, path: str = "") -> None:
     """Serve."""
-    log = logging.getLogger("trio_mcp.http")
-    log.addHandler(_Announce())
-    log.setLevel(logging.INFO)
+    for name in ("trio_mcp.http", "trio_mcp.sockets"):
+        log = logging.getLogger(name)
+        log.addHandler(_Announce())
+        log.setLevel(logging.INFO)
     spec = importlib.util.spec_from_file_location("served", program)
     assert spec is not None
     assert spec.loader is not None
     module: Any = importlib.util.module_from_spec(spec)
     sys.modules["served"] = module  # where annotations are looked up
     spec.loader.exec_module(module)
-    module.server.run("sse", port=0, settings=HttpServerSettings(**json.loads(settings)))
+    if how in {"tcp", "unix"}:
+        module.server.run(how, port=0, path=path)
+    else:
+        module.server.run("sse", port=0, settings=HttpServerSettings(**json.loads(how)))
 
 
 if __name__ == "__main__":

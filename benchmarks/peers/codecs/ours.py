@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping
 from benchmarks.peers.codecs.spinning import TEXT, call_of, list_of, spin
 from trio_mcp import Revision
 from trio_mcp._codec import _json
-from trio_mcp._codec._convert import from_wire, to_wire
-from trio_mcp._codec._jsonrpc import Request, Response, encode_response, parse_message
+from trio_mcp._codec._jsonrpc import Request, Response, encode_response, from_wire, parse_message, to_wire
 from trio_mcp.types import CallToolRequestParams, CallToolResult, ListToolsResult, TextContent
 
 

@@ -1,4 +1,4 @@
-"""What is measured of this library: ``python ours.py stdio|tcp|unix|hypercorn|lean|sse|lean-sse``."""
+"""What is measured of this library: ``python ours.py stdio|tcp|unix|websocket|hypercorn|lean|sse|lean-sse``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Literal
 
 import trio
 
-from trio_mcp import Context, Limits, Server, StreamChannel
+from trio_mcp import Context, Limits, Server
 
 server = Server("ours", limits=Limits(max_subscriptions=4_000))
 ended_at: dict[str, int] = {}
@@ -142,26 +142,25 @@ async def greet(name: str) -> str:
     return f"Hello, {name}!"
 
 
-async def serve_stream(stream: trio.abc.HalfCloseableStream) -> None:
-    """Serve the client at the other end of a socket."""
-    await server.serve_channel(StreamChannel(stream, stream))
-
-
 async def main(binding: str) -> None:
     """Serve, and say where."""
     async with trio.open_nursery() as nursery:
-        if binding == "tcp":
-            (listener,) = await nursery.start(partial(trio.serve_tcp, serve_stream, 0, host="127.0.0.1"))
-            print("tcp://{}:{}".format(*listener.socket.getsockname()), flush=True)
-        elif binding == "unix":
-            path = Path(tempfile.mkdtemp()) / "socket"
-            socket = trio.socket.socket(trio.socket.AF_UNIX, trio.socket.SOCK_STREAM)
-            await socket.bind(str(path))
-            socket.listen()
-            print(f"unix://{path}", flush=True)
-            await trio.serve_listeners(serve_stream, [trio.SocketListener(socket)])
+        # What is served over stdio starts without these, here as in the programs of the others.
+        if binding == "websocket":
+            from trio_mcp import serve_websocket
+
+            urls = await nursery.start(partial(serve_websocket, server, port=0))
+            print(urls[0], flush=True)
+        elif binding in {"tcp", "unix"}:
+            from trio_mcp import SocketServerSettings, serve_tcp, serve_unix
+
+            sockets = SocketServerSettings(max_connections=2_000, max_connections_per_address=2_000)
+            if binding == "tcp":
+                serve = partial(serve_tcp, server, port=0, settings=sockets)
+            else:
+                serve = partial(serve_unix, server, Path(tempfile.mkdtemp()) / "socket", settings=sockets)
+            print(*await nursery.start(serve), flush=True)
         else:
-            # What is served over stdio starts without HTTP, here as in the programs of the others.
             from trio_mcp import HttpServerSettings, serve_http
 
             host, _, kind = binding.partition("-")
