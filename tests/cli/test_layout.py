@@ -98,6 +98,12 @@ def test_columns_are_beside_each_other() -> None:
     ]
 
 
+def test_what_people_copy_is_not_folded() -> None:
+    """A command in one line, with its blanks as they are."""
+    command = "python  -m trio_mcp run /a/path/that/does/not/fit/into/one/line.py"
+    assert list(columns([("a", command)], 40, folded=False)) == [f"  a  {command}"]
+
+
 @pytest.mark.parametrize(
     ("schema", "name"),
     [

@@ -156,7 +156,7 @@ def config(options: Options) -> int:
     for number, each in enumerate(found):
         console.say(*([""] if number else []), f"{each['for']}: {each['path']}")
         rows = ((name, _in_words(entry)) for name, entry in each["servers"].items())
-        console.say(*columns(rows, console.width))
+        console.say(*columns(rows, console.width, folded=False))
     return Exit.DONE
 
 

@@ -110,7 +110,9 @@ def wrapped(text: str, width: int) -> Iterator[str]:
         yield line
 
 
-def columns(rows: Iterable[tuple[str, str]], width: int, *, indent: int = 2) -> Iterator[str]:
+def columns(
+    rows: Iterable[tuple[str, str]], width: int, *, indent: int = 2, folded: bool = True
+) -> Iterator[str]:
     """Yield the lines of a table of two columns: names, and what is to be said about them.
 
     A name that is too long for its column has a line of its own.
@@ -119,12 +121,15 @@ def columns(rows: Iterable[tuple[str, str]], width: int, *, indent: int = 2) -> 
         rows: The rows, as they came.
         width: How wide the terminal is.
         indent: How far the names are indented.
+        folded: Whether texts are folded to the width. Commands and addresses are not: people copy them.
     """
     safe = [(shown_line(name), shown_text(text).strip()) for name, text in rows]
     left = min(max((cells(name) for name, _ in safe), default=0), max(16, width * 2 // 5))
     start = " " * (indent + left + 2)
     for name, text in safe:
-        lines = list(wrapped(text, max(20, width - len(start)))) if text else []
+        lines: list[str] = []
+        if text:
+            lines += wrapped(text, max(20, width - len(start))) if folded else text.split("\n")
         head = " " * indent + name
         if lines and cells(name) <= left:
             yield head + " " * (left - cells(name) + 2) + lines.pop(0)
