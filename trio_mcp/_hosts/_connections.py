@@ -61,7 +61,8 @@ MAX_WAITING: Final = 64
 """How many connections may wait for a place. Each takes a descriptor, and nothing else."""
 
 MAX_LOOKED_AT: Final = 1_000
-"""How many connections are looked at to find one that rests. All others are assumed to work."""
+"""How many addresses, and how many connections, are looked at to find one that rests. All others are assumed to
+work."""
 
 _T = TypeVar("_T", bound=Hashable)
 _Args = TypeVarTuple("_Args")
@@ -75,11 +76,13 @@ class _Party(Generic[_T]):
     Attributes:
         key: The address, or what stands for it.
         placed: Its connections that have a place, oldest first, without those that were cut.
+        resting: Those of them that rest, the longest first.
         waiting: How many of its connections wait for a place.
     """
 
     key: Hashable
     placed: dict[_T, None] = attrs.field(factory=dict[_T, None], init=False)
+    resting: dict[_T, None] = attrs.field(factory=dict[_T, None], init=False)
     waiting: int = attrs.field(default=0, init=False)
 
     @property
@@ -123,6 +126,8 @@ class ConnectionLimits(Generic[_T]):
         self._waiting: dict[_T, float] = {}
         self._leaving: set[_T] = set()  # cut, and their places are not free yet
         self._cut_ones: set[_T] = set()
+        # One for each, so that a flood does not wake all of them whenever one leaves.
+        self._place_waiters: dict[_T, LightParkingLot] = {}
         self._changed = LightParkingLot()
         self._alarm = LightParkingLot()
         self._sleeps = False
@@ -143,7 +148,7 @@ class ConnectionLimits(Generic[_T]):
             party = _Party[_T](key)
         if address is not None and party.weight >= self._address_limit:
             self._warn("max_connections_per_address", self._address_limit)
-            own = self._longest_resting_of(party)
+            own = next(iter(party.resting), None)
             if own is None:
                 return False
             self._end(own)
@@ -186,8 +191,12 @@ class ConnectionLimits(Generic[_T]):
 
     async def wait_place(self, connection: _T) -> bool:
         """Wait until a connection that has entered has a place. Returns false if it was cut instead."""
-        while connection in self._waiting:
-            await self._changed.park()
+        if connection in self._waiting:
+            self._place_waiters[connection] = waiter = LightParkingLot()
+            try:
+                await waiter.park()
+            finally:
+                del self._place_waiters[connection]
         return connection not in self._cut_ones
 
     async def wait_door(self) -> None:
@@ -214,7 +223,8 @@ class ConnectionLimits(Generic[_T]):
 
     def work(self, connection: _T) -> None:
         """Note that a request has arrived."""
-        self._resting.pop(connection, None)
+        if self._resting.pop(connection, None) is not None:
+            del self._party_of[connection].resting[connection]
         if self._begun:
             self._begun.pop(connection, None)
 
@@ -229,6 +239,7 @@ class ConnectionLimits(Generic[_T]):
         """Note that its requests are answered."""
         if connection in self._party_of and connection not in self._cut_ones:
             self._resting[connection] = trio.current_time()
+            self._party_of[connection].resting[connection] = None
             if self._sleeps or self._waiting:
                 self._alarm.unpark_all()
 
@@ -248,13 +259,20 @@ class ConnectionLimits(Generic[_T]):
         """Count it for its address no more."""
         party = self._party_of[connection]
         self._resting.pop(connection, None)
+        party.resting.pop(connection, None)
         self._begun.pop(connection, None)
-        if self._waiting.pop(connection, None) is None:
+        if connection not in self._waiting:
             self._rank(party, -1, connection)
         else:
-            party.waiting -= 1
+            self._stop_waiting(connection, party)
             if not party.weight:
                 self._parties.pop(party.key, None)
+
+    def _stop_waiting(self, connection: _T, party: _Party[_T]) -> None:
+        del self._waiting[connection]
+        party.waiting -= 1
+        if (waiter := self._place_waiters.get(connection)) is not None:
+            waiter.unpark()
 
     def _end(self, connection: _T) -> None:
         """Cut a connection. It no longer counts for its address, but keeps its place until its task leaves."""
@@ -278,8 +296,7 @@ class ConnectionLimits(Generic[_T]):
         free = self._limit - self._placed - len(self._leaving)
         for connection in line[: max(0, free)]:
             party = self._party_of[connection]
-            del self._waiting[connection]
-            party.waiting -= 1
+            self._stop_waiting(connection, party)
             self._place(connection, party)
             self._changed.unpark_all()
         for connection in line[max(0, free) + len(self._leaving) :]:
@@ -296,17 +313,10 @@ class ConnectionLimits(Generic[_T]):
 
     def _who_gives_way(self, has: int, now: float, *, is_patient: bool) -> _T | None:
         """Return the connection that gives way to one of an address that `has` so many places."""
-        looked_at = 0
-        for rank in sorted((rank for rank in self._ranks if rank >= has + 2), reverse=True):
-            for party in self._ranks[rank]:
-                found = self._longest_resting_of(party)
-                looked_at += rank
-                if found is not None:
-                    return found
-                if looked_at > MAX_LOOKED_AT:
-                    break
-            if looked_at > MAX_LOOKED_AT:
-                break
+        ranks = sorted((rank for rank in self._ranks if rank >= has + 2), reverse=True)
+        for party in islice((party for rank in ranks for party in self._ranks[rank]), MAX_LOOKED_AT):
+            if party.resting:
+                return next(iter(party.resting))
         for connection, since in islice(self._resting.items(), MAX_LOOKED_AT):
             if since + REST_SECONDS > now:
                 break
@@ -316,10 +326,6 @@ class ConnectionLimits(Generic[_T]):
         if is_patient or most < has + 2:
             return None
         return next(reversed(next(iter(self._ranks[most])).placed))
-
-    def _longest_resting_of(self, party: _Party[_T]) -> _T | None:
-        resting = [each for each in islice(party.placed, MAX_LOOKED_AT) if each in self._resting]
-        return min(resting, key=self._resting.__getitem__, default=None)
 
     def make_room(self, *, is_patient: bool) -> bool:
         """Let one give way because the machine has no room. Returns false if none does.
