@@ -60,6 +60,20 @@ def test_slow_numbers_hide_behind_nothing(surroundings: bytes) -> None:
     assert odd_cost < BOUND * max(plain_cost, floor_cost)
 
 
+@pytest.mark.parametrize("size", [4_000, SIZE, 1_000_000])
+@pytest.mark.parametrize("place", [0.0, 0.5, 0.9])
+def test_slow_numbers_are_found_wherever_they_are(place: float, size: int) -> None:
+    """Not all of a text is looked at, but nobody knows where it is."""
+    odd = items(b"1e308", size // 8)
+    text = b'{"before":"%b","odd":%b,"after":"%b"}' % (
+        b"x" * int(place * size),
+        odd,
+        b"x" * int((1 - place) * size),
+    )
+    floor_cost, odd_cost = costs_of(lambda: decode(items(b"1.5", size)), lambda: decode(text))
+    assert odd_cost < BOUND * floor_cost
+
+
 @pytest.mark.parametrize("spelled", ["{}e{}", "{}.5E{:+}", "-{}e{:+05}", "0.{}e{}"])
 def test_all_ways_of_reading_read_the_same_numbers(spelled: str) -> None:
     """Bit by bit, whichever way a text is read for its many large and small numbers."""

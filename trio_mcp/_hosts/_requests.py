@@ -39,6 +39,10 @@ from .._trio import LightParkingLot, close, send_some
 
 READ_BYTES: Final = 64 * 1024
 
+_SMALL_PIECE: Final = 4 * 1024
+"""The size of a piece of a body, in bytes, below which its object weighs something beside them. Such pieces
+become one; larger ones are copied only once, when the body is complete."""
+
 READ_AHEAD: Final = 16 * 1024
 """Bytes that are read before they are wanted: of a body before its client is authenticated, and after a request
 while it is served. A client that has sent more can go unnoticed meanwhile."""
@@ -478,7 +482,7 @@ class RequestBody:
     _length: int | None
     _closing: Sequence[HeaderField] = ()
     is_complete: bool = attrs.field(default=False, init=False)
-    _data: bytes | bytearray = attrs.field(default=b"", init=False)
+    _parts: list[bytes | bytearray] = attrs.field(factory=list[bytes | bytearray], init=False)
     _size: int = attrs.field(default=0, init=False)
     _covered: int = attrs.field(default=SMALL, init=False)
     _loans: RequestLoans | None = attrs.field(default=None, init=False)
@@ -524,14 +528,13 @@ class RequestBody:
         """Append a piece. Nothing is kept of a body that is too large or has failed."""
         self._size += len(data)
         if self.is_too_large or self._refusal is not None:
-            self._data = b""
-        elif isinstance(self._data, bytearray):
-            self._data += data
-        elif self._data:
-            self._data = bytearray(self._data)  # not a list: small pieces weigh more than their bytes
-            self._data += data
-        else:
-            self._data = data
+            self._parts.clear()
+        elif self._parts and len(data) < _SMALL_PIECE:
+            if not isinstance(last := self._parts[-1], bytearray):
+                self._parts.append(last := bytearray())
+            last += data
+        elif data:
+            self._parts.append(data)
         self.is_complete = is_complete
         if self._size > self._covered:
             self._cover()
@@ -552,7 +555,7 @@ class RequestBody:
     def _refuse(self, refusal: HttpRefused) -> None:
         if self._refusal is None:
             self._refusal = refusal
-        self._data = b""
+        self._parts.clear()
         self._wake()
 
     def fail(self, problem: str) -> None:
@@ -598,8 +601,8 @@ class RequestBody:
         if self._refusal is not None:
             raise self._refusal
         if self.is_complete:
-            data, self._data = self._data, b""
-            return bytes(data)
+            parts, self._parts = self._parts, []
+            return parts[0] if len(parts) == 1 and isinstance(parts[0], bytes) else b"".join(parts)
         problem = f"the body did not arrive within {self._settings.body_timeout:g} seconds (body_timeout)"
         raise HttpRefused(408, problem, self._closing)
 
