@@ -17,7 +17,7 @@ async def hang(client: Client) -> None:
 
 
 def waiting_goodbyes(client: Client) -> int:
-    return len(client._reconnecting.agreed.peer._sender._cancellations)
+    return len(client._reconnecting.agreed.peer._queue._cancellations)
 
 
 async def test_goodbyes_that_were_written_are_forgotten(autojump_clock: trio.testing.MockClock) -> None:
