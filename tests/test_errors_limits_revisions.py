@@ -98,7 +98,7 @@ def test_an_error_answer_has_its_members_as_attributes() -> None:
 
 
 def test_an_http_error_says_what_the_server_said() -> None:
-    """It is an error answer to whoever knows no HTTP, and can be copied like one."""
+    """It is an error answer for code that knows no HTTP, and can be copied like one."""
     for kind in (HttpStatusError, SessionLost):
         error = kind(503, "HTTP status 503", body="busy", retry_after=7.0)
         assert error.code == errors.TRANSPORT_FAILED

@@ -110,7 +110,7 @@ async def text_of(group: ClientGroup, tool: str) -> str:
 # Opening.
 
 
-async def test_opening_waits_for_nobody() -> None:
+async def test_opening_waits_for_no_server() -> None:
     """The block begins at once; each server gets ready, or not, by itself."""
     servers = {
         "good": make_server(),
@@ -247,7 +247,7 @@ async def test_one_is_killed_in_a_call_and_the_others_do_not_notice() -> None:
 
 
 async def test_a_lost_server_says_so_until_it_is_back() -> None:
-    """In its state, at once, and in the error of whoever wants it."""
+    """In its state, at once, and in the error of each call to it."""
     async with open_clients({"child": child(restart=RestartPolicy(first_delay=60))}) as group:
         with trio.fail_after(ENOUGH):
             await group.wait_ready()
@@ -300,7 +300,7 @@ async def test_a_bug_in_a_server_in_this_process_is_that_servers() -> None:
 
 
 async def test_a_client_that_is_closed_is_closed_alone() -> None:
-    """Whoever has it may close it; it is not opened again."""
+    """Its owner may close it; it is not opened again."""
     async with open_clients({"a": make_server(), "b": make_server("b")}, retry=True) as group:
         with trio.fail_after(ENOUGH):
             await group.wait_ready()
@@ -448,7 +448,7 @@ async def test_all_are_left_at_the_same_time(autojump_clock: trio.testing.MockCl
 async def test_a_server_that_does_not_end_does_not_keep_the_block(
     how: str, autojump_clock: trio.testing.MockClock
 ) -> None:
-    """There is a bound for each part of an end; whoever is cancelled waits for the shortest alone."""
+    """There is a bound for each part of an end; a cancelled task waits for the shortest alone."""
     del autojump_clock
 
     async def stay(channel: Channel) -> None:

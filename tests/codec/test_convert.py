@@ -139,7 +139,7 @@ def test_what_peers_drop_with_every_null_is_not_missed() -> None:
     assert from_wire(task, types.Task).ttl is None
 
 
-def test_members_nobody_knows_are_ignored() -> None:
+def test_unknown_members_are_ignored() -> None:
     """JSON-RPC peers may be of a newer revision than any here."""
     assert from_wire({**TOOL, "novelty": {"a": 1}}, types.Tool) == from_wire(TOOL, types.Tool)
 
@@ -313,7 +313,7 @@ def test_of_a_list_of_hints_the_odd_ones_are_left_out() -> None:
 
 
 def test_all_that_is_wrong_is_said_in_the_names_of_the_wire() -> None:
-    """Whoever reads the message knows the specification, not our classes."""
+    """Readers of the message know the specification, not our classes."""
     data = {
         "tools": [TOOL, {"inputSchema": "x", "outputSchema": 1}, 5],
         "nextCursor": 7,

@@ -36,7 +36,7 @@ def refused(
     error = caught.value
     assert (error.code, error.message, str(error)) == (INVALID_PARAMS, REFUSAL, f"{REFUSAL} [{INVALID_PARAMS}]")
     assert error.__cause__ is None
-    assert error.__context__ is None, "the reason would be in the log of whoever logs the answer"
+    assert error.__context__ is None, "the reason would be in every log that shows the answer"
     return error
 
 

@@ -1,4 +1,4 @@
-"""Texts and numbers of strangers that are read as something else: double the size, at most double the time."""
+"""Untrusted texts and numbers that are converted to other types: double the size, at most double the time."""
 
 from __future__ import annotations
 

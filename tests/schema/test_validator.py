@@ -1,4 +1,4 @@
-"""Checking values against schemas of strangers: both libraries, nothing fetched, nothing endless."""
+"""Checking values against untrusted schemas: both libraries, nothing fetched, nothing endless."""
 
 from __future__ import annotations
 
@@ -334,7 +334,7 @@ def test_a_deep_value_is_checked_or_said_to_be_too_deep(make: Make) -> None:
         assert "cannot be checked" in str(error)
 
 
-def test_a_pattern_of_a_stranger_costs_no_time(make: Make, request: pytest.FixtureRequest) -> None:
+def test_an_untrusted_pattern_costs_no_time(make: Make, request: pytest.FixtureRequest) -> None:
     """Without the library that bounds them, such patterns are not run at all."""
     schema = {"pattern": "^(a+)+$"}
     try:
@@ -564,6 +564,6 @@ def test_to_say_what_is_wrong_takes_no_memory_out_of_proportion() -> None:
 
 
 def test_where_it_is_not_found_what_is_wrong_that_is_said(make: Make) -> None:
-    """Whoever reads it must not look for a reason in it."""
+    """A reader must not look for a reason in it."""
     with pytest.raises(InvalidValue, match="does not fit the schema; in a value of this size"):
         make({"items": {"not": {"const": 7}}}).check([1] * 20_000 + [7])

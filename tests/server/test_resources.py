@@ -622,7 +622,7 @@ def test_what_is_no_uri_cannot_be_registered(uri: str) -> None:
 
 
 def test_a_template_may_be_of_any_scheme() -> None:
-    """Whoever mirrors other resources knows none beforehand."""
+    """A server that mirrors other resources knows none beforehand."""
     server = Server("s")
 
     @server.resource("{+uri}")
