@@ -98,6 +98,9 @@ async def crash(_: Channel) -> None:
 
 DEAD = StdioServerParameters("/nonexistent/server")
 
+SOON = Limits(goodbye_timeout=0.1)
+"""For a group with a server that is silent: leaving it waits no longer, in real time."""
+
 
 def statuses(group: ClientGroup) -> dict[str, str]:
     return {name: state.status for name, state in group.states.items()}
@@ -119,7 +122,7 @@ async def test_opening_waits_for_no_server() -> None:
         "off": {"command": "x", "disabled": True},
     }
     with trio.fail_after(ENOUGH):
-        async with open_clients(servers) as group:
+        async with open_clients(servers, limits=SOON) as group:
             assert list(group) == list(servers)
             assert len(group) == 4
             assert "good" in group
@@ -354,7 +357,7 @@ async def test_waiting_for_some_of_them() -> None:
         "b": make_server(),
         "off": {"disabled": True},
     }
-    async with open_clients(servers) as group:
+    async with open_clients(servers, limits=SOON) as group:
         with trio.fail_after(ENOUGH):
             assert await group.wait_ready(at_least=2) == ["a", "b"]
             assert await group.wait_ready("b", "b") == ["b"]
@@ -397,7 +400,8 @@ async def test_who_waits_when_the_group_is_left_is_told() -> None:
             seen.append((state.server, state.status))
 
     with trio.fail_after(ENOUGH):
-        async with trio.open_nursery() as nursery, open_clients({"silent": Odd(be_silent)}) as group:
+        silent = {"silent": Odd(be_silent)}
+        async with trio.open_nursery() as nursery, open_clients(silent, limits=SOON) as group:
             nursery.start_soon(wait)
             nursery.start_soon(watch)
             await trio.testing.wait_all_tasks_blocked()
@@ -472,7 +476,8 @@ async def test_an_exception_of_the_block_is_raised_as_itself() -> None:
     """Whatever became of the servers."""
     error = KeyError("mine")
     with pytest.raises(KeyError) as caught:
-        async with open_clients({"a": make_server(), "dead": DEAD, "silent": Odd(be_silent)}) as group:
+        servers = {"a": make_server(), "dead": DEAD, "silent": Odd(be_silent)}
+        async with open_clients(servers, limits=SOON) as group:
             await group.wait_ready("a")
             raise error
     assert caught.value is error

@@ -171,7 +171,7 @@ _STEPS = st.lists(
 
 
 @given(_STEPS)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=3 * settings().max_examples)
 def test_whatever_is_asked_the_sums_are_right_and_no_bound_is_exceeded(
     steps: list[tuple[str, str, int, int]],
 ) -> None:

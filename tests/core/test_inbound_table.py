@@ -310,7 +310,7 @@ class InboundMachine(RuleBasedStateMachine):
 
 
 TestInboundMachine = InboundMachine.TestCase
-TestInboundMachine.settings = settings(max_examples=60, stateful_step_count=40)
+TestInboundMachine.settings = settings(max_examples=settings().max_examples * 3 // 5, stateful_step_count=40)
 
 
 def test_finding_what_came_from_an_origin_costs_no_more_among_many() -> None:

@@ -225,10 +225,10 @@ def test_a_state_needs_an_expiry(now: float, ttl: float) -> None:
 
 
 def test_no_two_states_are_alike() -> None:
-    """100,000 of the same payload: no salt and nonce twice."""
+    """Of the same payload, many times: no salt and nonce twice."""
     sealer = Sealer([KEY])
-    states = {sealer.seal(b"", binding=HERE, now=NOW, ttl=1)[2:34] for _ in range(100_000)}
-    assert len(states) == 100_000
+    states = {sealer.seal(b"", binding=HERE, now=NOW, ttl=1)[2:34] for _ in range(20_000)}
+    assert len(states) == 20_000
 
 
 # What a state belongs to.
