@@ -256,7 +256,7 @@ HINTS = [
 ]
 
 
-ODD = (True, -1, 1.5, "", "odd", [], [5], {}, {"x": 5})
+ODD: tuple[Any, ...] = (True, -1, 1.5, "", "odd", [], [5], {}, {"x": 5})
 
 
 @pytest.mark.parametrize(("cls", "member"), HINTS)
