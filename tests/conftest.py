@@ -79,7 +79,7 @@ SLOW: Final = (
     ("protocol/", r"\[.*(asgi|json|stateless)|2024-11-05|2025-03-26|2025-06-18"),
     ("protocol/test_table.py", ""),
     ("schema/test_hint_properties.py", ""),
-    ("server/test_ending_by_signals.py", "third"),
+    ("server/test_ending_by_signals.py", "third|lean"),
     ("siege/", ""),
     ("types/test_official_schema.py", "sent_is_valid"),
 )

@@ -15,7 +15,7 @@ import trio
 
 from trio_mcp import Channel, Incoming, McpError, Outgoing, open_client
 
-TOOLS = 400
+TOOLS = 300
 TOOLS_OF_PAGE = 20
 
 
@@ -86,7 +86,7 @@ async def main(memory: int) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (in_use + memory, in_use + memory))
         names = [tool.name async for tool in client.list_tools()]
         assert len(names) == TOOLS
-        for name in names[::20]:
+        for name in names[::50]:
             await client.call_tool(name)
         try:
             await client.list_tools()

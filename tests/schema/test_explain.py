@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from inside_schema import DRAFT_07, DRAFT_2020_12, explain
 
 RELAXED = settings(
-    max_examples=3 * settings().max_examples,
+    max_examples=settings().max_examples * 3 // 2,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 
