@@ -47,7 +47,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     source = collection_path.read_text(encoding="utf-8")
     if config.getoption("--protocol-table") is not None:
         return "mark.spec(" not in source or None
-    chosen: str = config.getoption("-m")
+    chosen: str = config.getoption("-m") or ""
     if "not interop" in chosen and "\npytestmark = pytest.mark.interop\n" in source:
         return True
     path = collection_path.relative_to(Path(__file__).parent).as_posix()
@@ -67,6 +67,7 @@ SLOW: Final = (
     ("benchmarks/", ""),
     ("bindings/test_process.py", "fifty|killed"),
     ("contract/test_contract_after_waiting.py", ""),
+    ("cli/test_documented_sessions.py", "as_it_is_written"),
     ("contract/test_cancelled_at_every_checkpoint.py", "websocket-2025-11-25"),
     ("contract/test_contract_over_a_process.py", "three_hundred|unix"),
     ("contract/test_contract_over_sockets.py", ""),

@@ -412,7 +412,7 @@ COSTLY: dict[str, Callable[[], tuple[dict[str, Any], object]]] = {
     "options": lambda: ({"items": {"enum": [[i] for i in range(10_000)]}}, [[-1]] * 100_000),
     "fractions": lambda: ({"items": {"enum": [i + 0.5 for i in range(10_000)]}}, [0.25] * 100_000),
     "constant": lambda: ({"items": {"const": list(range(10_000))}}, [list(range(10_000))] * 10_000),
-    "required": lambda: ({"items": {"required": [str(i) for i in range(10_000)]}}, [{}] * 100_000),
+    "required": lambda: ({"items": {"required": [str(i) for i in range(10_000)]}}, [dict[str, Any]()] * 100_000),
     "names": lambda: ({"items": {"properties": {str(i): True for i in range(10_000)}}}, [{"a": 1}] * 100_000),
     "patterns of names": lambda: (
         {"patternProperties": {f"[a-z]*{i}$": True for i in range(1_000)}},
