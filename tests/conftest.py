@@ -23,6 +23,8 @@ from protocol_table import Table
 # somewhere else can be tried again here.
 settings.register_profile("trio_mcp", deadline=None, print_blob=True)
 settings.load_profile("trio_mcp")
+# For `make quick`. A test that needs more or fewer examples than others says so in parts of `settings().max_examples`.
+settings.register_profile("quick", settings.get_profile("trio_mcp"), max_examples=15)
 
 
 # A shell that starts the tests in the background lets them ignore SIGINT, and so would what they interrupt.
@@ -36,10 +38,27 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave out what has no marks when only the table is wanted: collecting everything takes long."""
-    if config.getoption("--protocol-table") is None or not collection_path.match("test_*.py"):
+    """Leave out what would be deselected to the last test, or has no marks when only the table is wanted.
+
+    Each worker would import and collect it first, and that takes long.
+    """
+    if not collection_path.match("test_*.py"):
         return None
-    return "mark.spec(" not in collection_path.read_text(encoding="utf-8") or None
+    source = collection_path.read_text(encoding="utf-8")
+    if config.getoption("--protocol-table") is not None:
+        return "mark.spec(" not in source or None
+    chosen: str = config.getoption("-m") or ""
+    if "not interop" in chosen and "\npytestmark = pytest.mark.interop\n" in source:
+        return True
+    path = collection_path.relative_to(Path(__file__).parent).as_posix()
+    return (
+        any(
+            f"not {mark}" in chosen and not which and path.startswith(where)
+            for mark, table in TABLES.items()
+            for where, which in table
+        )
+        or None
+    )
 
 
 # What other tests say more quickly, in one more way: `make check` runs it as well. A file or folder, and which of its
@@ -48,7 +67,9 @@ SLOW: Final = (
     ("benchmarks/", ""),
     ("bindings/test_process.py", "fifty|killed"),
     ("contract/test_contract_after_waiting.py", ""),
-    ("contract/test_contract_over_a_process.py", "three_hundred"),
+    ("cli/test_documented_sessions.py", "as_it_is_written"),
+    ("contract/test_cancelled_at_every_checkpoint.py", "websocket-2025-11-25"),
+    ("contract/test_contract_over_a_process.py", "three_hundred|unix"),
     ("contract/test_contract_over_sockets.py", ""),
     ("contract/test_crowds.py", ""),
     ("examples/test_transcripts.py", ""),
@@ -59,17 +80,44 @@ SLOW: Final = (
     ("protocol/", r"\[.*(asgi|json|stateless)|2024-11-05|2025-03-26|2025-06-18"),
     ("protocol/test_table.py", ""),
     ("schema/test_hint_properties.py", ""),
-    ("server/test_ending_by_signals.py", "third"),
+    ("server/test_ending_by_signals.py", "third|lean"),
     ("siege/", ""),
     ("types/test_official_schema.py", "sent_is_valid"),
 )
 
 
+# What takes long and seldom breaks, of the folders that `make quick` runs: how time grows with size, what is refused
+# because it would cost too much, real processes and signals. In the same form.
+THOROUGH: Final = (
+    ("client/test_group.py", "killed|not_restarted|any_step|leaving_while|says_so_until"),
+    ("client/test_first_connecting.py", "descendant|half_an_end|silent_process|at_every_step"),
+    ("client/test_remembering.py", "hundreds"),
+    ("client/test_storms.py", ""),
+    ("codec/test_cost.py", "objects_never|is_linear"),
+    ("codec/test_slow_numbers.py", "take_about_their_size"),
+    ("core/test_account.py", "as_long_among_many"),
+    ("core/test_time_against_size.py", ""),
+    ("core/test_sse.py", "endless_empty|many_lines|in_one_pass"),
+    ("core/test_http_chunks.py", "for_ever"),
+    ("core/test_sealing.py", "no_two"),
+    ("schema/test_colliding_keys.py", "time_by_its_size"),
+    ("schema/test_time_of_reading_values.py", ""),
+    ("schema/test_validator.py", "absurd|cost|doubles|steps|by_its_length|out_of_proportion|however_much"),
+    ("server/test_ending_by_signals.py", ""),
+    ("server/test_kept_parked.py", "given_back"),
+    ("server/test_parking.py", "a_thousand"),
+    ("server/test_resources.py", "long_list"),
+    ("server/test_serve_listen.py", "a_thousand"),
+)
+TABLES: Final = {"slow": SLOW, "thorough": THOROUGH}
+
+
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Mark what is slow, before anything is chosen by its marks."""
     path = item.path.relative_to(Path(__file__).parent).as_posix()
-    if any(path.startswith(where) and re.search(which, item.name) is not None for where, which in SLOW):
-        item.add_marker(pytest.mark.slow)
+    for mark, table in TABLES.items():
+        if any(path.startswith(where) and re.search(which, item.name) is not None for where, which in table):
+            item.add_marker(mark)
 
 
 @pytest.hookimpl(trylast=True)  # when it is known which tests are Trio's

@@ -159,7 +159,7 @@ _DRAWN: Final = ("_client", "_server", "_peer", "_core")
 
 @pytest.mark.parametrize("floor", _DRAWN)
 def test_the_picture_shows_every_module(floor: str) -> None:
-    """Whoever looks for a module finds it in the picture of the floors, and what is in the picture is there."""
+    """A reader who looks for a module finds it in the picture of the floors, and what is in the picture is there."""
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     picture = next(found[2] for found in _FENCED.finditer(text) if not found[1])
     (section,) = [part for part in picture.split("──\n") if part.startswith(f" {floor}/")]

@@ -190,15 +190,11 @@ NUMBERS_OR_NONE: Final = [
 
 
 def given(places: list[tuple[str, Give]], *values: object) -> list[Any]:
-    return [
-        pytest.param(name, give, value, id=f"{name}={'10**400' if value is HUGE else repr(value)}-{index}")
-        for index, (name, give) in enumerate(places)
-        for value in values
-    ]
+    return [pytest.param(name, give, values, id=f"{name}-{index}") for index, (name, give) in enumerate(places)]
 
 
 @pytest.mark.parametrize(
-    ("name", "give", "value"),
+    ("name", "give", "values"),
     [
         *given(WHOLE, *NO_WHOLE_NUMBERS),
         *given(WHOLE_OR_NONE, *(value for value in NO_WHOLE_NUMBERS if value is not None)),
@@ -206,14 +202,15 @@ def given(places: list[tuple[str, Give]], *values: object) -> list[Any]:
         *given([*DURATIONS_OR_NONE, *TOLD_DURATIONS_OR_NONE, *NUMBERS_OR_NONE], *(value for value in NO_NUMBERS if value is not None)),
     ],
 )  # fmt: skip
-def test_what_is_no_number_is_refused_by_its_name(name: str, give: Give, value: object) -> None:
+def test_what_is_no_number_is_refused_by_its_name(name: str, give: Give, values: tuple[object, ...]) -> None:
     """`True` is no number of seconds, and 5.0 no number of requests."""
-    with pytest.raises(TypeError, match=rf"^({name}) must be a (whole )?number"):
-        give(value)
+    for value in values:
+        with pytest.raises(TypeError, match=rf"^({name}) must be a (whole )?number"):
+            give(value)
 
 
 @pytest.mark.parametrize(
-    ("name", "give", "value"),
+    ("name", "give", "values"),
     [
         *given([*WHOLE, *WHOLE_OR_NONE], -1, HUGE),
         *given([*DURATIONS, *DURATIONS_OR_NONE], -1, -0.5, math.nan, -math.inf, HUGE),
@@ -223,14 +220,15 @@ def test_what_is_no_number_is_refused_by_its_name(name: str, give: Give, value: 
         *given([named("parked_timeout", Limits)], 0),
     ],
 )
-def test_what_is_out_of_bounds_is_refused_by_its_name(name: str, give: Give, value: object) -> None:
-    with pytest.raises(ValueError, match=rf"^({name}) must ") as caught:
-        give(value)
-    assert "internal" not in str(caught.value)
+def test_what_is_out_of_bounds_is_refused_by_its_name(name: str, give: Give, values: tuple[object, ...]) -> None:
+    for value in values:
+        with pytest.raises(ValueError, match=rf"^({name}) must ") as caught:
+            give(value)
+        assert "internal" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("name", "give", "value"),
+    ("name", "give", "values"),
     [
         *given([*WHOLE, *WHOLE_OR_NONE], 2**62),
         *given([*DURATIONS, *DURATIONS_OR_NONE], math.inf, LONG),
@@ -238,15 +236,16 @@ def test_what_is_out_of_bounds_is_refused_by_its_name(name: str, give: Give, val
         *given([("max_request_rate", rate)], math.inf, 1e-300),
     ],
 )
-def test_what_means_never_or_no_end_is_taken(name: str, give: Give, value: object) -> None:
-    """``math.inf`` is a duration; what is told a peer, who knows no infinity, is finite."""
-    try:
-        give(value)
-    except (TypeError, ValueError) as error:
-        raise AssertionError(f"{name}={value!r}") from error
-    except Exception as error:
-        if name != "max_tokens":  # nobody can be asked here
+def test_what_means_never_or_no_end_is_taken(name: str, give: Give, values: tuple[object, ...]) -> None:
+    """``math.inf`` is a duration; what is sent to a peer, for whom JSON has no infinity, is finite."""
+    for value in values:
+        try:
+            give(value)
+        except (TypeError, ValueError) as error:
             raise AssertionError(f"{name}={value!r}") from error
+        except Exception as error:
+            if name != "max_tokens":  # no client here can be asked
+                raise AssertionError(f"{name}={value!r}") from error
 
 
 ENDLESS: Final = dict.fromkeys((name for name, _ in fields(Limits, "float")), math.inf)

@@ -120,7 +120,7 @@ ERRORS: Final[list[Exception]] = [
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
 def test_errors_can_be_printed(error: Exception) -> None:
-    """Whoever prints an error, or lets it end the program, has the words of the other side on a terminal."""
+    """A printed error, or one that ends the program, shows text of the other side on a terminal."""
     first, *others = str(error).split("\n")
     assert first.isprintable()
     for line in others:
@@ -182,7 +182,7 @@ def test_a_record_is_one_printable_line(
 
 
 def test_a_traceback_forges_no_record(written: io.StringIO) -> None:
-    """What an exception says may be what a stranger has sent: every line of a traceback is indented."""
+    """The text of an exception may be untrusted: every line of a traceback is indented."""
     try:
         try:
             raise KeyError(NASTY)
@@ -212,7 +212,7 @@ def test_a_record_names_the_line_that_wrote_it(caplog: pytest.LogCaptureFixture)
 
 
 def test_every_logger_of_the_package_is_made_in_one_place() -> None:
-    """What is logged by any other would reach the log as a stranger has written it."""
+    """What is logged by any other would reach the log as an untrusted peer has written it."""
     found = set[str]()
     for path in PACKAGE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

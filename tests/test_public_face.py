@@ -158,12 +158,11 @@ def public_objects() -> Iterator[tuple[str, object]]:
 DOCUMENTED = dict(public_objects())
 
 
-@pytest.mark.parametrize("name", DOCUMENTED)
-def test_everything_public_is_described(name: str) -> None:
+def test_everything_public_is_described() -> None:
     """Of its own, in a sentence at least."""
-    text = (DOCUMENTED[name].__doc__ or "").strip()
-    assert text, f"{name} has no docstring"
-    assert text.split("\n\n")[0].rstrip()[-1] in ".:", f"{name}: {text.splitlines()[0]!r}"
+    assert len(DOCUMENTED) > 300
+    begins = {name: (value.__doc__ or "").strip().split("\n\n")[0].rstrip() for name, value in DOCUMENTED.items()}
+    assert {name: begin for name, begin in begins.items() if not begin.endswith((".", ":"))} == {}
 
 
 # What an import leaves alone.

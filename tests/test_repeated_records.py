@@ -57,7 +57,7 @@ def test_kinds_do_not_hide_each_other() -> None:
 
 
 def test_counting_takes_bounded_memory() -> None:
-    """Kinds are places in the code; whoever makes more of them all the same makes the oldest forgotten."""
+    """Kinds are places in the code; if there are more all the same, the oldest is forgotten."""
     repetitions = Repetitions(Clock())
     for number in range(MAX_KINDS * 3):
         repetitions.count(number)
@@ -102,7 +102,7 @@ def test_different_failures_are_different_kinds(caplog: pytest.LogCaptureFixture
     assert "there" in str(caplog.records[-1].exc_text)
 
 
-def test_whoever_wants_everything_gets_it(caplog: pytest.LogCaptureFixture) -> None:
+def test_at_level_debug_everything_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     """Debugging needs each record; a logger at level DEBUG leaves nothing out."""
     log = Log("trio_mcp.server")
     with caplog.at_level(logging.DEBUG, "trio_mcp"):

@@ -1,4 +1,4 @@
-"""A client of a server that lists a thousand tools, each with a large schema, run with little memory.
+"""A client of a server that lists hundreds of tools, each with a large schema, run with little memory.
 
 Run as a program by `test_remembering`.
 """
@@ -15,7 +15,7 @@ import trio
 
 from trio_mcp import Channel, Incoming, McpError, Outgoing, open_client
 
-TOOLS = 1_000
+TOOLS = 300
 TOOLS_OF_PAGE = 20
 
 

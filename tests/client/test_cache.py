@@ -107,7 +107,7 @@ async def test_odd_hints_about_keeping_cost_nothing_but_themselves(
 
 
 @pytest.mark.parametrize("scope", ["", "shared", 5, None])
-async def test_a_result_for_nobody_in_particular_is_for_who_asked(
+async def test_a_result_without_a_known_scope_is_private(
     scope: object, autojump_clock: trio.testing.MockClock
 ) -> None:
     """ "Cache Scope Field": it is fresh as the server says, and nobody else is served it."""
@@ -237,7 +237,7 @@ async def test_another_refusal_outdates_nothing(autojump_clock: trio.testing.Moc
 
 
 async def test_a_change_that_is_heard_outdates_the_list(autojump_clock: trio.testing.MockClock) -> None:
-    """ "Interaction with Notifications": immediately, whoever listens, and before any later message is looked at."""
+    """ "Interaction with Notifications": immediately, with or without listeners, and before any later message is looked at."""
     server = ScriptedServer(script=Lists(ttlMs=50_000, cacheScope="private"))
     async with open_scripted(server) as client, client.listen(tools_list_changed=True) as events:
         await names(client)

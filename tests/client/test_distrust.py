@@ -48,7 +48,7 @@ REVISIONS = pytest.mark.parametrize("revision", ALL)
 @pytest.mark.spec("basic/patterns/cancellation", "Behavior Requirements")
 @pytest.mark.spec("basic/patterns/cancellation", "Timing Considerations")
 @REVISIONS
-async def test_late_repeated_and_foreign_answers_reach_nobody(
+async def test_late_repeated_and_foreign_answers_reach_no_call(
     revision: Revision, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     server = ScriptedServer(revision)

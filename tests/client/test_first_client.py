@@ -502,7 +502,7 @@ async def test_a_client_that_was_closed_says_so(autojump_clock: trio.testing.Moc
     assert trio.current_time() == 0
 
 
-async def test_a_lost_server_ends_nobodys_nursery() -> None:
+async def test_a_lost_server_cancels_no_nursery_of_the_user() -> None:
     """`run_client` returns, and the calls say why."""
     channel = ScriptedChannel(legacy_server())
     async with trio.open_nursery() as nursery:

@@ -143,7 +143,7 @@ async def test_a_silent_process_gets_one_connect_timeout() -> None:
     ids=["output closed", "output inherited"],
 )
 async def test_half_an_end_is_an_end(code: str, problem: str) -> None:
-    """Promise 7: a server that is gone answers nothing, whoever still holds its pipes."""
+    """Promise 7: a server that is gone answers nothing, even if another process still holds its pipes."""
     parameters = StdioServerParameters(sys.executable, ["-c", code])
     limits = Limits(connect_timeout=20, terminate_timeout=0.1)
     with trio.fail_after(7), pytest.raises(ConnectionLost, match=problem):
@@ -198,10 +198,10 @@ subprocess.Popen([sys.executable, '-c', {child!r}], stderr=subprocess.PIPE).stde
                 await client.ping()
 
 
-async def test_closing_the_channel_beneath_a_client_ends_its_calls_and_not_its_block(
+async def test_closing_the_channel_of_a_client_ends_its_calls_and_not_its_block(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    """Whoever made the channel may close it. That is a lost connection, and a lost connection ends no block."""
+    """The owner of the channel may close it. That is a lost connection, and a lost connection ends no block."""
     ours, theirs = memory_channel_pair()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(make_server().serve_channel, theirs)

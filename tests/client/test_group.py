@@ -98,6 +98,9 @@ async def crash(_: Channel) -> None:
 
 DEAD = StdioServerParameters("/nonexistent/server")
 
+SOON = Limits(goodbye_timeout=0.1)
+"""For a group with a server that is silent: leaving it waits no longer, in real time."""
+
 
 def statuses(group: ClientGroup) -> dict[str, str]:
     return {name: state.status for name, state in group.states.items()}
@@ -110,7 +113,7 @@ async def text_of(group: ClientGroup, tool: str) -> str:
 # Opening.
 
 
-async def test_opening_waits_for_nobody() -> None:
+async def test_opening_waits_for_no_server() -> None:
     """The block begins at once; each server gets ready, or not, by itself."""
     servers = {
         "good": make_server(),
@@ -119,7 +122,7 @@ async def test_opening_waits_for_nobody() -> None:
         "off": {"command": "x", "disabled": True},
     }
     with trio.fail_after(ENOUGH):
-        async with open_clients(servers) as group:
+        async with open_clients(servers, limits=SOON) as group:
             assert list(group) == list(servers)
             assert len(group) == 4
             assert "good" in group
@@ -247,7 +250,7 @@ async def test_one_is_killed_in_a_call_and_the_others_do_not_notice() -> None:
 
 
 async def test_a_lost_server_says_so_until_it_is_back() -> None:
-    """In its state, at once, and in the error of whoever wants it."""
+    """In its state, at once, and in the error of each call to it."""
     async with open_clients({"child": child(restart=RestartPolicy(first_delay=60))}) as group:
         with trio.fail_after(ENOUGH):
             await group.wait_ready()
@@ -300,7 +303,7 @@ async def test_a_bug_in_a_server_in_this_process_is_that_servers() -> None:
 
 
 async def test_a_client_that_is_closed_is_closed_alone() -> None:
-    """Whoever has it may close it; it is not opened again."""
+    """Its owner may close it; it is not opened again."""
     async with open_clients({"a": make_server(), "b": make_server("b")}, retry=True) as group:
         with trio.fail_after(ENOUGH):
             await group.wait_ready()
@@ -354,7 +357,7 @@ async def test_waiting_for_some_of_them() -> None:
         "b": make_server(),
         "off": {"disabled": True},
     }
-    async with open_clients(servers) as group:
+    async with open_clients(servers, limits=SOON) as group:
         with trio.fail_after(ENOUGH):
             assert await group.wait_ready(at_least=2) == ["a", "b"]
             assert await group.wait_ready("b", "b") == ["b"]
@@ -397,7 +400,8 @@ async def test_who_waits_when_the_group_is_left_is_told() -> None:
             seen.append((state.server, state.status))
 
     with trio.fail_after(ENOUGH):
-        async with trio.open_nursery() as nursery, open_clients({"silent": Odd(be_silent)}) as group:
+        silent = {"silent": Odd(be_silent)}
+        async with trio.open_nursery() as nursery, open_clients(silent, limits=SOON) as group:
             nursery.start_soon(wait)
             nursery.start_soon(watch)
             await trio.testing.wait_all_tasks_blocked()
@@ -448,7 +452,7 @@ async def test_all_are_left_at_the_same_time(autojump_clock: trio.testing.MockCl
 async def test_a_server_that_does_not_end_does_not_keep_the_block(
     how: str, autojump_clock: trio.testing.MockClock
 ) -> None:
-    """There is a bound for each part of an end; whoever is cancelled waits for the shortest alone."""
+    """There is a bound for each part of an end; a cancelled task waits for the shortest alone."""
     del autojump_clock
 
     async def stay(channel: Channel) -> None:
@@ -472,7 +476,8 @@ async def test_an_exception_of_the_block_is_raised_as_itself() -> None:
     """Whatever became of the servers."""
     error = KeyError("mine")
     with pytest.raises(KeyError) as caught:
-        async with open_clients({"a": make_server(), "dead": DEAD, "silent": Odd(be_silent)}) as group:
+        servers = {"a": make_server(), "dead": DEAD, "silent": Odd(be_silent)}
+        async with open_clients(servers, limits=SOON) as group:
             await group.wait_ready("a")
             raise error
     assert caught.value is error

@@ -167,7 +167,7 @@ async def test_a_file_that_is_no_configuration(tmp_path: Path, text: str, proble
 
 
 async def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    """The same error: whoever starts the program has to do something about it."""
+    """The same error: the user who starts the program has to do something about it."""
     with pytest.raises(ConfigError, match="cannot be read: No such file or directory"):
         await read(tmp_path / "mcp.json")
 

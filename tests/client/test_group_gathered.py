@@ -240,7 +240,7 @@ async def test_changes_say_which_server_has_them() -> None:
 
 
 async def test_a_server_that_becomes_ready_later_is_listened_to_and_reported() -> None:
-    """What it has is new to whoever listens."""
+    """What it offers is new to every listener."""
     late, go = make_server("late", "x"), trio.Event()
 
     class Late:
@@ -315,7 +315,7 @@ async def test_listening_ends_with_the_group() -> None:
     assert got == []
 
 
-async def test_listening_to_nothing_or_nobody_is_an_error() -> None:
+async def test_listening_to_no_change_or_no_server_is_an_error() -> None:
     """Before anything is sent."""
     async with open_clients({"a": make_server("a", "x")}) as group:
         with pytest.raises(ValueError, match="nothing to listen to"):

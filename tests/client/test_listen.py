@@ -126,7 +126,7 @@ async def test_equal_changes_that_wait_are_one(revision: str, autojump_clock: tr
 
 
 @REVISIONS
-async def test_a_listener_that_is_too_slow_is_told_so_and_holds_up_nobody(
+async def test_a_listener_that_is_too_slow_is_ended_with_an_error_and_holds_up_no_other(
     revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     """What was heard is given out, then the end; the subscription is over at once, and the connection is not."""
@@ -488,7 +488,7 @@ async def test_a_refusal_comes_out_of_entering(
         assert len(server.requests("subscriptions/listen")) == 1
 
 
-async def test_giving_up_while_entering_says_goodbye_once(autojump_clock: trio.testing.MockClock) -> None:
+async def test_giving_up_while_entering_sends_one_cancellation(autojump_clock: trio.testing.MockClock) -> None:
     server = ScriptedServer(script=lambda _, __: NO_ANSWER)
     async with open_scripted(server) as client:
         with trio.move_on_after(2) as scope:
@@ -701,7 +701,7 @@ async def test_a_server_that_does_not_tell_of_resources_says_so_itself(
 
 
 @OLD_REVISIONS
-async def test_leaving_a_silent_server_takes_no_longer_than_a_goodbye(
+async def test_leaving_a_silent_server_takes_no_longer_than_goodbye_timeout(
     revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     def script(_: ScriptedServer, message: dict[str, Any]) -> object:
@@ -984,7 +984,7 @@ async def test_a_subscription_that_is_refused_later_ends_the_iteration(
         assert len(server.requests("subscriptions/listen")) == 1
 
 
-async def test_a_renewal_that_nobody_acknowledges_is_given_up_and_tried_again(
+async def test_a_renewal_that_is_not_acknowledged_is_given_up_and_tried_again(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     """The server is not told the client's patience as the deadline of the subscription."""

@@ -143,7 +143,7 @@ async def test_changes_for_a_listener_are_not_the_callbacks(autojump_clock: trio
         assert recorder.heard == ["a:b", "tools"]
 
 
-async def test_a_callback_that_fails_costs_nobody_else_anything(
+async def test_a_callback_that_fails_affects_no_other(
     caplog: pytest.LogCaptureFixture, autojump_clock: trio.testing.MockClock
 ) -> None:
     recorder = Recorder()
@@ -198,7 +198,7 @@ async def test_a_subscription_that_fails_is_made_again(autojump_clock: trio.test
         assert recorder.heard == ["tools", "prompts", "resources"]
 
 
-async def test_a_subscription_that_nobody_acknowledges_is_given_up(
+async def test_a_subscription_that_is_not_acknowledged_is_given_up(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     server = ScriptedServer(script=lambda _, __: NO_ANSWER)

@@ -105,7 +105,7 @@ async def test_the_channel_is_closed_however_the_call_ends(
 
 
 @pytest.mark.parametrize("who", ["receiver", "sender"])
-async def test_a_call_goes_on_when_nobody_receives_its_progress_any_more(who: str) -> None:
+async def test_a_call_goes_on_when_its_progress_is_no_longer_received(who: str) -> None:
     sender, receiver = trio.open_memory_channel[Progress](0)
 
     def outcome(message: dict[str, Any]) -> object:

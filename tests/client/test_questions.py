@@ -229,7 +229,7 @@ async def test_a_user_fills_in_a_form(revision: Revision, is_async: bool, filled
 
 
 @WITH_ELICITATION
-async def test_a_form_that_nobody_would_fill_in_is_refused_before_it_is_read(revision: Revision) -> None:
+async def test_a_form_with_too_many_fields_is_refused_before_it_is_read(revision: Revision) -> None:
     """Reading 200,000 fields held the whole program for a second and a half."""
     error = RemoteProtocolError if revision.is_modern else RequestError
     schema = {"type": "object", "properties": {str(n): {"type": "string"} for n in range(1_001)}}
@@ -329,7 +329,7 @@ async def test_a_user_agrees_to_go_to_a_url(revision: Revision, answer: Any) -> 
     ],
 )
 async def test_a_url_that_is_none_of_the_web_is_not_shown_to_the_user(revision: Revision, url: str) -> None:
-    """2025-11-25 on, client/elicitation, "Safe URL Handling": whoever says yes to `javascript:` has been deceived."""
+    """2025-11-25 on, client/elicitation, "Safe URL Handling": a user who accepts `javascript:` has been deceived."""
     error = RemoteProtocolError if revision.is_modern else RequestError
     with pytest.raises(error, match=r"(invalid params|inputRequests\.\w+): .*url") as caught:
         await put(
@@ -447,7 +447,7 @@ async def test_a_handler_in_plain_json_answers_too(revision: Revision) -> None:
 @pytest.mark.spec("client/elicitation", "Error Handling")
 @REVISIONS
 @pytest.mark.parametrize("method", ["sampling/createMessage", "elicitation/create", "roots/list", "x/y"])
-async def test_a_question_nobody_answers_is_refused(
+async def test_a_question_without_a_handler_is_refused(
     revision: Revision, method: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Legacy: -32601 (2025-11-25, client/roots, "Error Handling"). Modern: the server must not have asked."""

@@ -302,7 +302,7 @@ async def test_a_round_that_is_refused_is_an_error() -> None:
 async def test_cancelled_in_any_round_the_request_of_that_round_is_given_up(
     method: str, silent_round: int, autojump_clock: trio.testing.MockClock
 ) -> None:
-    """basic/patterns/cancellation: one goodbye, to the request in flight; those before are answered."""
+    """basic/patterns/cancellation: one cancellation, of the request in flight; those before are answered."""
     tape = Tape()
     server = server_that_says(*[asking(requestState="s")] * silent_round, None)
     async with open_client(server, on_frame=tape) as client:

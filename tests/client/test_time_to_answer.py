@@ -57,7 +57,7 @@ async def test_silence_is_not_counted_while_the_user_is_asked(
 async def test_the_most_that_silence_allows_stays_the_most(
     binding: str, revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:
-    """`at_most` is what the callee was told, whoever takes the time."""
+    """`at_most` is what the server was granted, whatever takes the time."""
     async with open_line(asking_server(2, 2), binding, revision, on_sample=think) as line:
         begin = trio.current_time()
         with pytest.raises(trio.TooSlowError, match="not done"), fail_after_silence(3, at_most=30):

@@ -94,7 +94,7 @@ NASTY: Final = {
 @pytest.mark.parametrize("decode", DECODERS)
 @pytest.mark.parametrize("text", NASTY.values(), ids=NASTY)
 def test_objects_never_take_more_than_was_estimated(decode: Decode, text: str) -> None:
-    """What is bounded by the estimate is bounded in memory, whatever a stranger sends."""
+    """What is bounded by the estimate is bounded in memory, whatever an untrusted peer sends."""
     data = text.encode()
     assert taken_by(decode, data) <= least_estimate(data)
 
@@ -178,7 +178,7 @@ def test_short_texts_are_estimated_no_lower(decode: Decode, size: int) -> None:
 
 @pytest.mark.parametrize("text", ["[],", '"",', '"\\"",', '\\"', '"', "{", "é,", '["', "\\\\\\", "\\ud83d"])
 def test_estimating_is_linear(text: str) -> None:
-    """It reads what strangers send, before anything is known of it; what is no JSON, too."""
+    """It reads untrusted input before anything is known of it, and also what is not JSON."""
     less, more = text.encode() * 20_000, text.encode() * 160_000
     few, many = costs_of(lambda: cost_of_json(less), lambda: cost_of_json(more))
     assert many / few < 16

@@ -456,7 +456,7 @@ def test_the_id_is_found_whatever_the_writer(
     ],
 )
 def test_what_is_answered_is_seen_whether_or_not_the_answer_can_be_used(value: Any, id: RequestId | None) -> None:
-    """Whoever waits for the answer must learn that there will be no other."""
+    """The caller that waits for the answer must learn that there will be no other."""
     assert answered_id(value) == id
 
 

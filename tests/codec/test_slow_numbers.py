@@ -45,7 +45,7 @@ def items(item: bytes, size: int = SIZE) -> bytes:
 @pytest.mark.parametrize("library", [decode, stdlib_decode], ids=["fast", "stdlib"])
 @pytest.mark.parametrize("what", ITEMS)
 def test_short_numbers_and_texts_take_about_their_size(what: str, library: Callable[[bytes], Any]) -> None:
-    """4 MB of ``1e308`` held whoever read it for seven seconds, three hundred times as long as other numbers."""
+    """4 MB of ``1e308`` took seven seconds to read, three hundred times as long as other numbers."""
     plain, odd = items(b"1.5"), items(ITEMS[what])
     plain_cost, odd_cost = costs_of(lambda: library(plain), lambda: library(odd))
     assert odd_cost / len(odd) < BOUND * plain_cost / len(plain)

@@ -24,7 +24,7 @@ def test_a_pool_that_is_not_full_lends_all_of_it_to_one_holder() -> None:
     assert not gone
 
 
-def test_in_a_full_pool_the_oldest_of_whoever_holds_most_gives_way() -> None:
+def test_in_a_full_pool_the_oldest_loan_of_the_largest_holder_gives_way() -> None:
     """Others keep what they have, and the newcomer finds room."""
     pool, gone = Pool("most", 10), list[str]()
     _waiting(pool, "b", 3, gone)
@@ -35,7 +35,7 @@ def test_in_a_full_pool_the_oldest_of_whoever_holds_most_gives_way() -> None:
     assert (pool.lent_to("a"), pool.lent_to("b"), pool.lent_to("c")) == (5, 3, 2)
 
 
-def test_whoever_would_hold_most_gets_nothing_from_others() -> None:
+def test_a_holder_that_would_hold_most_gets_nothing_from_others() -> None:
     """Otherwise two of them would take from each other for ever."""
     pool, gone = Pool("most", 10), list[str]()
     _waiting(pool, "a", 5, gone)
@@ -134,7 +134,7 @@ def test_a_loan_that_grows_makes_others_give_way_and_not_itself() -> None:
 
 
 def test_statistics_say_for_what_there_are_loans() -> None:
-    """Whoever operates a server can see where the memory is."""
+    """The operator of a server can see where the memory is."""
     account = Account(100, 50)
     places = account.places("sessions", "max_sessions", 2)
     assert account.places("sessions", "max_sessions", 2) is places
@@ -171,7 +171,7 @@ _STEPS = st.lists(
 
 
 @given(_STEPS)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=3 * settings().max_examples)
 def test_whatever_is_asked_the_sums_are_right_and_no_bound_is_exceeded(
     steps: list[tuple[str, str, int, int]],
 ) -> None:

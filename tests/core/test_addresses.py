@@ -26,7 +26,7 @@ from inside_core import holder_of
     ],
 )
 def test_an_ipv6_network_is_one_client(address: str | None, holder: str) -> None:
-    """Whoever has one address of a network has 2**64; a mapped address is the IPv4 address that it stands for."""
+    """A client with one address of a network has 2**64; a mapped address is the IPv4 address that it stands for."""
     assert holder_of(address) == holder
 
 

@@ -110,7 +110,7 @@ def test_the_least_recently_used_go_first() -> None:
     assert store.get(key(cursor="1"), ME, 1.0)
 
 
-def test_what_is_too_large_is_not_kept_and_costs_nobody_a_place() -> None:
+def test_what_is_too_large_is_not_kept_and_displaces_nothing() -> None:
     store = CacheStore(10, 25)
     put(store, key(cursor="1"))
     put(store, key(cursor="2"), size=26)

@@ -47,7 +47,7 @@ def test_a_full_queue_takes_what_it_holds_and_nothing_else() -> None:
 
 
 def test_a_queue_is_full_of_bytes() -> None:
-    """Promise 10: whoever tells of changes writes the URIs, and they may be as long as a message."""
+    """Promise 10: the URIs come from the server, and may be as long as a message."""
     queue = ChangeQueue(100, 10_000)
     assert queue.push(ResourceUpdated("a:" + "x" * 1_000))
     assert queue.push(ResourceUpdated("b:" + "x" * 1_000))

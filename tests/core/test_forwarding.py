@@ -26,10 +26,10 @@ def x(*values: str, proto: tuple[str, ...] = ()) -> Headers:
         (None, x("192.0.2.1", proto=("https",)), "192.0.2.1", "https"),
         ("fd00:0::7", x("2001:DB8::1"), "2001:db8::1", "http"),
         ("::ffff:10.1.2.3", x("::ffff:192.0.2.1"), "192.0.2.1", "http"),
-        # A stranger is not believed, whoever else is.
+        # An untrusted address is not believed, whichever others are trusted.
         ("192.0.2.9", x("192.0.2.1", proto=("https",)), "192.0.2.9", "http"),
         ("testclient", x("192.0.2.1"), "testclient", "http"),
-        # What stands left of the first stranger was written by strangers.
+        # What is left of the first untrusted address was written by untrusted clients.
         ("10.0.0.1", x("127.0.0.1, 10.0.0.9, 192.0.2.1"), "192.0.2.1", "http"),
         ("10.0.0.1", x("127.0.0.1", "192.0.2.1"), "192.0.2.1", "http"),
         # Several of our own proxies, one behind the other.
@@ -92,7 +92,7 @@ def test_forwarded(values: list[str], client: str, scheme: str) -> None:
 
 @pytest.mark.parametrize("junk", ['"', " ", "a=", '\\"', "a", ";", ","])
 def test_long_nonsense_is_read_once(junk: str) -> None:
-    """A stranger's header field costs what it is long, not more; this would take minutes if it did."""
+    """An untrusted header field takes time in proportion to its length; this would take minutes if it were the square."""
     value = f'for="{junk * 200_000}='
     for rules in (NEAR, RFC):
         assert rules.sender("10.0.0.1", "http", fields(("Forwarded", value), ("X-Forwarded-For", value))) == (
@@ -102,7 +102,7 @@ def test_long_nonsense_is_read_once(junk: str) -> None:
     assert RFC.sender("10.0.0.1", "http", fields(("Forwarded", junk * 200_000 + "!="))) == ("10.0.0.1", "http")
 
 
-def test_nobody_is_believed_by_default() -> None:
+def test_no_forwarding_header_is_trusted_by_default() -> None:
     """Not even this machine."""
     rules = ProxyRules((), "x-forwarded")
     assert rules.sender("127.0.0.1", "http", x("192.0.2.1", proto=("https",))) == ("127.0.0.1", "http")

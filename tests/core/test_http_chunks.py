@@ -87,7 +87,7 @@ def test_what_can_be_read_in_two_ways_is_refused(data: bytes, step: int | None) 
 def test_trailers_are_passed_over(
     data: bytes, step: int | None, expected: tuple[bytes, bool, bytes], *, of_response: bool
 ) -> None:
-    """RFC 9112, section 7.1.2: clients may send them, whoever reads may leave them out."""
+    """RFC 9112, section 7.1.2: clients may send them, and a reader may ignore them."""
     assert read(data, step, of_response=of_response) == expected
 
 

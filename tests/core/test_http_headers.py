@@ -296,7 +296,7 @@ def test_integers_are_compared_exactly() -> None:
 
 
 def test_others_send_and_accept_what_we_check() -> None:
-    """Each modern request of the recordings passes: whoever sent it mirrors what we would."""
+    """Each modern request of the recordings passes: its sender mirrors what we would."""
     marks: dict[str, Sequence[HeaderMark]] = {}
     passed = 0
     for line in RECORDINGS.read_text(encoding="utf-8").splitlines():

@@ -136,11 +136,12 @@ def test_every_outcome_of_discovery_tells_the_era(
     assert judge_discovery(outcome, ALL[::-1]) is revision
 
 
-@pytest.mark.parametrize("code", [*range(-32099, -31999), *range(-32769, -32599)])
-def test_falling_back_hangs_on_no_single_code(code: int) -> None:
+def test_falling_back_hangs_on_no_single_code() -> None:
     """2026-07-28, basic/transports/stdio: the fallback must not be keyed to one specific error code."""
-    is_modern = code in {-32020, -32021, -32022}
-    assert judge_discovery(RequestError(code, "no"), ALL) is (LATEST if is_modern else None)
+    codes = [*range(-32099, -31999), *range(-32769, -32599)]
+    modern = [code for code in codes if judge_discovery(RequestError(code, "no"), ALL) is not None]
+    assert modern == [-32022, -32021, -32020]
+    assert {judge_discovery(RequestError(code, "no"), ALL) for code in modern} == {LATEST}
 
 
 @pytest.mark.parametrize(
@@ -167,11 +168,10 @@ def test_a_modern_server_without_a_common_revision_is_an_error(
 # The handshake.
 
 
-@pytest.mark.parametrize("ours", subsets(LEGACY), ids=lambda revisions: "+".join(str(r)[2:7] for r in revisions))
 @pytest.mark.parametrize("version", [*Revision, "2024-10-07", "2099-01-01", ""])
-def test_the_answer_to_initialize_settles_the_revision(ours: tuple[Revision, ...], version: str) -> None:
+def test_the_answer_to_initialize_settles_the_revision(version: str) -> None:
     """2025-11-25, basic/lifecycle: a client that does not support the server's answer disconnects."""
-    for offered in (ours, (*ours, LATEST)):
+    for ours, offered in ((ours, (*ours, *more)) for ours in subsets(LEGACY) for more in ((), (LATEST,))):
         if version in [str(revision) for revision in ours]:
             assert judge_initialize({"protocolVersion": version}, offered) is Revision(version)
         else:

@@ -120,7 +120,7 @@ def test_the_memory_for_tools_is_bounded() -> None:
 
 
 def test_the_marks_of_tools_are_bounded_in_bytes() -> None:
-    """Promise 10: whoever lists tools writes the names of their properties, and they may be as long as a message."""
+    """Promise 10: the names of the properties come from the server, and may be as long as a message."""
     tools = MarkedTools(100_000)
     for number in range(10):
         tools.learn({"tools": [tool(f"{number}{'x' * 10_000}", "A")]})

@@ -57,10 +57,10 @@ from trio_mcp.types import RequestedSchema
 
 Read: TypeAlias = Callable[[str], object]
 
-SIZE: Final = 4_096
+SIZE: Final = 2_048
 TIMES: Final = 8
 BOUND: Final = 16
-SHORT: Final = 1e-4
+SHORT: Final = 5e-5
 """Seconds. What takes less than this for the smaller size is not compared with less: it says nothing."""
 
 UNITS: Final = (

@@ -33,7 +33,7 @@ def test_what_begins_at_once_counts_for_the_pass() -> None:
     assert not turns.begin("hog", 0.0, is_great=False)
 
 
-def test_nobody_waits_who_is_alone() -> None:
+def test_a_sole_holder_never_waits() -> None:
     """All begin in the next pass, and what was owed is forgotten."""
     turns: Turns[str] = Turns()
     turns.charge("hog", 1.0, 0.0, is_great=True)
@@ -87,7 +87,7 @@ def test_what_is_owed_has_a_bound_and_is_forgotten_afterwards() -> None:
     assert turns.next_at(0.0) == MOST_OWED
     assert turns.next(MOST_OWED, is_shared=True) == [great]
     for n in range(1_000):
-        turns.charge(f"stranger {n}", 0.001, 100.0 * n, is_great=True)
+        turns.charge(f"client {n}", 0.001, 100.0 * n, is_great=True)
     assert len(turns._owed_until) == 1
 
 

@@ -77,8 +77,8 @@ def test_a_drive_without_a_separator_is_one_on_windows_only() -> None:
 
 
 @given(st.text("./\\%2efF5cC0 a:", max_size=30))
-def test_what_is_let_through_stays_beneath(value: str) -> None:
-    """Joined to a directory and normalised, by whatever rules, it is beneath it."""
+def test_accepted_values_stay_below_the_directory(value: str) -> None:
+    """Joined to a directory and normalised, by whatever rules, such a value names something below it."""
     for name in ("name", "path"):
         try:
             RULE.check({name: value})

@@ -74,7 +74,7 @@ def test_every_example_is_run() -> None:
 
 
 def test_the_list_of_examples_is_whole() -> None:
-    """Whoever opens the directory finds what is in it."""
+    """A reader of the directory finds what is in it."""
     listed = re.findall(
         r"^\| \[`(\w+\.py)`\]\(\1\)", (EXAMPLES / "README.md").read_text(encoding="utf-8"), re.MULTILINE
     )

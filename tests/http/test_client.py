@@ -114,7 +114,7 @@ class CountingStream(trio.abc.Stream):
 
 @pytest.mark.parametrize("size", [0, 1, 60_000, 70_000, MIB])
 async def test_a_request_counts_as_sent_before_the_server_can_have_it(size: int, read_fields: ReadFields) -> None:
-    """Whoever gives it up must not take it for unsent, however late the task comes to run that has sent it."""
+    """A caller that gives it up must not take it for unsent, however late the task runs that has sent it."""
     stream = CountingStream()
     connection = HttpConnection(stream, "it", max_head_bytes=10_000, read_fields=read_fields)
     taken: list[int] = []
@@ -642,7 +642,7 @@ async def test_hundreds_of_cancelled_requests_wedge_nothing() -> None:
 # Where to.
 
 
-async def test_nobody_there_is_said_in_one_sentence() -> None:
+async def test_a_refused_connection_is_reported_in_one_sentence() -> None:
     """With the address and the reason, not the exceptions of three address families."""
     (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
     port = listener.socket.getsockname()[1]
@@ -760,7 +760,7 @@ async def test_a_get_is_followed_whatever_the_redirect(status: str) -> None:
     ["http://evil.example/", "//evil.example/mcp", "https://127.0.0.1/mcp", "http://user@127.0.0.1/", "ftp://x/", "http://localhost/"],
 )  # fmt: skip
 async def test_a_redirect_elsewhere_is_not_followed(location: str) -> None:
-    """Whoever is there has no right to what the request says."""
+    """The server there has no right to what the request says."""
     seen, handler = redirecting(("307 Temporary Redirect", location))
     async with serve_http_script(handler) as server, open_http_client() as client:
         assert (await follow(client, post(server.target)))[0] == 307

@@ -28,7 +28,7 @@ async def serve(connection: ServerConnection) -> None:
             await connection.start_chunked()
             for byte in b": hi\r\n\r\ndata: %b\r\n" % answer:
                 await connection.chunk(bytes([byte]))
-            # What completes the event, and the end of the stream, in one write: whoever has the answer may ask
+            # What completes the event, and the end of the stream, in one write: a client that has the answer may ask
             # again at once, and then the connection must be free.
             await connection.write(b"1\r\n\r\r\n1\r\n\n\r\n0\r\n\r\n")
         elif method == "x/cut":

@@ -104,7 +104,7 @@ async def test_a_redirect_that_is_not_followed_is_told_without_its_secrets(
 async def test_an_error_of_the_protocol_says_what_http_said_of_it(
     speaks: str, autojump_clock: trio.testing.MockClock
 ) -> None:
-    """It is the server's own answer, so whoever looks at the wire sees it; when to come back is in the header."""
+    """It is the server's own answer, so `on_frame` reports it; when to retry is in the header."""
     server = HttpServer(speaks)
     frames: list[bytes] = []
 
@@ -177,7 +177,7 @@ async def test_headers_are_asked_for_each_time(speaks: str, autojump_clock: trio
 async def test_headers_that_cannot_be_had_cost_one_request(
     speaks: str, bad: str, autojump_clock: trio.testing.MockClock
 ) -> None:
-    """Whoever waits sees the cause; nothing was sent, and the next request has its own headers."""
+    """The caller sees the cause; nothing was sent, and the next request has its own headers."""
     server = HttpServer(speaks)
     is_bad = False
 

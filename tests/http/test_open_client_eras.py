@@ -215,7 +215,7 @@ async def test_a_slow_modern_server_is_not_taken_for_an_old_one(autojump_clock: 
 
 
 async def test_a_server_that_is_nowhere_is_said_so(autojump_clock: trio.testing.MockClock) -> None:
-    """Promise 7; by a string as well, and `run_client` says it to whoever started it."""
+    """Promise 7; by a string as well, and `run_client` reports it to its caller."""
     with pytest.raises(ConnectionLost, match="could not connect to http\\+unix"):
         async with open_client("http+unix://%2Fnowhere.sock/mcp"):
             raise AssertionError
@@ -424,7 +424,7 @@ async def test_a_server_that_never_answers_the_first_question_is_left_in_peace(
 
 @pytest.mark.parametrize("insists", [{"era": "modern"}, {"revision": "2026-07-28"}])
 @pytest.mark.parametrize("status", [401, 403, 429, 503])
-async def test_a_refusal_of_whoever_asks_is_said_as_it_is(
+async def test_a_refusal_of_the_client_is_reported_as_it_is(
     status: int, insists: dict[str, Any], autojump_clock: trio.testing.MockClock
 ) -> None:
     """It tells nothing of the revisions that the server speaks."""

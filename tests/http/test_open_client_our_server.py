@@ -142,7 +142,7 @@ async def test_leaving_with_calls_in_flight_cancels_their_handlers(
 async def test_leaving_a_session_that_is_over_its_limits_cancels_its_handlers(
     revision: str, url: str, autojump_clock: trio.testing.MockClock
 ) -> None:
-    """Reading has stopped, so no goodbye is taken; the end of the session has time that nothing else can take."""
+    """Reading has stopped, so no cancellation is taken; the end of the session has time that nothing else can take."""
     server = Server("busy", version="1", limits=Limits(max_inbound_requests=2, max_waiting_bytes=3_000))
     running = 0
     begun = trio.Event()

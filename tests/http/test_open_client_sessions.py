@@ -287,7 +287,7 @@ async def test_leaving_ends_the_session_and_leaves_nothing(
 
 
 @pytest.mark.parametrize("way", ["quietly", "cancelled"])
-async def test_a_server_that_ignores_the_goodbye_is_waited_for_no_longer_than_agreed(
+async def test_a_server_that_ignores_the_end_of_its_session_is_waited_for_no_longer_than_agreed(
     way: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     """`Limits.goodbye_timeout`, shielded."""

@@ -114,7 +114,7 @@ async def test_a_client_certificate_is_shown() -> None:
             assert await fetch(client, target) == b"{}"
 
 
-async def test_leaving_a_tls_response_waits_for_nobody() -> None:
+async def test_leaving_a_tls_response_does_not_wait_for_the_server() -> None:
     """A polite end of TLS would wait for the other side to agree."""
     authority = Authority("localhost")
 
@@ -211,7 +211,7 @@ async def test_a_proxy_that_refuses_is_named(monkeypatch: pytest.MonkeyPatch, st
 
 
 async def test_the_words_of_a_proxy_do_nothing_to_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They come from whoever owns the network."""
+    """They come from the owner of the network."""
     status = "403 no\x9b2J\x851m"  # other control characters are no HTTP, and are refused
     async with serve_http_script(proxy_script([], status=status)) as proxy, open_http_client() as client:
         monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{proxy.target.port}")

@@ -30,7 +30,7 @@ def make_server(served: list[str | None] | None = None) -> Server[Any]:
 
 
 @pytest.mark.parametrize("nobody", [None, ""])
-async def test_nobody_is_not_let_in(nobody: str | None) -> None:
+async def test_a_client_without_a_principal_is_refused(nobody: str | None) -> None:
     """A hook that falls off its end returns `None`; that must not open the door. Nothing of the request is read."""
 
     async def authenticate(call: HttpCall) -> str | None:
@@ -48,7 +48,7 @@ async def test_nobody_is_not_let_in(nobody: str | None) -> None:
     assert served == []
 
 
-async def test_nobody_is_let_in_where_that_is_said() -> None:
+async def test_a_client_without_a_principal_is_admitted_where_that_is_allowed() -> None:
     """One setting; an empty name is not what it means."""
     names: list[str | None] = [None, "", "ann"]
 
@@ -70,7 +70,7 @@ def test_anonymous_clients_are_not_let_in_by_a_word() -> None:
 
 
 @pytest.mark.parametrize("said", [True, False, 0, 7, b"ann", ["ann"], object()])
-async def test_what_is_no_name_lets_nobody_in(said: Any, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_principal_that_is_no_name_is_refused(said: Any, caplog: pytest.LogCaptureFixture) -> None:
     """`return token == secret` is a mistake, which the log explains."""
 
     async def authenticate(call: HttpCall) -> str | None:
@@ -137,7 +137,7 @@ async def test_a_stray_cancellation_of_the_hook_is_its_own_failure() -> None:
 
 
 async def test_a_refusal_out_of_a_nursery_is_one() -> None:
-    """Whoever asks two places at once for a key has one."""
+    """A caller that asks two sources at once for a key has one."""
 
     async def authenticate(call: HttpCall) -> str | None:
         async with trio.open_nursery():
@@ -199,7 +199,7 @@ async def test_a_hook_that_never_returns_is_given_up(autojump_clock: object) -> 
         assert ended == [pytest.approx(began + 7)]
 
 
-async def test_nobody_is_looked_up_for_a_client_that_has_gone(autojump_clock: object) -> None:
+async def test_no_principal_is_looked_up_for_a_client_that_has_gone(autojump_clock: object) -> None:
     """Its place is free again at once."""
     begun, ended = trio.Event(), trio.Event()
 
@@ -308,7 +308,7 @@ async def test_one_address_cannot_keep_others_from_being_looked_up() -> None:
 
 @pytest.mark.parametrize("method", ["POST", "GET", "DELETE"])
 async def test_what_is_refused_counts_for_the_rate(method: str, autojump_clock: object) -> None:
-    """Guessing has a price, in the name of the address that guesses; whoever is known has a rate of their own."""
+    """Guessing has a price, in the name of the address that guesses; a known client has a rate of its own."""
     looked_up: list[str | None] = []
 
     async def authenticate(call: HttpCall) -> str | None:

@@ -299,8 +299,8 @@ async def from_address(address: str, port: int, request: bytes, context: Any = N
 
 @pytest.mark.skipif(sys.platform != "linux", reason="127.0.0.2 is an address of this machine on Linux alone")
 @pytest.mark.parametrize("upstream", ["unix", "tcp"])
-async def test_the_proxy_says_who_calls_and_nobody_else(tmp_path: Path, upstream: str) -> None:
-    """The real address and scheme are known through nginx, whatever the client writes; a stranger is not believed."""
+async def test_only_the_proxy_says_who_calls(tmp_path: Path, upstream: str) -> None:
+    """The real address and scheme are known through nginx, whatever the client writes; an untrusted address is not believed."""
     with trio.fail_after(30):
         async with behind_nginx(tmp_path, upstream) as behind:
             request = request_for(call_tool("add", a=1, b=1), LIES)

@@ -65,7 +65,7 @@ async def test_places_are_given_while_there_are_any(autojump_clock: MockClock) -
 
 
 async def test_who_has_rested_longest_gives_way(autojump_clock: MockClock) -> None:
-    """After a while: whoever has just asked something may be about to ask again."""
+    """After a while: a client that has just sent a request may be about to send another."""
     hall = Hall(2)
     await hall.admit("a", "x")
     await trio.sleep(1)
@@ -157,7 +157,7 @@ async def test_who_sends_ahead_keeps_no_place_from_others(autojump_clock: MockCl
 async def test_a_few_addresses_cannot_take_all_places(
     *, addresses: int, works: bool, autojump_clock: MockClock
 ) -> None:
-    """Two had 500 each of a thousand. Whoever comes gets a place: at once if they rest, else when it is clear."""
+    """Two had 500 each of a thousand. A third gets a place: at once if theirs are idle, else when it is clear."""
     hall = Hall(100, address_limit=50)
     for number in range(addresses):
         hall.crowd(f"greedy {number}", 100 // addresses, works=works)
@@ -210,7 +210,9 @@ async def test_those_who_wait_are_served_by_what_they_have(autojump_clock: MockC
     assert await hall.places.wait_place("d")
 
 
-async def test_the_door_is_closed_where_nobody_has_more_than_others(autojump_clock: MockClock) -> None:
+async def test_no_more_connections_are_accepted_where_no_client_has_more_than_others(
+    autojump_clock: MockClock,
+) -> None:
     """Behind a proxy nobody knows who they are: those beyond wait in the system, and none is refused."""
     hall = Hall(2)
     for n in range(2):

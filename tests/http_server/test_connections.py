@@ -200,7 +200,7 @@ async def test_a_body_that_is_waited_for() -> None:
             assert (status, text_of(answer)) == (200, "waited for")
 
 
-async def test_a_body_that_nobody_wants_costs_its_connection() -> None:
+async def test_a_body_that_is_not_read_costs_its_connection() -> None:
     """The refusal is read, although its sender goes on sending; nothing of the body is taken for a request."""
     with trio.fail_after(20):
         async with serving(make_server()) as served, served.wire() as wire:
@@ -335,7 +335,7 @@ async def test_requests_of_one_connection_share_no_context(*, sent_ahead: bool) 
     ],
 )
 async def test_a_refusal_may_have_header_fields_that_are_text(name: Any, value: Any) -> None:
-    """Whoever writes a hook thinks in text; the answer was torn where it was sent."""
+    """Authors of hooks give text; the answer was torn where it was sent."""
 
     async def authenticate(call: HttpCall) -> str | None:
         raise HttpRefused(401, "no", [(name, value)])

@@ -138,7 +138,7 @@ def leave(client: socket.socket, how: str) -> None:
 
 @pytest.mark.parametrize("how", ["reset", "closed"])
 async def test_what_waits_is_accepted_at_once_but_for_those_that_have_gone(how: str) -> None:
-    """Whoever opens thousands and leaves would cost a task for each."""
+    """A client that opens thousands and leaves would cost a task for each."""
     (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
     address = listener.socket.getsockname()
     clients = [socket.create_connection(address) for _ in range(6)]

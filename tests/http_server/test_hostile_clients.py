@@ -300,7 +300,7 @@ async def breaks_its_records(stream: trio.SocketStream) -> None:
     ids=lambda attack: attack.__name__,
 )
 async def test_it_costs_only_itself_over_tls(attack: Attack, caplog: pytest.LogCaptureFixture) -> None:
-    """The same before and beneath HTTP."""
+    """The same before HTTP and below it."""
     authority = trustme.CA()
     context, trusting = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH), ssl.create_default_context()
     authority.issue_cert("127.0.0.1").configure_cert(context)

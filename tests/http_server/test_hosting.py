@@ -166,7 +166,7 @@ async def test_who_is_let_in(
 
 @pytest.mark.spec("basic/transports", "Security Warning")
 @pytest.mark.parametrize("revision", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"])
-async def test_pages_of_strangers_begin_no_session(revision: str) -> None:
+async def test_web_pages_of_other_origins_begin_no_session(revision: str) -> None:
     """Neither by their own name nor by one that they have made to point here (DNS rebinding)."""
     body = json.dumps(initialize(revision)).encode()
     with trio.fail_after(20):
@@ -239,7 +239,7 @@ async def test_a_disconnect_cancels_the_handler(text: str) -> None:
             await until(lambda: log == ["began", "ended"])
 
 
-async def test_a_client_that_does_not_read_holds_up_nobody() -> None:
+async def test_a_client_that_does_not_read_holds_up_no_other() -> None:
     """Not another call, and not the shutdown; in the end its connection is cut."""
     log: list[str] = []
     server = make_server(log, limits=Limits(drain_timeout=0.5, goodbye_timeout=0.5))
@@ -358,7 +358,7 @@ async def wire_from(served: Served, address: str) -> AsyncGenerator[Wire]:
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere this machine has one address")
 @pytest.mark.parametrize("use", ["silent", "half a head", "served"])
 async def test_two_addresses_cannot_take_all_connections(use: str) -> None:
-    """Whoever has most gives way to one that has nothing: at once what rests, and soon what works."""
+    """The client with most gives way to one with nothing: idle connections at once, and others soon."""
     log: list[str] = []
     settings = HttpServerSettings(max_connections=10, max_connections_per_address=5)
     with trio.fail_after(30):
@@ -380,7 +380,7 @@ async def test_two_addresses_cannot_take_all_connections(use: str) -> None:
 
 
 async def test_an_ipv6_network_has_the_connections_of_one_client() -> None:
-    """Whoever has one address of it has 2**64."""
+    """A client with one address of it has 2**64."""
 
     def never(wire: Any, places: Any) -> Any:
         raise AssertionError
@@ -652,8 +652,8 @@ async def test_tls_and_certificates_of_clients() -> None:
     context.verify_mode = ssl.CERT_REQUIRED
     client_context = ssl.create_default_context()
     authority.configure_trust(client_context)
-    stranger = ssl.create_default_context()
-    authority.configure_trust(stranger)
+    untrusting = ssl.create_default_context()
+    authority.configure_trust(untrusting)
     authority.issue_cert("client@example.com").configure_cert(client_context)
     with trio.fail_after(30):
         async with serving(
@@ -664,7 +664,7 @@ async def test_tls_and_certificates_of_clients() -> None:
             async with served.wire() as wire:
                 await wire.stream.send_all(b"POST /mcp HTTP/1.1\r\n\r\n")
                 await wire.wait_closed()
-            plain = await trio.open_ssl_over_tcp_stream("127.0.0.1", served.port, ssl_context=stranger)
+            plain = await trio.open_ssl_over_tcp_stream("127.0.0.1", served.port, ssl_context=untrusting)
             with pytest.raises(trio.BrokenResourceError):
                 await plain.send_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
                 await plain.receive_some()

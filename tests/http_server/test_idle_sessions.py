@@ -98,17 +98,17 @@ async def ping(raw: Raw, session: str | None) -> int:
 
 @on_linux
 @pytest.mark.timeout(300)
-async def test_a_thousand_idle_sessions_cost_less_than_20_kib_each() -> None:
+async def test_idle_sessions_cost_less_than_20_kib_each() -> None:
     """Over a server that has served some already: what every process needs once is not a session's cost."""
     async with running(idle_timeout=1_800) as program:
         await program.begin(200)
         before = await program.costs()
-        last = await program.begin(1_000)
+        last = await program.begin(400)
         after = await program.costs()
-        assert (before.sessions, after.sessions) == (200, 1_200)
-        assert (after.bytes - before.bytes) / 1_000 < MAX_BYTES
+        assert (before.sessions, after.sessions) == (200, 600)
+        assert (after.bytes - before.bytes) / 400 < MAX_BYTES
         # One each; a few are the connections' and the program's own.
-        assert after.tasks - before.tasks < 1_000 + 10
+        assert after.tasks - before.tasks < 400 + 10
         assert await ping(program.raw, last) == 200
 
 
@@ -136,7 +136,7 @@ def living_sessions() -> list[LegacySession]:
     return [one for one in gc.get_objects() if isinstance(one, LegacySession)]
 
 
-async def test_a_thousand_sessions_are_gone_after_the_idle_timeout(
+async def test_hundreds_of_sessions_are_gone_after_the_idle_timeout(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     """All of them, to the last object; and not a moment before."""
@@ -144,12 +144,12 @@ async def test_a_thousand_sessions_are_gone_after_the_idle_timeout(
     others = weakref.WeakSet(living_sessions())
     async with open_raw(server, HttpServerSettings(session_idle_timeout=60)) as raw:
         tasks = trio.lowlevel.current_statistics().tasks_living
-        ids = [await begin(raw) for _ in range(1_000)]
+        ids = [await begin(raw) for _ in range(300)]
         await trio.testing.wait_all_tasks_blocked()
-        assert server.changes.receivers == 1_000
-        assert trio.lowlevel.current_statistics().tasks_living == tasks + 1_000
+        assert server.changes.receivers == 300
+        assert trio.lowlevel.current_statistics().tasks_living == tasks + 300
         await trio.sleep(59.9)
-        assert server.changes.receivers == 1_000
+        assert server.changes.receivers == 300
         assert await ping(raw, ids[0]) == 200
         await trio.sleep(0.2)
         assert server.changes.receivers == 1

@@ -109,7 +109,7 @@ async def test_an_event_counts_for_itself_too() -> None:
 
 @posix
 @pytest.mark.parametrize("is_there", [False, True])
-async def test_nobody_else_can_read_a_file(tmp_path: Path, *, is_there: bool) -> None:
+async def test_no_other_user_can_read_a_file(tmp_path: Path, *, is_there: bool) -> None:
     """Nor what SQLite keeps beside it: what tools say is in there."""
     path = tmp_path / "e"
     if is_there:
@@ -127,7 +127,7 @@ async def test_nobody_else_can_read_a_file(tmp_path: Path, *, is_there: bool) ->
 
 
 @posix
-async def test_nobody_else_can_read_what_a_link_leads_to(tmp_path: Path) -> None:
+async def test_no_other_user_can_read_what_a_link_leads_to(tmp_path: Path) -> None:
     """Also if there is nothing yet: the file was made by SQLite then, for everybody to read."""
     (tmp_path / "link").symlink_to(tmp_path / "e")
     before = os.umask(0)

@@ -64,7 +64,7 @@ class Client:
             yield
 
 
-async def test_whoever_takes_all_sessions_loses_its_own_and_not_the_others(
+async def test_a_client_that_takes_all_sessions_loses_its_own_and_not_those_of_others(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """One address took all of max_sessions, and everybody else got 503 for half an hour."""
@@ -198,7 +198,7 @@ async def test_nothing_else_of_the_handshake_is_kept() -> None:
 
 
 @pytest.mark.parametrize("is_open", [False, True])
-async def test_what_nobody_reads_is_taken_back_from_who_has_most_of_it(*, is_open: bool) -> None:
+async def test_unread_messages_of_the_client_with_most_of_them_are_dropped(*, is_open: bool) -> None:
     """max_outbox_bytes is for each session: of a thousand that nobody reads it was a gigabyte."""
     times = (
         4 if is_open else 1

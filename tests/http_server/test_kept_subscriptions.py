@@ -42,7 +42,7 @@ async def told(events: Events) -> str:
         return str((await events.message()).get("method", "the end"))
 
 
-async def test_the_oldest_subscription_of_whoever_has_most_is_ended_in_good_order(
+async def test_the_oldest_subscription_of_the_client_with_most_is_ended_in_good_order(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """20 of them held 438 MiB, and nothing took them back."""

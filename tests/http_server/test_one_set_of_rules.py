@@ -185,7 +185,7 @@ async def test_what_is_odd_is_answered_alike(step: int) -> None:
 
 
 async def test_a_body_is_asked_for_when_it_is_wanted() -> None:
-    """RFC 9110, section 10.1.1: whoever is refused need not send it."""
+    """RFC 9110, section 10.1.1: a client that is refused need not send it."""
     waiting = {"Expect": "100-continue"}
     async with adding(HttpServerSettings(max_body_bytes=1_000)) as (served, _), served.wire() as wire:
         await wire.stream.send_all(head_for(5_000, waiting))

@@ -213,7 +213,7 @@ async def test_a_refused_handshake_leaves_no_session() -> None:
 
 
 async def test_an_idle_session_ends(autojump_clock: object) -> None:
-    """Whoever has a request or a stream open is not idle; whoever has not is, and its handlers are cancelled."""
+    """A client with a request or a stream open is not idle; one without is, and its handlers are cancelled."""
     log: list[str] = []
     async with open_raw(make_server(log), HttpServerSettings(session_idle_timeout=60)) as raw:
         session, left = await begin(raw), await begin(raw)
@@ -315,7 +315,7 @@ async def test_what_ends_a_request_needs_no_place_among_them(limit: str, autojum
         assert (await session.send(call("add", 4, a=1, b=1))).status == 200
 
 
-async def test_a_request_that_nobody_waits_for_keeps_its_place(autojump_clock: object) -> None:
+async def test_a_request_whose_client_has_left_keeps_its_place(autojump_clock: object) -> None:
     """Its handler goes on in the session, with all it keeps: or one client would have any number of them."""
     log: list[str] = []
     async with open_raw(make_server(log), HttpServerSettings(max_requests_per_principal=1)) as raw:
@@ -354,8 +354,12 @@ async def test_a_request_of_2024_keeps_its_place_until_it_is_answered(autojump_c
             for id in (1, 3):
                 assert await post(call("hang", id)) == 202
                 assert await post(call("add", id + 1, a=1, b=1)) == 429
-                goodbye = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}
-                assert await post(goodbye) == 202
+                cancellation = {
+                    "jsonrpc": "2.0",
+                    "method": "notifications/cancelled",
+                    "params": {"requestId": id},
+                }
+                assert await post(cancellation) == 202
                 await trio.testing.wait_all_tasks_blocked()
                 assert await post(call("add", id + 1, a=1, b=1)) == 202
                 assert (await events.message())["id"] == id + 1
@@ -475,7 +479,7 @@ async def test_a_handler_is_cancelled_before_anything_is_said_of_it(
             assert len(log) == 4
 
 
-async def test_a_goodbye_may_overtake_its_request(autojump_clock: object) -> None:
+async def test_a_cancellation_may_overtake_its_request(autojump_clock: object) -> None:
     """Each has a POST of its own: what was given up before it came is not begun, and is answered by HTTP alone."""
     log: list[str] = []
     async with open_raw(make_server(log)) as raw:
@@ -488,7 +492,7 @@ async def test_a_goodbye_may_overtake_its_request(autojump_clock: object) -> Non
         assert (await session.send(call("add", 9, a=1, b=1))).status == 200
 
 
-async def test_a_goodbye_that_comes_too_late_is_for_no_other_request(autojump_clock: object) -> None:
+async def test_a_cancellation_that_comes_too_late_cancels_no_other_request(autojump_clock: object) -> None:
     """Neither one to what was answered, even if its id is used again, nor one whose request never came."""
     async with open_raw(make_server()) as raw:
         session = await begin(raw)
@@ -501,7 +505,7 @@ async def test_a_goodbye_that_comes_too_late_is_for_no_other_request(autojump_cl
         assert (await session.send(call("add", 10, a=1, b=1))).status == 200
 
 
-async def test_a_goodbye_may_overtake_a_part_of_a_batch() -> None:
+async def test_a_cancellation_may_overtake_a_part_of_a_batch() -> None:
     """The others are answered."""
     batch = [call("add", 1, a=1, b=2), {"jsonrpc": "2.0", "id": "two", "method": "ping"}]
     async with open_raw(make_server()) as raw:
@@ -656,7 +660,7 @@ async def test_a_handler_lets_its_connection_go(autojump_clock: object) -> None:
             assert (await Events(response).message())["result"]["content"][0]["text"] == "fetched"
 
 
-async def test_releasing_means_nothing_where_nobody_can_come_back() -> None:
+async def test_releasing_does_nothing_where_the_client_cannot_reconnect() -> None:
     """In the modern era, and in stateless mode."""
     from http_raw import call_tool
 
@@ -821,7 +825,7 @@ ACCEPTS = pytest.mark.parametrize("accept", ["application/json", "application/js
 
 
 @ACCEPTS
-async def test_what_nobody_reads_holds_up_no_handler(accept: str, autojump_clock: object) -> None:
+async def test_messages_that_are_not_read_hold_up_no_handler(accept: str, autojump_clock: object) -> None:
     """A client that opens no GET need not hear what is logged and reported, and must get its answers."""
     async with open_raw(chatty_server(), ONLY_JSON) as raw:
         session = await begin(raw)
@@ -836,7 +840,7 @@ async def test_what_nobody_reads_holds_up_no_handler(accept: str, autojump_clock
 
 
 @ACCEPTS
-async def test_a_handler_is_told_that_nobody_can_be_asked(accept: str, autojump_clock: object) -> None:
+async def test_a_handler_gets_an_error_if_its_client_cannot_be_asked(accept: str, autojump_clock: object) -> None:
     """Without a stream to its client, and without one that comes in time; it may do without, or its caller is told."""
     async with open_raw(chatty_server(), ONLY_JSON) as raw:
         session = await begin(raw, capabilities=ELICITING)
@@ -881,8 +885,8 @@ async def test_a_question_waits_for_a_stream_that_comes_a_little_later(
         assert answers[0].message["result"]["content"][0]["text"] == "hi"
 
 
-async def test_a_question_that_gives_way_to_what_nobody_reads_fails(autojump_clock: object) -> None:
-    """Whoever asked is told, and not kept waiting for what is gone."""
+async def test_a_question_that_gives_way_to_unread_messages_fails(autojump_clock: object) -> None:
+    """The handler that asked gets an error, and does not wait for what is gone."""
     async with open_raw(chatty_server(), ONLY_JSON) as raw:
         session = await begin(raw, capabilities=ELICITING)
         answers: list[Answer] = []
@@ -963,8 +967,12 @@ async def test_the_transport_of_2024(autojump_clock: object) -> None:
                 "notifications/progress"
             ] * 3 + [None]
             assert await post(b"{") == 400
-            goodbye = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "early"}}
-            assert await post(goodbye) == 202
+            cancellation = {
+                "jsonrpc": "2.0",
+                "method": "notifications/cancelled",
+                "params": {"requestId": "early"},
+            }
+            assert await post(cancellation) == 202
             assert await post(call("hang", "early")) == 202
             await trio.testing.wait_all_tasks_blocked()
             assert not log

@@ -72,7 +72,7 @@ async def test_who_asks_little_does_not_wait_for_who_asks_much(autojump_clock: t
     assert numbers[-1] - numbers[0] <= MANY // SHARE + 1  # and no pass was without any
 
 
-async def test_nobody_waits_who_is_alone(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_sole_client_never_waits(autojump_clock: trio.testing.MockClock) -> None:
     """All of a single client's requests begin in the pass in which they come."""
     watched = Watched()
     async with open_raw(watched.server, SETTINGS) as raw:
@@ -149,7 +149,7 @@ async def test_what_waits_when_serving_ends_is_answered_before(autojump_clock: t
     assert len(statuses) == 1
 
 
-async def test_goodbyes_pass_great_requests_that_wait(autojump_clock: trio.testing.MockClock) -> None:
+async def test_cancellations_overtake_great_requests_that_wait(autojump_clock: trio.testing.MockClock) -> None:
     """In the legacy era cancellations are POSTs as well: they are small, and wait for no great one."""
     watched = Watched()
     now = iter(range(1_000_000))
@@ -169,8 +169,8 @@ async def test_goodbyes_pass_great_requests_that_wait(autojump_clock: trio.testi
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(lambda: ask(raw, HOG, "hog", text="x" * GREAT))
                 await trio.testing.wait_all_tasks_blocked()
-                goodbye = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}}
-                assert (await raw.send(goodbye, mine)).status == 202
+                cancellation = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}}
+                assert (await raw.send(cancellation, mine)).status == 202
                 assert trio.current_time() == before
             assert trio.current_time() > before
 

@@ -293,7 +293,7 @@ async def begin(raw: Raw, headers: Mapping[str, str], revision: str = "2025-11-2
 async def test_requests_in_flight_cost_what_their_objects_take(
     era: str, under: str, autojump_clock: object
 ) -> None:
-    """Four MiB of brackets are a hundred of objects: whoever has most is refused, and others are served."""
+    """Four MiB of brackets are a hundred of objects: the client with most is refused, and others are served."""
     gate = Gate()
     settings = attrs.evolve(SETTINGS, stateless=era == "stateless")
     async with open_raw(gate.server, settings) as raw, trio.open_nursery() as nursery:
@@ -443,7 +443,7 @@ def calling(era: str, name: str, **arguments: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("era", ["modern", "legacy"])
-async def test_answers_that_nobody_reads_give_way(era: str, under: str, autojump_clock: object) -> None:
+async def test_answers_that_are_not_read_give_way(era: str, under: str, autojump_clock: object) -> None:
     """Their places were free before they were sent: forty of 8 MB were 600 MiB. The oldest connections are cut."""
     gate = large_server()
     async with open_raw(gate.server, SETTINGS) as raw, AsyncExitStack() as stack:
@@ -488,7 +488,7 @@ async def test_an_answer_that_finds_no_room_is_an_error(
 
 
 @pytest.mark.parametrize("era", ["modern", "legacy"])
-async def test_streams_that_nobody_reads_give_way(era: str, under: str, autojump_clock: object) -> None:
+async def test_streams_that_are_not_read_give_way(era: str, under: str, autojump_clock: object) -> None:
     """Each may have `max_outbox_bytes` ready, and there are as many as connections."""
     most = (1 if era == "modern" else 4) * MIB  # what a session says is kept for who comes back, too
     limits = Limits(max_kept_bytes=2 * most, max_kept_bytes_per_principal=most, max_outbox_bytes=256 * 1024)
@@ -514,7 +514,7 @@ async def test_streams_that_nobody_reads_give_way(era: str, under: str, autojump
         assert "answers" not in bytes_of(gate.server).of
 
 
-async def test_answers_that_nobody_reads_take_places(under: str, autojump_clock: object) -> None:
+async def test_answers_that_are_not_read_take_places(under: str, autojump_clock: object) -> None:
     """As many as may be served may wait to be read; then their client asks nothing more."""
     gate = large_server(Limits())
     settings = attrs.evolve(SETTINGS, max_requests_per_principal=2)
@@ -528,7 +528,7 @@ async def test_answers_that_nobody_reads_take_places(under: str, autojump_clock:
         assert (await raw.send(call_tool("large", size=100_000), HONEST)).status == 200
 
 
-async def test_answers_that_nobody_reads_are_cut_on_sockets(host: str) -> None:
+async def test_answers_that_are_not_read_are_cut_on_sockets(host: str) -> None:
     """What the system does not take is kept, and the address that reads nothing loses it, and nobody else."""
     limits = Limits(max_kept_bytes=48 * MIB, max_kept_bytes_per_principal=24 * MIB)
     gate = large_server(limits)

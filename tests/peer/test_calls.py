@@ -270,4 +270,4 @@ class CallMachine(RuleBasedStateMachine):
 
 
 TestCallMachine = CallMachine.TestCase
-TestCallMachine.settings = settings(max_examples=60, stateful_step_count=30)
+TestCallMachine.settings = settings(max_examples=settings().max_examples * 3 // 5, stateful_step_count=30)

@@ -97,7 +97,9 @@ async def test_cleanup_is_notified(autojump_clock: trio.testing.MockClock) -> No
 
 
 @pytest.mark.parametrize("running", [0, 1, 3])
-async def test_reading_goes_on_whoever_was_reading(running: int, autojump_clock: trio.testing.MockClock) -> None:
+async def test_reading_goes_on_whichever_task_was_reading(
+    running: int, autojump_clock: trio.testing.MockClock
+) -> None:
     """The tasks that serve requests are cancelled with the body, one of them while it reads."""
     begun: list[object] = []
     ended: list[object] = []
@@ -127,8 +129,10 @@ async def test_reading_goes_on_whoever_was_reading(running: int, autojump_clock:
     assert sorted(map(str, ended)) == sorted(map(str, begun))
 
 
-async def test_a_cancelled_body_says_goodbye_for_what_it_asked(autojump_clock: trio.testing.MockClock) -> None:
-    """Promise 1: the callers are cancelled with it, and the wire is slow to take their goodbyes."""
+async def test_the_requests_of_a_cancelled_body_are_cancelled_on_the_wire(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Promise 1: the callers are cancelled with it, and the transport is slow to take their cancellations."""
     channel = ScriptedChannel()
 
     async def read_later() -> None:
@@ -149,16 +153,16 @@ async def test_a_cancelled_body_says_goodbye_for_what_it_asked(autojump_clock: t
                     nursery.start_soon(peer.request, f"x/{i}")
         assert trio.current_time() == 1
     asked = [message["id"] for message in channel.sent if "id" in message]
-    goodbyes = [message["params"]["requestId"] for message in channel.sent if "id" not in message]
+    cancelled = [message["params"]["requestId"] for message in channel.sent if "id" not in message]
     assert len(asked) == 3
-    assert sorted(goodbyes) == sorted(asked)
+    assert sorted(cancelled) == sorted(asked)
 
 
 @pytest.mark.parametrize("is_closing", [False, True])
 async def test_what_the_cleanup_of_a_cancelled_body_raises_comes_out(
     is_closing: bool, autojump_clock: trio.testing.MockClock
 ) -> None:
-    """Promise 8: also when another task is just closing the connection, and its goodbye is stuck."""
+    """Promise 8: also when another task is just closing the connection, and what is queued cannot be written."""
     channel = ScriptedChannel()
     async with trio.open_nursery() as outside:
         with pytest.raises(LookupError, match="the cleanup's own"), trio.CancelScope() as scope:

@@ -51,7 +51,7 @@ async def test_a_handler_that_asks_while_its_connection_ends_is_cancelled_there(
 async def test_a_question_that_was_not_written_goes_with_its_request(
     waits: str, how: str, autojump_clock: trio.testing.MockClock
 ) -> None:
-    """Promise 4: nothing more is sent, not even what lay in the outbox; and who asked behind a shield learns of it."""
+    """Promise 4: nothing more is sent, not even what lay in the send queue; and who asked behind a shield learns of it."""
     outcomes: list[str] = []
 
     async def ask(exchange: Exchange) -> dict[str, object]:
@@ -87,7 +87,7 @@ async def test_a_question_that_was_not_written_goes_with_its_request(
 async def test_a_question_lies_nowhere_from_the_moment_its_request_is_given_up(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    """Promise 4: before the handler has its turn others may write what lies ready, such as whoever reads."""
+    """Promise 4: before the handler has its turn another task, such as the reader, may write what is queued."""
     channel = ScriptedChannel()
     sizes: list[int] = []
     peers: list[Peer] = []

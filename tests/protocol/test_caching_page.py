@@ -73,7 +73,7 @@ async def test_other_results_have_none(meeting: Meeting) -> None:
 @pytest.mark.spec(CACHING, "Cache Key")
 @meet
 async def test_what_is_fresh_is_not_asked_for_again(meeting: Meeting) -> None:
-    """By URI; and whoever wants it anew gets it anew. Older revisions are asked each time."""
+    """By URI; and a caller that wants it anew gets it anew. Older revisions are asked each time."""
     read = meeting.client.read_resource
     uri = "shelf://attic/1"
     first = await read(uri, fresh=True)

@@ -41,9 +41,9 @@ async def test_a_request_that_is_given_up_ends_and_is_not_answered(meeting: Meet
     assert meeting.goodbyes() == [request["id"]]
     told = [m for m in meeting.sent if m.get("method") == CANCELLED]
     assert len(told) == (0 if meeting.is_http and meeting.is_modern else 1)
-    for goodbye in told:
-        assert isinstance(goodbye["params"].get("reason", ""), str)
-        assert "id" not in goodbye
+    for cancellation in told:
+        assert isinstance(cancellation["params"].get("reason", ""), str)
+        assert "id" not in cancellation
     await still_works(meeting)
     assert not [m for m in meeting.received if m.get("id") == request["id"]]
     assert [one["progress"] for one in meeting.notes("notifications/progress")] == [1]
@@ -112,7 +112,7 @@ async def test_one_request_is_given_up_and_its_neighbour_goes_on(meeting: Meetin
     ids=str,
 )
 @meet
-async def test_a_goodbye_to_nothing_is_ignored(meeting: Meeting, params: Any) -> None:
+async def test_a_cancellation_of_no_request_is_ignored(meeting: Meeting, params: Any) -> None:
     """Unknown, already answered, malformed: none of it is answered, and nobody is hurt."""
     if params == "answered":
         await still_works(meeting)
@@ -225,7 +225,7 @@ async def test_a_tool_asks_the_model_that_calls_a_tool_that_asks_the_user(meetin
 @meet
 async def test_cancelling_the_outermost_call_cancels_everything_inside(meeting: Meeting, level: str) -> None:
     """In the legacy era each question is given up by who asked it, the server's too. In the modern era nothing but
-    the requests in flight is, for a handler that is parked has no request any more; a server says no goodbye.
+    the requests in flight is, for a handler that is parked has no request any more; a server sends no cancellation.
     """
     deep = Deep(meeting, level)
     with trio.CancelScope() as scope:
@@ -234,7 +234,7 @@ async def test_cancelling_the_outermost_call_cancels_everything_inside(meeting: 
             await deep.reached.wait()
             scope.cancel()
     in_client = {"tool": [], "model": ["model"], "inner tool": ["model"], "user": ["user", "model"]}[level]
-    while len(deep.ended) < len(in_client):  # the server's goodbye takes its time
+    while len(deep.ended) < len(in_client):  # the server's cancellation takes its time
         await trio.sleep(0.001)
     assert sorted(deep.ended) == sorted(in_client)
     running = {"tool": ["deep"], "model": ["outer"], "inner tool": ["outer", "deep"], "user": ["outer", "inner"]}[

@@ -233,7 +233,7 @@ async def test_a_client_refuses_a_mode_it_has_not_declared(
 @pytest.mark.spec(ELICITATION, "Error Handling")
 @IN_FORMS
 @meet
-async def test_an_error_of_the_client_reaches_whoever_asked(meeting: Meeting) -> None:
+async def test_an_error_of_the_client_reaches_the_handler_that_asked(meeting: Meeting) -> None:
     meeting.host.answers = [RequestError(-32000, "no screen")]
     if meeting.is_modern:
         await meeting.refused(lambda: meeting.client.call_tool("ask", {"form": "name"}), -32000)
@@ -289,7 +289,7 @@ async def test_a_user_may_stay_away(meeting: Meeting, action: str) -> None:
 @pytest.mark.parametrize("revision", ["2024-11-05", "2025-03-26", "2025-06-18"])
 @pytest.mark.parametrize("tool", ["visit", "must_visit"])
 @meet
-async def test_a_revision_without_urls_sends_nobody_anywhere(meeting: Meeting, tool: str) -> None:
+async def test_a_revision_without_urls_sends_no_user_to_one(meeting: Meeting, tool: str) -> None:
     error = await meeting.refused(lambda: meeting.client.call_tool(tool), -32600)
     assert "URL" in error.message
     assert not meeting.questions(METHOD)

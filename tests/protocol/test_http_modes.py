@@ -68,7 +68,7 @@ async def test_without_streams_a_call_is_given_up_all_the_same(meeting: Meeting)
 @SESSIONS
 @meet
 async def test_without_sessions_there_is_no_id_and_no_stream_of_the_servers_own(meeting: Meeting) -> None:
-    """The client tries to listen once, and says no goodbye: there is nothing to end."""
+    """The client tries to listen once, and sends no cancellation: there is nothing to end."""
     await meeting.client.ping()
     assert not [one for one in meeting.log.seen if "mcp-session-id" in one.headers]
     assert [one.status for one in meeting.log.seen if one.method == "GET"] == [405]
@@ -98,7 +98,7 @@ async def test_without_sessions_a_client_can_be_asked_nothing(
 @STATELESS
 @SESSIONS
 @meet
-async def test_without_sessions_nobody_is_told_of_changes(meeting: Meeting) -> None:
+async def test_without_sessions_no_client_is_notified_of_changes(meeting: Meeting) -> None:
     """Subscribing is for nothing, and what has changed is found by looking."""
     client = meeting.client
     async with client.listen(tools_list_changed=True, resources=["note://today"]):

@@ -99,7 +99,7 @@ async def test_a_client_without_roots_is_not_asked(meeting: Meeting) -> None:
 
 @pytest.mark.spec(ROOTS, "Error Handling")
 @meet
-async def test_an_error_of_the_client_reaches_whoever_asked(meeting: Meeting) -> None:
+async def test_an_error_of_the_client_reaches_the_handler_that_asked(meeting: Meeting) -> None:
     """The modern era has nobody to tell: the call ends with what the handler raised."""
     meeting.host.places = [RequestError(-32603, "the workspace is gone")]
     if meeting.is_modern:

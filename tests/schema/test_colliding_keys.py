@@ -1,4 +1,4 @@
-"""Values of strangers that Python keeps in sets and dictionaries: their hashes must not be theirs to choose."""
+"""Untrusted values that Python keeps in sets and dictionaries: a client must not be able to choose their hashes."""
 
 from __future__ import annotations
 

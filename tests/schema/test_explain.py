@@ -10,7 +10,10 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from inside_schema import DRAFT_07, DRAFT_2020_12, explain
 
-RELAXED = settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+RELAXED = settings(
+    max_examples=settings().max_examples * 3 // 2,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
 
 SCALARS = st.one_of(
     st.none(),

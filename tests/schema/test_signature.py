@@ -549,7 +549,7 @@ BAD: dict[str, tuple[Callable[..., object], str]] = {
 
 @pytest.mark.parametrize(("function", "message"), BAD.values(), ids=BAD)
 def test_impossible_functions_are_refused_by_name(function: Callable[..., object], message: str) -> None:
-    """Whoever starts the server must find the line without a debugger."""
+    """The author of the server must find the line without a debugger."""
     with pytest.raises(TypeError, match=f"^{re.escape(message)}"):
         inspect_callable(function)
 

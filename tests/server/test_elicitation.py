@@ -134,7 +134,7 @@ async def test_a_question_of_yes_or_no_is_true_only_for_yes(
 async def test_a_tool_that_needs_the_value_says_why_it_has_none(
     action: str, words: str, revision: Revision
 ) -> None:
-    """client/elicitation, "Response Actions": whoever forgets to look still tells the model what happened."""
+    """client/elicitation, "Response Actions": a handler that does not look at the action still reports to the model what happened."""
     server = Server("asking")
 
     @server.tool
@@ -624,7 +624,7 @@ async def test_a_handler_that_is_cancelled_gives_up_each_of_its_questions_once(
         await trio.sleep(1)
         assert sorted(cancelled) == ["a", "b", "c"]
     questions = [m["id"] for m in tape.received if m.get("method") == "elicitation/create"]
-    goodbyes = [m["params"]["requestId"] for m in tape.received if m.get("method") == "notifications/cancelled"]
+    cancelled = [m["params"]["requestId"] for m in tape.received if m.get("method") == "notifications/cancelled"]
     assert len(questions) == 3
-    assert sorted(goodbyes) == sorted(questions)
+    assert sorted(cancelled) == sorted(questions)
     tape.check_endings()

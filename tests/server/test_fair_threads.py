@@ -105,7 +105,7 @@ async def test_places_go_to_who_has_fewest_and_in_turn_among_equals() -> None:
 
 
 async def test_one_of_many_leaves_places_to_others_before_they_ask() -> None:
-    """A client had all threads for two seconds each, and whoever came waited for the first to end."""
+    """A client had all threads for two seconds each, and every other client waited for the first to end."""
     places, served = _Places(Limits(max_threads=8)), list[str]()
 
     async def take(holder: str) -> None:

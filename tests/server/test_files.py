@@ -24,7 +24,7 @@ from inside_server import (
     sniff_type,
     text_of,
 )
-from inside_server import files_module as _beneath
+from inside_server import files_module as _files
 
 from trio_mcp import Client, Limits, RequestError, Revision, Server, open_client
 from trio_mcp.types import Annotations, Resource
@@ -355,9 +355,9 @@ WAYS_OUT = [
 @pytest.fixture(params=["walking", "resolving"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """How files are opened: as on POSIX, and as elsewhere."""
-    if request.param == "walking" and not _beneath._WALKS:
+    if request.param == "walking" and not _files._WALKS:
         pytest.skip("needs openat")
-    monkeypatch.setattr(_beneath, "_WALKS", request.param == "walking")
+    monkeypatch.setattr(_files, "_WALKS", request.param == "walking")
     found: str = request.param
     return found
 
@@ -456,7 +456,7 @@ async def test_what_is_hidden_is_hidden_from_links_too(root: Path, way: str) -> 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes")
 def test_a_pipe_is_not_even_opened(root: Path, way: str) -> None:
-    """Whoever waits to write into it would be woken, and killed by the closing."""
+    """A process that waits to write into it would be woken, and killed by the closing."""
     os.mkfifo(root / "pipe")
     (root / "link").symlink_to("pipe")
     opened = list[str]()
@@ -470,9 +470,9 @@ def test_a_pipe_is_not_even_opened(root: Path, way: str) -> None:
         patch.setattr(os, "open", watched)
         for name in ("pipe", "link"):
             with pytest.raises(FileNotFoundError):
-                _beneath.open_below(str(root), [name], hidden=False)
+                _files.open_below(str(root), [name], hidden=False)
             with pytest.raises(FileNotFoundError):
-                _beneath.read_file(str(root / name), 100)
+                _files.read_file(str(root / name), 100)
     assert not [path for path in opened if path.endswith(("pipe", "link"))]
 
 
@@ -527,19 +527,17 @@ def test_renaming_at_any_moment_lets_nothing_out(root: Path, way: str) -> None:
     try:
         for _ in range(1500):
             with contextlib.suppress(OSError):
-                read.add(
-                    _beneath.read_open_file(_beneath.open_below(str(root), ["sub", "y.txt"], hidden=True), 100)
-                )
+                read.add(_files.read_open_file(_files.open_below(str(root), ["sub", "y.txt"], hidden=True), 100))
     finally:
         stop.set()
         swapper.join()
-    read.add(_beneath.read_open_file(_beneath.open_below(str(root), ["sub", "y.txt"], hidden=True), 100))
+    read.add(_files.read_open_file(_files.open_below(str(root), ["sub", "y.txt"], hidden=True), 100))
     assert read == {b"y"}
 
 
 def test_what_was_opened_is_looked_at_again(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where paths must be resolved first: what is swapped between that and the opening is noticed."""
-    monkeypatch.setattr(_beneath, "_WALKS", False)
+    monkeypatch.setattr(_files, "_WALKS", False)
     opened = os.open
     target = root / "sub/y.txt"
 
@@ -551,7 +549,7 @@ def test_what_was_opened_is_looked_at_again(root: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(os, "open", swapped)
     before = open_files() if Path("/proc/self/fd").exists() else None
     with pytest.raises(PermissionError):
-        _beneath.open_below(str(root), ["sub", "y.txt"], hidden=True)
+        _files.open_below(str(root), ["sub", "y.txt"], hidden=True)
     assert before is None or not open_files() - before
 
 
@@ -674,7 +672,7 @@ def test_what_is_text(data: bytes, kind: str | None, text: str | None) -> None:
 async def test_reading_does_not_hold_up_others(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files are read in threads: a slow disk costs only who asked."""
     release = threading.Event()
-    real: Callable[..., Any] = _beneath.open_below
+    real: Callable[..., Any] = _files.open_below
 
     def slow(*args: Any, **options: Any) -> int:
         release.wait(10)

@@ -69,7 +69,7 @@ async def served(server: Server[None], revision: str = "2025-03-26") -> AsyncGen
 async def test_a_time_that_cannot_be_granted_is_no_deadline(
     granted: object, autojump_clock: trio.testing.MockClock
 ) -> None:
-    """`trio-mcp/timeoutMs` comes from strangers: an integer may be larger than any float."""
+    """`trio-mcp/timeoutMs` is untrusted: an integer may be larger than any float."""
     async with served(make_server()) as channel:
         channel.say(call(1, "report", {"trio-mcp/timeoutMs": granted}))
         await trio.testing.wait_all_tasks_blocked()

@@ -289,7 +289,7 @@ async def test_what_a_context_knows(revision: str) -> None:
 
 async def test_a_client_need_not_say_who_it_is() -> None:
     """2026-07-28, basic, "_meta": clientInfo SHOULD be there."""
-    server: Server[None] = Server("strangers")
+    server: Server[None] = Server("untrusted")
     seen: list[Any] = []
 
     @server.tool
@@ -309,7 +309,7 @@ async def test_a_client_need_not_say_who_it_is() -> None:
 
 async def test_what_a_client_says_of_itself_may_be_nonsense() -> None:
     """Only who asks for it is told, and the client is told what was wrong (-32602)."""
-    server: Server[None] = Server("strangers")
+    server: Server[None] = Server("untrusted")
 
     @server.tool
     async def look(ctx: Context[Any]) -> str:

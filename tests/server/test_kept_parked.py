@@ -80,7 +80,7 @@ def is_parked(answer: dict[str, Any]) -> bool:
     return bool(answer.get("result", {}).get("resultType") == "input_required")
 
 
-async def test_whoever_parks_most_loses_its_oldest(caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_client_that_parks_most_loses_its_oldest_handler(caplog: pytest.LogCaptureFixture) -> None:
     """An anonymous client had no bound of its own: it took all of max_parked, and others were refused."""
     caplog.set_level(logging.INFO, "trio_mcp.server")
     async with asking(max_parked=10, max_parked_per_principal=1_000) as (server, ended):

@@ -91,7 +91,7 @@ async def test_cancelled_in_the_turn_in_which_it_was_woken() -> None:
 
 
 @pytest.mark.skipif(sys.implementation.name != "cpython", reason="elsewhere sizes are told otherwise")
-async def test_it_weighs_next_to_nothing_when_nobody_waits() -> None:
+async def test_it_weighs_next_to_nothing_when_no_task_waits() -> None:
     """Before and after."""
     lot = LightParkingLot()
     with trio.move_on_after(0):

@@ -252,14 +252,14 @@ async def test_what_the_library_logs_is_not_for_clients(
         @server.tool
         async def fail() -> None:
             logging.getLogger("trio_mcp").error("as if it were ours")
-            raise LookupError("not for strangers")
+            raise LookupError("not for clients")
 
         talk = await begin(nursery, server, V07)
         messages = await talk.say(call(V07, "fail"))
     finally:
         root.removeHandler(handler)
     assert [m.get("id") for m in messages] == ["c"]
-    assert "not for strangers" in caplog.text
+    assert "not for clients" in caplog.text
     nursery.cancel_scope.cancel()
 
 

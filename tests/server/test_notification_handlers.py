@@ -124,7 +124,7 @@ async def test_they_are_handled_one_at_a_time_in_the_order_of_the_wire(
     nursery.cancel_scope.cancel()
 
 
-async def test_one_that_fails_is_logged_and_costs_nobody_else(
+async def test_one_that_fails_is_logged_and_affects_no_other(
     nursery: trio.Nursery, caplog: pytest.LogCaptureFixture
 ) -> None:
     server = Server("broken")

@@ -206,7 +206,7 @@ async def test_what_the_protocol_has_is_not_announced(method: str) -> None:
 
 
 async def test_what_is_too_large_or_no_json_is_refused_at_once() -> None:
-    """Whoever sends it is told, and not each session."""
+    """The sender gets the error, and not each session."""
     server: Server[None] = Server("own", limits=Limits(max_message_bytes=1000))
     with pytest.raises(LocalProtocolError, match="max_message_bytes is 1000"):
         server.notify("com.example/x", {"much": "x" * 1000})

@@ -228,7 +228,7 @@ def test_no_bit_of_a_cursor_can_be_changed(serial: int) -> None:
 
 
 def test_a_cursor_longer_than_any_is_refused_before_it_is_read() -> None:
-    """To decode megabytes, only to find that nobody here has made them, is work that strangers would order."""
+    """A cursor that was not made here is refused before megabytes of it are decoded."""
     seal = CursorSeal(KEY)
     with pytest.raises(BadCursor, match="longer than any of this server's, 65537 characters"):
         seal.open("tools/list", "A" * 65_537)

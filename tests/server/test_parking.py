@@ -475,7 +475,7 @@ def given_up(id: int) -> dict[str, Any]:
 async def test_a_handler_whose_question_was_never_written_ends_with_its_request(
     how: str, autojump_clock: trio.testing.MockClock
 ) -> None:
-    """Promise 4: a question that still lies in the outbox is taken back, and then nobody can ever answer it."""
+    """Promise 4: a question that still lies in the send queue is taken back, and then nobody can ever answer it."""
     asking, wire = Asking(Limits(goodbye_timeout=1)), ScriptedChannel()
 
     async with asking.server.open() as running, trio.open_nursery() as nursery:  # it goes on without this client
@@ -598,7 +598,7 @@ async def test_a_handler_that_stops_waiting_goes_on_and_its_result_is_kept(
         assert await refused(client, again) == f"{REFUSED} -32602"
 
 
-async def test_a_result_that_nobody_fetches_expires(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_result_that_is_not_fetched_expires(autojump_clock: trio.testing.MockClock) -> None:
     server = Server("impatient", limits=Limits(parked_timeout=20))
 
     @server.tool
@@ -738,7 +738,7 @@ async def test_what_is_kept_waits_for_room_and_what_comes_after_it_too(
 
 
 @pytest.mark.spec("basic/patterns/mrtr", "Error Handling", revisions="2026-07-28")
-async def test_answers_that_are_none_wake_nobody() -> None:
+async def test_unusable_answers_wake_no_handler() -> None:
     asking = Asking()
     async with asking.client() as client:
         required = await client.request("tools/call", call())

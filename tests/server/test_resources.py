@@ -166,20 +166,21 @@ RETURNED: list[tuple[str, Any, list[dict[str, Any]]]] = [
 
 
 @REVISIONS
-@pytest.mark.parametrize(("path", "returned", "contents"), RETURNED, ids=[row[0] for row in RETURNED])
-async def test_what_a_function_returns_becomes_contents(
-    path: str, returned: Any, contents: list[dict[str, Any]], revision: Revision
-) -> None:
+async def test_what_a_function_returns_becomes_contents(revision: Revision) -> None:
     """Server/resources, "Resource Contents": text or base64, with the URI; and never nothing at all."""
     server = Server("s")
-    uri = f"x:/{path}"
 
-    @server.resource(uri)
-    async def give() -> Any:
-        return returned
+    def register(path: str, returned: Any) -> None:
+        @server.resource(f"x:/{path}")
+        async def give() -> Any:
+            return returned
 
+    for path, returned, _ in RETURNED:
+        register(path, returned)
     async with open_client(server, revision=revision) as client:
-        assert await read(client, uri) == [{"uri": uri, **part} for part in contents]
+        for path, _, contents in RETURNED:
+            uri = f"x:/{path}"
+            assert await read(client, uri) == [{"uri": uri, **part} for part in contents]
 
 
 @REVISIONS
@@ -622,7 +623,7 @@ def test_what_is_no_uri_cannot_be_registered(uri: str) -> None:
 
 
 def test_a_template_may_be_of_any_scheme() -> None:
-    """Whoever mirrors other resources knows none beforehand."""
+    """A server that mirrors other resources knows none beforehand."""
     server = Server("s")
 
     @server.resource("{+uri}")

@@ -92,7 +92,7 @@ async def test_one_channel_that_is_cancelled_leaves_the_others_served(
         assert "left" not in counted.log
 
 
-async def test_a_server_that_does_not_run_any_more_serves_nobody() -> None:
+async def test_a_server_that_no_longer_runs_serves_no_connection() -> None:
     """And closes the channel, as it always does."""
     near, far = memory_channel_pair()
     async with Server("short").open() as running:

@@ -565,7 +565,7 @@ class Deep:
         )
         return opened, held
 
-    def check_goodbyes(self, *methods: str) -> None:
+    def check_cancellations(self, *methods: str) -> None:
         """Check that of all requests, either way, exactly these were given up, each once and after it was sent."""
         asked: dict[tuple[str, Any], str] = {}
         gone: list[str] = []
@@ -588,7 +588,7 @@ async def test_a_tool_asks_the_model_that_calls_a_tool_that_asks_the_user(revisi
             held.append(client)
             result = await client.call_tool("outer")
     assert result.content == (TextContent(text="model heard Joe"),)
-    deep.check_goodbyes()
+    deep.check_cancellations()
 
 
 @pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25"])
@@ -605,7 +605,7 @@ async def test_cancelling_the_outermost_call_cancels_every_question_once(
         await trio.sleep(1)
         assert scope.cancelled_caught
         assert sorted(deep.ended) == ["inner", "model", "outer", "user"]
-    deep.check_goodbyes("tools/call", "sampling/createMessage", "tools/call", "elicitation/create")
+    deep.check_cancellations("tools/call", "sampling/createMessage", "tools/call", "elicitation/create")
 
 
 @pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25"])
@@ -627,7 +627,7 @@ async def test_cancelling_the_innermost_question_leaves_the_rest_alone(
         result = await client.call_tool("outer")
     assert result.content == (TextContent(text="model heard nobody"),)
     assert sorted(deep.ended) == ["inner", "user"]
-    deep.check_goodbyes("elicitation/create")
+    deep.check_cancellations("elicitation/create")
 
 
 async def test_capabilities_that_cannot_be_read_are_the_clients_fault() -> None:

@@ -218,7 +218,7 @@ async def test_cancelled_before_it_began_it_says_nothing(nursery: trio.Nursery) 
     nursery.cancel_scope.cancel()
 
 
-async def test_what_lies_in_the_outbox_is_taken_back(nursery: trio.Nursery) -> None:
+async def test_what_is_still_queued_is_withdrawn(nursery: trio.Nursery) -> None:
     """Promise 4: nothing more is sent for a request that was given up."""
     server = full_server()
     talk = await connect(nursery, server)

@@ -125,7 +125,7 @@ async def test_a_legacy_client_that_does_not_know_it_is_told_what_is_missing(rev
             assert caught.value.code == -32601
 
 
-async def test_a_type_of_result_that_nobody_adds_is_our_mistake(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_type_of_result_that_no_extension_adds_is_our_mistake(caplog: pytest.LogCaptureFixture) -> None:
     async with open_client(Notes().server, revision=MODERN, extensions=[KNOWN]) as client:
         with pytest.raises(RequestError, match="internal error"):
             await client.call_tool("foreign")

@@ -66,7 +66,7 @@ async def test_what_was_not_said_yet_is_not_said_after_unsubscribing(nursery: tr
         await talk.ask("resources/subscribe", NEWEST, uri=uri)
     await talk.new()
     talk.channel.stop_reading()
-    for uri in ("a", "b", "c", "d"):  # one being written, one in the outbox, one waiting for room, one noted
+    for uri in ("a", "b", "c", "d"):  # one being written, one in the send queue, one waiting for room, one noted
         await server.resource_updated(uri)
         await trio.testing.wait_all_tasks_blocked()
     await talk.say(request("u", "resources/unsubscribe", NEWEST, uri="d"))

@@ -186,7 +186,7 @@ async def test_a_dependency_in_a_thread_ends_with_its_call() -> None:
 
 
 async def test_what_a_thread_has_started_goes_on_without_it() -> None:
-    """`Context.start_soon` is for what outlives the request, whoever calls it."""
+    """`Context.start_soon` is for what outlives the request, from whichever task it is called."""
     server, diary = Server("starting", limits=ONE_THREAD), Diary()
     began, go_on = trio.Event(), trio.Event()
 
@@ -250,7 +250,7 @@ async def test_calls_are_refused_when_all_threads_are_stuck_with_calls_given_up(
                 for _ in range(2):
                     nursery.start_soon(client.call_tool, "block")
                 await until(lambda: running == 2)
-                # While their callers wait, so does whoever comes: they may be done at any time.
+                # While their callers wait, so do later callers: a thread may be free at any time.
                 with trio.move_on_after(0.3) as waiting:
                     await client.call_tool("plain")
                 assert waiting.cancelled_caught

@@ -48,43 +48,43 @@ def make_server(seen: list[Any]) -> Server[Any]:
     return server
 
 
-@REVISIONS
-@pytest.mark.parametrize(
-    "uri",
-    [
-        "file:///logs/..%2F..%2Fetc%2Fpasswd",
-        "file:///logs/..",
-        "file:///logs/%2e%2e",
-        "file:///logs/%252e%252e%252fetc",
-        "file:///logs/%2Fetc%2Fpasswd",
-        "file:///logs/a%2Fb",
-        "file:///logs/..%5C..%5Cboot.ini",
-        "file:///logs/C:%5Cboot.ini",
-        "file:///logs/a%00.txt",
-        "tree:///../../etc/passwd",
-        "tree:///a/../b",
-        "tree:///a/%2e%2E/b",
-        "tree:////etc/passwd",
-        "tree:///%2Fetc%2Fpasswd",
-        "tree:///a%00b",
-        "tree:///a?part=..%2Fb",
-        "tree:///a?part=/etc",
-        "tree:///a?tags=a&tags=../b",
-        "parts:///top/a/../b",
-        "parts:///top/a%2Fb",
-        "parts:///top//etc/passwd",
-        "any:///a/..",
-    ],
+ELSEWHERE = (
+    "file:///logs/..%2F..%2Fetc%2Fpasswd",
+    "file:///logs/..",
+    "file:///logs/%2e%2e",
+    "file:///logs/%252e%252e%252fetc",
+    "file:///logs/%2Fetc%2Fpasswd",
+    "file:///logs/a%2Fb",
+    "file:///logs/..%5C..%5Cboot.ini",
+    "file:///logs/C:%5Cboot.ini",
+    "file:///logs/a%00.txt",
+    "tree:///../../etc/passwd",
+    "tree:///a/../b",
+    "tree:///a/%2e%2E/b",
+    "tree:////etc/passwd",
+    "tree:///%2Fetc%2Fpasswd",
+    "tree:///a%00b",
+    "tree:///a?part=..%2Fb",
+    "tree:///a?part=/etc",
+    "tree:///a?tags=a&tags=../b",
+    "parts:///top/a/../b",
+    "parts:///top/a%2Fb",
+    "parts:///top//etc/passwd",
+    "any:///a/..",
 )
-async def test_a_value_that_leads_elsewhere_is_refused(uri: str, revision: Revision) -> None:
+
+
+@REVISIONS
+async def test_a_value_that_leads_elsewhere_is_refused(revision: Revision) -> None:
     """The function that opens `logs / name` was given `../../etc/passwd`, decoded, to open."""
     seen: list[Any] = []
     async with open_client(make_server(seen), revision=revision) as client:
-        with pytest.raises(RequestError) as refused:
-            await client.request("resources/read", {"uri": uri})
-    assert refused.value.code == -32602
-    assert refused.value.data == {"uri": uri}
-    assert "the variable" in refused.value.message
+        for uri in ELSEWHERE:
+            with pytest.raises(RequestError) as refused:
+                await client.request("resources/read", {"uri": uri})
+            assert refused.value.code == -32602
+            assert refused.value.data == {"uri": uri}
+            assert "the variable" in refused.value.message
     assert seen == []
 
 

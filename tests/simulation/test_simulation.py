@@ -228,7 +228,7 @@ class World:
             assert call.progress == sorted(set(call.progress)), "promise 9"
             if call.outcome == "result" and call.progress:
                 assert call.progress == self.reported(call.id), "promise 9"
-        self.check_silence_after_goodbyes()
+        self.check_silence_after_cancellations()
         self.check_questions()
         assert self.running == 0, "promises 4 and 8"
         assert self.most_running <= MAX_INBOUND, "promise 10"
@@ -242,8 +242,8 @@ class World:
                 break
         return values
 
-    def check_silence_after_goodbyes(self) -> None:
-        """Promise 4: after the server has received the goodbye to a request, nothing of it goes out."""
+    def check_silence_after_cancellations(self) -> None:
+        """Promise 4: after the server has received the cancellation of a request, nothing of it goes out."""
         silenced: set[object] = set()
         for direction, message in self.server_tape.frames:
             if direction == "received" and message.get("method") == "notifications/cancelled":

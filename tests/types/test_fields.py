@@ -47,13 +47,13 @@ def test_the_package_exports_what_its_modules_offer_and_no_more() -> None:
     assert set(vars(types)["__all__"]) == {name for name in offered if not name.startswith("_")}
 
 
-@pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
-def test_classes_live_where_users_find_them(cls: type) -> None:
+def test_classes_live_where_users_find_them() -> None:
     """Tracebacks, documentation, pickles and type hints all follow `__module__`."""
-    assert cls.__module__ == "trio_mcp.types"
-    assert cls.__doc__
-    hints = get_type_hints(cls)
-    assert [hints[member.attribute] for member in members(cls)] == [member.type for member in members(cls)]
+    for cls in CLASSES:
+        assert cls.__module__ == "trio_mcp.types"
+        assert cls.__doc__, cls
+        hints = get_type_hints(cls)
+        assert [hints[m.attribute] for m in members(cls)] == [m.type for m in members(cls)], cls
 
 
 def test_objects_can_be_pickled() -> None:

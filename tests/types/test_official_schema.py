@@ -197,7 +197,7 @@ def test_whatever_is_valid_can_be_read(revision: Revision) -> None:
 
     readable = [name for name in definitions(revision) if _read_as(revision, name) is not None]
 
-    @settings(patiently, max_examples=200)
+    @patiently
     @given(st.sampled_from(readable).flatmap(instances_with_class))
     def check(drawn: tuple[Any, Any]) -> None:
         kind, instance = drawn
@@ -216,7 +216,7 @@ def test_what_is_spoiled_is_read_or_refused(revision: Revision) -> None:
 
     readable = [name for name in definitions(revision) if _read_as(revision, name) is not None]
 
-    @settings(patiently, max_examples=200)
+    @patiently
     @given(st.sampled_from(readable).flatmap(spoiled_with_class))
     def check(drawn: tuple[Any, Any]) -> None:
         kind, data = drawn

@@ -1,4 +1,4 @@
-"""What objects of the protocol say in text, and where roots are, for whoever reads them."""
+"""What objects of the protocol say in text, and where roots are, for a human reader."""
 
 from __future__ import annotations
 

@@ -45,6 +45,7 @@ from ._exchange import (
     not_begun,
     reply_to,
 )
+from ._send_queue import Writer
 from ._sender import Sender
 
 _log: Final = Log("trio_mcp.peer")
@@ -144,11 +145,15 @@ class Exchanges:
     _limits: Limits
     _changed: LightParkingLot  # woken when a request is done, or one of this side is made
     _name: str  # of the tasks
+    _writer: Writer = attrs.field(init=False)
     _variables: Context = attrs.field(factory=copy_context, init=False)
     _refusal: RequestError | None = attrs.field(default=None, init=False)
     _is_over: bool = attrs.field(default=False, init=False)
     _starts_waiting: bool = attrs.field(default=True, init=False)
     _lagging: bool = attrs.field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._writer = self._sender.writer
 
     @property
     def must_wait(self) -> bool:
@@ -325,7 +330,7 @@ class Exchanges:
     async def _run(self, ready: Ready) -> None:
         """Be the task that serves one request."""
         try:
-            reply = await reply_to(ready.exchange, ready.handler, self._limits, self._sender.queue.wait_room)
+            reply = await reply_to(ready.exchange, ready.handler, self._limits, self._writer.queue.wait_room)
         except BaseException:
             self._variables.copy().run(self.leave, ready)
             raise
@@ -354,7 +359,7 @@ class Exchanges:
         if arrival.batch is not None:
             arrival.batch.add(message)
         else:
-            self._sender.put(QueuedMessage(message, (), exchange, None, exchange is None))
+            self._writer.put(QueuedMessage(message, (), exchange, None, exchange is None))
 
     def cancel(self, params: Mapping[str, Any]) -> bool:
         """The other side has cancelled a request. Returns whether it was one that is not answered yet.
@@ -372,7 +377,7 @@ class Exchanges:
                 f"the caller gave it up: {reason}" if isinstance(reason, str) else "the caller gave it up",
             )
             return True
-        return self._cancel_waiting(id) or self._sender.queue.withdraw_answer(id)
+        return self._cancel_waiting(id) or self._writer.queue.withdraw_answer(id)
 
     def cancel_from(self, origin: Origin) -> None:
         """The origin is gone: cancel every request that came from it."""
@@ -385,7 +390,7 @@ class Exchanges:
 
     def _cancel(self, exchange: Exchange, reason: str) -> None:
         exchange.give_up(reason)
-        self._sender.queue.withdraw_all_of(exchange)
+        self._writer.queue.withdraw_all_of(exchange)
 
     def _cancel_waiting(self, id: RequestId) -> bool:
         waiting = self.table.cancel_waiting(id)

@@ -1,7 +1,7 @@
 """One end of one connection, and the tasks that it needs.
 
     wire ──> the serve loop ──> the receiver ──> calls, notifications, exchanges
-    wire <── the current task, or the writer task <── the sender <── calls, notifications, answers
+    wire <── the current task, or the writer task <── the send queue <── calls, notifications, answers
 
 Who owns what: `open_peer` owns the nursery. The writer and the notification task are shielded and end with
 `aclose`, so that a body that is being cancelled can still send. The tasks of the serve loop are not shielded; if
@@ -33,7 +33,7 @@ from ._exchanges import Arrival, Exchanges
 from ._middleware import Middleware, MiddlewareDispatcher
 from ._notifications import Notifications
 from ._receiver import OnFailure, OnNotificationRead, Receiver, ServeLoop
-from ._send_queue import FrameHook, OnFrame, SendQueue
+from ._send_queue import FrameHook, OnFrame, SendQueue, Writer
 from ._sender import Sender
 
 Work: TypeAlias = Callable[[], Awaitable[object]]
@@ -128,18 +128,21 @@ class Peer:
         self._channel = channel
         self._limits = limits
         self._background = BackgroundTasks(nursery, channel.description)
-        self._rests = channel.rests(self._start_reader)
-        self._queue = queue = SendQueue(limits.max_outbox_bytes, self._start_writer if self._rests else None)
+        name = f"serving {channel.description}"
+        self._serve_loop = loop = ServeLoop(
+            nursery, channel, limits, name, self._end_reading, self._start_shielded_reader
+        )
+        self._queue = queue = SendQueue(limits.max_outbox_bytes, self._start_writer if loop.rests else None)
         frames = None if on_frame is None else FrameHook(on_frame)
         changed = LightParkingLot()
-        name = f"serving {channel.description}"
         inbound = InboundTable[Exchange, Arrival](limits)
-        self._sender = sender = Sender(channel, queue, limits, middleware, frames, inbound, changed, self._fail)
+        self._writer = loop.writer = Writer(channel, queue, frames, inbound, self._fail)
+        self._sender = sender = Sender(channel, self._writer, limits, middleware, changed)
         self._notifications = Notifications(
-            sender, dispatcher, limits, self._start_notifications if self._rests else None
+            sender, dispatcher, limits, self._start_notifications if loop.rests else None
         )
-        self._exchanges = Exchanges(nursery, dispatcher, sender, inbound, limits, changed, name)
-        self._receiver = Receiver(
+        self._exchanges = loop.exchanges = Exchanges(nursery, dispatcher, sender, inbound, limits, changed, name)
+        self._receiver = loop.receiver = Receiver(
             channel,
             dispatcher,
             sender,
@@ -149,17 +152,6 @@ class Peer:
             frames,
             on_notification_read,
             on_failure,
-        )
-        self._serve_loop = ServeLoop(
-            nursery,
-            self._receiver,
-            self._exchanges,
-            sender,
-            limits,
-            name,
-            self._rests,
-            self._end_reading,
-            self._start_reader,
         )
         self.has_input_ended: bool = False  # no message will come any more, or the owner does not wait for it
         self._owner_waits = LightParkingLot()
@@ -286,18 +278,16 @@ class Peer:
 
     def _begin(self) -> None:
         """Start them, unless they are started when there is something to do."""
-        self._start_reader()
-        if not self._rests:
+        self._serve_loop.start()
+        if not self._serve_loop.rests:
             self._start_writer()
             self._start_notifications()
 
-    def _start_reader(self) -> None:
-        """Read: in the serve loop, or if that was cancelled, in a shielded task."""
-        if not self._serve_loop.start():
-            self._background.start(self._read, "reading from")
+    def _start_shielded_reader(self) -> None:
+        self._background.start(self._read, "reading from")
 
     def _start_writer(self) -> None:
-        self._background.start(self._sender.write, "writing to")
+        self._background.start(self._writer.write, "writing to")
 
     def _start_notifications(self) -> None:
         self._background.start(self._notifications.deliver, "notifications of")

@@ -49,7 +49,7 @@ from ._call import QueuedMessage
 from ._exchange import Dispatcher, Reply, make_reply, note_failure, settle
 from ._exchanges import Arrival, BatchReply, Exchanges, Ready
 from ._notifications import Notifications
-from ._send_queue import FrameHook, SendQueue
+from ._send_queue import FrameHook, SendQueue, Writer
 from ._sender import Sender
 
 _log: Final = Log("trio_mcp.peer")
@@ -391,7 +391,7 @@ def _was_on_wire(failure: McpError | None) -> bool:
 #     still the handler's until the task has waited once more (see `InlineTask.go_on`).
 #   * `has_waited` makes such a task wait before it does anything else, for the same reason.
 #
-# Cancelled from outside, these tasks end like the handlers they run; `on_cancelled` then starts a
+# Cancelled from outside, these tasks end like the handlers they run; `read_shielded` then starts a
 # shielded reader.
 
 MAX_IDLE: Final = 8
@@ -430,17 +430,25 @@ class _Block:
 @final
 @attrs.define(eq=False)
 class ServeLoop:
-    """The tasks of one connection that read and serve."""
+    """The tasks of one connection that read and serve.
+
+    Attributes:
+        receiver: Takes the messages; it and the other two are set before `start`.
+        exchanges: The requests.
+        writer: Writes the answers.
+        rests: Whether no task need wait while nothing is received; see `Channel.rests`.
+    """
 
     _nursery: trio.Nursery
-    _receiver: Receiver
-    _exchanges: Exchanges
-    _sender: Sender
+    _channel: Channel
     _limits: Limits
     _name: str  # of the tasks
-    _rests: bool  # whether no task need wait while nothing is received
     _on_end: Callable[[Exception], None]  # called with the reason why no message will come any more
-    _on_cancelled: Callable[[], None]  # called when the tasks were cancelled from outside and read no more
+    _read_shielded: Callable[[], None]  # starts a task that reads, after these were cancelled from outside
+    receiver: Receiver = attrs.field(init=False)
+    exchanges: Exchanges = attrs.field(init=False)
+    writer: Writer = attrs.field(init=False)
+    rests: bool = attrs.field(init=False)
     _variables: Context = attrs.field(factory=copy_context, init=False)
     _is_led: bool = attrs.field(default=False, init=False)
     _has_ended: bool = attrs.field(default=False, init=False)
@@ -448,11 +456,15 @@ class ServeLoop:
     _idle: list[trio.lowlevel.Task] = attrs.field(factory=list[trio.lowlevel.Task], init=False)
     _served: int = attrs.field(default=0, init=False)  # since the leader waited last
 
-    def start(self) -> bool:
-        """Read, if no task does. Returns whether one will: not after `end` or a cancellation. Never waits."""
-        if not (self._is_led or self._has_ended):
+    def __attrs_post_init__(self) -> None:
+        self.rests = self._channel.rests(self.start)
+
+    def start(self) -> None:
+        """Read, if no task does. Never waits."""
+        if self._has_ended:
+            self._read_shielded()
+        elif not self._is_led:
             self._start_task()
-        return not self._has_ended
 
     def _start_task(self) -> None:
         # Wherever they are started, they run with the variables of the task that has opened the connection.
@@ -478,7 +490,7 @@ class ServeLoop:
                     goes_on = await self._run_in_block(block, task)
             except BaseException:
                 if block.serving is not None:
-                    self._outside(self._exchanges.leave, block.serving)
+                    self._outside(self.exchanges.leave, block.serving)
                 raise
             ready = block.serving
             if block.failure is not None:
@@ -510,7 +522,7 @@ class ServeLoop:
                     continue
                 exchange = ready.exchange
                 handler = InlineTask(
-                    make_reply(exchange, ready.handler, self._limits, self._sender.queue.wait_room),
+                    make_reply(exchange, ready.handler, self._limits, self.writer.queue.wait_room),
                     self._variables.copy(),
                 )
                 try:
@@ -544,16 +556,16 @@ class ServeLoop:
         exchange = ready.exchange
         if exchange.scope.deadline != math.inf:
             exchange.scope.deadline = math.inf  # the scope is lent to the next request
-        self._exchanges.finish(ready, reply)
+        self.exchanges.finish(ready, reply)
 
     async def _settle(self, ready: Ready, reply: Reply | None) -> None:
         """End a request whose scope was cancelled."""
         try:
             reply = await settle(ready.exchange, reply, self._limits)
         except BaseException:
-            self._outside(self._exchanges.leave, ready)
+            self._outside(self.exchanges.leave, ready)
             raise
-        self._outside(self._exchanges.finish, ready, reply)
+        self._outside(self.exchanges.finish, ready, reply)
 
     async def _lead(self, *, has_waited: bool) -> bool:
         """Wait until no other task leads, and lead. Returns whether there is anything left to do for this task.
@@ -564,7 +576,7 @@ class ServeLoop:
         """
         while (has_waited or self._is_led) and not self._has_ended:
             has_waited = False
-            if self._rests or len(self._idle) == MAX_IDLE:
+            if self.rests or len(self._idle) == MAX_IDLE:
                 return False
             task = trio.lowlevel.current_task()
 
@@ -580,7 +592,7 @@ class ServeLoop:
     def _hand_over(self) -> None:
         """Let another task lead: this one stays with a handler that waits."""
         self._is_led = False
-        self._sender.queue.release()
+        self.writer.queue.release()
         if self._idle:
             trio.lowlevel.reschedule(self._idle.pop())
         else:
@@ -591,29 +603,29 @@ class ServeLoop:
         if self._served == SERVED_AT_ONCE:
             return None
         self._served += 1
-        self._sender.queue.is_held = True
-        return self._receiver.next_request(scope)
+        self.writer.queue.is_held = True
+        return self.receiver.next_request(scope)
 
     async def _wait(self, scope: trio.CancelScope) -> bool:
         """Write what is queued and wait for messages. Returns whether any will come. For the leader alone."""
-        self._sender.flush()
+        self.writer.flush()
         if self._has_ended:  # by a message that was taken just now: nothing would cancel the wait
             return False
         self._reading = scope
         try:
             if self._served == SERVED_AT_ONCE:
                 await trio.lowlevel.checkpoint()
-            elif self._receiver.must_wait:
-                await self._receiver.wait()
-            elif self._rests and self._receiver.may_rest():
+            elif self.receiver.must_wait:
+                await self.receiver.wait()
+            elif self.rests and self.receiver.may_rest():
                 self._is_led = False
                 return False
             else:
-                await self._receiver.receive()
+                await self.receiver.receive()
         except trio.Cancelled:
             if not self._has_ended:
                 self._has_ended = True
-                self._on_cancelled()
+                self._read_shielded()
             raise
         except (trio.EndOfChannel, ConnectionLost, trio.ClosedResourceError, trio.BrokenResourceError) as error:
             self.end()

@@ -1,22 +1,30 @@
-"""The queue of messages that are ready to be written: bounded, in order, and open to withdrawal.
+"""Messages that are ready to be written, and the writing of them.
 
-Knows neither requests' states nor the transport. `Sender` puts messages here and writes them. Also the `on_frame`
-hook, which is called with each message of a connection.
+    put ──> the queue ──> written at once, if nothing else is under way and the wire takes it
+                      ──> by the writer task, if the wire does not
+                      ──> by the task that holds the queue, together with what that sends itself
+
+`SendQueue` is bounded, in order, and open to withdrawal; `Writer` gives what is in it to the transport. What is
+sent is decided by `Sender` and `Exchanges`. Also the `on_frame` hook, which is called with each message of a
+connection.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
-from typing import Final, Literal, TypeAlias, final
+from typing import Any, Final, Literal, TypeAlias, final
 
 import attrs
+import trio
 
+from .._channel import Channel
 from .._codec._jsonrpc import RequestId
+from .._errors import ConnectionLost
 from .._logs import Log
 from .._trio import LightParkingLot
-from ._call import QueuedMessage
-from ._exchange import Exchange
+from ._call import Call, QueuedMessage
+from ._exchange import Exchange, InboundTable
 
 _log: Final = Log("trio_mcp.peer")
 
@@ -139,6 +147,9 @@ class SendQueue:
     _entries: dict[QueuedMessage, None] = attrs.field(factory=dict[QueuedMessage, None], init=False)
     _holes: int = attrs.field(default=0, init=False)
     _index: _Index | None = attrs.field(default=None, init=False)
+    _cancellations: dict[RequestId, QueuedMessage] = attrs.field(
+        factory=dict[RequestId, QueuedMessage], init=False
+    )  # of requests of this side
     _urgent_bytes: int = attrs.field(default=0, init=False)
     _being_written: bool = attrs.field(default=False, init=False)
     _has_rest: bool = attrs.field(default=False, init=False)
@@ -207,6 +218,8 @@ class SendQueue:
         self.size += len(entry.message.data)
         if entry.urgent:
             self._count_urgent(len(entry.message.data))
+            if entry.cancels is not None:
+                self._cancellations[entry.cancels] = entry
         if not self.is_held:
             self.wake_writer()
 
@@ -250,6 +263,12 @@ class SendQueue:
             self.withdraw_all_of(entry.exchange)
             entry.exchange.end_parked("its caller gave it up before the answer was written")
         return True
+
+    def withdraw_cancellation(self, id: RequestId) -> None:
+        """Withdraw the cancellation of a request of this side, if it was not taken to be written."""
+        entry = self._cancellations.get(id)
+        if entry is not None:
+            self.withdraw(entry)
 
     def _indexed(self) -> _Index:
         """Return the index, which is kept from the first withdrawal until the queue is empty."""
@@ -323,6 +342,7 @@ class SendQueue:
             entry.exchange for entry in self._entries if entry.message.answers and entry.exchange is not None
         ]
         self._entries.clear()
+        self._cancellations.clear()
         self._index = None
         self.size = self._urgent_bytes = 0
         self.is_overfull = False
@@ -346,6 +366,8 @@ class SendQueue:
         self.size -= size
         if entry.urgent:
             self._count_urgent(-size)
+            if entry.cancels is not None:
+                del self._cancellations[entry.cancels]
 
     def _count_urgent(self, size: int) -> None:
         self._urgent_bytes += size
@@ -359,3 +381,70 @@ class SendQueue:
             self._urgent_room.unpark_all()
         if self._nothing and not self._entries and not self._being_written:
             self._nothing.unpark_all()
+
+
+@final
+@attrs.define(eq=False)
+class Writer:
+    """Writes what one end of a connection sends.
+
+    Attributes:
+        queue: What is ready to be written.
+        calls: The requests of this side, which `Sender` keeps.
+        written: How many messages were written, of any kind.
+    """
+
+    _channel: Channel
+    queue: SendQueue
+    _frames: FrameHook | None  # called with what is written
+    _inbound: InboundTable[Any, Any]  # the requests being served
+    _on_failure: Callable[[Exception], object]  # called with the error with which writing has failed
+    calls: dict[RequestId, Call] = attrs.field(factory=dict[RequestId, Call], init=False)
+    written: int = attrs.field(default=0, init=False)
+
+    def put(self, message: QueuedMessage) -> None:
+        """Send a message: at once, if nothing else is under way; else together with others. Never waits."""
+        queue = self.queue
+        # What is queued already could not be written at once, and its writer is awake. To try again with each new
+        # message would look at all the others each time.
+        if queue.is_held or len(self._inbound.active) + len(self.calls) > 1 or queue.size:
+            queue.put(message)
+        else:
+            queue.is_held = True
+            queue.put(message)
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what is queued, as far as the wire takes it now; the writer task does the rest. Never waits."""
+        queue = self.queue
+        queue.is_held = False
+        while first := queue.first():
+            try:
+                is_written = self._channel.send_nowait([queued.message for queued in first])
+            except trio.WouldBlock:
+                queue.wake_writer()
+                return
+            except (ConnectionLost, trio.ClosedResourceError) as error:
+                self._on_failure(error)
+                return
+            self._mark_written(first)
+            queue.remove_first(len(first), has_rest=not is_written)
+
+    async def write(self) -> None:
+        """Be the writer task: as long as the connection lasts, or until `SendQueue.may_rest`."""
+        try:
+            while not self.queue.may_rest():
+                taken = await self.queue.take()
+                self._mark_written(taken)
+                await self._channel.send([queued.message for queued in taken])
+                del taken  # an idle connection keeps nothing of what it has sent
+        except (ConnectionLost, trio.ClosedResourceError, trio.BrokenResourceError) as error:
+            self._on_failure(error)
+
+    def _mark_written(self, messages: Sequence[QueuedMessage]) -> None:
+        for queued in messages:
+            self.written += 1
+            for call in queued.calls:
+                call.mark_written(self.written)
+            if self._frames is not None:
+                self._frames.report("sent", queued.message.data)

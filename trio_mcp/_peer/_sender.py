@@ -1,10 +1,7 @@
-"""Sends what one end of a connection has to send: its requests, its notifications, and the queue of both.
+"""Sends the requests and the notifications of one end of a connection.
 
-    put ──> the send queue ──> written at once, if nothing else is under way and the wire takes it
-                           ──> by the writer task, if the wire does not
-                           ──> by the task that holds the queue, together with what that sends itself
-
-Has the table of this side's requests, from the moment each is made until its caller goes on.
+Has the table of this side's requests, from the moment each is made until its caller goes on. When what is sent is
+written, and by which task, is decided by `Writer`.
 """
 
 from __future__ import annotations
@@ -30,15 +27,15 @@ from .._codec._jsonrpc import (
     encode_request,
     read_id,
 )
-from .._errors import ConnectionLost, RemoteProtocolError, RequestError
+from .._errors import RemoteProtocolError, RequestError
 from .._limits import MAX_SECONDS, Limits
 from .._logs import Log
 from .._revisions import PROGRESS_TOKEN_KEY, TIMEOUT_KEY
 from .._trio import LightParkingLot
 from ._call import Call, CallState, QueuedMessage, checked, current_clock, granted_deadline
-from ._exchange import Exchange, InboundTable, OnProgress
+from ._exchange import Exchange, OnProgress
 from ._middleware import Message, Middleware, notify_through, send_batch_through, send_through
-from ._send_queue import FrameHook, SendQueue
+from ._send_queue import SendQueue, Writer
 
 _log: Final = Log("trio_mcp.peer")
 
@@ -46,40 +43,34 @@ _log: Final = Log("trio_mcp.peer")
 @final
 @attrs.define(eq=False)
 class Sender:
-    """Sends the messages of this side and writes them. It is the `ExchangeSink` of the connection.
+    """Sends requests and notifications of this side. It is the `ExchangeSink` of the connection.
 
     Attributes:
+        writer: Writes them.
         queue: What is ready to be written.
         calls: The requests of this side whose callers have not gone on yet, by id.
     """
 
     _channel: Channel
-    queue: SendQueue
+    writer: Writer
     _limits: Limits
     _middleware: Sequence[Middleware]
-    _frames: FrameHook | None  # called with what is written
-    _inbound: InboundTable[
-        Any, Any
-    ]  # the requests being served: while there are any, messages are written together
     _changed: LightParkingLot  # woken when a request is made
-    _on_failure: Callable[[Exception], object]  # called with the error with which writing has failed
-    calls: dict[RequestId, Call] = attrs.field(factory=dict[RequestId, Call], init=False)
+    queue: SendQueue = attrs.field(init=False)
+    calls: dict[RequestId, Call] = attrs.field(init=False)
     _last_id: int = attrs.field(default=0, init=False)
     _pending: int = attrs.field(default=0, init=False)  # how many calls are neither answered nor given up
-    _cancellations: dict[RequestId, QueuedMessage] = attrs.field(
-        factory=dict[RequestId, QueuedMessage], init=False
-    )  # not written yet
     # A batch needs many places. It waits apart, or it would keep a place from those behind it that need one.
     _turn: LightParkingLot = attrs.field(factory=LightParkingLot, init=False)
     _batch_turn: LightParkingLot = attrs.field(factory=LightParkingLot, init=False)
     _refuses_requests: Callable[[], Exception] | None = attrs.field(default=None, init=False)
     _refuses_all: Callable[[], Exception] | None = attrs.field(default=None, init=False)
-    _written: int = attrs.field(default=0, init=False)  # how many messages were written, of any kind
     _read: int = attrs.field(
         default=0, init=False
-    )  # how many of them the peer has read, as far as its answers show
+    )  # how many messages of any kind the peer has read, as far as its answers show
 
     def __attrs_post_init__(self) -> None:
+        self.queue, self.calls = self.writer.queue, self.writer.calls
         self.queue.on_question_withdrawn = self._fail_withdrawn
 
     # Requests. The two functions that callers use are plain: they return the coroutine that does the work, which
@@ -147,7 +138,7 @@ class Sender:
             on_id(call.id)
         origin = None if exchange is None else exchange.origin
         call.message = message = QueuedMessage(Outgoing(data, (call.id,), (), origin), (call,), exchange)
-        self.put(message)
+        self.writer.put(message)
         await self._wait_settled(message.calls)
         return call.outcome()
 
@@ -188,7 +179,7 @@ class Sender:
         message = QueuedMessage(Outgoing(batch, tuple(call.id for call in calls)), tuple(calls))
         for call in calls:
             call.message = message
-        self.put(message)
+        self.writer.put(message)
         await self._wait_settled(calls)
         return [_outcome(call) for call in calls]
 
@@ -278,9 +269,7 @@ class Sender:
                 data = encode_notification(cancellation.method, cancellation.params)
                 # It goes the way that the request went, so that it cannot come first where there are several.
                 origin = None if call.message is None else call.message.message.origin
-                message = QueuedMessage(Outgoing(data, origin=origin), cancels=call.id, urgent=True)
-                self._cancellations[call.id] = message
-                self.queue.put(message)
+                self.queue.put(QueuedMessage(Outgoing(data, origin=origin), cancels=call.id, urgent=True))
 
     def _close(self, call: Call) -> None:
         """The caller goes on, however the call has ended."""
@@ -310,9 +299,7 @@ class Sender:
         call = self.calls.get(id)
         if call is not None and call.state is CallState.WRITTEN:
             return call
-        message = self._cancellations.pop(id, None)
-        if message is not None:
-            self.queue.withdraw(message)
+        self.queue.withdraw_cancellation(id)
         return None
 
     def settle(self, response: Response | ErrorResponse) -> bool:
@@ -355,9 +342,10 @@ class Sender:
         One may if everything else that was written has been read, which an answer to something later shows. Since
         the error may also mean nothing, the call fails only if no answer comes within `Limits.goodbye_timeout`.
         """
-        if self._written != self._read + 1:
+        written = self.writer.written
+        if written != self._read + 1:
             return False
-        refused = [call for call in self.calls.values() if call.number == self._written]
+        refused = [call for call in self.calls.values() if call.number == written]
         until = trio.current_time() + self._limits.goodbye_timeout
         for call in refused:
             if not call.is_settled:
@@ -469,60 +457,9 @@ class Sender:
         if self._refuses_all is not None:
             raise self._refuses_all()
         if exchange is None:
-            self.put(QueuedMessage(Outgoing(data)))
+            self.writer.put(QueuedMessage(Outgoing(data)))
         elif not exchange.is_over:
-            self.put(QueuedMessage(Outgoing(data, (), (), exchange.origin), (), exchange))
-
-    # Writing.
-
-    def put(self, message: QueuedMessage) -> None:
-        """Send a message: at once, if nothing else is under way; else together with other messages."""
-        queue = self.queue
-        # What is queued already could not be written at once, and its writer is awake. To try again with each new
-        # message would look at all the others each time.
-        if queue.is_held or len(self._inbound.active) + len(self.calls) > 1 or queue.size:
-            queue.put(message)
-        else:
-            queue.is_held = True
-            queue.put(message)
-            self.flush()
-
-    def flush(self) -> None:
-        """Write what is queued, as far as the wire takes it now; the writer does the rest. Never waits."""
-        queue = self.queue
-        queue.is_held = False
-        while first := queue.first():
-            try:
-                is_written = self._channel.send_nowait([queued.message for queued in first])
-            except trio.WouldBlock:
-                queue.wake_writer()
-                return
-            except (ConnectionLost, trio.ClosedResourceError) as error:
-                self._on_failure(error)
-                return
-            self._mark_written(first)
-            queue.remove_first(len(first), has_rest=not is_written)
-
-    async def write(self) -> None:
-        """Be the writer task: as long as the connection lasts, or until `SendQueue.may_rest`."""
-        try:
-            while not self.queue.may_rest():
-                taken = await self.queue.take()
-                self._mark_written(taken)
-                await self._channel.send([queued.message for queued in taken])
-                del taken  # an idle connection keeps nothing of what it has sent
-        except (ConnectionLost, trio.ClosedResourceError, trio.BrokenResourceError) as error:
-            self._on_failure(error)
-
-    def _mark_written(self, messages: Sequence[QueuedMessage]) -> None:
-        for queued in messages:
-            self._written += 1
-            for call in queued.calls:
-                call.mark_written(self._written)
-            if queued.cancels is not None:
-                del self._cancellations[queued.cancels]
-            if self._frames is not None:
-                self._frames.report("sent", queued.message.data)
+            self.writer.put(QueuedMessage(Outgoing(data, (), (), exchange.origin), (), exchange))
 
 
 def _outcome(call: Call) -> dict[str, Any] | RequestError:

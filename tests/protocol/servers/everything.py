@@ -583,7 +583,7 @@ async def broken_prompt() -> str:
 
 @server.prompt
 async def personal(ctx: Context) -> str:
-    """A prompt for whoever asks."""
+    """A prompt for any client."""
     return f"for {(await ctx.elicit('Whose?', str)).value}"
 
 

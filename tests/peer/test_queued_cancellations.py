@@ -1,4 +1,4 @@
-"""Goodbyes that lie in the outbox are known by the id of what they give up, and for no longer than they lie there."""
+"""Queued cancellations are found by the id of the request they cancel, and kept no longer than they are queued."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ async def hang(client: Client) -> None:
         await client.request("x/hang")
 
 
-def waiting_goodbyes(client: Client) -> int:
-    return len(client._reconnecting.agreed.peer._sender._cancellations)
+def queued_cancellations(client: Client) -> int:
+    return len(client._reconnecting.agreed.peer._queue._cancellations)
 
 
-async def test_goodbyes_that_were_written_are_forgotten(autojump_clock: trio.testing.MockClock) -> None:
+async def test_cancellations_that_were_written_are_forgotten(autojump_clock: trio.testing.MockClock) -> None:
     """A connection on which calls are given up all day long does not grow."""
     channel = ScriptedChannel(modern_server())
     async with open_client(channel) as client:
@@ -29,13 +29,13 @@ async def test_goodbyes_that_were_written_are_forgotten(autojump_clock: trio.tes
                 for _ in range(20):
                     nursery.start_soon(hang, client)
             await trio.testing.wait_all_tasks_blocked()
-            assert waiting_goodbyes(client) == 0
+            assert queued_cancellations(client) == 0
         cancelled = [m for m in channel.sent if m.get("method") == "notifications/cancelled"]
         assert len(cancelled) == 60
 
 
-async def test_goodbyes_that_are_taken_back_are_forgotten(autojump_clock: trio.testing.MockClock) -> None:
-    """The answers come while nothing is read: there is nothing left to cancel, and nothing left of the goodbyes."""
+async def test_cancellations_that_are_withdrawn_are_forgotten(autojump_clock: trio.testing.MockClock) -> None:
+    """The answers come while nothing is read: there is nothing left to cancel, and no cancellation is left."""
     channel = ScriptedChannel(modern_server())
     async with open_client(channel) as client:
         async with trio.open_nursery() as nursery:
@@ -46,10 +46,10 @@ async def test_goodbyes_that_are_taken_back_are_forgotten(autojump_clock: trio.t
             assert len(asked) == 20
             channel.stop_reading()
             nursery.start_soon(client.notify, "x/stuck")
-        assert waiting_goodbyes(client) == 20
+        assert queued_cancellations(client) == 20
         channel.say(*(answer(message, {}) for message in asked))
         await trio.testing.wait_all_tasks_blocked()
-        assert waiting_goodbyes(client) == 0
+        assert queued_cancellations(client) == 0
         channel.reading.set()
         await trio.testing.wait_all_tasks_blocked()
         assert not [m for m in channel.sent if m.get("method") == "notifications/cancelled"]

@@ -1,4 +1,4 @@
-"""Ctrl+C while a connection is being closed: what is said to nobody is said no longer, and nothing is left."""
+"""Ctrl+C while a connection is being closed: it is closed without waiting for what is queued, and nothing is left."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from trio_mcp import Limits
 
 
 @pytest.mark.parametrize("way", ["quietly", "exception"])
-def test_ctrl_c_during_the_goodbye_ends_the_program(way: str) -> None:
-    """Promise 8: it comes out of a shielded wait, too, and then nobody else lets go of the connection."""
+def test_ctrl_c_while_the_queue_is_written_ends_the_program(way: str) -> None:
+    """Promise 8: it comes out of a shielded wait, too, and no other task would then release the connection."""
     channel = ScriptedChannel()
     peers: list[Peer] = []
 

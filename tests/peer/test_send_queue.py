@@ -22,7 +22,7 @@ def exchanges(count: int) -> list[Exchange]:
     return [Exchange(Request(id, "tools/call", None), None, 0.0, nowhere) for id in range(count)]
 
 
-def open_outbox() -> SendQueue:
+def open_queue() -> SendQueue:
     return SendQueue(1_000_000_000, lambda: None)
 
 
@@ -34,58 +34,58 @@ def answered(exchange: Exchange, number: int) -> QueuedMessage:
     return QueuedMessage(Outgoing(b"%d" % number, answers=(exchange.request.id,)), exchange=exchange)
 
 
-def contents(outbox: SendQueue) -> list[bytes]:
-    return [entry.message.data for entry in outbox.first()]
+def contents(queue: SendQueue) -> list[bytes]:
+    return [entry.message.data for entry in queue.first()]
 
 
 def withdraw_one_from_many(count: int) -> None:
     """One request has said much, and is given up."""
-    outbox = open_outbox()
+    queue = open_queue()
     (first, second) = exchanges(2)
     for number in range(count):
-        outbox.put(said(first, number))
-        outbox.put(said(second, number))
-    outbox.withdraw_all_of(first)
-    assert outbox.size == sum(len(b"%d" % number) for number in range(count))
+        queue.put(said(first, number))
+        queue.put(said(second, number))
+    queue.withdraw_all_of(first)
+    assert queue.size == sum(len(b"%d" % number) for number in range(count))
 
 
 def withdraw_many(count: int) -> None:
     """Many requests have said something, and are given up one after another, the last one first."""
-    outbox = open_outbox()
+    queue = open_queue()
     several = exchanges(count)
     for exchange in several:
-        outbox.put(said(exchange, 1))
+        queue.put(said(exchange, 1))
     for exchange in reversed(several):
-        outbox.withdraw_all_of(exchange)
-    assert not outbox.size
+        queue.withdraw_all_of(exchange)
+    assert not queue.size
 
 
 def withdraw_answers(count: int) -> None:
     """Many requests are answered, and are given up before anybody has taken the answers."""
-    outbox = open_outbox()
+    queue = open_queue()
     for exchange in exchanges(count):
-        outbox.put(answered(exchange, 1))
+        queue.put(answered(exchange, 1))
     for id in reversed(range(count)):
-        assert outbox.withdraw_answer(id)
+        assert queue.withdraw_answer(id)
 
 
 def withdraw_entries(count: int) -> None:
     """Many requests of ours are given up before they are written."""
-    outbox = open_outbox()
+    queue = open_queue()
     entries = [QueuedMessage(Outgoing(b"request")) for _ in range(count)]
     for entry in entries:
-        outbox.put(entry)
+        queue.put(entry)
     for entry in reversed(entries):
-        outbox.withdraw(entry)
+        queue.withdraw(entry)
 
 
 def write_in_pieces(count: int) -> None:
     """Much is written, a buffer at a time."""
-    outbox, message = open_outbox(), Outgoing(bytes(60_000))
+    queue, message = open_queue(), Outgoing(bytes(60_000))
     for _ in range(count):
-        outbox.put(QueuedMessage(message))
-    while first := outbox.first():
-        outbox.remove_first(len(first), has_rest=False)
+        queue.put(QueuedMessage(message))
+    while first := queue.first():
+        queue.remove_first(len(first), has_rest=False)
 
 
 @pytest.mark.parametrize(
@@ -100,20 +100,20 @@ def test_what_is_taken_out_costs_no_more_where_much_lies(work: Callable[[int], N
 
 def test_what_is_given_up_goes_and_the_rest_stays_in_order() -> None:
     """Promise 4: nothing more is sent for what was given up, and nobody else's messages change places."""
-    outbox = open_outbox()
+    queue = open_queue()
     one, other = exchanges(2)
     for number in range(0, 6, 2):
-        outbox.put(said(one, number))
-        outbox.put(said(other, number + 1))
-    outbox.withdraw_all_of(one)
-    assert contents(outbox) == [b"1", b"3", b"5"]
-    outbox.put(said(one, 6))
-    outbox.put(answered(other, 7))
-    outbox.withdraw_all_of(one)
-    assert contents(outbox) == [b"1", b"3", b"5", b"7"]
-    assert outbox.withdraw_answer(other.request.id)
-    assert contents(outbox) == []
-    assert outbox.size == 0
+        queue.put(said(one, number))
+        queue.put(said(other, number + 1))
+    queue.withdraw_all_of(one)
+    assert contents(queue) == [b"1", b"3", b"5"]
+    queue.put(said(one, 6))
+    queue.put(answered(other, 7))
+    queue.withdraw_all_of(one)
+    assert contents(queue) == [b"1", b"3", b"5", b"7"]
+    assert queue.withdraw_answer(other.request.id)
+    assert contents(queue) == []
+    assert queue.size == 0
 
 
 @attrs.define
@@ -144,7 +144,7 @@ steps = st.lists(
 @given(steps)
 def test_it_does_what_a_search_would_do(steps: list[tuple[str, int]]) -> None:
     """Whatever is said, answered, taken back and written, and in whatever order."""
-    outbox, model, several = open_outbox(), _Model(), exchanges(4)
+    queue, model, several = open_queue(), _Model(), exchanges(4)
     gone: list[QueuedMessage] = []
     is_answered = [False] * 4
     for number, (step, owner) in enumerate(steps):
@@ -155,25 +155,25 @@ def test_it_does_what_a_search_would_do(steps: list[tuple[str, int]]) -> None:
                 make = said if step == "say" else answered
                 is_answered[owner] |= step == "answer"
                 entry = make(several[owner], number)
-                outbox.put(entry)
+                queue.put(entry)
                 model.lying.append((owner, entry))
             case "withdraw all":
-                outbox.withdraw_all_of(several[owner])
+                queue.withdraw_all_of(several[owner])
                 model.withdraw_all_of(owner)
             case "withdraw answer":
-                assert outbox.withdraw_answer(owner) is model.withdraw_answer(owner)
+                assert queue.withdraw_answer(owner) is model.withdraw_answer(owner)
             case "withdraw" if model.lying:
                 _, entry = model.lying.pop(owner % len(model.lying))
-                outbox.withdraw(entry)
+                queue.withdraw(entry)
                 gone.append(entry)
             case "write":
                 written = [entry for _, entry in model.lying[:owner]]
-                outbox.remove_first(len(written), has_rest=False)
+                queue.remove_first(len(written), has_rest=False)
                 del model.lying[: len(written)]
                 gone += written
             case _:
                 pass
         for entry in gone:
-            outbox.withdraw(entry)  # what is not here any more cannot be taken back
-        assert outbox.first() == [entry for _, entry in model.lying]
-        assert outbox.size == sum(len(entry.message.data) for _, entry in model.lying)
+            queue.withdraw(entry)  # what is not here any more cannot be taken back
+        assert queue.first() == [entry for _, entry in model.lying]
+        assert queue.size == sum(len(entry.message.data) for _, entry in model.lying)

@@ -1,4 +1,4 @@
-"""Callers that wait for room: nobody is forgotten, whoever leaves the line."""
+"""Callers that wait for room: none is forgotten when another stops waiting."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def ask(peer: Peer, method: str, scope: trio.CancelScope) -> None:
 
 
 async def test_a_caller_that_leaves_the_line_hands_its_turn_on(autojump_clock: trio.testing.MockClock) -> None:
-    """It was woken for a free place, waited for the outbox, and was cancelled: the next must be woken instead."""
+    """It was woken for a free place, waited for the send queue, and was cancelled: the next must be woken instead."""
     channel = ScriptedChannel()
     limits = Limits(max_outbound_requests=1, max_outbox_bytes=100)
     first, second, third = (trio.CancelScope() for _ in range(3))
@@ -56,7 +56,7 @@ async def test_a_caller_that_leaves_the_line_hands_its_turn_on(autojump_clock: t
         reading = channel.reading
         await peer.notify("x/stuck", {"much": "x" * 200})  # the writer has it and is stuck
         await trio.testing.wait_all_tasks_blocked()
-        await peer.notify("x/full", {"much": "x" * 200})  # fills the outbox
+        await peer.notify("x/full", {"much": "x" * 200})  # fills the send queue
         first.cancel()
         await trio.testing.wait_all_tasks_blocked()
         second.cancel()

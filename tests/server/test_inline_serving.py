@@ -84,7 +84,7 @@ async def test_context_variables_end_with_their_request(channel: ScriptedChannel
     assert texts(channel) == {1: "nobody", 2: "nobody", 3: "nobody"}
 
 
-async def test_who_waits_keeps_its_variables_and_holds_nobody_up(
+async def test_a_handler_that_waits_keeps_its_variables_and_holds_up_no_other(
     channel: ScriptedChannel, autojump_clock: trio.testing.MockClock
 ) -> None:
     """Those that came after it, in the same breath, are answered first."""
@@ -115,7 +115,7 @@ async def test_a_deadline_ends_with_its_request(
 
 
 async def test_a_cancellation_ends_with_its_request(channel: ScriptedChannel) -> None:
-    """Whoever served what was given up serves the next as if nothing had been."""
+    """A task that served a request that was given up serves the next one like any other."""
     for id in range(1, 40, 2):
         channel.say(call(id, "hang"))
         await trio.testing.wait_all_tasks_blocked()

@@ -27,7 +27,7 @@ async def test_what_does_not_wait_is_done_at_once_and_leaves_no_variables_behind
 
 
 async def test_what_waits_goes_on_with_its_own_variables() -> None:
-    """Whoever runs it keeps theirs, whenever they look."""
+    """The task that runs it keeps its own, whenever it looks."""
     go = trio.Event()
     seen: list[str] = []
 

@@ -136,7 +136,7 @@ async def test_changes_are_said_in_order_and_equal_ones_once(nursery: trio.Nurse
     talk.channel.stop_reading()
     server.list_changed("tools")  # being written, for ever
     await trio.testing.wait_all_tasks_blocked()
-    server.list_changed("tools")  # in the outbox, which is full now
+    server.list_changed("tools")  # in the send queue, which is full now
     await trio.testing.wait_all_tasks_blocked()
     server.list_changed("resources")  # waits for room, already taken
     await trio.testing.wait_all_tasks_blocked()
@@ -367,7 +367,7 @@ async def test_nothing_is_left_of_a_connection(
         assert not vars(server.changes)["_audiences"]
 
 
-async def test_changes_while_a_connection_is_lost_or_ends_hurt_nobody(
+async def test_changes_while_a_connection_is_lost_or_ends_do_no_harm(
     autojump_clock: trio.testing.MockClock, nursery: trio.Nursery
 ) -> None:
     """The connection says by itself that it is gone; telling it of changes says nothing more."""

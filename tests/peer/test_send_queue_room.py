@@ -21,12 +21,12 @@ def entry(size: int, *, urgent: bool = False) -> QueuedMessage:
 @pytest.mark.parametrize("waiting", ["wait_room", "wait_urgent_room", "wait_empty"])
 async def test_closing_lets_everybody_go(waiting: str) -> None:
     """Whatever they wait for will not come: nothing is written any more."""
-    outbox = SendQueue(100)
-    outbox.put(entry(100, urgent=True))
+    queue = SendQueue(100)
+    queue.put(entry(100, urgent=True))
     gone: list[int] = []
 
     async def wait(number: int) -> None:
-        await getattr(outbox, waiting)()
+        await getattr(queue, waiting)()
         gone.append(number)
 
     async with trio.open_nursery() as nursery:
@@ -34,48 +34,48 @@ async def test_closing_lets_everybody_go(waiting: str) -> None:
             nursery.start_soon(wait, number)
         await trio.testing.wait_all_tasks_blocked()
         assert gone == []
-        outbox.close()
+        queue.close()
         await trio.testing.wait_all_tasks_blocked()
         assert sorted(gone) == [0, 1, 2]
-        for wait_again in (outbox.wait_room, outbox.wait_urgent_room, outbox.wait_empty):
+        for wait_again in (queue.wait_room, queue.wait_urgent_room, queue.wait_empty):
             await wait_again()
-        outbox.put(entry(1_000, urgent=True))
-        assert (outbox.size, outbox.is_full, outbox.is_overfull) == (0, False, False)
+        queue.put(entry(1_000, urgent=True))
+        assert (queue.size, queue.is_full, queue.is_overfull) == (0, False, False)
 
 
 async def test_the_room_of_a_large_message_is_for_all_who_fit() -> None:
     """Its leaving wakes the first who waits, and nothing else leaves that could wake the others."""
-    outbox = SendQueue(100)
-    outbox.put(entry(100))
+    queue = SendQueue(100)
+    queue.put(entry(100))
     order: list[int] = []
 
     async def put(number: int) -> None:
-        await outbox.wait_room()
-        outbox.put(entry(40))
+        await queue.wait_room()
+        queue.put(entry(40))
         order.append(number)
 
     async with trio.open_nursery() as nursery:
         for number in range(5):
             nursery.start_soon(put, number)
             await trio.testing.wait_all_tasks_blocked()
-        await outbox.take()
+        await queue.take()
         await trio.testing.wait_all_tasks_blocked()
         assert order == [0, 1, 2], "the third finds 80 bytes and makes it full, the fourth does not fit"
-        await outbox.take()
+        await queue.take()
         await trio.testing.wait_all_tasks_blocked()
         assert sorted(order) == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("rounds", [1, 20])
-async def test_whoever_waits_for_room_is_not_overtaken(rounds: int) -> None:
+async def test_senders_that_wait_for_room_are_not_overtaken(rounds: int) -> None:
     """Who is woken for room that something urgent has taken keeps its place, and who comes meanwhile waits behind it."""
-    outbox = SendQueue(100)
-    outbox.put(entry(100))
+    queue = SendQueue(100)
+    queue.put(entry(100))
     order: list[object] = []
 
     async def put(name: object) -> None:
-        await outbox.wait_room()
-        outbox.put(entry(100))
+        await queue.wait_room()
+        queue.put(entry(100))
         order.append(name)
 
     async with trio.open_nursery() as nursery:
@@ -83,37 +83,37 @@ async def test_whoever_waits_for_room_is_not_overtaken(rounds: int) -> None:
             nursery.start_soon(put, name)
             await trio.testing.wait_all_tasks_blocked()
         for number in range(rounds):
-            await outbox.take()  # wakes the first, which finds
-            outbox.put(entry(100, urgent=True))  # this in its place
+            await queue.take()  # wakes the first, which finds
+            queue.put(entry(100, urgent=True))  # this in its place
             nursery.start_soon(put, number)
             await trio.testing.wait_all_tasks_blocked()
             assert order == []
         for _ in range(3 + rounds):
-            await outbox.take()
-            assert outbox.is_full, "there is room, and others who wait for it"
+            await queue.take()
+            assert queue.is_full, "there is room, and others who wait for it"
             await trio.testing.wait_all_tasks_blocked()
     assert order == ["first", "second", "third", *range(rounds)]
-    await outbox.take()
-    assert not outbox.is_full
+    await queue.take()
+    assert not queue.is_full
 
 
 async def test_a_line_for_room_ends_with_those_who_give_up_waiting() -> None:
     """Cancelled, they leave nothing behind that others would have to wait for."""
-    outbox = SendQueue(100)
-    outbox.put(entry(100))
+    queue = SendQueue(100)
+    queue.put(entry(100))
     async with trio.open_nursery() as nursery:
         for _ in range(3):
-            nursery.start_soon(outbox.wait_room)
+            nursery.start_soon(queue.wait_room)
         await trio.testing.wait_all_tasks_blocked()
-        await outbox.take()
+        await queue.take()
         nursery.cancel_scope.cancel()
-    assert not outbox.is_full
+    assert not queue.is_full
     with trio.fail_after(1):
-        await outbox.wait_room()
+        await queue.wait_room()
 
 
 async def _fill(peer: Peer) -> None:
-    """Leave the writer with one message that is stuck, and the outbox full with another one."""
+    """Leave the writer with one message that is stuck, and the send queue full with another one."""
     for method in ("x/stuck", "x/full"):
         await peer.notify(method, {"much": "x" * 200})
         await trio.testing.wait_all_tasks_blocked()
@@ -171,13 +171,13 @@ async def test_the_loss_of_the_connection_ends_every_wait_for_room(
                 channel.hang_up(ConnectionLost("the cable was cut"))
             assert sorted(ended) == ["x/1", "x/2", "x/3"]
             assert trio.current_time() == begin
-        assert trio.current_time() == begin, "there is nobody left to say goodbye to"
+        assert trio.current_time() == begin, "there is no peer left to write to"
 
 
 async def test_leaving_waits_no_longer_for_a_wire_that_is_lost_meanwhile(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    """The goodbye has its time as long as somebody might take it."""
+    """What is queued is given its time as long as the other end may still read it."""
     channel = ScriptedChannel()
 
     async def lose() -> None:
@@ -192,10 +192,10 @@ async def test_leaving_waits_no_longer_for_a_wire_that_is_lost_meanwhile(
         assert trio.current_time() == 1
 
 
-async def test_a_reader_that_pauses_because_nobody_reads_its_answers_is_let_go(
+async def test_a_reader_that_pauses_because_its_answers_are_not_read_is_released(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    """What it answers itself fills the outbox; then writing fails, and who asked something learns it."""
+    """What it answers itself fills the send queue; then writing fails, and who asked something learns it."""
 
     class Cut(ScriptedChannel):
         async def send(self, messages: object) -> None:
