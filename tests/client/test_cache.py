@@ -236,7 +236,7 @@ async def test_another_refusal_outdates_nothing(autojump_clock: trio.testing.Moc
         assert len(server.requests("resources/read")) == 2
 
 
-async def test_a_change_that_is_heard_outdates_the_list(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_change_that_is_notified_outdates_the_list(autojump_clock: trio.testing.MockClock) -> None:
     """ "Interaction with Notifications": immediately, with or without listeners, and before any later message is looked at."""
     server = ScriptedServer(script=Lists(ttlMs=50_000, cacheScope="private"))
     async with open_scripted(server) as client, client.listen(tools_list_changed=True) as events:

@@ -200,7 +200,7 @@ async def test_a_modern_server_gets_no_answer_through_middleware_either() -> Non
     assert seen == [("sent", "server/discover", False)]
 
 
-async def test_middleware_that_loses_a_result_is_told() -> None:
+async def test_middleware_that_loses_a_result_is_reported() -> None:
     async def lose(message: Message, call_next: CallNext) -> Mapping[str, Any] | None:
         result = await call_next(message)
         return result if message.method in {"initialize", "notifications/initialized"} else None

@@ -146,7 +146,7 @@ async def test_one_bad_item_does_not_hide_the_others(
     [{}, {"tools": "none"}, {"tools": [{"name": "bad"}], "nextCursor": 5}],
     ids=["no list", "not a list", "more is wrong than items"],
 )
-async def test_a_list_that_is_none_is_an_error(result: dict[str, Any]) -> None:
+async def test_an_invalid_list_is_an_error(result: dict[str, Any]) -> None:
     server = ScriptedServer(MODERN)
     server.script["tools/list"] = server.complete(**result)
     async with open_client(server) as client:

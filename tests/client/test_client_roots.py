@@ -19,7 +19,7 @@ CHANGED = "notifications/roots/list_changed"
 
 @pytest.mark.spec("client/roots", "Root List Changes")
 @pytest.mark.parametrize("revision", ALL)
-async def test_a_change_of_roots_is_told_where_the_revision_has_it(revision: Revision) -> None:
+async def test_a_change_of_roots_is_notified_where_the_revision_has_it(revision: Revision) -> None:
     """Legacy: client/roots, "Root List Changes". 2026-07-28 has no such notification: servers ask when they need."""
     server = ScriptedServer(revision)
     async with open_client(server, revision=revision, roots=["file:///a"]) as client:

@@ -219,7 +219,7 @@ async def test_every_request_has_the_timeout(revision: str, autojump_clock: trio
         ({"content": [{"type": "text"}]}, r"tools/call: content\[0\].text: "),
     ],
 )
-async def test_a_result_that_is_none_is_the_servers_fault(result: dict[str, Any], problem: str) -> None:
+async def test_an_invalid_result_is_the_servers_fault(result: dict[str, Any], problem: str) -> None:
     channel = ScriptedChannel(modern_server(lambda m: answer(m, result) if "id" in m else None))
     async with open_client(channel, revision=MODERN) as client:
         with pytest.raises(RemoteProtocolError, match=problem):

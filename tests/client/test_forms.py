@@ -89,7 +89,9 @@ UNFITTING: list[tuple[dict[str, Any], object, str]] = [
 
 
 @pytest.mark.parametrize(("field", "value", "reason"), UNFITTING)
-def test_what_does_not_fit_is_told_by_field_and_rule(field: dict[str, Any], value: object, reason: str) -> None:
+def test_what_does_not_fit_is_reported_by_field_and_rule(
+    field: dict[str, Any], value: object, reason: str
+) -> None:
     with pytest.raises(LocalProtocolError, match=f"f: .*{reason}"):
         fill(field, {"f": value})
 
@@ -97,7 +99,7 @@ def test_what_does_not_fit_is_told_by_field_and_rule(field: dict[str, Any], valu
 @pytest.mark.parametrize(
     "field", [{**TEXT, "maxLength": 2}, {**TEXT, "format": "email"}, {"type": "number"}, ENUM, MANY]
 )
-def test_what_was_filled_in_is_not_told(field: dict[str, Any]) -> None:
+def test_the_values_of_a_form_are_not_reported(field: dict[str, Any]) -> None:
     """It is somebody's, and errors end in logs."""
     with pytest.raises(LocalProtocolError) as caught:
         fill(field, {"f": "secret"})
@@ -127,7 +129,7 @@ def test_a_field_left_empty_has_its_default(
     assert fill({**field, "default": wire}, content, required=True) == {"f": default}
 
 
-def test_a_default_that_does_not_fit_is_told() -> None:
+def test_a_default_that_does_not_fit_is_reported() -> None:
     with pytest.raises(LocalProtocolError, match='f: expected one of "r", "g"'):
         fill({**ENUM, "default": "b"}, {})
 
@@ -136,6 +138,6 @@ def test_an_optional_field_may_stay_empty() -> None:
     assert fill(TEXT, {}) == {}
 
 
-def test_all_problems_are_told_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     with pytest.raises(LocalProtocolError, match="g: the form has no such field; f: is missing"):
         fill(TEXT, {"g": 1}, required=True)

@@ -385,7 +385,7 @@ async def test_waiting_for_some_of_them() -> None:
             await group.wait_ready(at_least=-1)
 
 
-async def test_who_waits_when_the_group_is_left_is_told() -> None:
+async def test_a_task_that_waits_when_the_group_is_left_gets_an_error() -> None:
     """And an iteration over changes ends."""
     errors: list[ServerUnavailable] = []
     seen: list[tuple[str, str]] = []

@@ -63,7 +63,7 @@ async def take(events: Events, count: int) -> list[Change]:
 
 
 @REVISIONS
-async def test_changes_are_heard_in_the_order_they_came(
+async def test_changes_are_received_in_the_order_they_came(
     revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     """2026-07-28, basic/patterns/subscriptions, "Receiving Notifications"; 2025-11-25, server/tools, server/prompts,
@@ -92,7 +92,9 @@ async def test_changes_are_heard_in_the_order_they_came(
 
 
 @REVISIONS
-async def test_what_was_not_asked_for_is_not_heard(revision: str, autojump_clock: trio.testing.MockClock) -> None:
+async def test_changes_that_were_not_asked_for_are_not_received(
+    revision: str, autojump_clock: trio.testing.MockClock
+) -> None:
     """2026-07-28, "Opening a Stream": the server must not send it; if it does all the same, nobody hears it."""
     server = ScriptedServer(revision)
     async with open_scripted(server) as client, client.listen(tools_list_changed=True) as events:

@@ -392,7 +392,9 @@ async def test_a_tool_error_can_be_read_as_the_tool_wrote_it(autojump_clock: tri
     assert caught.value.args[0] == "a\n\tb"
 
 
-async def test_a_type_that_is_none_costs_no_request(autojump_clock: trio.testing.MockClock) -> None:
+async def test_an_impossible_type_is_refused_before_anything_is_sent(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
     server = ScriptedServer(script=lambda _, message: refusal(message, -32603, "no"))
     async with open_scripted(server) as client:
         with pytest.raises(TypeError):

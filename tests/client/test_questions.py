@@ -403,7 +403,7 @@ async def test_modes_that_do_not_exist_are_refused(modes: Any) -> None:
 
 
 @REVISIONS
-async def test_roots_are_told(revision: Revision, tmp_path: Path) -> None:
+async def test_roots_are_sent(revision: Revision, tmp_path: Path) -> None:
     """Every revision, client/roots, "Listing Roots"."""
     roots: list[RootLike] = [Root(uri="file:///a", name="A"), "file:///b%20c", tmp_path]
     assert await put(revision, "roots/list", roots=roots) == {
@@ -571,14 +571,14 @@ async def test_what_is_declared_by_hand_stands(revision: Revision) -> None:
 
 
 @pytest.mark.parametrize("revision", [Revision.V2025_06_18])
-async def test_a_revision_without_urls_is_not_told_of_elicitation_by_url_alone(revision: Revision) -> None:
+async def test_elicitation_by_url_alone_is_not_declared_to_a_revision_without_it(revision: Revision) -> None:
     assert await declared(revision, on_elicit=lambda _: "cancel", elicit_modes=["url"]) == {}
 
 
 # The end of an elicitation by URL.
 
 
-async def test_the_end_of_an_elicitation_by_url_is_told() -> None:
+async def test_the_end_of_an_elicitation_by_url_is_notified() -> None:
     """2025-11-25, client/elicitation, "Completion Notifications": unknown and completed ids must be ignored."""
     done: list[str] = []
     other: list[str] = []
@@ -606,7 +606,7 @@ async def test_the_end_of_an_elicitation_by_url_is_told() -> None:
 @pytest.mark.spec(
     "client/elicitation", "Completion Notifications for URL Mode Elicitation", revisions="2025-11-25"
 )
-async def test_the_end_of_an_elicitation_that_an_error_demanded_is_told() -> None:
+async def test_the_end_of_an_elicitation_that_an_error_demanded_is_notified() -> None:
     """2025-11-25, client/elicitation, "URL Elicitation Required Error": its ids are known from then on."""
     done: list[str] = []
     server = ScriptedServer(Revision.V2025_11_25)

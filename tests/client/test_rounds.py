@@ -318,7 +318,7 @@ async def test_cancelled_in_any_round_the_request_of_that_round_is_given_up(
 
 @METHODS
 @pytest.mark.parametrize("asking_round", [1, 2, 3])
-async def test_cancelled_while_a_handler_works_the_handler_is_cancelled_and_the_wire_hears_nothing(
+async def test_cancelled_while_a_handler_works_the_handler_is_cancelled_and_nothing_is_sent(
     method: str, asking_round: int, autojump_clock: trio.testing.MockClock
 ) -> None:
     """Nothing is in flight then, so there is nothing to give up."""

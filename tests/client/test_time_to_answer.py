@@ -92,7 +92,7 @@ async def test_the_request_timeout_does_not_count_what_the_user_takes(
         (MODERN, True, [None, None]),
     ],
 )
-async def test_a_callee_is_told_of_a_request_timeout_that_cannot_stand_still(
+async def test_a_server_is_sent_a_request_timeout_that_cannot_stand_still(
     revision: str, asks: bool, told: list[Any], autojump_clock: trio.testing.MockClock
 ) -> None:
     """The server's clock would go on, and that of a handler that is parked between two rounds, too."""

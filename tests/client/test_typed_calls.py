@@ -206,7 +206,7 @@ async def test_the_timeout_of_requests_covers_the_log_level(autojump_clock: trio
             await client.set_log_level("info")
 
 
-async def test_the_protocol_of_a_modern_server_is_told_in_each_request() -> None:
+async def test_each_request_to_a_modern_server_says_the_revision() -> None:
     """2026-07-28, basic, "_meta"; the caller's own members stay beside it."""
     server = ScriptedServer(MODERN)
     server.script["tools/call"] = server.complete(content=[])

@@ -87,7 +87,7 @@ async def test_an_http_error_comes_out_of_its_call_with_all_that_it_says(
         ("https://other.example/mcp#hunter2", "https://other.example/mcp"),
     ],
 )
-async def test_a_redirect_that_is_not_followed_is_told_without_its_secrets(
+async def test_a_redirect_that_is_not_followed_is_reported_without_its_secrets(
     speaks: str, location: str, shown: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     """Keys and tokens are in queries, passwords before the host; errors end up in logs."""
@@ -255,7 +255,7 @@ async def test_a_mismatch_of_headers_is_answered_by_one_listing_and_one_more_cal
         assert b'"x-mcp-header":"Place"' in _json.encode(dict(tools[0].input_schema)), "the cache has heard of it"
 
 
-async def test_a_mismatch_that_stays_is_told(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_mismatch_that_stays_is_reported(autojump_clock: trio.testing.MockClock) -> None:
     """Once is enough; and if the tools cannot be listed, that is why."""
     server = HttpServer("2026-07-28", capabilities={"tools": {}})
 

@@ -64,7 +64,7 @@ def test_only_what_has_a_body_has_a_length(method: str, length: bytes | None) ->
     assert dict(request.headers).get(b"content-length") == length
 
 
-def test_a_proxy_is_told_the_whole_url() -> None:
+def test_a_proxy_is_sent_the_whole_url() -> None:
     request, _, _ = read(encode_request(post(), [(b"Proxy-Authorization", b"Basic x")]))
     assert request.target == b"http://localhost:8000/mcp?a=b"
     assert (b"proxy-authorization", b"Basic x") in list(request.headers)

@@ -178,7 +178,7 @@ async def test_it_runs_in_the_lifespan_of_another() -> None:
         assert events == ["began", "ended"]
 
 
-async def test_a_lifespan_that_fails_is_told_to_the_host() -> None:
+async def test_a_lifespan_that_fails_is_reported_to_the_host() -> None:
     """Which then does not serve."""
 
     @asynccontextmanager

@@ -66,7 +66,7 @@ async def test_the_oldest_subscription_of_the_client_with_most_is_ended_in_good_
     assert "gives way" in caplog.text
 
 
-async def test_one_client_gets_so_much_and_is_told_when_to_ask_again() -> None:
+async def test_one_client_gets_so_much_and_a_retry_after() -> None:
     """max_subscription_bytes held for a connection, and over HTTP for nobody."""
     async with open_raw(make_server(max_subscription_bytes=1_000_000), SETTINGS) as raw:
         async with AsyncExitStack() as streams:

@@ -181,7 +181,7 @@ async def test_what_belongs_to_no_session_is_refused(
         assert (await session.send(call("add", a=1, b=2), **headers)).status == status
 
 
-async def test_a_session_belongs_to_who_began_it() -> None:
+async def test_a_session_belongs_to_the_principal_that_began_it() -> None:
     """security_best_practices, "Session Hijacking": an id alone lets nobody in."""
 
     async def who(request: Any) -> str | None:
@@ -904,7 +904,7 @@ async def test_a_question_that_gives_way_to_unread_messages_fails(autojump_clock
             assert trio.current_time() == began
 
 
-async def test_a_handler_whose_client_has_gone_is_told_when_it_asks(autojump_clock: object) -> None:
+async def test_a_handler_whose_client_has_gone_gets_an_error_when_it_asks(autojump_clock: object) -> None:
     """Its POST was torn before it was answered by a stream, so its client cannot come back to where it is asked."""
     server, outcomes = make_server(), list[str]()
 
@@ -985,7 +985,7 @@ async def test_the_transport_of_2024(autojump_clock: object) -> None:
         assert (await raw.send(call("add", a=1, b=1), path=path)).status == 404
 
 
-async def test_a_session_of_2024_belongs_to_who_began_it() -> None:
+async def test_a_session_of_2024_belongs_to_the_principal_that_began_it() -> None:
     """security_best_practices, "Session Hijacking": the URL that the stream names lets nobody else in."""
     log: list[str] = []
 

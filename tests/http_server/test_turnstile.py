@@ -54,7 +54,9 @@ async def ask(
     return answer
 
 
-async def test_who_asks_little_does_not_wait_for_who_asks_much(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_client_with_few_requests_does_not_wait_for_one_with_many(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
     """A flood once began in one pass, whose end everybody waited for. Everything is answered all the same."""
     watched, statuses = Watched(), list[int]()
     async with open_raw(watched.server, SETTINGS) as raw:

@@ -19,7 +19,7 @@ def entry(size: int, *, urgent: bool = False) -> QueuedMessage:
 
 
 @pytest.mark.parametrize("waiting", ["wait_room", "wait_urgent_room", "wait_empty"])
-async def test_closing_lets_everybody_go(waiting: str) -> None:
+async def test_closing_wakes_every_waiter(waiting: str) -> None:
     """Whatever they wait for will not come: nothing is written any more."""
     queue = SendQueue(100)
     queue.put(entry(100, urgent=True))

@@ -46,7 +46,7 @@ class Wire(Channel):
 
 
 @pytest.mark.parametrize("_", range(8))
-async def test_it_is_cancelled_and_not_told_that_it_is_late(_: int, autojump_clock: object) -> None:
+async def test_it_is_cancelled_and_gets_no_other_error(_: int, autojump_clock: object) -> None:
     """Promise 4. Trio runs the tasks of a pass in any order, so it is tried several times."""
     server: Server[Any] = Server("s", limits=Limits(max_outbox_bytes=1_000))
     ends: list[str] = []

@@ -255,7 +255,7 @@ async def test_an_error_of_the_client_reaches_the_handler_that_asked(meeting: Me
 @pytest.mark.spec(ELICITATION, "Example")
 @IN_URLS
 @meet
-async def test_a_user_is_sent_to_a_url_and_its_end_is_told(meeting: Meeting) -> None:
+async def test_a_user_is_sent_to_a_url_and_its_end_is_notified(meeting: Meeting) -> None:
     """In 2025-11-25 the visit has an id by which its end is told; what is told of others is ignored."""
     meeting.host.answers = ["accept"]
     assert text_of(await meeting.client.call_tool("visit")) == "accept"

@@ -90,7 +90,7 @@ async def test_before_a_level_is_set_the_server_decides(meeting: Meeting) -> Non
 @pytest.mark.spec(LOGGING, "Error Handling")
 @pytest.mark.parametrize("level", ["verbose", 7, ""], ids=repr)
 @meet
-async def test_a_level_that_is_none_is_refused(meeting: Meeting, level: Any) -> None:
+async def test_an_unknown_level_is_refused(meeting: Meeting, level: Any) -> None:
     if meeting.is_modern:
         params = {"name": "log_all", "_meta": {LOG_LEVEL: level}}
         error = await meeting.refused(lambda: meeting.client.request("tools/call", params), -32602)

@@ -172,7 +172,7 @@ async def test_what_is_missing_is_asked_again_and_what_is_too_much_is_ignored(
 @pytest.mark.spec(MRTR, "Error Handling")
 @pytest.mark.parametrize("responses", [5, [], {"x": 5}], ids=str)
 @meet
-async def test_answers_that_are_none_are_refused(meeting: Meeting, responses: object) -> None:
+async def test_invalid_input_responses_are_refused(meeting: Meeting, responses: object) -> None:
     params: dict[str, Any] = {"name": "insist", "arguments": {}}
     required = await meeting.client.request("tools/call", params)
     if isinstance(responses, dict):

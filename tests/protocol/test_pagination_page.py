@@ -64,7 +64,7 @@ async def test_the_client_follows_cursors_and_can_stop_between_pages(meeting: Me
 @pytest.mark.parametrize("method", LISTS)
 @pytest.mark.parametrize("cursor", ["", "nonsense", "eyJwYWdlIjogM30=", 5], ids=str)
 @meet
-async def test_a_cursor_that_is_none_is_refused(meeting: Meeting, method: str, cursor: Any) -> None:
+async def test_an_invalid_cursor_is_refused(meeting: Meeting, method: str, cursor: Any) -> None:
     error = await meeting.refused(lambda: meeting.client.request(method, {"cursor": cursor}), -32602)
     assert "cursor" in error.message
 

@@ -120,7 +120,7 @@ async def test_a_prompt_may_ask_its_client(meeting: Meeting) -> None:
 @pytest.mark.spec(PROMPTS, "Message Flow")
 @pytest.mark.needs("changes")
 @meet
-async def test_clients_are_told_when_the_list_changes(meeting: Meeting) -> None:
+async def test_clients_are_notified_when_the_list_changes(meeting: Meeting) -> None:
     client = meeting.client
     async with client.listen(prompts_list_changed=True) as events:
         await client.call_tool("change", {"kind": "prompts"})

@@ -146,7 +146,7 @@ async def test_templates_are_listed_and_their_resources_read(meeting: Meeting) -
 @pytest.mark.spec(RESOURCES, "List Changed Notification")
 @pytest.mark.needs("changes")
 @meet
-async def test_clients_are_told_when_the_list_changes(meeting: Meeting) -> None:
+async def test_clients_are_notified_when_the_list_changes(meeting: Meeting) -> None:
     client = meeting.client
     async with client.listen(resources_list_changed=True) as events:
         await client.call_tool("change", {"kind": "resources"})
@@ -162,7 +162,7 @@ async def test_clients_are_told_when_the_list_changes(meeting: Meeting) -> None:
 @pytest.mark.spec(RESOURCES, "Message Flow")
 @pytest.mark.needs("changes")
 @meet
-async def test_clients_are_told_when_a_resource_they_listen_to_changes(meeting: Meeting) -> None:
+async def test_clients_are_notified_when_a_resource_they_listen_to_changes(meeting: Meeting) -> None:
     client = meeting.client
     async with client.listen(resources=["note://today"]) as events:
         await client.call_tool("update", {"uri": "picture://logo"})

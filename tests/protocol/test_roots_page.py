@@ -51,7 +51,7 @@ async def test_there_may_be_several_roots_or_none(meeting: Meeting) -> None:
 @pytest.mark.spec(ROOTS, "Message Flow", revisions=LEGACY)
 @pytest.mark.spec(ROOTS, "Implementation Guidelines")
 @meet
-async def test_a_server_is_told_when_roots_change(meeting: Meeting) -> None:
+async def test_a_server_is_notified_when_roots_change(meeting: Meeting) -> None:
     await meeting.client.roots_changed()
     if meeting.is_modern:
         assert not meeting.sent
@@ -66,7 +66,7 @@ async def test_a_server_is_told_when_roots_change(meeting: Meeting) -> None:
 @pytest.mark.spec(ROOTS, "Root")
 @pytest.mark.parametrize("uri", ["https://example.com/", "file:///home/../etc", "file:///home/%2e%2e/etc"])
 @meet
-async def test_a_root_that_is_none_is_not_told(meeting: Meeting, uri: str) -> None:
+async def test_an_invalid_root_is_not_sent(meeting: Meeting, uri: str) -> None:
     """In the legacy era the server learns that something failed; in the modern era it hears nothing more."""
     meeting.host.places = [[uri]]
     if meeting.is_modern:

@@ -92,7 +92,7 @@ async def test_pictures_and_sound_are_sent_or_said_in_words(meeting: Meeting) ->
 @pytest.mark.spec(SAMPLING, "Capability Priorities")
 @pytest.mark.spec(SAMPLING, "Model Hints")
 @meet
-async def test_preferences_are_told(meeting: Meeting) -> None:
+async def test_preferences_are_sent(meeting: Meeting) -> None:
     await meeting.client.call_tool("sample", {"what": "preferences"})
     await meeting.client.call_tool("sample", {"what": "hints"})
     all_of_them, hints = (question["modelPreferences"] for question in meeting.questions(METHOD))
@@ -268,7 +268,7 @@ async def test_a_client_is_not_asked_what_it_has_not_declared(meeting: Meeting, 
 @pytest.mark.spec(SAMPLING, "Security Considerations", revisions=ALL)
 @pytest.mark.spec(SAMPLING, "Result Fields")
 @meet
-async def test_an_answer_that_is_none_is_not_taken(meeting: Meeting) -> None:
+async def test_an_invalid_answer_is_refused(meeting: Meeting) -> None:
     """Both sides look at what they get: here the client at its own handler's."""
     meeting.host.replies = [5]
     if meeting.is_modern:

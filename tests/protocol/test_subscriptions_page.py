@@ -32,7 +32,7 @@ TODAY = "note://today"
 @pytest.mark.spec(SUBSCRIPTIONS, "Receiving Notifications")
 @pytest.mark.parametrize("revision", [MODERN])
 @meet
-async def test_only_what_was_asked_for_is_told_and_after_the_acknowledgment(meeting: Meeting) -> None:
+async def test_only_what_was_asked_for_is_notified_and_after_the_acknowledgment(meeting: Meeting) -> None:
     client = meeting.client
     async with client.listen(tools_list_changed=True, resources=[TODAY]) as events:
         (asked,) = meeting.requests("subscriptions/listen")
@@ -63,7 +63,7 @@ async def test_only_what_was_asked_for_is_told_and_after_the_acknowledgment(meet
 @pytest.mark.spec(SUBSCRIPTIONS, "Receiving Notifications")
 @pytest.mark.needs("changes")
 @meet
-async def test_several_listeners_hear_what_each_has_asked_for(meeting: Meeting) -> None:
+async def test_several_listeners_receive_what_each_has_asked_for(meeting: Meeting) -> None:
     """By ids of their own in the modern era; in the legacy era the client tells them apart."""
     client = meeting.client
     async with (

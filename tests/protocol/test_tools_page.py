@@ -276,7 +276,7 @@ async def test_a_tool_that_needs_input_is_called_again(meeting: Meeting) -> None
 @pytest.mark.spec(TOOLS, "Message Flow")
 @pytest.mark.needs("changes")
 @meet
-async def test_clients_are_told_when_the_list_changes(meeting: Meeting) -> None:
+async def test_clients_are_notified_when_the_list_changes(meeting: Meeting) -> None:
     client = meeting.client
     async with client.listen(tools_list_changed=True) as events:
         await client.call_tool("change", {"kind": "tools"})

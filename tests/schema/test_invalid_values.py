@@ -38,7 +38,7 @@ def problems(hint: Any, value: object, **options: Any) -> tuple[tuple[str, str],
     return caught.value.problems
 
 
-def test_all_problems_are_told_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     """A model that hears of one mistake at a time needs a round trip for each."""
     value = {"lines": [{"copies": "2"}, {"sku": "a", "copies": 0, "colour": 1}], "tags": "a", "made": "now"}
     assert problems(Order, value) == (
@@ -69,7 +69,7 @@ def test_message_lists_paths_and_reasons() -> None:
     ],
     ids=["array", "dictionary", "record", "nested"],
 )
-def test_at_most_ten_problems_are_told(hint: Any, value: object) -> None:
+def test_at_most_ten_problems_are_reported(hint: Any, value: object) -> None:
     """A hostile value must cost neither memory nor time nor the reader's patience."""
     found = problems(hint, value)
     assert len(found) == 10

@@ -60,7 +60,7 @@ async def test_what_changes_is_declared_in_discovery(nursery: trio.Nursery) -> N
 
 @LEGACY_REVISIONS
 @pytest.mark.parametrize("kind", LISTS)
-async def test_a_session_is_told_of_every_list_that_changes(
+async def test_a_session_is_notified_of_every_list_that_changes(
     revision: Revision, kind: ListKind, nursery: trio.Nursery
 ) -> None:
     """Every legacy revision: server/tools, prompts and resources, each "List Changed Notification"."""
@@ -98,7 +98,9 @@ async def test_removing_the_last_tool_leaves_an_empty_list(nursery: trio.Nursery
 
 
 @LEGACY_REVISIONS
-async def test_nothing_is_told_before_the_client_is_ready(revision: Revision, nursery: trio.Nursery) -> None:
+async def test_no_change_is_notified_before_the_client_is_ready(
+    revision: Revision, nursery: trio.Nursery
+) -> None:
     """basic/lifecycle, "Initialization": nothing but pings and logging before `initialized`."""
     server = full_server()
     talk = await connect(nursery, server)
@@ -116,7 +118,7 @@ async def test_nothing_is_told_before_the_client_is_ready(revision: Revision, nu
     nursery.cancel_scope.cancel()
 
 
-async def test_what_was_not_declared_is_not_told(nursery: trio.Nursery) -> None:
+async def test_changes_that_were_not_declared_are_not_notified(nursery: trio.Nursery) -> None:
     """A session that was told of no tools is told of no change of them: basic/lifecycle, "Operation"."""
     server = Server("bare")
     talk = await connect(nursery, server)
@@ -207,7 +209,7 @@ async def test_a_change_made_by_a_request_of_one_client_reaches_the_other(
     nursery.cancel_scope.cancel()
 
 
-async def test_a_change_made_in_a_thread_is_told(nursery: trio.Nursery) -> None:
+async def test_a_change_made_in_a_thread_is_notified(nursery: trio.Nursery) -> None:
     """A plain function is a tool, too, and runs in a thread; so may whatever else the program has."""
     server = full_server()
 
@@ -265,7 +267,7 @@ def test_a_server_can_be_served_by_two_runs_at_once() -> None:
     assert server.changes.receivers == 0
 
 
-def test_a_run_that_has_just_ended_is_not_told() -> None:
+def test_a_run_that_has_just_ended_is_not_notified() -> None:
     """Its tasks are gone; only the note that it listened is still there."""
     hub = ChangeHub()
 
@@ -322,7 +324,7 @@ async def test_on_one_pipe_each_era_gets_its_own(revision: Revision, nursery: tr
     nursery.cancel_scope.cancel()
 
 
-async def test_a_modern_client_that_does_not_listen_hears_nothing(nursery: trio.Nursery) -> None:
+async def test_a_modern_client_that_does_not_listen_is_not_notified(nursery: trio.Nursery) -> None:
     server = full_server()
     talk = await connect(nursery, server)
     await talk.ask("tools/list", V07)
@@ -418,7 +420,7 @@ async def test_what_fails_while_a_connection_is_served_comes_out_as_itself() -> 
     assert server.changes.receivers == 0
 
 
-async def test_what_fails_while_a_change_is_told_ends_nothing_else(caplog: pytest.LogCaptureFixture) -> None:
+async def test_what_fails_while_a_change_is_notified_ends_nothing_else(caplog: pytest.LogCaptureFixture) -> None:
     """It is told to the log, and the next change is told."""
     server = full_server()
     told: list[str] = []
@@ -498,7 +500,7 @@ async def test_a_receiver_is_woken_when_there_is_something_to_say_and_there_was_
     assert receiver.take() is None, "who leaves is told nothing more"
 
 
-async def test_the_hub_forgets_who_has_left() -> None:
+async def test_the_hub_forgets_receivers_that_have_left() -> None:
     hub = ChangeHub()
     with hub.receiver(lambda: None) as receiver:
         for number in range(100):

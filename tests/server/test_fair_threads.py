@@ -76,7 +76,7 @@ async def test_a_thread_that_is_free_again_goes_to_the_client_that_has_none() ->
         assert found.began[3] == "h3"
 
 
-async def test_places_go_to_who_has_fewest_and_in_turn_among_equals() -> None:
+async def test_places_go_to_the_client_with_fewest_and_in_turn_among_equals() -> None:
     """However many of its calls wait, and however many clients do."""
     places, served = _Places(Limits(max_threads=4)), list[str]()
 

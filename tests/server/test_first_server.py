@@ -182,7 +182,7 @@ async def test_the_lifespan_is_around_everything(revision: str) -> None:
     assert events == ["begins for alive", "serves", "ends"]
 
 
-async def test_a_lifespan_that_fails_is_told_to_who_serves() -> None:
+async def test_the_error_of_a_lifespan_is_raised_to_the_code_that_serves() -> None:
     @asynccontextmanager
     async def lifespan(_: Server[None]) -> AsyncGenerator[None]:
         await trio.lowlevel.checkpoint()

@@ -161,7 +161,7 @@ async def test_others_get_a_turn_between_requests_that_never_wait(channel: Scrip
 
 
 @pytest.mark.parametrize("revision", list(Revision))
-async def test_each_connection_hears_of_a_changed_list_at_once(revision: Revision) -> None:
+async def test_each_connection_is_notified_of_a_changed_list_at_once(revision: Revision) -> None:
     """Lists that are kept as they were written are written again when they have changed."""
     server = make_server()
     async with open_client(server, revision=revision) as client:

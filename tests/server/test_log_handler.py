@@ -204,7 +204,7 @@ async def test_outside_a_request_nothing_happens(
     nursery.cancel_scope.cancel()
 
 
-async def test_changes_told_because_of_a_request_are_not_part_of_it(
+async def test_changes_notified_because_of_a_request_are_not_part_of_it(
     handler: LogHandler, nursery: trio.Nursery
 ) -> None:
     """What a task inherits from the request that made the change is not the other client's business."""

@@ -56,7 +56,7 @@ async def test_a_notification_of_ones_own_is_handled(revision: Revision, nursery
 
 
 @pytest.mark.parametrize("revision", LEGACY)
-async def test_roots_that_change_are_told(revision: Revision, nursery: trio.Nursery) -> None:
+async def test_a_change_of_roots_is_notified(revision: Revision, nursery: trio.Nursery) -> None:
     """Every legacy revision: client/roots, "Root List Changes"."""
     listener = Listener(ROOTS, "notifications/initialized")
     talk = await connect(nursery, listener.server)

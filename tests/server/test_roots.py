@@ -52,7 +52,7 @@ async def test_a_client_may_have_no_roots_at_the_moment(revision: Revision) -> N
         ({"roots": [{"uri": "file://"}]}, r"cannot be used: roots\[0\].uri: must have a path"),
     ],
 )
-async def test_roots_that_are_none_are_the_clients_fault(
+async def test_invalid_roots_are_the_clients_fault(
     answer: Mapping[str, Any], words: str, revision: Revision
 ) -> None:
     """client/roots, "Root": a root must be a file URI."""

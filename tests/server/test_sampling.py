@@ -194,7 +194,7 @@ async def test_pictures_are_sent_to_all_and_sounds_to_those_that_know_them(revis
         ({**PARIS, "content": {"type": "text"}}, "content.text"),
     ],
 )
-async def test_an_answer_that_is_none_is_the_clients_fault(
+async def test_an_invalid_answer_is_the_clients_fault(
     answer: Mapping[str, Any], words: str, revision: Revision
 ) -> None:
     """The error names the member."""

@@ -161,7 +161,9 @@ async def test_nothing_comes_before_the_acknowledgement(nursery: trio.Nursery) -
         ({"resourceSubscriptions": [7]}, "notifications.resourceSubscriptions[0]"),
     ],
 )
-async def test_a_wish_that_is_none_is_refused_by_name(wanted: object, field: str, nursery: trio.Nursery) -> None:
+async def test_invalid_parameters_of_listen_are_refused_by_name(
+    wanted: object, field: str, nursery: trio.Nursery
+) -> None:
     talk = await connect(nursery, full_server())
     params = {} if wanted is None else {"notifications": wanted}
     (answer,) = await talk.say(modern(1, "subscriptions/listen", **params))

@@ -102,7 +102,7 @@ async def test_both_sides_know_it(revision: Revision) -> None:
         assert [params["id"] for params in notes.heard] == [1]
 
 
-async def test_a_modern_client_that_does_not_know_it_is_told_what_is_missing() -> None:
+async def test_a_modern_client_that_does_not_know_it_gets_an_error_that_names_it() -> None:
     async with open_client(Notes().server, revision=MODERN) as client:
         assert text(await client.call_tool("write", {"text": "x"})) == "wrote x"
         assert text(await client.call_tool("jot", {"text": "y"})) == "y"
@@ -114,7 +114,7 @@ async def test_a_modern_client_that_does_not_know_it_is_told_what_is_missing() -
 
 
 @pytest.mark.parametrize("revision", LEGACY)
-async def test_a_legacy_client_that_does_not_know_it_is_told_what_is_missing(revision: Revision) -> None:
+async def test_a_legacy_client_that_does_not_know_it_gets_an_error_that_names_it(revision: Revision) -> None:
     async with open_client(Notes().server, revision=revision) as client:
         assert text(await client.call_tool("write", {"text": "x"})) == "wrote x"
         for attempt in (client.request("notes/read", {"id": 1}), client.call_tool("force")):

@@ -25,7 +25,7 @@ def updated(uri: str = URI) -> dict[str, Any]:
 
 
 @LEGACY_REVISIONS
-async def test_who_has_subscribed_is_told(revision: Revision, nursery: trio.Nursery) -> None:
+async def test_subscribers_are_notified(revision: Revision, nursery: trio.Nursery) -> None:
     """Every legacy revision: server/resources, "Subscriptions". The answer says nothing but that it is so."""
     server = full_server()
     talk, other = await connect(nursery, server), await connect(nursery, server)
@@ -190,7 +190,7 @@ async def test_it_needs_no_place_among_the_requests(
     nursery.cancel_scope.cancel()
 
 
-async def test_it_is_told_even_before_the_client_says_that_it_is_ready(nursery: trio.Nursery) -> None:
+async def test_subscribers_are_notified_even_before_the_client_is_initialized(nursery: trio.Nursery) -> None:
     """What a client has asked for by name is not held back; some never say that they are ready."""
     server = full_server()
     talk = await connect(nursery, server)
@@ -215,7 +215,7 @@ async def test_both_eras_may_subscribe_to_the_same_over_one_pipe(nursery: trio.N
     nursery.cancel_scope.cancel()
 
 
-async def test_what_is_said_at_once_is_heard_from_the_first_moment(nursery: trio.Nursery) -> None:
+async def test_an_update_right_after_subscribing_is_notified(nursery: trio.Nursery) -> None:
     """There is a receiver before the first message is read, and the change follows the answer."""
     server = full_server()
     channel = ScriptedChannel()
