@@ -30,6 +30,8 @@ GOING_AWAY: Final = 1001
 UNSUPPORTED_DATA: Final = 1003
 NO_STATUS: Final = 1005
 ABNORMAL: Final = 1006
+INVALID_DATA: Final = 1007
+POLICY_VIOLATION: Final = 1008
 TOO_BIG: Final = 1009
 TRY_AGAIN_LATER: Final = 1013
 """The last one is of the IANA registry, the others of RFC 6455, section 7.4.1."""
@@ -41,8 +43,8 @@ _MEANINGS: Final = {
     UNSUPPORTED_DATA: "unsupported data",
     NO_STATUS: "no status code",
     ABNORMAL: "no closing handshake",
-    1007: "invalid payload data",
-    1008: "policy violation",
+    INVALID_DATA: "invalid payload data",
+    POLICY_VIOLATION: "policy violation",
     TOO_BIG: "message too big",
     1010: "an extension is missing",
     1011: "internal error",
@@ -59,6 +61,9 @@ PIECE_BYTES: Final = 64 * KIB
 _BINARY: Final = 2
 _CONTROL: Final = 8
 _CLOSE: Final = 8
+
+_CONTROL_BYTES: Final = 125
+"""How large a control frame may be (RFC 6455, section 5.5)."""
 
 
 def shown_close(code: int, reason: str | None) -> str:
@@ -101,9 +106,18 @@ def check_handshake(headers: Headers) -> str:
         is_valid = False
     if not is_valid:
         raise HttpRefused(400, f"Sec-WebSocket-Key must be sent once, {KEY_BYTES} bytes in base64")
+    check_subprotocol(headers)
+    return keys[0]
+
+
+def check_subprotocol(headers: Headers) -> None:
+    """Check that the client offers our subprotocol.
+
+    Raises:
+        HttpRefused: It does not (400).
+    """
     if SUBPROTOCOL not in _tokens(headers, "sec-websocket-protocol"):
         raise HttpRefused(400, f"Sec-WebSocket-Protocol must offer {SUBPROTOCOL!r}")
-    return keys[0]
 
 
 def canonical_handshake(key: str) -> bytes:
@@ -157,6 +171,7 @@ class FrameGuard:
         self._is_last = False  # of its message
         self._passes = True  # whether it is handed on
         self._has_begun = False  # whether a part of it was handed on
+        self._is_invalid = False  # by its head: the library need not wait for the rest
         self._drops = False
         self.messages = 0
         self.size = 0
@@ -203,7 +218,7 @@ class FrameGuard:
         if self._is_in_frame and not self._passes:
             pieces.append(data[begin:handed])
             begin = handed = at
-        elif self._is_in_frame and at - handed >= PIECE_BYTES:
+        elif self._is_in_frame and (at - handed >= PIECE_BYTES or self._is_invalid):
             handed = at
             self._has_begun = True
         self._kept = data[handed:]
@@ -232,6 +247,7 @@ class FrameGuard:
         self._opcode = opcode = data[at] & 0x0F
         self._is_last = data[at] >= 0x80
         self._left = length
+        self._is_invalid = opcode >= _CONTROL and length > _CONTROL_BYTES
         if opcode < _CONTROL and not self._drops:
             self._check_data(opcode, length)
         self._passes = not self._drops or opcode == _CLOSE
