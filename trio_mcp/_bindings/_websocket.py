@@ -50,6 +50,15 @@ from .._trio import LightParkingLot, open_hidden_nursery, shield_started
 _log: Final = Log("trio_mcp.websocket")
 
 READ_BYTES: Final = 64 * KIB
+LEAST_READ: Final = 2 * KIB
+FRAMES_AT_ONCE: Final = 128
+"""How much is read at once: as much as had about so many frames before. 64 KiB may have eleven thousand."""
+
+PAUSE_SECONDS: Final = 1.0
+"""After so many seconds of silence control frames are counted anew."""
+
+SECONDS_PER_FRAME: Final = 3e-5
+"""About how long a frame holds the event loop, however small it is."""
 
 GATHERED_BYTES: Final = 64 * KIB
 """How much is gathered before it is written, of messages that are sent at once."""
@@ -69,6 +78,14 @@ class Wire(Protocol):
 
     async def receive(self, most: int = ..., /) -> bytes:
         """Return the next bytes; none at the end, also if the connection was cut."""
+        ...
+
+    async def wait_turn(self) -> None:
+        """Wait until more of what was received may be looked at. Need not checkpoint."""
+        ...
+
+    def charge(self, seconds: float, /) -> None:
+        """Note for how long what was received holds the event loop."""
         ...
 
     async def send(self, data: bytes, /) -> None:
@@ -135,6 +152,8 @@ class GuardedStream(trio.abc.Stream):
         self._may_read = True
         self._room = LightParkingLot()
         self._gathers = False
+        self._read_size = LEAST_READ
+        self._rest = b""  # was read, and is not looked at
         self._unsent = bytearray()
         self._sending = trio.Lock()
         self.heard_at: float = trio.current_time()
@@ -176,8 +195,11 @@ class GuardedStream(trio.abc.Stream):
             while not self._may_read:
                 self.is_paused = True
                 await self._room.park()
-            data = await self._wire.receive(READ_BYTES)
-            self.heard_at = trio.current_time()
+            data = await self._read()
+            now = trio.current_time()
+            if now > self.heard_at + PAUSE_SECONDS:
+                self.guard.note_pause()
+            self.heard_at = now
             self.is_paused = False
             if not data:
                 self._over.set()
@@ -186,10 +208,28 @@ class GuardedStream(trio.abc.Stream):
             if handed:
                 return handed
 
+    async def _read(self) -> bytes:
+        """Return so many bytes that not too many frames are in them; none at the end."""
+        size = self._read_size
+        if self._rest:
+            await trio.lowlevel.checkpoint()
+            await self._wire.wait_turn()
+            data = self._rest
+        else:
+            data = await self._wire.receive(size)
+        self._rest = data[size:]
+        return data[:size]
+
     def _feed(self, data: bytes) -> bytes:
         guard = self.guard
-        was_refused = guard.refused is not None
+        was_refused, before = guard.refused is not None, guard.frames
         handed = guard.feed(data)
+        frames = guard.frames - before
+        if frames > FRAMES_AT_ONCE:
+            self._wire.charge(frames * SECONDS_PER_FRAME)
+            self._read_size = max(LEAST_READ, self._read_size // 2)
+        elif len(data) >= self._read_size:
+            self._read_size = min(READ_BYTES, 2 * self._read_size)
         if guard.refused is not None and not was_refused:
             self._on_refused(guard.refused)
         self._on_read()
@@ -664,7 +704,9 @@ class WebSocketChannel(WebSocketEnd):
     async def _answer_broken(self, connection: WebSocketConnection) -> None:
         """Send Close to a peer that has broken the protocol; the library only notes that (section 7.1.7)."""
         closed = connection.closed
-        if closed is not None and closed.code != ABNORMAL and not self._stream.has_sent_close:
+        if self._must_close.is_set():
+            pass  # this side is closing, and its Close may be behind something else that is being written
+        elif closed is not None and closed.code != ABNORMAL and not self._stream.has_sent_close:
             shown = shown_close(closed.code, closed.reason)
             self._end(f"{self._description} broke the protocol of WebSockets, and was closed with {shown}")
             with suppress(trio.BrokenResourceError):

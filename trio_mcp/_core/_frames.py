@@ -53,14 +53,25 @@ _MEANINGS: Final = {
 }
 
 FRAGMENT_BYTES: Final = 64
-"""What a fragment weighs beside its payload: a message may not be of millions of empty ones."""
+"""What a fragment takes and weighs beside its payload."""
+
+LEAST_FRAGMENT: Final = 1 * KIB
+"""What a fragment weighs at least, unless it is a whole message: each holds the event loop for some time, and a
+message may not be of a hundred thousand empty ones."""
 
 PIECE_BYTES: Final = 64 * KIB
 """A frame that is not complete is handed on in pieces of this size: each piece costs the library an object."""
 
+_CONTINUATION: Final = 0
 _BINARY: Final = 2
 _CONTROL: Final = 8
 _CLOSE: Final = 8
+
+MAX_CONTROL_FRAMES: Final = 10_000
+"""So many pings and pongs in a row, with neither a message nor a pause between them, are meant to be a burden."""
+
+_OPCODES: Final = frozenset({0, 1, 2, 8, 9, 10})
+_RESERVED_BITS: Final = 0x70
 
 _CONTROL_BYTES: Final = 125
 """How large a control frame may be (RFC 6455, section 5.5)."""
@@ -155,8 +166,9 @@ class FrameGuard:
         max_message_bytes: How large a message may be, in bytes of UTF-8.
 
     Attributes:
+        frames: How many frames have begun.
         messages: How many complete messages were handed on.
-        size: What the frames of the message that is not complete yet weigh, in bytes.
+        size: How much memory the message that is not complete yet takes, in bytes.
         refused: Why no more messages are received; `None` while they are.
     """
 
@@ -173,8 +185,11 @@ class FrameGuard:
         self._has_begun = False  # whether a part of it was handed on
         self._is_invalid = False  # by its head: the library need not wait for the rest
         self._drops = False
+        self.frames = 0
         self.messages = 0
         self.size = 0
+        self._weight = 0  # of the same message, for its limit
+        self._controls = 0  # control frames since the last message, or pause
         self.refused: FrameRefused | None = None
 
     @property
@@ -244,25 +259,47 @@ class FrameGuard:
             if left < head:
                 return 0
             length = int.from_bytes(data[at + 2 : at + 2 + wide])
+        self.frames += 1
         self._opcode = opcode = data[at] & 0x0F
         self._is_last = data[at] >= 0x80
         self._left = length
-        self._is_invalid = opcode >= _CONTROL and length > _CONTROL_BYTES
+        self._is_invalid = (
+            data[at] & _RESERVED_BITS != 0
+            or opcode not in _OPCODES
+            or (opcode >= _CONTROL and (length > _CONTROL_BYTES or not self._is_last))
+        )
         if opcode < _CONTROL and not self._drops:
             self._check_data(opcode, length)
+        elif not self._drops:
+            self._check_control()
         self._passes = not self._drops or opcode == _CLOSE
         return head
 
+    def _check_control(self) -> None:
+        self._controls += 1
+        if self._controls > MAX_CONTROL_FRAMES:
+            self.refused = FrameRefused(
+                POLICY_VIOLATION, f"more than {MAX_CONTROL_FRAMES} control frames in a row"
+            )
+            self._drops = True
+
+    def note_pause(self) -> None:
+        """Note that nothing has arrived for a while."""
+        self._controls = 0
+
     def _check_data(self, opcode: int, length: int) -> None:
+        is_fragment = opcode == _CONTINUATION or not self._is_last
         self.size += length
+        self._weight += length
         if opcode == _BINARY:
             self.refused = FrameRefused(UNSUPPORTED_DATA, "a message must be text, not binary")
-        elif self.size > self._limit:
+        elif self._weight > self._limit:
             self.refused = FrameRefused(TOO_BIG, f"a message may have {self._limit} bytes (max_message_bytes)")
         self.size += FRAGMENT_BYTES
+        self._weight += max(FRAGMENT_BYTES, LEAST_FRAGMENT - length if is_fragment else 0)
         self._drops = self.refused is not None
 
     def _end_frame(self) -> None:
         if self._opcode < _CONTROL and self._is_last:
             self.messages += 1
-            self.size = 0
+            self.size = self._weight = self._controls = 0

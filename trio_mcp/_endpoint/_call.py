@@ -24,7 +24,7 @@ from .._core._account import SMALL_LONG, Loan, Overdrawn, Pool, RateTable, Turns
 from .._core._http1 import HeaderField, Headers
 from .._core._http_rules import EVENT_STREAM, JSON, HttpRefused, HttpServerSettings, busy
 from .._limits import KIB, Limits
-from .._trio import LightParkingLot
+from .._trio import LightParkingLot, call_in_run
 
 SMALL: Final = 16 * KIB
 """What a body, a message or an answer may weigh without a loan, in bytes. All of them together weigh little, and
@@ -44,9 +44,10 @@ class MessageLoan:
     """
 
     loan: Final[Loan]
+    _token: trio.lowlevel.TrioToken = attrs.field(factory=trio.lowlevel.current_trio_token, init=False)
 
     def __del__(self) -> None:
-        self.loan.give_back()
+        call_in_run(self._token, self.loan.give_back)
 
 
 @final

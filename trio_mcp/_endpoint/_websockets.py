@@ -14,19 +14,20 @@ from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Final, final
 
 import attrs
+import trio
 
 from .._channel import Origin
-from .._core._account import Overdrawn, Pool
+from .._core._account import Loan, Overdrawn, Pool
 from .._core._frames import GOING_AWAY, TOO_BIG, TRY_AGAIN_LATER, FrameRefused
 from .._core._http_rules import HttpRefused, HttpServerSettings
-from .._errors import SERVER_BUSY, McpError
+from .._errors import SERVER_BUSY, McpError, RequestError
 from .._limits import Limits
 from .._logs import Log
 from .._server._lifetimes import Shutdown, open_background
 from .._server._parking import Service
 from .._server._server import Server
-from .._trio import LightParkingLot
-from ._call import SMALL, HttpCall, RequestLoans, RequestSlot
+from .._trio import LightParkingLot, call_in_run
+from ._call import SMALL, STEP, HttpCall, RequestLoans, RequestSlot
 from ._session_channel import SessionLoans, session_places, too_many
 
 if TYPE_CHECKING:  # a server without WebSockets does not load the library for them
@@ -169,16 +170,36 @@ class _SessionOrigin:
         holder: In whose name the server keeps what outlives it.
     """
 
-    __slots__ = ("_served", "_session", "holder", "principal")
+    __slots__ = ("_answers", "_kept", "_served", "_session", "holder", "principal")
 
     def __init__(self, session: _Session, served: object) -> None:
         self.principal = session.call.principal
         self.holder = session.call.key
         self._session = session
         self._served = served  # the loan of the message, which lasts as long
+        self._answers: Loan | None = None
+        self._kept = 0
+
+    def keep_answer(self, size: int) -> None:
+        """Count an answer until it is written. A message with many requests has many.
+
+        Raises:
+            RequestError: There is no room for it.
+        """
+        kept = self._kept + size
+        amount = 0 if kept <= SMALL else -(-kept // STEP) * STEP
+        session = self._session
+        try:
+            if self._answers is not None:
+                self._answers.change(amount)
+            elif amount:
+                self._answers = session.pool.lend(self.holder, "answers", amount, session.give_way)
+        except Overdrawn as problem:
+            raise RequestError(SERVER_BUSY, f"there is no room for {size} bytes: {problem}") from None
+        self._kept = kept
 
     def __del__(self) -> None:
-        self._session.note_done()
+        call_in_run(self._session.token, self._session.note_done, self._answers)
 
 
 @final
@@ -197,6 +218,7 @@ class _Session:
         self.call: Final = call
         self.pool: Final = pool
         self.channel: WebSocketEnd | None = None
+        self.token: Final = trio.lowlevel.current_trio_token()
         self._max_decoded_bytes = max_decoded_bytes
         self._origins = 0
         self._is_over = False
@@ -228,8 +250,10 @@ class _Session:
             self.loans.hold()
         return _SessionOrigin(self, None if loans is None else loans.served)
 
-    def note_done(self) -> None:
-        """One message is not referred to any more."""
+    def note_done(self, answers: Loan | None) -> None:
+        """One message is not referred to any more, and nothing is kept for it."""
+        if answers is not None:
+            answers.give_back()
         self._origins -= 1
         if not (self._origins or self._is_over):
             self.call.rest()
@@ -242,6 +266,10 @@ class _Session:
     def let_go(self, everything: bool) -> None:  # noqa: FBT001 - as `SessionLoans` calls it
         """Give way to others. What has arrived cannot be dropped without the rest."""
         del everything
+        self.give_way()
+
+    def give_way(self) -> None:
+        """Make room for others."""
         self._lose("this session had to make room for others", TRY_AGAIN_LATER)
 
     def _lose(self, reason: str, code: int) -> None:

@@ -549,7 +549,9 @@ class HostConnection(abc.ABC):
         self._buffer.add(data)
 
     async def _serve_upgrade(self, call: UpgradeCall) -> None:
+        self.start(call.wire.watch, call.gone)
         await self._endpoint.handle(call)
+        await call.wire.stop_watching()
         await self.io.linger()  # after a refusal; a WebSocket has ended by itself
 
     async def _take_next(self) -> None:

@@ -40,6 +40,7 @@ from .._logs import Log
 from .._server._lifetimes import Shutdown, open_background
 from .._server._parking import Lifetime, Service
 from .._server._server import Server
+from .._trio import call_in_run
 from ._connections import ConnectionLimits, Connections, ServedConnection
 from ._listening import Hosting, check_mode, check_port, serve_until_drain
 from ._requests import HostedSocket
@@ -219,7 +220,7 @@ class LineOrigin:
         self._amount += size
 
     def __del__(self) -> None:
-        self._channel.let_go(self._amount)
+        call_in_run(self._channel.token, self._channel.let_go, self._amount)
 
 
 @final
@@ -232,6 +233,9 @@ class ServedChannel(StreamChannel):
         pool: Lends the memory that its messages take.
         send_timeout: How long the client may take to read `STEP` bytes, in seconds.
         max_message_bytes: The longest line that is read.
+
+    Attributes:
+        token: The event loop in which it runs.
     """
 
     def __init__(
@@ -259,6 +263,7 @@ class ServedChannel(StreamChannel):
         self._loan: Loan | None = None
         self._has_begun = False
         self._is_closed = False
+        self.token: Final = trio.lowlevel.current_trio_token()
 
     async def _read_in_turn(self) -> bytes:
         """Read, and return it when it is the turn of this client. Cancelled, nothing is lost."""

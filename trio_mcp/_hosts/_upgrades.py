@@ -18,7 +18,7 @@ from .._core._http1 import HeaderField
 from .._core._http_rules import HttpServerSettings
 from .._endpoint._websockets import GOODBYE, WebSocketCall
 from .._limits import Limits
-from ._requests import CLOSE, READ_BYTES, ConnectionIO, RequestHead, encode_head
+from ._requests import CLOSE, READ_AHEAD, READ_BYTES, ConnectionIO, RequestHead, encode_head
 
 if TYPE_CHECKING:  # a server without WebSockets does not load the library for them
     from .._bindings._websocket import GuardedStream, WebSocketChannel
@@ -33,6 +33,8 @@ def is_upgrade(head: RequestHead) -> bool:
 class UpgradedWire:
     """The bytes of a connection behind the request.
 
+    Until the WebSocket begins, `watch` reads ahead, so that a client that leaves is noticed.
+
     Args:
         io: The connection.
         ahead: What was received behind the request.
@@ -40,14 +42,37 @@ class UpgradedWire:
 
     def __init__(self, io: ConnectionIO, ahead: bytes) -> None:
         self._io = io
-        self._ahead = ahead
+        self._ahead = bytearray(ahead)
+        self._watching = trio.CancelScope()
+        self._has_watched = trio.Event()
+        self.wait_turn: Final = io.wait_to_read
+        self.charge: Final = io.charge_reading
         self.send: Final = io.send
         self.send_eof: Final = io.send_eof
         self.cut: Final = io.cut
 
+    async def watch(self, on_gone: Callable[[], object]) -> None:
+        """Read ahead until the client is gone, or something else reads."""
+        with self._watching:
+            while len(self._ahead) < READ_AHEAD:
+                data = await self._io.receive(READ_AHEAD)
+                if not data:
+                    on_gone()
+                    break
+                self._ahead += data
+        self._has_watched.set()
+        await trio.lowlevel.checkpoint()
+
+    async def stop_watching(self) -> None:
+        """Let something else read."""
+        self._watching.cancel(reason="the WebSocket begins, or is refused")
+        await self._has_watched.wait()
+
     async def receive(self, most: int = READ_BYTES) -> bytes:
         """Return the next bytes; none at the end."""
-        ahead, self._ahead = self._ahead, b""
+        if not self._has_watched.is_set():
+            await self.stop_watching()
+        ahead, self._ahead = bytes(self._ahead), bytearray()
         if ahead:
             await trio.lowlevel.checkpoint()
             return ahead
@@ -64,6 +89,9 @@ class UpgradeCall(WebSocketCall):
         ahead: What was received behind it.
         work: Called when a request of the client is open.
         rest: Called when none is open any more.
+
+    Attributes:
+        wire: The bytes behind it.
     """
 
     _key: str
@@ -86,7 +114,7 @@ class UpgradeCall(WebSocketCall):
             client=io.client,
             scheme=io.scheme,
         )
-        self._wire = UpgradedWire(io, ahead)
+        self.wire: Final = UpgradedWire(io, ahead)
         self._io = io
         self._head = b""
         self._work = work
@@ -107,7 +135,7 @@ class UpgradeCall(WebSocketCall):
         from .._bindings._websocket import WebSocketChannel
 
         self._channel = WebSocketChannel(
-            self._wire,
+            self.wire,
             limits,
             "the client" if self.client is None else f"the client at {self.client}",
             ping_interval=settings.keep_alive_interval,
