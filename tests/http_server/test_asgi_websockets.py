@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, MutableMapping
 from contextlib import asynccontextmanager
 from typing import Any, final
 
@@ -202,7 +202,7 @@ class MemoryHost:
     """
 
     def __init__(self, extensions: dict[str, Any], receive: trio.MemoryReceiveChannel[dict[str, Any]]) -> None:
-        self.sent: list[dict[str, Any]] = []
+        self.sent: list[MutableMapping[str, Any]] = []
         self._receive = receive
         self._changed = trio.Condition()
         self.received = 0
@@ -222,7 +222,7 @@ class MemoryHost:
         self.received += 1
         return message
 
-    async def send(self, message: dict[str, Any]) -> None:
+    async def send(self, message: MutableMapping[str, Any]) -> None:
         if self.failure is not None:
             await trio.lowlevel.checkpoint()
             raise self.failure
@@ -230,7 +230,7 @@ class MemoryHost:
             self.sent.append(message)
             self._changed.notify_all()
 
-    async def wait_sent(self, count: int) -> list[dict[str, Any]]:
+    async def wait_sent(self, count: int) -> list[MutableMapping[str, Any]]:
         """Wait until so much was sent, and return all of it."""
         async with self._changed:
             while len(self.sent) < count:

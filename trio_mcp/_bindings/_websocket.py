@@ -445,7 +445,7 @@ class WebSocketEnd(Channel):
             await self._changed.park()
         if self._queue:
             return self._take_queue()
-        raise self._was_closed() if self._is_closed else self._lost()
+        raise self._ended()
 
     @property
     def _is_ready(self) -> bool:
@@ -515,6 +515,9 @@ class WebSocketEnd(Channel):
     def _lost(self) -> ConnectionLost:
         assert self._why is not None
         return self._why.renewed()
+
+    def _ended(self) -> Exception:
+        return self._was_closed() if self._is_closed else self._lost()
 
     def _was_closed(self) -> trio.ClosedResourceError:
         return trio.ClosedResourceError(f"the WebSocket to {self._description} was closed")
@@ -704,9 +707,8 @@ class WebSocketChannel(WebSocketEnd):
     async def _answer_broken(self, connection: WebSocketConnection) -> None:
         """Send Close to a peer that has broken the protocol; the library only notes that (section 7.1.7)."""
         closed = connection.closed
-        if self._must_close.is_set():
-            pass  # this side is closing, and its Close may be behind something else that is being written
-        elif closed is not None and closed.code != ABNORMAL and not self._stream.has_sent_close:
+        is_ours = self._must_close.is_set()  # its Close may be behind something else that is being written
+        if closed is not None and not is_ours and closed.code != ABNORMAL and not self._stream.has_sent_close:
             shown = shown_close(closed.code, closed.reason)
             self._end(f"{self._description} broke the protocol of WebSockets, and was closed with {shown}")
             with suppress(trio.BrokenResourceError):

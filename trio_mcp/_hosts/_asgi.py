@@ -69,6 +69,7 @@ class AsgiCall(HttpCall):
         ask_for_body: Callable[[], Awaitable[object]] | None = None,
     ) -> None:
         client = scope.get("client")
+        scheme = str(scope.get("scheme", "http"))
         root = str(scope.get("root_path") or "").rstrip("/")
         super().__init__(
             method=str(scope.get("method", "GET")),
@@ -76,7 +77,7 @@ class AsgiCall(HttpCall):
             headers=headers or Headers((bytes(name), bytes(value)) for name, value in scope["headers"]),
             query=bytes(scope.get("query_string") or b"").decode("latin-1"),
             client=None if client is None else str(client[0]),
-            scheme=_SCHEMES.get(scope.get("scheme"), str(scope.get("scheme", "http"))),
+            scheme=_SCHEMES.get(scheme, scheme),
             root=root,
         )
         self._send = send
@@ -213,7 +214,7 @@ class AsgiWebSocketCall(AsgiCall, WebSocketCall):
         try:
             while not self.is_gone:
                 if self._channel is not None:
-                    await self._channel.wait_room()
+                    await self._channel.wait_to_take()
                 self.take(await receive())
         finally:
             if self._channel is not None:

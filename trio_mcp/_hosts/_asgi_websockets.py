@@ -71,7 +71,7 @@ class AsgiWebSocketChannel(WebSocketEnd):
         else:
             self._put(data)
 
-    async def wait_room(self) -> None:
+    async def wait_to_take(self) -> None:
         """Wait while too much waits to be received. Does not checkpoint otherwise."""
         while self._is_full and self._why is None and not self._is_closed:
             await self._room.park()
@@ -95,18 +95,13 @@ class AsgiWebSocketChannel(WebSocketEnd):
         """Send each message as text; see `Channel.send`."""
         for message in messages:
             async with self._sending:
-                self._check_open()
+                if self._is_closed or self._why is not None:
+                    raise self._ended()
                 text = message.data.decode("utf-8")
                 if not await self._send({"type": "websocket.send", "text": text}):
                     self._end(f"writing to {self._description} failed: it is gone")
                     raise self._lost()
         await trio.lowlevel.checkpoint()
-
-    def _check_open(self) -> None:
-        if self._is_closed:
-            raise self._was_closed()
-        if self._why is not None:
-            raise self._lost()
 
     async def aclose(self) -> None:
         """Close it, and wait at most `Limits.goodbye_timeout` until the client has; see `Channel.aclose`."""

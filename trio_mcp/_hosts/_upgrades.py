@@ -53,14 +53,16 @@ class UpgradedWire:
 
     async def watch(self, on_gone: Callable[[], object]) -> None:
         """Read ahead until the client is gone, or something else reads."""
-        with self._watching:
-            while len(self._ahead) < READ_AHEAD:
-                data = await self._io.receive(READ_AHEAD)
-                if not data:
-                    on_gone()
-                    break
-                self._ahead += data
-        self._has_watched.set()
+        try:
+            with self._watching:
+                while len(self._ahead) < READ_AHEAD:
+                    data = await self._io.receive(READ_AHEAD)
+                    if not data:
+                        on_gone()
+                        break
+                    self._ahead += data
+        finally:
+            self._has_watched.set()
         await trio.lowlevel.checkpoint()
 
     async def stop_watching(self) -> None:

@@ -339,7 +339,7 @@ class Server(Application, Generic[StateT]):
             if transport == "sse":
                 from .._core._http_rules import HttpServerSettings
 
-                options["settings"] = attrs.evolve(settings or HttpServerSettings(), sse=True)
+                options["settings"] = attrs.evolve(options.get("settings", HttpServerSettings()), sse=True)
             run_hosted("serve_http", self, host, port, http=http, **options)
         elif transport == "websocket":
             run_hosted("serve_websocket", self, host, port, **options)
