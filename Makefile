@@ -15,7 +15,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses=auto --dist=loadfile --quiet
 QUICK := tests/core tests/codec tests/schema tests/types tests/peer tests/server tests/client
 COVER :=
 
-.PHONY: help demo quick test more check lint types public-types protocol interop nginx conformance siege bench bench-quick clean
+.PHONY: help demo quick test more check lint types public-types protocol interop debian conformance siege bench bench-quick clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 16
@@ -31,11 +31,11 @@ test: .venv/test  ## see that everything works here, in a few minutes
 
 check: .venv/dev  ## run everything that must pass before a change is merged, in half an hour
 	$(MAKE) --no-print-directory test COVER="--cov --cov-report="
-	$(MAKE) --no-print-directory --jobs=3 lint types interop nginx
+	$(MAKE) --no-print-directory --jobs=3 lint types interop debian
 	$(MAKE) --no-print-directory more conformance bench-quick demo
 
 # What `test` leaves out, and the coverage of both. pytest-cov brings the data of the workers home.
-more: .venv/dev interop nginx  ## run the tests that are slow, or need other implementations
+more: .venv/dev interop debian  ## run the tests that are slow, or need other implementations
 	$(PYTEST) -m "slow or interop" --cov --cov-append --cov-report=term:skip-covered
 
 # flake8 looks for what is asynchronous (see .flake8), at a second a file, so it gets the files where anything is.
@@ -75,14 +75,18 @@ conformance: interop  ## run the official conformance suite
 	$(BIN)/python tests/conformance/run.py
 	$(BIN)/python tests/conformance/run.py --http lean 'server/*'
 
-# The proxy that docs/deployment.md is tested with: Debian's, where this runs as root. Elsewhere those tests are skipped.
-nginx:
-	@PATH="$$PATH:/usr/sbin:/usr/local/sbin"; if ! command -v nginx >/dev/null; then \
-		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-			apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
-			apt-get install -qq -y --no-install-recommends nginx >/dev/null; \
-		else echo "nginx is not installed; the tests of docs/deployment.md are skipped" >&2; fi; \
-	fi
+# The proxy that docs/deployment.md is tested with, and a browser for WebSockets: Debian's, where this runs as root.
+# Elsewhere those tests are skipped.
+DEBIAN := nginx chromium
+
+debian:
+	@PATH="$$PATH:/usr/sbin:/usr/local/sbin"; \
+	for program in $(DEBIAN); do command -v $$program >/dev/null || missing="$$missing $$program"; done; \
+	if [ -z "$$missing" ]; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
+		apt-get install -qq -y --no-install-recommends $$missing >/dev/null; \
+	else echo "not installed:$$missing; the tests with these are skipped" >&2; fi
 
 # Plays every attack there is against a server over both hosts, beside an honest client, and writes what came of it into
 # docs/security.md. Three quarters of an hour; for a part: .venv/bin/python tests/siege/besiege.py --http lean 'unread-*'

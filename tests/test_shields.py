@@ -18,6 +18,7 @@ BOUNDS: Final = {
     "_client/_subscriptions.py ResourceSubscriptions.release move_on_after": "goodbye_timeout",
     "_endpoint/_sqlite_events.py SqliteEventStore._close move_on_after": "five seconds",
     "_http/_asgi.py open_asgi_client move_on_after": "the seconds an application has to end",
+    "_hosts/_asgi.py AsgiWebSocketCall.open_channel CancelScope": "goodbye_timeout, inside",
     "_hosts/_serve_sockets.py SocketConnection.serve move_on_after": "goodbye_timeout",
     "_peer/_peer.py Peer.aclose move_on_after": "goodbye_timeout",
     "_server/_server.py RunningServer.serve_channel move_on_after": "goodbye_timeout",

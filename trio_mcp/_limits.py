@@ -283,3 +283,32 @@ class Limits:
     max_scanned_files: int = _size(50_000)
     max_pages: int = _size(10_000)
     max_open_elicitations: int = _size(1_000)
+
+
+@final
+@attrs.frozen(kw_only=True)
+class SocketServerSettings:
+    """What the connections of `serve_tcp` and `serve_unix` may cost.
+
+    Durations are seconds; ``math.inf`` means "never". A connection is idle while none of its requests is open,
+    not even a subscription.
+
+    Attributes:
+        max_connections: Connections at once. Once all are in use, the address with most of them loses one to an
+            address with fewer: an idle one at once, and a busy one after a second. If all addresses have as many,
+            a new connection replaces the one that has been idle longest, or waits for one. The limit is lower if
+            the process may not open so many files.
+        max_connections_per_address: The same, of one address (IPv6: one network), of one user at a Unix socket,
+            or of one certificate over TLS, once it is known. A new connection replaces that of its own which has
+            been idle longest; if none is idle, it is closed.
+        message_timeout: How long an idle connection may take to send a message, from its first byte to its last;
+            and the first message, from the beginning of the connection, with the handshake of TLS.
+        idle_timeout: How long a connection is kept without a message.
+        send_timeout: How long a client may read nothing of what it is sent before its connection is cut.
+    """
+
+    max_connections: int = _size(1_000)
+    max_connections_per_address: int = _size(500)
+    message_timeout: float = _positive(30.0)
+    idle_timeout: float = _positive(1_800.0)
+    send_timeout: float = _positive(30.0)

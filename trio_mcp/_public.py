@@ -106,15 +106,15 @@ from ._errors import SessionLost as SessionLost
 from ._errors import ToolError as ToolError
 from ._hosts._asgi import McpASGI as McpASGI
 from ._hosts._serve_http import serve_http as serve_http
-from ._hosts._serve_sockets import SocketServerSettings as SocketServerSettings
+from ._hosts._serve_http import serve_websocket as serve_websocket
 from ._hosts._serve_sockets import serve_tcp as serve_tcp
 from ._hosts._serve_sockets import serve_unix as serve_unix
-from ._hosts._serve_websocket import serve_websocket as serve_websocket
 from ._http._asgi import AsgiApplication as AsgiApplication
 from ._http._asgi import AsgiClient as AsgiClient
 from ._http._asgi import open_asgi_client as open_asgi_client
 from ._http._target import HttpSettings as HttpSettings
 from ._limits import Limits as Limits
+from ._limits import SocketServerSettings as SocketServerSettings
 from ._peer._call import SilenceScope as SilenceScope
 from ._peer._call import fail_after_silence as fail_after_silence
 from ._peer._exchange import OnProgress as OnProgress

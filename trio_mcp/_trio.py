@@ -21,7 +21,7 @@ from contextlib import AbstractAsyncContextManager, suppress
 from contextvars import Context
 from functools import partial
 from types import TracebackType
-from typing import Any, Final, Generic, NoReturn, Protocol, Self, TypeAlias, TypeVar, cast, final
+from typing import Any, Final, Generic, NoReturn, Protocol, Self, TypeAlias, TypeVar, TypeVarTuple, cast, final
 
 import attrs
 import trio
@@ -31,6 +31,7 @@ if sys.platform == "linux":
 
 _MISSING: Final = object()
 _T = TypeVar("_T")
+_Args = TypeVarTuple("_Args")
 
 
 # Hidden nurseries
@@ -651,3 +652,15 @@ def reason_of(error: BaseException) -> str:
     if isinstance(cause, OSError):
         return reason_of(cause)
     return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
+
+
+def call_in_run(token: trio.lowlevel.TrioToken, sync_fn: Callable[[*_Args], object], *args: *_Args) -> None:
+    """Call a function in the event loop: at once in its own thread, and otherwise soon; not at all if it is over.
+
+    For `__del__`: the last reference to an object may be that of a thread.
+    """
+    if trio.lowlevel.in_trio_run():
+        sync_fn(*args)
+    else:
+        with suppress(trio.RunFinishedError):
+            token.run_sync_soon(sync_fn, *args)

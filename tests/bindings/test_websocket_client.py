@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import trio
-from websocket_raw import CLOSE, PING, PONG, TEXT, RawSocket, frame
+from websocket_raw import BINARY, CLOSE, CONTINUATION, PING, PONG, TEXT, RawSocket, frame
 from wires import wait_lost
 
 from trio_mcp import (
@@ -138,16 +138,40 @@ async def test_a_server_that_vanishes_is_lost_with_the_reason() -> None:
             assert "without a closing handshake" in lost.reason
 
 
-@pytest.mark.parametrize(
-    ("data", "code"),
-    [
-        (frame(TEXT, "{}"), 1002),  # a server must not mask
-        (frame(2, "{}", is_masked=False), 1003),
-        (frame(TEXT, b"\xff", is_masked=False), 1007),
-        (frame(TEXT, "x" * 10_001, is_masked=False), 1009),
-    ],
-    ids=["masked", "binary", "not UTF-8", "too large"],
-)
+EMOJI = "\N{GRINNING FACE}".encode()
+
+
+def sent(opcode: int, payload: bytes | str = b"", *, is_last: bool = True, reserved: int = 0) -> bytes:
+    """Return the bytes of a frame of a server."""
+    return frame(opcode, payload, is_last=is_last, reserved=reserved, is_masked=False)
+
+
+BROKEN = {
+    "masked": (frame(TEXT, "{}"), 1002),  # a server must not mask
+    "a masked ping": (frame(PING, "x"), 1002),
+    "binary": (sent(BINARY, "{}"), 1003),
+    "not UTF-8": (sent(TEXT, b"\xff"), 1007),
+    "half a character": (sent(TEXT, EMOJI[:2], is_last=False) + sent(CONTINUATION, "{}"), 1007),
+    "half a surrogate": (sent(TEXT, b"\xed\xa0\x80"), 1007),
+    "too large": (sent(TEXT, "x" * 10_001), 1009),
+    "too large in fragments": (sent(TEXT, "x" * 6_000, is_last=False) + sent(CONTINUATION, "x" * 6_000), 1009),
+    "too many fragments": (sent(TEXT, is_last=False) + sent(CONTINUATION, is_last=False) * 200, 1009),
+    "compressed": (sent(TEXT, "{}", reserved=0x40), 1002),
+    "reserved bits": (sent(TEXT, "{}", reserved=0x30), 1002),
+    "a reserved opcode": (sent(5, "{}"), 1002),
+    "a reserved control opcode": (sent(14), 1002),
+    "a continuation of nothing": (sent(CONTINUATION, "{}"), 1002),
+    "a message in a message": (sent(TEXT, "{", is_last=False) + sent(TEXT, "}"), 1002),
+    "a ping in fragments": (sent(PING, "x", is_last=False), 1002),
+    "a large ping": (sent(PING, b"x" * 126), 1002),
+    "a Close of one byte": (sent(CLOSE, b"\x03"), 1002),
+    "a Close with the code 1005": (sent(CLOSE, (1005).to_bytes(2)), 1002),
+    "a Close with the code 2999": (sent(CLOSE, (2999).to_bytes(2)), 1002),
+    "a Close whose reason is not UTF-8": (sent(CLOSE, (1000).to_bytes(2) + b"\xff"), 1007),
+}
+
+
+@pytest.mark.parametrize(("data", "code"), list(BROKEN.values()), ids=list(BROKEN))
 async def test_a_server_that_breaks_the_rules_is_closed_with_the_code(data: bytes, code: int) -> None:
     seen: list[int] = []
 
@@ -284,6 +308,27 @@ async def test_a_silent_server_is_given_up() -> None:
                 assert "ping_timeout" in lost.reason
 
 
+async def test_fragments_are_put_together() -> None:
+    """With pings between them, and characters cut in two."""
+    text = json.dumps({"text": "\N{GRINNING FACE}"}, ensure_ascii=False)
+
+    async def script(socket: RawSocket) -> None:
+        await accept(socket)
+        await discover(socket)
+        id = json.loads((await socket.receive()).payload)["id"]
+        data = f'{{"jsonrpc": "2.0", "id": {json.dumps(id)}, "result": {text}}}'.encode()
+        await socket.send(sent(TEXT, data[:1], is_last=False))
+        for byte in data[1:-1]:
+            await socket.send(sent(CONTINUATION, bytes([byte]), is_last=False), sent(PING))
+        await socket.send(sent(CONTINUATION, data[-1:]))
+        while (await socket.receive()).opcode == PONG:
+            pass
+
+    with trio.fail_after(ENOUGH):
+        async with scripted(script) as url, open_client(url, limits=LIMITS) as client:
+            assert (await client.request("x/y"))["text"] == "\N{GRINNING FACE}"
+
+
 async def test_pings_of_the_server_are_answered() -> None:
     seen: list[bytes] = []
 
@@ -352,6 +397,27 @@ def test_urls_that_cannot_be_used(url: Any) -> None:
     with pytest.raises((ValueError, TypeError)) as refused:
         WebSocketServerParameters(url)
     assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("headers", "error"),
+    [
+        ({"Sec-WebSocket-Key": "secret"}, ValueError),
+        ({"connection": "secret"}, ValueError),
+        ({"Upgrade": "secret"}, ValueError),
+        ({"Host": "secret"}, ValueError),
+        ({"X": "secret\r\nY: z"}, ValueError),
+        ({"X": "secret\N{GRINNING FACE}"}, ValueError),
+        ({"a b": "secret"}, ValueError),
+        ({"X": 7}, TypeError),
+        ("X: secret", TypeError),
+    ],
+)
+def test_headers_that_cannot_be_sent(headers: Any, error: type[Exception]) -> None:
+    """As over HTTP; the message does not repeat the value."""
+    with pytest.raises(error) as refused:
+        WebSocketServerParameters("ws://x/", headers=headers)
+    assert "secret" not in str(refused.value) or headers == "X: secret"
 
 
 def test_secrets_are_not_shown() -> None:

@@ -123,6 +123,9 @@ def test_a_file_that_cannot_be_loaded_shows_its_own_part_of_the_traceback(run: R
     assert done.status == 2
     assert done.err.count('File "') == 2
     assert done.err.endswith("KeyError: 'gone'\ntrio-mcp: broken.py cannot be loaded\n")
+    elsewhere = run("list", "broken.py")
+    assert elsewhere.status == 4
+    assert elsewhere.err.count("KeyError: 'gone'") == 1, "it is started once"
     Path("worse.py").write_text("def f(:\n")
     worse = run("run", "worse.py")
     assert worse.status == 2

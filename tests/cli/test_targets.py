@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from commands import SHOP, Run
+from http_process import HttpProcess
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -137,10 +139,32 @@ def test_headers_are_for_http(run: Run, shop: str) -> None:
     assert (malformed.status, malformed.err) == (2, "trio-mcp: --header must be 'Name: value'\n")
     elsewhere = run("ping", SHOP, "--header", "X-Token: secret")
     assert elsewhere.status == 2
-    assert "--header is for servers that are reached over HTTP" in elsewhere.err
+    assert "--header is for servers that are reached over HTTP or a WebSocket, not for" in elsewhere.err
     assert "secret" not in elsewhere.err
     refused = run("ping", shop, "--header", "Content-Type: text/html")
     assert (refused.status, "set by the library" in refused.err) == (2, True)
+
+
+def test_headers_go_with_the_handshake_of_a_websocket(run: Run) -> None:
+    """Of a URL and of a configured name; a refusal is shown as over HTTP."""
+    guarded = HttpProcess(
+        SHOP.with_name("guarded.py"), env={"PYTHONPATH": os.environ.get("PYTHONPATH", "")}, how=("guarded",)
+    )
+    try:
+        url = guarded.url
+        assert url.startswith("ws://")
+        assert run("call", url, "who", "--header", "Authorization: Bearer sesame").out == "alice\n"
+        configure(Path("mcp.json"), live={"url": url, "headers": {"Authorization": "Bearer sesame", "X": "y"}})
+        assert run("call", "live", "who", "--header", "X: z").out == "alice\n"
+        refused = run("call", url, "who", "--header", "Authorization: Bearer hush")
+        assert refused.status == 4
+        assert refused.err.endswith("/mcp: not this token [-32600]\n")
+        assert "hush" not in refused.err
+        malformed = run("call", url, "who", "--header", "Sec-WebSocket-Key: hush")
+        assert (malformed.status, "set by the library" in malformed.err) == (2, True)
+    finally:
+        guarded.terminate()
+        guarded.wait()
 
 
 def test_what_may_be_secret_in_a_url_is_not_repeated(run: Run) -> None:

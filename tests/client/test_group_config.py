@@ -17,6 +17,7 @@ from trio_mcp import (
     RestartPolicy,
     Server,
     StdioServerParameters,
+    WebSocketServerParameters,
     open_clients,
 )
 
@@ -41,6 +42,18 @@ async def test_an_entry_with_a_command_is_a_process() -> None:
             "uvx", ["mcp-server-time"], env={"A": "b"}, cwd="/tmp", restart=RestartPolicy()
         )
     }
+
+
+@pytest.mark.parametrize("kind", ["", "ws", "websocket"])
+async def test_headers_go_with_the_handshake_of_a_websocket(kind: str) -> None:
+    """With the rules of header fields over HTTP; an entry without any is the URL."""
+    entry = {"url": "wss://example.com/mcp", "type": kind or None, "headers": {"Authorization": "${TOKEN}"}}
+    (made,) = (await read({"servers": {"live": entry}})).values()
+    assert made == WebSocketServerParameters("wss://example.com/mcp", headers={"Authorization": "secret"})
+    assert await read({"servers": {"live": {"url": "ws://x/"}}}) == {"live": "ws://x/"}
+    for name in ("Sec-WebSocket-Protocol", "host", "Upgrade"):
+        (problem,) = await problems_of({"servers": {"live": {"url": "ws://x/", "headers": {name: "${TOKEN}"}}}})
+        assert problem == f"servers.live: the header {name} is set by the library; leave it out"
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
+from inspect import signature
 from typing import Any
 
 import pytest
@@ -10,6 +12,8 @@ import trio
 import trio.testing
 
 from trio_mcp import (
+    Client,
+    ClientGroup,
     Context,
     GroupEvent,
     Limits,
@@ -24,7 +28,13 @@ from trio_mcp import (
     open_clients,
     user_message,
 )
-from trio_mcp.types import CreateMessageRequestParams, ElicitRequestParams, LoggingMessageNotificationParams
+from trio_mcp.types import (
+    CreateMessageRequestParams,
+    ElicitRequestParams,
+    ElicitResult,
+    InputRequiredResult,
+    LoggingMessageNotificationParams,
+)
 
 ENOUGH = 30
 DEAD = StdioServerParameters("/nonexistent/server")
@@ -159,6 +169,54 @@ async def test_calls_are_brought_to_their_server() -> None:
             (listed,) = [each for each in await group.list_prompts() if each.server == "b"]
             completed = await group.complete("b", listed.item, "who", "x")
             assert completed.completion.values == ("x@b",)
+
+
+@pytest.mark.parametrize("method", ["call_tool", "get_prompt", "read_resource"])
+def test_a_group_takes_every_option_of_its_clients_call(method: str) -> None:
+    of_group, of_client = (
+        {
+            each.name
+            for each in signature(getattr(kind, method)).parameters.values()
+            if each.kind is each.KEYWORD_ONLY
+        }
+        for kind in (ClientGroup, Client)
+    )
+    assert of_client
+    assert of_group == of_client
+
+
+async def test_a_caller_may_answer_the_questions_of_a_call_by_hand() -> None:
+    """`input_required="return"`, and what is brought with the next request: over a group as over a client."""
+    server = full_server("a")
+
+    async def confirmed(ctx: Context[Any]) -> str:
+        return f"you said {(await ctx.elicit('sure?', bool)).value}"
+
+    server.tool(name="ask")(confirmed)
+    server.prompt(name="ask")(confirmed)
+    server.resource("note://ask")(confirmed)
+
+    def never_asked(server: str, params: ElicitRequestParams) -> ElicitResult:
+        raise AssertionError(f"{server} has asked {params}")
+
+    async with open_clients({"a": server}, on_elicit=never_asked) as group:
+        with trio.fail_after(ENOUGH):
+            await group.wait_ready()
+            for call in (
+                partial(group.call_tool, "a_ask", {}),
+                partial(group.get_prompt, "a_ask", {}),
+                partial(group.read_resource, "a", "note://ask"),
+            ):
+                first: Any = await call(input_required="return")
+                assert isinstance(first, InputRequiredResult)
+                (name,) = first.input_requests or {}
+                answer = ElicitResult(action="accept", content={"value": True})
+                last: Any = await call(
+                    input_required="return",
+                    input_responses={name: answer},
+                    request_state=first.request_state,
+                )
+                assert "you said True" in repr(last)
 
 
 async def test_marked_names_are_brought_to_their_server_before_and_after_listing() -> None:

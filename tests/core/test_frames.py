@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from inside_core import FRAGMENT_BYTES, PIECE_BYTES, FrameGuard, shown_close
+from inside_core import LEAST_FRAGMENT, MAX_CONTROL_FRAMES, PIECE_BYTES, FrameGuard, shown_close
 from websocket_raw import BINARY, CLOSE, CONTINUATION, PING, TEXT, frame
 
 GREAT = 10**9
@@ -94,7 +94,7 @@ def test_it_is_refused_by_its_head_before_it_arrives() -> None:
 
 
 def test_empty_fragments_count() -> None:
-    guard = FrameGuard(10 * FRAGMENT_BYTES)
+    guard = FrameGuard(10 * LEAST_FRAGMENT)
     guard.feed(frame(TEXT, b"", is_last=False))
     codes: list[int | None] = []
     for _ in range(12):
@@ -104,12 +104,33 @@ def test_empty_fragments_count() -> None:
 
 
 def test_control_frames_do_not_count() -> None:
-    guard = FrameGuard(1000)
+    guard = FrameGuard(1500)
     assert guard.feed(frame(TEXT, b"x" * 900, is_last=False))
     for _ in range(100):
         assert guard.feed(frame(PING, b"x" * 100))
     assert guard.feed(frame(CONTINUATION, b"x" * 30))
     assert guard.refused is None
+
+
+def test_control_frames_are_no_conversation() -> None:
+    """Thousands in a row hold the event loop; messages and pauses between them make them harmless."""
+    ping, message = frame(PING), frame(TEXT, "{}")
+    patient, paused, hasty = FrameGuard(GREAT), FrameGuard(GREAT), FrameGuard(GREAT)
+    for _ in range(3):
+        patient.feed(ping * MAX_CONTROL_FRAMES + message)
+        paused.feed(ping * MAX_CONTROL_FRAMES)
+        paused.note_pause()
+    assert patient.refused is paused.refused is None
+    assert hasty.feed(ping * (MAX_CONTROL_FRAMES + 5)) == ping * MAX_CONTROL_FRAMES
+    assert hasty.refused is not None
+    assert hasty.refused.code == 1008
+
+
+def test_a_control_frame_that_is_too_large_is_handed_on_at_once() -> None:
+    """The library refuses it by its head, and need not wait for the rest."""
+    wire = frame(PING, b"x" * 70_000)
+    guard = FrameGuard(GREAT)
+    assert guard.feed(wire[:20]) == wire[:20]
 
 
 def test_close_codes_are_shown() -> None:

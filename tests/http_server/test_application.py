@@ -193,7 +193,7 @@ async def test_a_lifespan_that_fails_is_reported_to_the_host() -> None:
 
 
 async def test_a_web_socket_is_closed() -> None:
-    """It is not served here."""
+    """It is not served unless that is wanted."""
     sent: list[Any] = []
 
     async def receive() -> Any:
@@ -204,7 +204,9 @@ async def test_a_web_socket_is_closed() -> None:
         await trio.lowlevel.checkpoint()
         sent.append(message)
 
-    await McpASGI(make_server())({"type": "websocket"}, receive, send)
+    app = McpASGI(make_server())
+    async with app.running():
+        await app({"type": "websocket"}, receive, send)
     assert [message["type"] for message in sent] == ["websocket.close"]
 
 

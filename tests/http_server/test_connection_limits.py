@@ -253,7 +253,7 @@ def test_whatever_comes_and_goes_the_sums_are_right() -> None:
         hall = Hall(20, address_limit=8)
         places, there = hall.places, dict[str, None]()
         for step in range(4_000):
-            match random.randrange(4):
+            match random.randrange(5):
                 case 0:
                     name = f"{step}"
                     if places.enter(name, random.choice([None, "a", "b", "c", "d", "e"])):
@@ -265,7 +265,11 @@ def test_whatever_comes_and_goes_the_sums_are_right() -> None:
                 case 2 if there:
                     name = random.choice(list(there))
                     if name not in hall.gone and name not in places._waiting:
-                        places.rest(name)
+                        places.rest(name, is_timed=random.random() < 0.5)
+                case 3 if there:
+                    name = random.choice(list(there))
+                    if name not in places._waiting:
+                        places.belong_to(name, random.choice("abx"))
                 case _ if there:
                     name = random.choice(list(there))
                     places.leave(name)
@@ -282,6 +286,7 @@ def test_whatever_comes_and_goes_the_sums_are_right() -> None:
             assert places._placed + len(places._leaving) <= 20
             assert not places._waiting or places._placed + len(places._leaving) == 20
             assert sum(map(len, places._ranks.values())) == sum(bool(party.placed) for party in parties)
+            assert set(places._timed) <= set(places._resting)
             assert set(places._resting) <= set(there) - places._cut_ones - set(places._waiting)
             assert len(places._parties) == sum(bool(party.weight) for party in parties)
         for name in list(there):

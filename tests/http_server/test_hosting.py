@@ -25,7 +25,7 @@ import trustme
 from descriptors import open_files
 from http_raw import Events, call_tool, modern
 from http_wire import Served, Wire, request_for, serving
-from inside_endpoint import READ_BYTES, ConnectionIO, Connections
+from inside_endpoint import READ_BYTES, ConnectionIO, ConnectionLimits, Connections
 from inside_transports import open_streamable_http
 from raw import initialize
 
@@ -385,9 +385,10 @@ async def test_an_ipv6_network_has_the_connections_of_one_client() -> None:
     def never(wire: Any, places: Any) -> Any:
         raise AssertionError
 
-    settings = HttpServerSettings(max_connections_per_address=2, trusted_proxies={"2001:db8:9::/48"})
+    proxy_rules = HttpServerSettings(trusted_proxies={"2001:db8:9::/48"}).proxy_rules()
+    places = ConnectionLimits[ConnectionIO](1_000, 2, lambda wire: wire.cut())
     async with trio.open_nursery() as nursery:
-        connections = Connections(never, settings, nursery)
+        connections = Connections[ConnectionIO](never, places, proxy_rules, nursery)
     wires = [SilentWire(f"2001:db8::{n}", 30) for n in range(4)]
     assert [connections.enter(wire) for wire in wires] == [True] * 4
     assert [wire.is_cut for wire in wires] == [True, True, False, False]
@@ -597,7 +598,7 @@ async def test_of_many_servers_that_start_at_once_one_gets_the_unix_socket(tmp_p
     outcomes: list[str] = []
     program = (
         "import sys, trio; from trio_mcp import Server, serve_http\n"
-        "from trio_mcp._hosts._serve_http import open_listeners\n"
+        "from trio_mcp._hosts._listening import open_listeners\n"
         "async def main():\n"
         "    sys.stdin.readline()\n"
         "    try:\n"

@@ -1,32 +1,21 @@
 """The ASGI application on hosts that are not ours, unchanged: Hypercorn's Trio worker, and anycorn. Real sockets."""
-# Both hosts are partially typed.
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# pyright: reportMissingTypeStubs=false
 
 from __future__ import annotations
 
 import json
-import logging
 import os
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
-import anycorn
-import anycorn.config
-import hypercorn.config
-import hypercorn.trio
 import pytest
 import trio
 from http_raw import Events, Raw, call_tool
 from http_wire import request_for
 from inside_http import open_http_client, parse_target
-from starlette.applications import Starlette
-from starlette.responses import PlainTextResponse
-from starlette.routing import Mount, Route
+from other_hosts import HOSTS, hosted, mounted
 
 from trio_mcp import Context, McpASGI, Server, open_client
 
@@ -71,50 +60,24 @@ class Program:
         self.log.append("closed")
 
 
-@asynccontextmanager
-async def hosted(host: str, app: Any) -> AsyncGenerator[str]:
-    """Host an application while the block runs, and let it end in good order; yield its URL."""
-    end = trio.Event()
-    config: Any = hypercorn.config.Config() if host == "hypercorn" else anycorn.config.Config()
-    serve: Any = hypercorn.trio.serve if host == "hypercorn" else anycorn.serve
-    config.bind = ["127.0.0.1:0"]
-    config.errorlog = logging.getLogger("host")
-    async with trio.open_nursery() as nursery:
-        (url,) = await nursery.start(partial(serve, app, config, shutdown_trigger=end.wait))
-        yield url
-        end.set()
-
-
 posix = pytest.mark.skipif(sys.platform == "win32", reason="looks at /dev/fd")
-HOSTS = pytest.mark.parametrize("host", ["hypercorn", "anycorn"])
 
 
 @HOSTS
-@pytest.mark.parametrize("mounted", [False, True], ids=["alone", "mounted"])
-async def test_both_eras_on_another_host(host: str, *, mounted: bool) -> None:
+@pytest.mark.parametrize("is_mounted", [False, True], ids=["alone", "mounted"])
+async def test_both_eras_on_another_host(host: str, *, is_mounted: bool) -> None:
     """By itself with the lifespan protocol, and under a path of Starlette, beside another route."""
     program = Program()
     mcp = McpASGI(program.server)
-    app: Any = mcp
-
-    @asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncGenerator[None]:
-        async with mcp.running():
-            yield
-
-    async def page(request: Any) -> PlainTextResponse:
-        return PlainTextResponse("a page")
-
-    if mounted:
-        app = Starlette(routes=[Route("/", page), Mount("/tools", mcp)], lifespan=lifespan)
+    app: Any = mounted(mcp) if is_mounted else mcp
     with trio.fail_after(40):
         async with hosted(host, app) as base, open_http_client() as http:
-            url = f"{base}/tools/mcp" if mounted else f"{base}/mcp"
+            url = f"{base}/tools/mcp" if is_mounted else f"{base}/mcp"
             for era in ("modern", "legacy"):
                 async with open_client(url, era=era) as client:
                     assert (await client.call_tool("add", {"a": 1, "b": 2})).text == "3"
             raw = Raw(http, parse_target(url))
-            if mounted:
+            if is_mounted:
                 assert (await raw.send(None, method="GET", path="/")).body == b"a page"
                 assert (await raw.send(None, method="GET", path="/mcp")).status == 404
             assert program.log == ["opened"]

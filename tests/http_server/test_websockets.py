@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import json
 import ssl
+import zlib
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
-from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import attrs
 import pytest
 import trio
 import trustme
 from inside_core import HttpHost
 from raw import META
+from watching import ENOUGH, Watcher, answer, authenticate, call
 from websocket_raw import (
     BINARY,
     CLOSE,
     CONTINUATION,
+    EVERYWHERE,
     PING,
     PONG,
     TEXT,
@@ -33,14 +34,11 @@ from websocket_raw import (
 
 from trio_mcp import (
     ConnectionLost,
-    Context,
     HttpCall,
-    HttpRefused,
     HttpServerParameters,
     HttpServerSettings,
     HttpSettings,
     HttpStatusError,
-    Limits,
     RequestError,
     Revision,
     Server,
@@ -50,62 +48,6 @@ from trio_mcp import (
     serve_http,
     serve_websocket,
 )
-
-ENOUGH = 20
-"""Seconds in which anything here is over, on a machine that is busy with other things."""
-
-
-class Watcher:
-    """A server that says what becomes of its handlers."""
-
-    def __init__(self, **limits: Any) -> None:
-        self.server: Server[Any] = Server("watcher", limits=attrs.evolve(Limits(goodbye_timeout=0.5), **limits))
-        self.running = 0
-        self.cancelled = trio.Event()
-        self.begun = trio.Event()
-
-        @self.server.tool
-        def add(a: int, b: int) -> int:
-            return a + b
-
-        @self.server.tool
-        async def hang() -> None:
-            self.running += 1
-            self.begun.set()
-            try:
-                await trio.sleep_forever()
-            finally:
-                self.running -= 1
-                self.cancelled.set()
-
-        @self.server.tool
-        def exit() -> str:
-            raise SystemExit("the handler's own")
-
-        @self.server.tool
-        def large(size: int) -> str:
-            return "x" * size
-
-        @self.server.tool
-        def who(ctx: Context[Any]) -> str:
-            return f"{ctx.principal} {WHOSE.get(None)}"
-
-
-WHOSE: ContextVar[str | None] = ContextVar("WHOSE")
-
-
-def call(name: str, id: int = 1, **arguments: object) -> bytes:
-    """Return the frame of a call."""
-    params = {"name": name, "arguments": arguments, "_meta": META}
-    return frame(TEXT, json.dumps({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}))
-
-
-async def answer(socket: RawSocket) -> dict[str, Any]:
-    """Return the next message."""
-    found = await socket.receive()
-    assert found.opcode == TEXT
-    message: dict[str, Any] = json.loads(found.payload)
-    return message
 
 
 async def still_works(port: int) -> None:
@@ -148,24 +90,92 @@ async def test_a_message_in_fragments_with_control_frames_between_them() -> None
             assert (await answer(socket))["id"] == 7
 
 
+async def test_characters_may_be_cut_between_fragments() -> None:
+    """RFC 6455, section 5.6: only the whole message need be UTF-8. In every place of four bytes."""
+    params = {"name": "echo", "arguments": {"text": "\N{GRINNING FACE}\xfc"}, "_meta": META}
+    request = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    data = json.dumps(request, ensure_ascii=False).encode()
+    watcher = Watcher()
+
+    @watcher.server.tool
+    def echo(text: str) -> str:
+        return text
+
+    with trio.fail_after(ENOUGH):
+        async with served(watcher.server) as port, raw_socket(port) as socket:
+            await socket.send(frame(TEXT, data[:1], is_last=False))
+            for byte in data[1:-1]:
+                await socket.send(frame(CONTINUATION, bytes([byte]), is_last=False))
+            await socket.send(frame(CONTINUATION, data[-1:]))
+            assert (await answer(socket))["result"]["content"][0]["text"] == "\N{GRINNING FACE}\xfc"
+
+
+async def test_control_frames_of_every_allowed_size_are_answered_in_order() -> None:
+    """RFC 6455, section 5.5: up to 125 bytes of anything; pongs that nobody has asked for are no answers."""
+    with trio.fail_after(ENOUGH):
+        async with served(Watcher().server) as port, raw_socket(port) as socket:
+            payloads = [b"", b"\xff\xfe", bytes(125), *(b"%d" % number for number in range(20))]
+            await socket.send(frame(PONG, b"nobody asked"), *(frame(PING, payload) for payload in payloads))
+            assert [await socket.receive() for _ in payloads] == [Frame(PONG, payload) for payload in payloads]
+            await socket.send(call("add", a=20, b=22))
+            assert (await answer(socket))["id"] == 1
+
+
+async def test_a_close_in_the_middle_of_a_message_ends_it() -> None:
+    """RFC 6455, section 5.4; what comes behind the Close is not looked at."""
+    watcher = Watcher()
+    with trio.fail_after(ENOUGH):
+        async with served(watcher.server) as port, raw_socket(port) as socket:
+            await socket.send(
+                frame(TEXT, "{", is_last=False),
+                frame(CLOSE, (1000).to_bytes(2) + "f\xfcr immer".encode()),
+                call("hang"),
+            )
+            assert (await socket.receive()).code == 1000
+            await socket.wait_end()
+        assert not watcher.begun.is_set()
+
+
 EMOJI = "\N{GRINNING FACE}".encode()
 
 BROKEN = {
     "binary": (frame(BINARY, b"{}"), 1003),
     "not UTF-8": (frame(TEXT, b"\xff\xfe"), 1007),
     "half a character at the end": (frame(TEXT, EMOJI[:3]), 1007),
+    "half a surrogate": (frame(TEXT, b"\xed\xa0\x80"), 1007),
+    "an overlong character": (frame(TEXT, b"\xc0\xaf"), 1007),
+    "beyond Unicode": (frame(TEXT, b"\xf4\x90\x80\x80"), 1007),
+    "half a character in a fragment, and no other half": (
+        frame(TEXT, EMOJI[:2], is_last=False) + frame(CONTINUATION, b"{}"),
+        1007,
+    ),
     "not masked": (frame(TEXT, "{}", is_masked=False), 1002),
     "compressed": (frame(TEXT, "{}", reserved=0x40), 1002),
     "another reserved bit": (frame(TEXT, "{}", reserved=0x10), 1002),
+    "the second reserved bit": (frame(TEXT, "{}", reserved=0x20), 1002),
+    "a reserved bit of a fragment": (
+        frame(TEXT, "{", is_last=False) + frame(CONTINUATION, "}", reserved=0x40),
+        1002,
+    ),
+    "a reserved bit of a ping": (frame(PING, b"", reserved=0x40), 1002),
+    "a compressed bomb": (frame(TEXT, zlib.compress(bytes(16 << 20)), reserved=0x40), 1002),
     "a reserved opcode": (frame(3, "{}"), 1002),
+    "a length in more bytes than it needs": (b"\x81\xfe\x00\x02" + bytes(4) + b"{}", 1002),
+    "a length in many more bytes than it needs": (b"\x81\xff" + (2).to_bytes(8) + bytes(4) + b"{}", 1002),
+    "a length that is larger than anything": (b"\x81\xff" + b"\xff" * 8 + bytes(4), 1009),
     "a reserved control opcode": (frame(11, b""), 1002),
     "a continuation of nothing": (frame(CONTINUATION, "{}"), 1002),
     "a message in a message": (frame(TEXT, "{", is_last=False) + frame(TEXT, "}"), 1002),
     "a ping in fragments": (frame(PING, b"x", is_last=False), 1002),
     "a large ping": (frame(PING, b"x" * 126), 1002),
+    "a ping that is announced as very large": (frame(PING, b"x" * 70_000)[:20], 1002),
+    "a Close in fragments": (frame(CLOSE, (1000).to_bytes(2), is_last=False), 1002),
+    "a large Close": (frame(CLOSE, (1000).to_bytes(2) + b"x" * 124), 1002),
     "a Close of one byte": (frame(CLOSE, b"\x03"), 1002),
-    "a Close with a code for programs only": (frame(CLOSE, (1006).to_bytes(2)), 1002),
-    "a Close with a code that is none": (frame(CLOSE, (999).to_bytes(2)), 1002),
+    **{
+        f"a Close with the code {code}, which is not for peers": (frame(CLOSE, code.to_bytes(2)), 1002)
+        for code in (0, 999, 1004, 1005, 1006, 1015, 1016, 1100, 2000, 2999, 5000, 65_535)
+    },
     "a Close whose reason is not UTF-8": (frame(CLOSE, (1000).to_bytes(2) + b"\xff"), 1007),
     "too large": (frame(TEXT, "x" * 20_001), 1009),
     "too large in bytes, not in characters": (frame(TEXT, EMOJI * 5_001), 1009),
@@ -195,6 +205,34 @@ async def test_what_breaks_the_rules_closes_its_own_connection_with_the_right_co
             await still_works(port)
 
 
+@EVERYWHERE
+async def test_none_of_it_ends_anything_else(http: HttpHost | None) -> None:
+    """All of them at once, with a peer that leaves without a word and one that never reads, and on every host."""
+    watcher = Watcher(max_message_bytes=20_000)
+    codes: dict[str, int] = {}
+
+    async def break_rules(port: int, what: str) -> None:
+        async with raw_socket(port) as socket:
+            await socket.send(BROKEN[what][0])
+            codes[what] = await socket.closed_with()
+
+    async def leave(port: int, data: bytes) -> None:
+        async with raw_socket(port) as socket:
+            await socket.send(data)
+
+    with trio.fail_after(ENOUGH):
+        async with served(watcher.server, http) as port, raw_socket(port) as other:
+            async with trio.open_nursery() as nursery:
+                for what in BROKEN:
+                    nursery.start_soon(break_rules, port, what)
+                for data in (b"", call("exit"), call("hang")[:10], call("hang"), frame(PING), b"GET / HTTP/1.1"):
+                    nursery.start_soon(leave, port, data)
+            await other.send(call("add", a=20, b=22))
+            assert (await answer(other))["id"] == 1
+            await still_works(port)
+    assert codes == {what: code for what, (_, code) in BROKEN.items()}
+
+
 @pytest.mark.parametrize("step", [1, 3, 1000])
 async def test_it_does_not_matter_how_the_bytes_are_cut(step: int) -> None:
     with trio.fail_after(ENOUGH):
@@ -216,7 +254,9 @@ async def test_messages_up_to_the_limit_are_received() -> None:
             assert (await answer(socket))["error"]["code"] == -32700
 
 
-@pytest.mark.parametrize("code", [1000, 1001, 3000, 4999, None])
+@pytest.mark.parametrize(
+    "code", [1000, 1001, 1002, 1003, 1007, 1008, 1009, 1010, 1011, 1012, 1013, 3000, 3999, 4000, 4999, None]
+)
 async def test_close_is_answered_and_ends_the_handlers(code: int | None) -> None:
     """RFC 6455, section 5.5.1: with the same code; nothing more can be sent, so handlers are cancelled."""
     watcher = Watcher()
@@ -235,6 +275,7 @@ async def test_close_is_answered_and_ends_the_handlers(code: int | None) -> None
 # What ends other libraries' servers.
 
 
+@EVERYWHERE
 @pytest.mark.parametrize(
     "headers",
     [
@@ -244,42 +285,60 @@ async def test_close_is_answered_and_ends_the_handlers(code: int | None) -> None
         {"Sec-WebSocket-Extensions": "permessage-deflate; \xff\xfe"},
     ],
 )
-async def test_odd_bytes_in_the_handshake_end_nothing(headers: Mapping[str, str]) -> None:
+async def test_odd_bytes_in_the_handshake_end_nothing(headers: Mapping[str, str], http: HttpHost | None) -> None:
     with trio.fail_after(ENOUGH):
-        async with served(Watcher().server) as port:
+        async with served(Watcher().server, http) as port:
             async with raw_socket(port, headers) as socket:
                 assert socket.status in (101, 400, 421)
                 assert "sec-websocket-extensions" not in socket.headers, "nothing is compressed"
             await still_works(port)
 
 
-async def test_pings_while_the_server_closes_end_nothing() -> None:
+@EVERYWHERE
+async def test_pings_while_the_server_closes_end_nothing(http: HttpHost | None) -> None:
     """They may not be answered any more, and the client's Close behind them still counts."""
     watcher, shutdown = Watcher(goodbye_timeout=10), Shutdown()
     with trio.fail_after(ENOUGH):
-        async with trio.open_nursery() as nursery:
-            urls = await nursery.start(partial(serve_websocket, watcher.server, port=0, shutdown=shutdown))
-            port = int(urls[0].rpartition(":")[2].partition("/")[0])
+        async with served(watcher.server, http, shutdown=shutdown) as port:
+            begin = trio.current_time()
             async with raw_socket(port) as socket:
                 await socket.send(call("add", a=1, b=1))
                 await answer(socket)
                 shutdown.drain()
                 found = await socket.receive()
                 assert (found.code, found.reason) == (1001, "the server stops")
-                begin = trio.current_time()
                 await socket.send(*(frame(PING, b"?") for _ in range(100)), frame(CLOSE, found.payload))
                 with pytest.raises((EOFError, trio.BrokenResourceError)):
                     await socket.receive()
         assert trio.current_time() - begin < 5, "no timeout was needed"
 
 
-async def test_a_handler_that_exits_costs_its_own_call() -> None:
+@EVERYWHERE
+@pytest.mark.parametrize("how", ["exit", "fail"])
+async def test_a_handler_that_raises_costs_its_own_call(http: HttpHost | None, how: str) -> None:
     with trio.fail_after(ENOUGH):
-        async with served(Watcher().server) as port, raw_socket(port) as socket:
-            await socket.send(call("exit", 1), call("add", 2, a=1, b=1))
+        async with served(Watcher().server, http) as port, raw_socket(port) as socket:
+            await socket.send(call(how, 1), call("add", 2, a=1, b=1))
             seen = {(message := await answer(socket))["id"]: message for _ in range(2)}
             assert "error" in seen[1] or seen[1]["result"]["isError"]
             assert "result" in seen[2]
+
+
+@EVERYWHERE
+async def test_authenticating_that_fails_costs_its_own_handshake(http: HttpHost | None) -> None:
+    async def authenticate(call: HttpCall) -> str | None:
+        await trio.lowlevel.checkpoint()
+        if "x-fail" in call.headers:
+            raise RuntimeError("a bug")
+        return "alice"
+
+    with trio.fail_after(ENOUGH):
+        async with served(Watcher().server, http, authenticate=authenticate) as port:
+            async with raw_socket(port) as other, raw_socket(port, {"X-Fail": "please"}) as socket:
+                assert socket.status == 500
+                await other.send(call("add", a=20, b=22))
+                assert (await answer(other))["id"] == 1
+            await still_works(port)
 
 
 async def test_a_client_that_vanishes_ends_its_handlers_alone() -> None:
@@ -421,16 +480,6 @@ async def test_pages_of_this_machine_are_let_in() -> None:
             assert socket.headers["sec-websocket-protocol"] == "mcp"
 
 
-async def authenticate(call: HttpCall) -> str | None:
-    """Let in who has the token, refuse another with a challenge of its own, and let nobody else in."""
-    await trio.lowlevel.checkpoint()
-    token = call.headers.get("authorization")
-    if token == "Bearer bad":
-        raise HttpRefused(401, "no", [("www-authenticate", 'Bearer error="invalid_token"')])
-    WHOSE.set(call.client)
-    return None if token is None else "alice"
-
-
 async def test_the_principal_is_known_to_handlers() -> None:
     """And so are context variables that `authenticate` has set, such as the address."""
     with trio.fail_after(ENOUGH):
@@ -476,20 +525,62 @@ async def test_a_session_gives_way_to_another_of_its_client() -> None:
                 assert int(third.headers["retry-after"]) >= 1
 
 
-async def test_connections_beyond_the_limit_of_an_address_are_closed() -> None:
-    """max_connections_per_address: a WebSocket works, so it does not give way."""
+@EVERYWHERE
+async def test_a_connection_that_rests_gives_way_to_another_of_its_address(http: HttpHost | None) -> None:
+    """max_connections_per_address: a WebSocket rests while no request is open, not even a subscription."""
     settings = HttpServerSettings(max_connections_per_address=2)
+    listen = {"_meta": META, "notifications": {"toolsListChanged": True}}
+    subscribe = json.dumps({"jsonrpc": "2.0", "id": 2, "method": "subscriptions/listen", "params": listen})
     with trio.fail_after(ENOUGH):
         async with (
-            served(Watcher().server, settings=settings) as port,
+            served(Watcher().server, http, settings=settings) as port,
             raw_socket(port) as first,
-            raw_socket(port),
+            raw_socket(port) as second,
         ):
-            with pytest.raises((EOFError, trio.BrokenResourceError)):
-                async with raw_socket(port):
-                    raise AssertionError
-            await first.send(call("add", a=1, b=1))
-            assert (await answer(first))["id"] == 1
+            for socket in (first, second):
+                await socket.send(call("add", a=1, b=1))
+                await answer(socket)
+            async with raw_socket(port) as third:
+                await first.wait_end()
+                await second.send(frame(TEXT, subscribe))
+                await answer(second)
+                await third.send(call("hang", 2), call("add", 3, a=1, b=1))
+                assert (await answer(third))["id"] == 3
+                with pytest.raises((EOFError, trio.BrokenResourceError)):
+                    async with raw_socket(port):
+                        raise AssertionError
+                await second.send(call("add", 3, a=1, b=1))
+                assert (await answer(second))["id"] == 3
+
+
+@EVERYWHERE
+async def test_a_connection_may_rest_for_as_long_as_its_client_is_there(http: HttpHost | None) -> None:
+    """idle_timeout and head_timeout are HTTP's: here pings show who is there."""
+    settings = HttpServerSettings(idle_timeout=0.1, head_timeout=0.1)
+    with trio.fail_after(ENOUGH):
+        async with served(Watcher().server, http, settings=settings) as port, raw_socket(port) as socket:
+            data = call("add", a=1, b=1)
+            await socket.send(data)
+            await answer(socket)
+            await trio.sleep(0.3)
+            await socket.send(data[:9])
+            await trio.sleep(0.3)
+            await socket.send(data[9:])
+            assert (await answer(socket))["id"] == 1
+
+
+@EVERYWHERE
+async def test_an_upgrade_where_streams_are_begins_none(http: HttpHost | None) -> None:
+    """Nothing would notice that its client leaves: refused, however the path is written."""
+    settings = HttpServerSettings(sse=True)
+    fields = {"Accept": "text/event-stream"}
+    with trio.fail_after(ENOUGH):
+        async with served(Watcher().server, http, settings=settings) as port:
+            for path in ("/sse", "/sse/", "/%73se", "/messages", "/"):
+                async with raw_socket(port, fields, path) as socket:
+                    assert socket.status == 404
+                    await socket.wait_end()
+            await still_works(port)
 
 
 async def test_what_has_arrived_of_a_message_is_lent() -> None:

@@ -1,7 +1,8 @@
 """Serves the `server` of another program until a signal comes, and prints where.
 
 ``python http_program.py PROGRAM '{"json_only": true}'`` serves HTTP with these settings, and HTTP+SSE, too;
-``python http_program.py PROGRAM tcp`` and ``… unix PATH`` serve one message a line.
+``python http_program.py PROGRAM tcp`` and ``… unix PATH`` serve one message a line; ``… guarded`` serves
+WebSockets to whom its `authenticate` lets in.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ def main(program: str, how: str, path: str = "") -> None:
     module: Any = importlib.util.module_from_spec(spec)
     sys.modules["served"] = module  # where annotations are looked up
     spec.loader.exec_module(module)
-    if how in {"tcp", "unix"}:
+    if how == "guarded":
+        module.server.run("websocket", port=0, authenticate=module.authenticate)
+    elif how in {"tcp", "unix"}:
         module.server.run(how, port=0, path=path)
     else:
         module.server.run("sse", port=0, settings=HttpServerSettings(**json.loads(how)))

@@ -33,7 +33,8 @@ from trio_mcp._core._changes import ungranted as ungranted
 from trio_mcp._core._changes import wants as wants
 from trio_mcp._core._forms import form_problems as form_problems
 from trio_mcp._core._forms import options_in as options_in
-from trio_mcp._core._frames import FRAGMENT_BYTES as FRAGMENT_BYTES
+from trio_mcp._core._frames import LEAST_FRAGMENT as LEAST_FRAGMENT
+from trio_mcp._core._frames import MAX_CONTROL_FRAMES as MAX_CONTROL_FRAMES
 from trio_mcp._core._frames import PIECE_BYTES as PIECE_BYTES
 from trio_mcp._core._frames import FrameGuard as FrameGuard
 from trio_mcp._core._frames import check_handshake as check_handshake

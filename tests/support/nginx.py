@@ -92,7 +92,7 @@ class Nginx:
 async def running_nginx(folder: Path, configuration: str) -> AsyncGenerator[Nginx]:
     """Run nginx with a configuration of the page while the block runs."""
     if PROGRAM is None:
-        pytest.skip("nginx is not installed; `make nginx` does it for root")
+        pytest.skip("nginx is not installed; `make debian` does it for root")
     authority = trustme.CA()
     certificate = authority.issue_cert(NAME)
     certificate.private_key_pem.write_to_path(folder / "key.pem")

@@ -11,14 +11,17 @@ from functools import partial
 from typing import Any, Final, final
 
 import attrs
+import pytest
 import trio
+from inside_core import HttpHost
 
-from trio_mcp import Server, serve_websocket
+from trio_mcp import HttpServerSettings, Server, serve_http, serve_websocket
 
 __all__ = [
     "BINARY",
     "CLOSE",
     "CONTINUATION",
+    "EVERYWHERE",
     "PING",
     "PONG",
     "TEXT",
@@ -28,6 +31,11 @@ __all__ = [
     "raw_socket",
     "served",
 ]
+
+EVERYWHERE: Final = pytest.mark.parametrize(
+    "http", [None, "lean", "hypercorn"], ids=["alone", "lean", "hypercorn"]
+)
+"""All ways of serving WebSockets."""
 
 CONTINUATION: Final = 0
 TEXT: Final = 1
@@ -163,10 +171,20 @@ class RawSocket:
 
 
 @asynccontextmanager
-async def served(server: Server[Any], **options: Any) -> AsyncGenerator[int]:
-    """Serve WebSockets at a port while the body runs, and check that nothing has ended that."""
+async def served(server: Server[Any], http: HttpHost | None = None, **options: Any) -> AsyncGenerator[int]:
+    """Serve WebSockets at a port while the body runs, and check that nothing has ended that.
+
+    Args:
+        server: The server.
+        http: The host that serves them beside HTTP; `None` for WebSockets alone.
+        **options: Those of what serves.
+    """
+    serve: Any = serve_websocket
+    if http is not None:
+        settings = attrs.evolve(options.pop("settings", None) or HttpServerSettings(), websocket=True)
+        serve = partial(serve_http, http=http, settings=settings)
     async with trio.open_nursery() as nursery:
-        urls: tuple[str, ...] = await nursery.start(partial(serve_websocket, server, port=0, **options))
+        urls: tuple[str, ...] = await nursery.start(partial(serve, server, port=0, **options))
         yield int(urls[0].rpartition(":")[2].partition("/")[0])
         assert not nursery.cancel_scope.cancel_called
         nursery.cancel_scope.cancel()

@@ -80,6 +80,8 @@ _OURS: Final = frozenset(
 )  # fmt: skip
 """Fields that the message and the connection determine: another value would break them."""
 
+_OUR_PREFIXES: Final = (PARAM_PREFIX.lower(), "sec-websocket-")
+
 
 def _check_url(_instance: object, _attribute: object, value: str) -> None:
     parse_target(value)
@@ -112,7 +114,7 @@ def _encode(headers: object) -> tuple[HeaderField, ...]:
             raise TypeError(f"headers must map strings to strings, and {name!r} does not")
         if not _NAME.fullmatch(name):
             raise ValueError(f"{name!r} is not the name of a header")
-        if name.lower() in _OURS or name.lower().startswith(PARAM_PREFIX.lower()):
+        if name.lower() in _OURS or name.lower().startswith(_OUR_PREFIXES):
             raise ValueError(f"the header {name} is set by the library; leave it out")
         if not _VALUE.fullmatch(value):
             raise ValueError(f"the value of the header {name} has characters that no header may have")

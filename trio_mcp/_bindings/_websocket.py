@@ -17,6 +17,7 @@ Spec: RFC 6455; 2026-07-28, basic/transports, "Custom Transports".
 
 from __future__ import annotations
 
+import abc
 import math
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
@@ -49,6 +50,15 @@ from .._trio import LightParkingLot, open_hidden_nursery, shield_started
 _log: Final = Log("trio_mcp.websocket")
 
 READ_BYTES: Final = 64 * KIB
+LEAST_READ: Final = 2 * KIB
+FRAMES_AT_ONCE: Final = 128
+"""How much is read at once: as much as had about so many frames before. 64 KiB may have eleven thousand."""
+
+PAUSE_SECONDS: Final = 1.0
+"""After so many seconds of silence control frames are counted anew."""
+
+SECONDS_PER_FRAME: Final = 3e-5
+"""About how long a frame holds the event loop, however small it is."""
 
 GATHERED_BYTES: Final = 64 * KIB
 """How much is gathered before it is written, of messages that are sent at once."""
@@ -68,6 +78,14 @@ class Wire(Protocol):
 
     async def receive(self, most: int = ..., /) -> bytes:
         """Return the next bytes; none at the end, also if the connection was cut."""
+        ...
+
+    async def wait_turn(self) -> None:
+        """Wait until more of what was received may be looked at. Need not checkpoint."""
+        ...
+
+    def charge(self, seconds: float, /) -> None:
+        """Note for how long what was received holds the event loop."""
         ...
 
     async def send(self, data: bytes, /) -> None:
@@ -134,6 +152,8 @@ class GuardedStream(trio.abc.Stream):
         self._may_read = True
         self._room = LightParkingLot()
         self._gathers = False
+        self._read_size = LEAST_READ
+        self._rest = b""  # was read, and is not looked at
         self._unsent = bytearray()
         self._sending = trio.Lock()
         self.heard_at: float = trio.current_time()
@@ -175,8 +195,11 @@ class GuardedStream(trio.abc.Stream):
             while not self._may_read:
                 self.is_paused = True
                 await self._room.park()
-            data = await self._wire.receive(READ_BYTES)
-            self.heard_at = trio.current_time()
+            data = await self._read()
+            now = trio.current_time()
+            if now > self.heard_at + PAUSE_SECONDS:
+                self.guard.note_pause()
+            self.heard_at = now
             self.is_paused = False
             if not data:
                 self._over.set()
@@ -185,10 +208,28 @@ class GuardedStream(trio.abc.Stream):
             if handed:
                 return handed
 
+    async def _read(self) -> bytes:
+        """Return so many bytes that not too many frames are in them; none at the end."""
+        size = self._read_size
+        if self._rest:
+            await trio.lowlevel.checkpoint()
+            await self._wire.wait_turn()
+            data = self._rest
+        else:
+            data = await self._wire.receive(size)
+        self._rest = data[size:]
+        return data[:size]
+
     def _feed(self, data: bytes) -> bytes:
         guard = self.guard
-        was_refused = guard.refused is not None
+        was_refused, before = guard.refused is not None, guard.frames
         handed = guard.feed(data)
+        frames = guard.frames - before
+        if frames > FRAMES_AT_ONCE:
+            self._wire.charge(frames * SECONDS_PER_FRAME)
+            self._read_size = max(LEAST_READ, self._read_size // 2)
+        elif len(data) >= self._read_size:
+            self._read_size = min(READ_BYTES, 2 * self._read_size)
         if guard.refused is not None and not was_refused:
             self._on_refused(guard.refused)
         self._on_read()
@@ -353,22 +394,155 @@ _UNBOUNDED: Final = 1 << 62
 _GOODBYE: Final = FrameRefused(NORMAL, "")
 
 
-@final
-class WebSocketChannel(Channel):
-    """The channel over one WebSocket. Made by `open_websocket_channel`.
+class WebSocketEnd(Channel):
+    """What every channel over a WebSocket does: messages wait to be received, and its end is always a loss.
 
-    Nothing can be sent once the peer has closed it, so its end is always a loss: `receive` raises
-    `ConnectionLost` with the close code and the reason, and calls fail with it.
+    Nothing can be sent once the peer has closed it: so `receive` raises `ConnectionLost` with the close code and
+    the reason, and calls fail with it.
 
     Args:
-        wire: The bytes.
         limits: What a message may weigh, what may wait, and how long closing may take.
         description: The other end, for errors and logs.
-        ping_interval: How often a ping is sent, in seconds; ``math.inf`` for never.
-        ping_timeout: How long the peer may be silent after a ping before the connection is lost, in seconds.
         goodbye: The close code and the reason with which this side closes it.
         origin_of: Returns the origin of a message that is about to be received.
         on_kept: Called with how many more bytes are kept of messages that were not received, or fewer.
+    """
+
+    def __init__(
+        self,
+        limits: Limits,
+        description: str,
+        goodbye: FrameRefused,
+        origin_of: Callable[[bytes], Origin | None],
+        on_kept: Callable[[int], object],
+    ) -> None:
+        self._limits = limits
+        self._description = description
+        self._goodbye = goodbye
+        self._origin_of = origin_of
+        self._on_kept = on_kept
+        self._queue: deque[bytes] = deque()
+        self._waiting = 0  # bytes in the queue
+        self._kept = 0  # what `on_kept` was called with
+        self._changed = LightParkingLot()
+        self._why: ConnectionLost | None = None  # the connection has ended
+        self._is_closed = False
+
+    @property
+    def description(self) -> str:
+        """The other end, for errors and logs."""
+        return self._description
+
+    # Receiving.
+
+    async def receive(self) -> Sequence[Received]:
+        """Wait for messages; see `Channel.receive`."""
+        if self._is_closed:
+            await trio.lowlevel.checkpoint()
+            raise self._was_closed()
+        await trio.lowlevel.checkpoint()
+        while not self._is_ready:
+            await self._changed.park()
+        if self._queue:
+            return self._take_queue()
+        raise self._ended()
+
+    @property
+    def _is_ready(self) -> bool:
+        """Whether `receive` need not wait."""
+        return self._why is not None or self._is_closed or bool(self._queue)
+
+    def _take_queue(self) -> list[Received]:
+        queue, self._queue = self._queue, deque()
+        self._waiting = 0
+        self._note_kept()
+        self._go_on()
+        return [Incoming(data, self._origin_of(data)) for data in queue]
+
+    def _put(self, data: bytes) -> None:
+        """Let a message wait until it is received."""
+        self._queue.append(data)
+        self._waiting += len(data) + MESSAGE_BYTES
+        self._note_kept()
+        if self._is_ready:
+            self._changed.unpark_all()
+
+    @property
+    def _is_full(self) -> bool:
+        """Whether so much waits that nothing more is to be read."""
+        return self._waiting >= self._limits.max_waiting_bytes
+
+    def _note_kept(self) -> None:
+        kept = self._waiting + self._arrived
+        if kept != self._kept:
+            more, self._kept = kept - self._kept, kept
+            self._on_kept(more)
+
+    @property
+    def _arrived(self) -> int:
+        """What is kept of a message that is not complete, in bytes."""
+        return 0
+
+    @abc.abstractmethod
+    def _go_on(self) -> None:
+        """Read again, if that had to pause."""
+
+    # Its end.
+
+    def lose(self, reason: str, code: int = TRY_AGAIN_LATER) -> None:
+        """Close the connection, and fail what waits for it. Never waits."""
+        self._refuse(FrameRefused(code, reason))
+
+    def _refuse(self, why: FrameRefused) -> None:
+        if self._why is None and not self._is_closed:
+            self._goodbye = why
+        self._end(f"the WebSocket to {self._description} was closed with {shown_close(why.code, why.reason)}")
+
+    def _end(self, reason: str) -> None:
+        """Note that the connection has ended, and wake who waits for it."""
+        if self._why is None:
+            self._why = ConnectionLost(reason)
+        self._go_on()
+        self._changed.unpark_all()
+
+    def _note_close(self, code: int, reason: str | None) -> None:
+        """Note that the peer has closed the connection, or is gone."""
+        if code == ABNORMAL:
+            self._end(f"{self._description} is gone: the connection ended without a closing handshake")
+        else:
+            self._end(f"{self._description} closed the WebSocket with {shown_close(code, reason)}")
+
+    def _lost(self) -> ConnectionLost:
+        assert self._why is not None
+        return self._why.renewed()
+
+    def _ended(self) -> Exception:
+        return self._was_closed() if self._is_closed else self._lost()
+
+    def _was_closed(self) -> trio.ClosedResourceError:
+        return trio.ClosedResourceError(f"the WebSocket to {self._description} was closed")
+
+    def _keep_nothing(self) -> None:
+        self._queue.clear()
+        self._waiting = 0
+        if self._kept:
+            kept, self._kept = self._kept, 0
+            self._on_kept(-kept)
+
+
+@final
+class WebSocketChannel(WebSocketEnd):
+    """The channel over one WebSocket whose frames are read and written here. Made by `open_websocket_channel`.
+
+    Args:
+        wire: The bytes.
+        limits: As for `WebSocketEnd`.
+        description: As for `WebSocketEnd`.
+        ping_interval: How often a ping is sent, in seconds; ``math.inf`` for never.
+        ping_timeout: How long the peer may be silent after a ping before the connection is lost, in seconds.
+        goodbye: As for `WebSocketEnd`.
+        origin_of: As for `WebSocketEnd`.
+        on_kept: As for `WebSocketEnd`.
     """
 
     def __init__(
@@ -383,47 +557,18 @@ class WebSocketChannel(Channel):
         origin_of: Callable[[bytes], Origin | None] = lambda _: None,
         on_kept: Callable[[int], object] = lambda _: None,
     ) -> None:
+        super().__init__(limits, description, goodbye, origin_of, on_kept)
         self._wire = wire
-        self._limits = limits
-        self._description = description
         self._ping_interval = ping_interval
         self._ping_timeout = ping_timeout
-        self._origin_of = origin_of
-        self._on_kept = on_kept
         self._stream = GuardedStream(wire, FrameGuard(limits.max_message_bytes), self._refuse, self._note_kept)
-        self._queue: deque[bytes] = deque()
-        self._waiting = 0  # bytes in the queue
-        self._kept = 0  # what `on_kept` was called with
         self._taken = 0  # messages that the library has delivered
-        self._changed = LightParkingLot()
         self._connection: WebSocketConnection | None = None
         self._scope = trio.CancelScope()
-        self._why: ConnectionLost | None = None  # the connection has ended
-        self._is_closed = False
-        self._goodbye = goodbye
         self._must_close = trio.Event()
         self._has_ended = trio.Event()
 
-    @property
-    def description(self) -> str:
-        """The other end, for errors and logs."""
-        return self._description
-
     # Receiving.
-
-    async def receive(self) -> Sequence[Received]:
-        """Wait for messages; see `Channel.receive`."""
-        if self._is_closed:
-            await trio.lowlevel.checkpoint()
-            raise trio.ClosedResourceError(f"the WebSocket to {self._description} was closed")
-        await trio.lowlevel.checkpoint()
-        while not self._is_ready:
-            await self._changed.park()
-        if self._queue:
-            return self._take_queue()
-        if self._is_closed:
-            raise trio.ClosedResourceError(f"the WebSocket to {self._description} was closed")
-        raise self._lost()
 
     @property
     def _is_ready(self) -> bool:
@@ -433,37 +578,25 @@ class WebSocketChannel(Channel):
         queue = len(self._queue)
         return queue >= MESSAGES_AT_ONCE or (queue > 0 and self._taken >= self._stream.guard.messages)
 
-    def _take_queue(self) -> list[Received]:
-        queue, self._queue = self._queue, deque()
-        self._waiting = 0
-        self._note_kept()
-        self._stream.go_on()
-        return [Incoming(data, self._origin_of(data)) for data in queue]
+    @property
+    def _arrived(self) -> int:
+        return self._stream.guard.arrived
 
-    def _note_kept(self) -> None:
-        kept = self._waiting + self._stream.guard.arrived
-        if kept != self._kept:
-            more, self._kept = kept - self._kept, kept
-            self._on_kept(more)
+    def _go_on(self) -> None:
+        self._stream.go_on()
 
     async def _take(self, connection: WebSocketConnection) -> None:
         """Take messages from the library as they come, until there are none any more."""
-        limit = self._limits.max_waiting_bytes
         await trio.lowlevel.checkpoint()
         while True:  # noqa: ASYNC913 - receiving is one
             try:
                 text = await connection.get_message()
             except ConnectionClosed:
                 return  # noqa: ASYNC910 - a memory channel's receive checkpoints in any case
-            data = text.encode("utf-8") if isinstance(text, str) else text
             self._taken += 1
-            self._queue.append(data)
-            self._waiting += len(data) + MESSAGE_BYTES
-            self._note_kept()
-            if self._waiting >= limit:
+            self._put(text.encode("utf-8") if isinstance(text, str) else text)
+            if self._is_full:
                 self._stream.pause()
-            if self._is_ready:
-                self._changed.unpark_all()
 
     # Sending.
 
@@ -472,7 +605,7 @@ class WebSocketChannel(Channel):
         connection, stream = self._connection, self._stream
         if self._is_closed or connection is None:
             await trio.lowlevel.checkpoint()
-            raise trio.ClosedResourceError(f"the WebSocket to {self._description} was closed")
+            raise self._was_closed()
         try:
             stream.gather()
             for message in messages:
@@ -574,7 +707,8 @@ class WebSocketChannel(Channel):
     async def _answer_broken(self, connection: WebSocketConnection) -> None:
         """Send Close to a peer that has broken the protocol; the library only notes that (section 7.1.7)."""
         closed = connection.closed
-        if closed is not None and closed.code != ABNORMAL and not self._stream.has_sent_close:
+        is_ours = self._must_close.is_set()  # its Close may be behind something else that is being written
+        if closed is not None and not is_ours and closed.code != ABNORMAL and not self._stream.has_sent_close:
             shown = shown_close(closed.code, closed.reason)
             self._end(f"{self._description} broke the protocol of WebSockets, and was closed with {shown}")
             with suppress(trio.BrokenResourceError):
@@ -582,14 +716,8 @@ class WebSocketChannel(Channel):
                 await self._stream.send_all(close)
         await trio.lowlevel.checkpoint()
 
-    def lose(self, reason: str, code: int = TRY_AGAIN_LATER) -> None:
-        """Close the connection, and fail what waits for it. Never waits."""
-        self._refuse(FrameRefused(code, reason))
-
     def _refuse(self, why: FrameRefused) -> None:
-        if self._why is None and not self._is_closed:
-            self._goodbye = why
-        self._end(f"the WebSocket to {self._description} was closed with {shown_close(why.code, why.reason)}")
+        super()._refuse(why)
         self._must_close.set()
 
     async def _close(self, connection: WebSocketConnection) -> None:
@@ -601,24 +729,10 @@ class WebSocketChannel(Channel):
         with trio.move_on_after(self._limits.goodbye_timeout):
             await connection.aclose(goodbye.code, goodbye.reason or None)
 
-    def _end(self, reason: str) -> None:
-        """Note that the connection has ended, and wake who waits for it."""
-        if self._why is None:
-            self._why = ConnectionLost(reason)
-        self._stream.go_on()
-        self._changed.unpark_all()
-
     def _note_end(self) -> None:
         """Note that the connection has ended, as the library reports it."""
         closed = None if self._connection is None else self._connection.closed
-        if closed is None or closed.code == ABNORMAL:
-            self._end(f"{self._description} is gone: the connection ended without a closing handshake")
-        else:
-            self._end(f"{self._description} closed the WebSocket with {shown_close(closed.code, closed.reason)}")
-
-    def _lost(self) -> ConnectionLost:
-        assert self._why is not None
-        return self._why.renewed()
+        self._note_close(ABNORMAL if closed is None else closed.code, closed.reason if closed else None)
 
     async def wait_ended(self) -> None:
         """Wait until nothing of the connection is left."""
@@ -641,11 +755,7 @@ class WebSocketChannel(Channel):
         finally:
             self._wire.cut()
             self._scope.cancel(reason="the channel was closed")
-            self._queue.clear()
-            self._waiting = 0
-            if self._kept:
-                kept, self._kept = self._kept, 0
-                self._on_kept(-kept)
+            self._keep_nothing()
 
 
 @asynccontextmanager

@@ -23,7 +23,7 @@ from ._frames import open_frame_log
 from ._layout import json_text, shown_line
 from ._parser import Exit, Failure, Options
 from ._questions import Questioner
-from ._targets import target_of
+from ._targets import ServedFile, reached, target_of
 
 Work: TypeAlias = Callable[[Client, Options, Console], Awaitable[int]]
 """What a command does with a connected client; returns the exit status."""
@@ -95,7 +95,7 @@ async def _converse(name: str, options: Options) -> int:
 
 
 async def _connected(
-    target: Target,
+    target: Target | ServedFile,
     client_options: ClientOptions,
     label: str,
     timeout: float,  # noqa: ASYNC109 - the user's, for connecting and working together
@@ -111,7 +111,7 @@ async def _connected(
     with trio.CancelScope(deadline=trio.current_time() + timeout) as whole:
         interruption.scopes.append(whole)
         try:
-            async with open_client(target, **client_options) as client:
+            async with reached(target) as server, open_client(server, **client_options) as client:
                 is_connected = True
                 with trio.CancelScope(deadline=whole.deadline) as working:
                     whole.deadline = math.inf

@@ -295,7 +295,10 @@ def _add_client_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--wire", action="store_true", help="print every message to standard error")
     group.add_argument("--record", metavar="FILE", help="keep every message in a file, as lines of JSON")
     group.add_argument(
-        "--header", action="append", metavar="'NAME: VALUE'", help="a header field of HTTP; may be repeated"
+        "--header",
+        action="append",
+        metavar="'NAME: VALUE'",
+        help="a header field of HTTP, or of a WebSocket's handshake; may be repeated",
     )
     group.add_argument("--era", choices=ERAS, default="auto", help="what is known of the server; default: auto")
     group.add_argument("--config", metavar="PATH", help="the mcp.json that has the name")

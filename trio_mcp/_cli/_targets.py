@@ -4,24 +4,50 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable
-from typing import Final
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from typing import Final, final
 
 import attrs
 import trio
 
 from .._bindings._http_messages import HttpServerParameters
-from .._bindings._stdio_client import StdioServerParameters
+from .._bindings._stdio_client import StdioServerParameters, open_stdio_server
+from .._bindings._websocket_client import WebSocketServerParameters, is_websocket_url
 from .._client._open import Target
 from .._http._target import shown_url
+from .._limits import Limits
 from ._configured import configured
 from ._parser import Exit, Failure, Options
 
 _FILE: Final = re.compile(r"(?P<file>.+\.py)(?::[\w.]+)?", re.DOTALL)
 _HTTP: Final = ("http://", "https://", "http+unix://")
+_WITH_HEADERS: Final = (HttpServerParameters, WebSocketServerParameters)
 
 
-async def target_of(options: Options, *, stderr: Callable[[str], object]) -> tuple[Target, str]:
+@final
+@attrs.frozen
+class ServedFile:
+    """A Python file whose server is started by `trio-mcp run`."""
+
+    process: StdioServerParameters
+
+
+@asynccontextmanager
+async def reached(target: Target | ServedFile) -> AsyncGenerator[Target]:
+    """Start the server of a Python file, and return what a client is opened on.
+
+    Some servers exit at the first question of a client and are started again, which is asked differently then.
+    One of ours has not been loaded if it exits; started again, it would print its traceback again.
+    """
+    if isinstance(target, ServedFile):
+        async with open_stdio_server(target.process, Limits()) as channel:
+            yield channel
+    else:
+        yield target
+
+
+async def target_of(options: Options, *, stderr: Callable[[str], object]) -> tuple[Target | ServedFile, str]:
     """Return what a client is opened on, and what to call it in messages.
 
     Args:
@@ -37,15 +63,18 @@ async def target_of(options: Options, *, stderr: Callable[[str], object]) -> tup
         try:
             if isinstance(found, str) and found.startswith(_HTTP):
                 found = HttpServerParameters(found)
-            if not isinstance(found, HttpServerParameters) or callable(found.headers):
-                raise Failure(Exit.USAGE, f"--header is for servers that are reached over HTTP, not for {name}")
+            elif isinstance(found, str) and is_websocket_url(found):
+                found = WebSocketServerParameters(found)
+            if not isinstance(found, _WITH_HEADERS) or callable(found.headers):
+                over = "HTTP or a WebSocket"
+                raise Failure(Exit.USAGE, f"--header is for servers that are reached over {over}, not for {name}")
             found = attrs.evolve(found, headers={**found.headers, **headers})
         except ValueError as error:
             raise Failure(Exit.USAGE, str(error)) from None
     return found, name
 
 
-async def _found(options: Options, stderr: Callable[[str], object]) -> tuple[Target, str]:
+async def _found(options: Options, stderr: Callable[[str], object]) -> tuple[Target | ServedFile, str]:
     await trio.lowlevel.checkpoint()
     # A process inherits the whole environment, as every command does that is started in this terminal.
     command = options.server_command
@@ -63,7 +92,8 @@ async def _found(options: Options, stderr: Callable[[str], object]) -> tuple[Tar
             raise Failure(Exit.USAGE, f"there is no file {found['file']}")
         # -P: what lies in the current directory is not imported in place of what is installed.
         arguments = ["-P", "-m", "trio_mcp", "run", target]
-        return StdioServerParameters(sys.executable, arguments, inherit_env=True, stderr=stderr), target
+        process = StdioServerParameters(sys.executable, arguments, inherit_env=True, stderr=stderr)
+        return ServedFile(process), target
     return await configured(target, options.config, stderr=stderr), target
 
 

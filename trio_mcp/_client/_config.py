@@ -17,6 +17,7 @@ import trio
 
 from .._bindings._http_messages import HttpServerParameters
 from .._bindings._stdio_client import StdioServerParameters
+from .._bindings._websocket_client import WebSocketServerParameters, is_websocket_url
 from .._errors import ConfigError
 from .._limits import MIB
 from .._logs import Log
@@ -279,8 +280,10 @@ class _Reader:
         if scheme in _SCHEMES["http"]:
             transport = _HTTP_TYPES.get(kind, "auto")
             return self._made(place, lambda: HttpServerParameters(url, headers=headers, transport=transport))
+        if headers and is_websocket_url(url):
+            return self._made(place, lambda: WebSocketServerParameters(url, headers=headers))
         if headers:
-            self._problems.append(f"{place}.headers: goes with http:// and https:// only")
+            self._problems.append(f"{place}.headers: goes with http://, https://, ws:// and wss:// only")
             return None
         return self._made(f"{place}.url", lambda: url)
 

@@ -20,7 +20,7 @@ from collections.abc import (
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Final, Literal, TypeAlias, TypedDict, TypeVar, final, overload
+from typing import Any, Final, Literal, TypeAlias, TypedDict, TypeVar, cast, final, overload
 
 import attrs
 import trio
@@ -28,7 +28,7 @@ from typing_extensions import Unpack
 
 from .._core._changes import Resynced
 from .._core._group_names import GroupNames
-from .._core._reconnect import RestartPolicy
+from .._core._reconnect import RestartPolicy, as_policy
 from .._errors import METHOD_NOT_FOUND, ConnectionLost, LocalProtocolError, McpError, RequestError
 from .._limits import Limits, check_seconds, check_whole, refuse_unknown
 from .._logs import Log
@@ -44,6 +44,7 @@ from ..types import (
     ElicitRequestParams,
     GetPromptResult,
     Implementation,
+    InputRequiredResult,
     LoggingMessageNotificationParams,
     Prompt,
     PromptReference,
@@ -180,8 +181,7 @@ async def open_clients(config: ClientsConfig, **options: Unpack[GroupOptions]) -
     roots = options.get("roots")
     if roots is not None and not callable(roots) and not isinstance(roots, str):
         options["roots"] = tuple(roots)  # it is read once for each server
-    given_retry = options.get("retry")
-    retry = RestartPolicy() if given_retry is True else given_retry or None
+    retry = as_policy(options.get("retry"))
     prefix = options.get("prefix", "{}_".format)
     limits = options.get("limits", Limits())
     states = States()
@@ -471,8 +471,18 @@ class ClientGroup:
         arguments: Mapping[str, object] | None = None,
         *,
         returns: None = None,
+        input_required: Literal["answer"] = "answer",
         **options: Unpack[WorkOptions],
     ) -> CallToolResult: ...
+    @overload
+    async def call_tool(
+        self,
+        name: str,
+        arguments: Mapping[str, object] | None = None,
+        *,
+        input_required: Literal["return"],
+        **options: Unpack[WorkOptions],
+    ) -> CallToolResult | InputRequiredResult: ...
     @overload
     async def call_tool(
         self,
@@ -497,6 +507,7 @@ class ClientGroup:
         arguments: Mapping[str, object] | None = None,
         *,
         returns: Any = None,
+        input_required: Literal["answer", "return"] = "answer",
         **options: Unpack[WorkOptions],
     ) -> Any:
         """Call a tool by its name in the group; otherwise as `Client.call_tool`.
@@ -505,6 +516,7 @@ class ClientGroup:
             name: What the group calls it. Of a marked name that was not listed yet, the tools are listed first.
             arguments: Its arguments as plain JSON.
             returns: The type of the structured output, which is then returned instead of the result.
+            input_required: Whether the client's handlers answer the server's questions, or the caller does.
             **options: See `WorkOptions`.
 
         Raises:
@@ -513,20 +525,71 @@ class ClientGroup:
             Others: As `Client.call_tool`.
         """
         client, own = await self._locate("tool", name, self.list_tools)
-        return await client.call_tool(own, arguments, returns=returns, **options)
+        options_of_call = {"returns": returns, "input_required": input_required, **options}
+        return await cast("Any", client).call_tool(own, arguments, **options_of_call)
 
+    @overload
     async def get_prompt(
-        self, name: str, arguments: Mapping[str, str] | None = None, **options: Unpack[WorkOptions]
-    ) -> GetPromptResult:
+        self,
+        name: str,
+        arguments: Mapping[str, str] | None = None,
+        *,
+        input_required: Literal["answer"] = "answer",
+        **options: Unpack[WorkOptions],
+    ) -> GetPromptResult: ...
+    @overload
+    async def get_prompt(
+        self,
+        name: str,
+        arguments: Mapping[str, str] | None = None,
+        *,
+        input_required: Literal["return"],
+        **options: Unpack[WorkOptions],
+    ) -> GetPromptResult | InputRequiredResult: ...
+    async def get_prompt(
+        self,
+        name: str,
+        arguments: Mapping[str, str] | None = None,
+        *,
+        input_required: Literal["answer", "return"] = "answer",
+        **options: Unpack[WorkOptions],
+    ) -> Any:
         """Get a prompt by its name in the group; see `call_tool` for the name and `Client.get_prompt`."""
         client, own = await self._locate("prompt", name, self.list_prompts)
-        return await client.get_prompt(own, arguments, **options)
+        return await cast("Any", client).get_prompt(own, arguments, input_required=input_required, **options)
 
+    @overload
     async def read_resource(
-        self, server: str, uri: str, *, fresh: bool = False, **options: Unpack[WorkOptions]
-    ) -> ReadResourceResult:
+        self,
+        server: str,
+        uri: str,
+        *,
+        fresh: bool = False,
+        input_required: Literal["answer"] = "answer",
+        **options: Unpack[WorkOptions],
+    ) -> ReadResourceResult: ...
+    @overload
+    async def read_resource(
+        self,
+        server: str,
+        uri: str,
+        *,
+        fresh: bool = False,
+        input_required: Literal["return"],
+        **options: Unpack[WorkOptions],
+    ) -> ReadResourceResult | InputRequiredResult: ...
+    async def read_resource(
+        self,
+        server: str,
+        uri: str,
+        *,
+        fresh: bool = False,
+        input_required: Literal["answer", "return"] = "answer",
+        **options: Unpack[WorkOptions],
+    ) -> Any:
         """Read a resource of one server; see `Client.read_resource`. Another server may have the same URI."""
-        return await self[server].read_resource(uri, fresh=fresh, **options)
+        client = cast("Any", self[server])
+        return await client.read_resource(uri, fresh=fresh, input_required=input_required, **options)
 
     async def complete(
         self,

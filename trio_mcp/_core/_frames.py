@@ -30,6 +30,8 @@ GOING_AWAY: Final = 1001
 UNSUPPORTED_DATA: Final = 1003
 NO_STATUS: Final = 1005
 ABNORMAL: Final = 1006
+INVALID_DATA: Final = 1007
+POLICY_VIOLATION: Final = 1008
 TOO_BIG: Final = 1009
 TRY_AGAIN_LATER: Final = 1013
 """The last one is of the IANA registry, the others of RFC 6455, section 7.4.1."""
@@ -41,8 +43,8 @@ _MEANINGS: Final = {
     UNSUPPORTED_DATA: "unsupported data",
     NO_STATUS: "no status code",
     ABNORMAL: "no closing handshake",
-    1007: "invalid payload data",
-    1008: "policy violation",
+    INVALID_DATA: "invalid payload data",
+    POLICY_VIOLATION: "policy violation",
     TOO_BIG: "message too big",
     1010: "an extension is missing",
     1011: "internal error",
@@ -51,14 +53,28 @@ _MEANINGS: Final = {
 }
 
 FRAGMENT_BYTES: Final = 64
-"""What a fragment weighs beside its payload: a message may not be of millions of empty ones."""
+"""What a fragment takes and weighs beside its payload."""
+
+LEAST_FRAGMENT: Final = 1 * KIB
+"""What a fragment weighs at least, unless it is a whole message: each holds the event loop for some time, and a
+message may not be of a hundred thousand empty ones."""
 
 PIECE_BYTES: Final = 64 * KIB
 """A frame that is not complete is handed on in pieces of this size: each piece costs the library an object."""
 
+_CONTINUATION: Final = 0
 _BINARY: Final = 2
 _CONTROL: Final = 8
 _CLOSE: Final = 8
+
+MAX_CONTROL_FRAMES: Final = 10_000
+"""So many pings and pongs in a row, with neither a message nor a pause between them, are meant to be a burden."""
+
+_OPCODES: Final = frozenset({0, 1, 2, 8, 9, 10})
+_RESERVED_BITS: Final = 0x70
+
+_CONTROL_BYTES: Final = 125
+"""How large a control frame may be (RFC 6455, section 5.5)."""
 
 
 def shown_close(code: int, reason: str | None) -> str:
@@ -101,9 +117,18 @@ def check_handshake(headers: Headers) -> str:
         is_valid = False
     if not is_valid:
         raise HttpRefused(400, f"Sec-WebSocket-Key must be sent once, {KEY_BYTES} bytes in base64")
+    check_subprotocol(headers)
+    return keys[0]
+
+
+def check_subprotocol(headers: Headers) -> None:
+    """Check that the client offers our subprotocol.
+
+    Raises:
+        HttpRefused: It does not (400).
+    """
     if SUBPROTOCOL not in _tokens(headers, "sec-websocket-protocol"):
         raise HttpRefused(400, f"Sec-WebSocket-Protocol must offer {SUBPROTOCOL!r}")
-    return keys[0]
 
 
 def canonical_handshake(key: str) -> bytes:
@@ -141,8 +166,9 @@ class FrameGuard:
         max_message_bytes: How large a message may be, in bytes of UTF-8.
 
     Attributes:
+        frames: How many frames have begun.
         messages: How many complete messages were handed on.
-        size: What the frames of the message that is not complete yet weigh, in bytes.
+        size: How much memory the message that is not complete yet takes, in bytes.
         refused: Why no more messages are received; `None` while they are.
     """
 
@@ -157,9 +183,13 @@ class FrameGuard:
         self._is_last = False  # of its message
         self._passes = True  # whether it is handed on
         self._has_begun = False  # whether a part of it was handed on
+        self._is_invalid = False  # by its head: the library need not wait for the rest
         self._drops = False
+        self.frames = 0
         self.messages = 0
         self.size = 0
+        self._weight = 0  # of the same message, for its limit
+        self._controls = 0  # control frames since the last message, or pause
         self.refused: FrameRefused | None = None
 
     @property
@@ -203,7 +233,7 @@ class FrameGuard:
         if self._is_in_frame and not self._passes:
             pieces.append(data[begin:handed])
             begin = handed = at
-        elif self._is_in_frame and at - handed >= PIECE_BYTES:
+        elif self._is_in_frame and (at - handed >= PIECE_BYTES or self._is_invalid):
             handed = at
             self._has_begun = True
         self._kept = data[handed:]
@@ -229,24 +259,47 @@ class FrameGuard:
             if left < head:
                 return 0
             length = int.from_bytes(data[at + 2 : at + 2 + wide])
+        self.frames += 1
         self._opcode = opcode = data[at] & 0x0F
         self._is_last = data[at] >= 0x80
         self._left = length
+        self._is_invalid = (
+            data[at] & _RESERVED_BITS != 0
+            or opcode not in _OPCODES
+            or (opcode >= _CONTROL and (length > _CONTROL_BYTES or not self._is_last))
+        )
         if opcode < _CONTROL and not self._drops:
             self._check_data(opcode, length)
+        elif not self._drops:
+            self._check_control()
         self._passes = not self._drops or opcode == _CLOSE
         return head
 
+    def _check_control(self) -> None:
+        self._controls += 1
+        if self._controls > MAX_CONTROL_FRAMES:
+            self.refused = FrameRefused(
+                POLICY_VIOLATION, f"more than {MAX_CONTROL_FRAMES} control frames in a row"
+            )
+            self._drops = True
+
+    def note_pause(self) -> None:
+        """Note that nothing has arrived for a while."""
+        self._controls = 0
+
     def _check_data(self, opcode: int, length: int) -> None:
+        is_fragment = opcode == _CONTINUATION or not self._is_last
         self.size += length
+        self._weight += length
         if opcode == _BINARY:
             self.refused = FrameRefused(UNSUPPORTED_DATA, "a message must be text, not binary")
-        elif self.size > self._limit:
+        elif self._weight > self._limit:
             self.refused = FrameRefused(TOO_BIG, f"a message may have {self._limit} bytes (max_message_bytes)")
         self.size += FRAGMENT_BYTES
+        self._weight += max(FRAGMENT_BYTES, LEAST_FRAGMENT - length if is_fragment else 0)
         self._drops = self.refused is not None
 
     def _end_frame(self) -> None:
         if self._opcode < _CONTROL and self._is_last:
             self.messages += 1
-            self.size = 0
+            self.size = self._weight = self._controls = 0

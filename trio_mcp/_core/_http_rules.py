@@ -568,7 +568,7 @@ class HttpServerSettings:
         max_connections_per_address: The same, of one address (IPv6: one network) that is not a trusted proxy's.
             A new connection replaces that of its own which has been idle longest; if none is idle, it is closed.
         websocket: Whether a GET at `path` that asks for it becomes a WebSocket, and is served as a session that
-            ends with it. Only hosts of this library can: `serve_http`.
+            ends with it. With `McpASGI` the host has to serve WebSockets, and to keep some of their limits.
         keep_alive_interval: How long a stream is silent before a comment is sent, and how long a request may take
             before its response becomes a stream. Also how often the client of a WebSocket gets a ping.
         ping_timeout: How long the client of a WebSocket may send nothing at all after a ping, before its

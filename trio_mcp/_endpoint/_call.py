@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import Context, copy_context
 from types import TracebackType, coroutine
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias, TypeVar, final
+from typing import Any, Final, Literal, Self, TypeAlias, TypeVar, final
 
 import attrs
 import trio
@@ -24,10 +24,7 @@ from .._core._account import SMALL_LONG, Loan, Overdrawn, Pool, RateTable, Turns
 from .._core._http1 import HeaderField, Headers
 from .._core._http_rules import EVENT_STREAM, JSON, HttpRefused, HttpServerSettings, busy
 from .._limits import KIB, Limits
-from .._trio import LightParkingLot
-
-if TYPE_CHECKING:  # a server without WebSockets does not load the library for them
-    from .._bindings._websocket import Wire  # noqa: TC004 - attrs leaves annotations as they are
+from .._trio import LightParkingLot, call_in_run
 
 SMALL: Final = 16 * KIB
 """What a body, a message or an answer may weigh without a loan, in bytes. All of them together weigh little, and
@@ -47,9 +44,10 @@ class MessageLoan:
     """
 
     loan: Final[Loan]
+    _token: trio.lowlevel.TrioToken = attrs.field(factory=trio.lowlevel.current_trio_token, init=False)
 
     def __del__(self) -> None:
-        self.loan.give_back()
+        call_in_run(self._token, self.loan.give_back)
 
 
 @final
@@ -429,7 +427,6 @@ class HttpCall(abc.ABC):
         is_started: Whether an answer has begun.
         is_gone: Whether the client is gone, or wants no answer any more.
         loans: The memory that it takes, once its client is known.
-        wire: The bytes of its connection, if it asks to become a WebSocket and the host can let it.
         on_answer: Called, at least once, before the last part of the answer is sent: the request is served.
         on_standing: Called when it turns out to be long-lived, and no longer counts as a request being served.
         on_gone: Called when the client goes. Must not wait.
@@ -445,7 +442,6 @@ class HttpCall(abc.ABC):
     principal: str | None = attrs.field(default=None, init=False)
     answer_headers: list[HeaderField] = attrs.field(factory=list[HeaderField], init=False)
     loans: RequestLoans = attrs.field(default=_NOT_LENT, init=False)
-    wire: Wire | None = attrs.field(default=None, init=False)
     is_started: bool = attrs.field(default=False, init=False)
     is_gone: bool = attrs.field(default=False, init=False)
     on_answer: Callable[[], object] = attrs.field(default=nothing, init=False)

@@ -57,7 +57,7 @@ from ._event_store import EventStore, MemoryEventStore
 from ._legacy import LegacySessions
 from ._modern import ModernRequests
 from ._session_channel import PostBody
-from ._websockets import WebSocketSessions
+from ._websockets import WebSocketCall, WebSocketSessions
 
 _log: Final = Log("trio_mcp.http")
 
@@ -218,9 +218,13 @@ class Endpoint:
         await self._route(call)
 
     async def _route(self, call: HttpCall) -> None:
-        methods = self._routes.get(call.path.rstrip("/") or "/")
+        path = call.path.rstrip("/") or "/"
+        methods = self._routes.get(path)
         if methods is None:
             raise HttpRefused(404, f"nothing is served at {call.path[:100]!r}")
+        # Nothing reads its connection any more, so a stream on it would not notice that the client leaves.
+        if isinstance(call, WebSocketCall) and path != (self.settings.path.rstrip("/") or "/"):
+            raise HttpRefused(404, f"no WebSocket is served at {call.path[:100]!r}")
         if call.method == "OPTIONS" and self.settings.cors:
             await self._preflight(call, ", ".join(methods).encode("ascii"))
         elif (answer := methods.get(call.method)) is None:
@@ -307,7 +311,7 @@ class Endpoint:
 
     async def _get(self, call: HttpCall, slot: RequestSlot) -> None:
         """Answer a GET: a WebSocket, or the stream of a session."""
-        if call.wire is not None and self.serves_websockets:
+        if isinstance(call, WebSocketCall):
             await self._websockets.serve(call, slot)
         else:
             await self._legacy.get(call)

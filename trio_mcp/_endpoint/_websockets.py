@@ -1,36 +1,80 @@
 """Clients whose connection has become a WebSocket: one session for each, which ends with it.
 
-The request is admitted like every other (`_endpoint`); here its handshake is checked and its session served.
+The request is admitted like every other (`_endpoint`); here its session is served. How the handshake is
+completed, and who reads and writes the frames, is up to the host (`WebSocketCall`).
 
 Spec: RFC 6455, section 4.2; 2026-07-28, basic/transports, "Custom Transports".
 """
 
 from __future__ import annotations
 
+import abc
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Final, final
 
 import attrs
 import trio
 
 from .._channel import Origin
-from .._core._account import Overdrawn, Pool
-from .._core._frames import GOING_AWAY, TOO_BIG, TRY_AGAIN_LATER, FrameRefused, check_handshake
+from .._core._account import Loan, Overdrawn, Pool
+from .._core._frames import GOING_AWAY, TOO_BIG, TRY_AGAIN_LATER, FrameRefused
 from .._core._http_rules import HttpRefused, HttpServerSettings
-from .._errors import SERVER_BUSY, McpError
+from .._errors import SERVER_BUSY, McpError, RequestError
+from .._limits import Limits
 from .._logs import Log
 from .._server._lifetimes import Shutdown, open_background
 from .._server._parking import Service
 from .._server._server import Server
-from .._trio import LightParkingLot
-from ._call import SMALL, HttpCall, HttpOrigin, RequestLoans, RequestSlot
+from .._trio import LightParkingLot, call_in_run
+from ._call import SMALL, STEP, HttpCall, RequestLoans, RequestSlot
 from ._session_channel import SessionLoans, session_places, too_many
 
 if TYPE_CHECKING:  # a server without WebSockets does not load the library for them
-    from .._bindings._websocket import GuardedStream, WebSocketChannel
+    from .._bindings._websocket import WebSocketEnd
 
 _log: Final = Log("trio_mcp.websocket")
 
-_GOODBYE: Final = FrameRefused(GOING_AWAY, "the server stops")
+GOODBYE: Final = FrameRefused(GOING_AWAY, "the server stops")
+
+
+class WebSocketCall(HttpCall):
+    """A request that asks to become a WebSocket. Hosts implement it."""
+
+    @abc.abstractmethod
+    def check_handshake(self) -> None:
+        """Check what the client has sent for it, as far as the host has not.
+
+        Raises:
+            HttpRefused: It is not valid (400), or of another version (426).
+        """
+
+    @abc.abstractmethod
+    def make_channel(
+        self,
+        limits: Limits,
+        settings: HttpServerSettings,
+        origin_of: Callable[[bytes], Origin | None],
+        on_kept: Callable[[int], object],
+    ) -> WebSocketEnd:
+        """Return its channel, which is opened by `open_channel`; see `WebSocketEnd` for what is given.
+
+        The end of the session closes it with `GOODBYE`, and otherwise what it is closed with says why.
+        """
+
+    @abc.abstractmethod
+    def open_channel(self) -> AbstractAsyncContextManager[object]:
+        """Accept the WebSocket, and close it in the end.
+
+        Raises:
+            McpError: The client has left.
+        """
+
+    def work(self) -> None:
+        """Note that a request of the client is open."""
+
+    def rest(self) -> None:
+        """Note that none is open: the connection gives way to others first."""
 
 
 @final
@@ -61,10 +105,10 @@ class WebSocketSessions:
             HttpRefused: The handshake is not valid (400, 426), or there is no room for another session (429,
                 503).
         """
-        if call.wire is None:
+        if not isinstance(call, WebSocketCall):
             problem = "a WebSocket is served here; send Upgrade and Connection, as RFC 6455 says"
             raise HttpRefused(426, problem, [("upgrade", "websocket"), ("connection", "upgrade")])
-        key = check_handshake(call.headers)
+        call.check_handshake()
         if self._shutdown.is_draining:
             raise HttpRefused(503, "serving is about to end", [("retry-after", "1")], code=SERVER_BUSY)
         session = _Session(call, self._service.account.bytes, self._server.limits.max_decoded_bytes)
@@ -76,37 +120,22 @@ class WebSocketSessions:
         slot.leave()
         self._count += 1
         try:
-            await self._serve(call, key, session)
+            await self._serve(call, session)
         finally:
-            session.loans.give_back()
+            session.end()
             self._count -= 1
             self._ended.unpark_all()
 
-    async def _serve(self, call: HttpCall, key: str, session: _Session) -> None:
-        from .._bindings import _websocket
-
-        assert call.wire is not None
-        settings, limits = self._settings, self._server.limits
-        channel = session.channel = _websocket.WebSocketChannel(
-            call.wire,
-            limits,
-            "the client" if call.client is None else f"the client at {call.client}",
-            ping_interval=settings.keep_alive_interval,
-            ping_timeout=settings.ping_timeout,
-            goodbye=_GOODBYE,
-            origin_of=session.origin_of,
-            on_kept=session.keep,
+    async def _serve(self, call: WebSocketCall, session: _Session) -> None:
+        channel = session.channel = call.make_channel(
+            self._server.limits, self._settings, session.origin_of, session.keep
         )
-
-        async def connect(nursery: trio.Nursery, stream: GuardedStream) -> Any:
-            call.is_started = True
-            return await _websocket.accept(nursery, stream, key, list(call.answer_headers))
-
         try:
             async with (
-                _websocket.open_websocket_channel(channel, connect),
+                call.open_channel(),
                 open_background(f"the session with {channel.description}") as background,
             ):
+                session.begin()
                 await self._server.serve_beside(
                     background,
                     self._service,
@@ -125,6 +154,54 @@ class WebSocketSessions:
             await self._ended.park()
 
 
+# When a session rests.
+#
+# Kept true: `_Session._origins` is how many of its messages are referred to, by themselves, by the requests they
+# became, or by answers that are not written. Each has an origin of its own, which notes its end in `__del__`: so
+# no bookkeeping is needed in the peer, but nothing may refer to a message longer than it is needed.
+
+
+@final
+class _SessionOrigin:
+    """One message of a session as its origin; see `Origin`.
+
+    Attributes:
+        principal: Who has sent it.
+        holder: In whose name the server keeps what outlives it.
+    """
+
+    __slots__ = ("_answers", "_kept", "_served", "_session", "holder", "principal")
+
+    def __init__(self, session: _Session, served: object) -> None:
+        self.principal = session.call.principal
+        self.holder = session.call.key
+        self._session = session
+        self._served = served  # the loan of the message, which lasts as long
+        self._answers: Loan | None = None
+        self._kept = 0
+
+    def keep_answer(self, size: int) -> None:
+        """Count an answer until it is written. A message with many requests has many.
+
+        Raises:
+            RequestError: There is no room for it.
+        """
+        kept = self._kept + size
+        amount = 0 if kept <= SMALL else -(-kept // STEP) * STEP
+        session = self._session
+        try:
+            if self._answers is not None:
+                self._answers.change(amount)
+            elif amount:
+                self._answers = session.pool.lend(self.holder, "answers", amount, session.give_way)
+        except Overdrawn as problem:
+            raise RequestError(SERVER_BUSY, f"there is no room for {size} bytes: {problem}") from None
+        self._kept = kept
+
+    def __del__(self) -> None:
+        call_in_run(self._session.token, self._session.note_done, self._answers)
+
+
 @final
 class _Session:
     """One session, and what it borrows.
@@ -137,27 +214,50 @@ class _Session:
 
     loans: SessionLoans
 
-    def __init__(self, call: HttpCall, pool: Pool, max_decoded_bytes: int) -> None:
+    def __init__(self, call: WebSocketCall, pool: Pool, max_decoded_bytes: int) -> None:
+        self.call: Final = call
         self.pool: Final = pool
-        self.channel: WebSocketChannel | None = None
-        self._principal = call.principal
-        self._key = call.key
+        self.channel: WebSocketEnd | None = None
+        self.token: Final = trio.lowlevel.current_trio_token()
         self._max_decoded_bytes = max_decoded_bytes
-        self._origin = HttpOrigin(call.principal, call.key)
+        self._origins = 0
+        self._is_over = False
+
+    def begin(self) -> None:
+        """Note that it is served; it rests until its first message."""
+        self.call.rest()
+
+    def end(self) -> None:
+        """Give everything back."""
+        self._is_over = True
+        self.loans.give_back()
 
     def origin_of(self, data: bytes) -> Origin:
         """Return the origin of a message, and borrow for a large one as long as anything refers to it.
 
         If there is no room for it, the connection is closed.
         """
-        if len(data) <= SMALL:
-            return self._origin
-        loans = RequestLoans(self.pool, self._key)
-        try:
-            loans.serve(data, self._max_decoded_bytes)
-        except HttpRefused as refused:
-            self._lose(refused.error.message, TOO_BIG if refused.status == 413 else TRY_AGAIN_LATER)
-        return HttpOrigin(self._principal, self._key, loans.served)
+        loans = None
+        if len(data) > SMALL:
+            loans = RequestLoans(self.pool, self.call.key)
+            try:
+                loans.serve(data, self._max_decoded_bytes)
+            except HttpRefused as refused:
+                self._lose(refused.error.message, TOO_BIG if refused.status == 413 else TRY_AGAIN_LATER)
+        self._origins += 1
+        if self._origins == 1 and not self._is_over:
+            self.call.work()
+            self.loans.hold()
+        return _SessionOrigin(self, None if loans is None else loans.served)
+
+    def note_done(self, answers: Loan | None) -> None:
+        """One message is not referred to any more, and nothing is kept for it."""
+        if answers is not None:
+            answers.give_back()
+        self._origins -= 1
+        if not (self._origins or self._is_over):
+            self.call.rest()
+            self.loans.rest()
 
     def keep(self, more: int) -> None:
         """Borrow for what has arrived and is not served yet, or give back."""
@@ -166,6 +266,10 @@ class _Session:
     def let_go(self, everything: bool) -> None:  # noqa: FBT001 - as `SessionLoans` calls it
         """Give way to others. What has arrived cannot be dropped without the rest."""
         del everything
+        self.give_way()
+
+    def give_way(self) -> None:
+        """Make room for others."""
         self._lose("this session had to make room for others", TRY_AGAIN_LATER)
 
     def _lose(self, reason: str, code: int) -> None:

@@ -1,4 +1,4 @@
-"""A server as an ASGI application, for any framework that runs on Trio, and one request of an ASGI server.
+"""A server as an ASGI application, for any framework that runs on Trio, and one request or WebSocket of its host.
 
 ASGI reports a disconnect once; a task that is cancelled while it receives may lose the report. So one task owns
 `receive` from the first instant of a request to its last, and all others ask that task.
@@ -9,20 +9,28 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import Any, Final, TypeAlias, final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias, final
 
 import attrs
 import trio
 
+from .._channel import Origin
+from .._core._frames import POLICY_VIOLATION, SUBPROTOCOL, check_subprotocol
 from .._core._http1 import HeaderField, Headers
 from .._core._http_rules import HttpServerSettings
 from .._endpoint._call import Authenticate, HttpCall
 from .._endpoint._endpoint import Endpoint, open_endpoint
 from .._endpoint._event_store import EventStore
+from .._endpoint._websockets import GOODBYE, WebSocketCall
+from .._errors import ConnectionLost
+from .._limits import Limits
 from .._logs import Log
 from .._server._server import Server
 from .._trio import open_hidden_nursery
 from ._requests import CLOSE, RequestBody
+
+if TYPE_CHECKING:  # an application without WebSockets does not load the library for them
+    from ._asgi_websockets import AsgiWebSocketChannel
 
 _log: Final = Log("trio_mcp.http")
 
@@ -32,7 +40,6 @@ AsgiReceive: TypeAlias = Callable[[], Awaitable[AsgiMessage]]
 AsgiSend: TypeAlias = Callable[[AsgiMessage], Awaitable[None]]
 
 
-@final
 class AsgiCall(HttpCall):
     """One request of an ASGI server.
 
@@ -45,9 +52,12 @@ class AsgiCall(HttpCall):
 
     Attributes:
         body: Its body, as far as it has come.
+        kind: What the messages of its answer are called.
         on_cut: Closes the connection of the answer at once, as far as the server lets that be done; `None` if it
             does not.
     """
+
+    kind: ClassVar[str] = "http.response"
 
     def __init__(
         self,
@@ -59,14 +69,15 @@ class AsgiCall(HttpCall):
         ask_for_body: Callable[[], Awaitable[object]] | None = None,
     ) -> None:
         client = scope.get("client")
+        scheme = str(scope.get("scheme", "http"))
         root = str(scope.get("root_path") or "").rstrip("/")
         super().__init__(
-            method=str(scope["method"]),
+            method=str(scope.get("method", "GET")),
             path=_path_of(scope, root),
             headers=headers or Headers((bytes(name), bytes(value)) for name, value in scope["headers"]),
             query=bytes(scope.get("query_string") or b"").decode("latin-1"),
             client=None if client is None else str(client[0]),
-            scheme=str(scope.get("scheme", "http")),
+            scheme=_SCHEMES.get(scheme, scheme),
             root=root,
         )
         self._send = send
@@ -104,17 +115,18 @@ class AsgiCall(HttpCall):
 
     async def send_head(self, status: int, headers: Sequence[HeaderField]) -> None:
         self._is_open = not self.is_gone
-        await self._send_unless_gone({"type": "http.response.start", "status": status, "headers": list(headers)})
+        head = {"type": f"{self.kind}.start", "status": status, "headers": list(headers)}
+        await self.send_unless_gone(head)
 
     async def send(self, data: bytes) -> None:
-        await self._send_unless_gone({"type": "http.response.body", "body": data, "more_body": True})
+        await self.send_unless_gone({"type": f"{self.kind}.body", "body": data, "more_body": True})
 
     async def finish(self, data: bytes = b"") -> None:
         if self.is_gone:
             self._rest = data
         else:
             self._is_open = False
-        await self._send_unless_gone({"type": "http.response.body", "body": data, "more_body": False})
+        await self.send_unless_gone({"type": f"{self.kind}.body", "body": data, "more_body": False})
 
     def cut(self) -> None:
         self.gone()
@@ -129,17 +141,25 @@ class AsgiCall(HttpCall):
         if self._is_open:
             self._is_open = False
             with suppress(Exception):  # the host may refuse it
-                await self._send({"type": "http.response.body", "body": self._rest, "more_body": False})
+                await self._send({"type": f"{self.kind}.body", "body": self._rest, "more_body": False})
 
-    async def _send_unless_gone(self, message: AsgiMessage) -> None:
-        """Send a part of the answer. Once its client is gone, nothing more is sent, not even its end."""
+    async def send_unless_gone(self, message: AsgiMessage) -> bool:
+        """Send a message to the host. Once the client is gone nothing more is sent, not even an answer's end.
+
+        Returns:
+            Whether the client is there.
+        """
         if self.is_gone:
             await trio.lowlevel.checkpoint()
-            return
+            return False
         try:
             await self._send(message)
         except (OSError, trio.BrokenResourceError, trio.ClosedResourceError):
             self.gone()  # how ASGI lets hosts report a disconnect
+        return not self.is_gone
+
+
+_SCHEMES: Final = {"ws": "http", "wss": "https"}
 
 
 def _declared(length: str | None) -> int | None:
@@ -157,6 +177,99 @@ def _path_of(scope: AsgiScope, root: str) -> str:
     return path or "/"
 
 
+DENIAL: Final = "websocket.http.response"
+"""The extension by which a handshake can be refused with a status and a body."""
+
+
+@final
+class AsgiWebSocketCall(AsgiCall, WebSocketCall):
+    """One WebSocket of an ASGI server, from its handshake on.
+
+    Args:
+        scope: Its ASGI scope.
+        send: Takes the answer and, once it is accepted, messages.
+        settings: Who is served.
+    """
+
+    kind = DENIAL
+
+    def __init__(self, scope: AsgiScope, send: AsgiSend, settings: HttpServerSettings) -> None:
+        super().__init__(scope, send, settings)
+        self._can_be_refused = DENIAL in (scope.get("extensions") or {})
+        self._channel: AsgiWebSocketChannel | None = None
+
+    # What arrives.
+
+    def take(self, message: AsgiMessage) -> None:
+        """Take a message of the WebSocket, or its end."""
+        if message["type"] == "websocket.disconnect":
+            if self._channel is not None:
+                self._channel.note_disconnect(message.get("code"), message.get("reason"))
+            self.gone()
+        elif message["type"] == "websocket.receive" and self._channel is not None:
+            self._channel.take(message.get("text"))
+
+    async def pump(self, receive: AsgiReceive) -> None:
+        """Receive until the client is gone; not while too much waits to be looked at."""
+        try:
+            while not self.is_gone:
+                if self._channel is not None:
+                    await self._channel.wait_to_take()
+                self.take(await receive())
+        finally:
+            if self._channel is not None:
+                self._channel.note_silence()
+
+    # Its refusal.
+
+    async def send_head(self, status: int, headers: Sequence[HeaderField]) -> None:
+        if self._can_be_refused:
+            await super().send_head(status, headers)
+        else:
+            await trio.lowlevel.checkpoint()
+
+    async def finish(self, data: bytes = b"") -> None:
+        if self._can_be_refused:
+            await super().finish(data)
+        else:  # before it is accepted, that is a refusal with the status 403
+            await self.send_unless_gone({"type": "websocket.close", "code": POLICY_VIOLATION})
+
+    # The WebSocket.
+
+    def check_handshake(self) -> None:
+        check_subprotocol(self.headers)  # the rest is the host's part, and different in HTTP/2
+
+    def make_channel(
+        self,
+        limits: Limits,
+        settings: HttpServerSettings,
+        origin_of: Callable[[bytes], Origin | None],
+        on_kept: Callable[[int], object],
+    ) -> AsgiWebSocketChannel:
+        from ._asgi_websockets import AsgiWebSocketChannel
+
+        del settings
+        description = "the client" if self.client is None else f"the client at {self.client}"
+        self._channel = AsgiWebSocketChannel(
+            self.send_unless_gone, limits, description, GOODBYE, origin_of, on_kept
+        )
+        return self._channel
+
+    @asynccontextmanager
+    async def open_channel(self) -> AsyncGenerator[None]:
+        assert self._channel is not None
+        self.is_started = True
+        headers = list(self.answer_headers)
+        accept = {"type": "websocket.accept", "subprotocol": SUBPROTOCOL, "headers": headers}
+        if not await self.send_unless_gone(accept):
+            raise ConnectionLost(f"{self._channel.description} left in the handshake")
+        try:
+            yield
+        finally:
+            with trio.CancelScope(shield=True):  # bounded by `Limits.goodbye_timeout`
+                await self._channel.aclose()
+
+
 @final
 @attrs.define(eq=False, repr=False, slots=False)
 class McpASGI:
@@ -166,7 +279,9 @@ class McpASGI:
     on Hypercorn's Trio worker. It needs the lifespan protocol: where a framework does not pass that on to what it
     mounts, enter `running` in that framework's own lifespan.
 
-    An application cannot bound the connections of its host, nor clients that do not read; `serve_http` does.
+    An application cannot bound the connections of its host, nor clients that do not read; `serve_http` does. With
+    `HttpServerSettings.websocket` WebSockets of the host are served as well, as far as it lets that be done: it
+    alone decides how large a message may be before it is complete, whether they are compressed, and about pings.
 
     Args:
         server: The server.
@@ -210,17 +325,18 @@ class McpASGI:
         kind = scope["type"]
         if kind == "lifespan":
             await self._lifespan(receive, send)
-        elif kind == "http":
-            if self._endpoint is None:
-                raise RuntimeError(
-                    "McpASGI does not run: its host has no lifespan; enter McpASGI.running() there"
-                )
-            await self._serve(self._endpoint, AsgiCall(scope, send, self._endpoint.settings), receive)
-        elif kind == "websocket":
-            await receive()
-            await send({"type": "websocket.close", "code": 1000})
-        else:
+        elif kind not in ("http", "websocket"):
             raise NotImplementedError(f"ASGI {kind} is not served")
+        elif self._endpoint is None:
+            raise RuntimeError("McpASGI does not run: its host has no lifespan; enter McpASGI.running() there")
+        elif kind == "http":
+            await self._serve(self._endpoint, AsgiCall(scope, send, self._endpoint.settings), receive)
+        elif (await receive())["type"] != "websocket.connect":
+            pass  # its client has left
+        elif self._endpoint.serves_websockets:
+            await self._serve(self._endpoint, AsgiWebSocketCall(scope, send, self._endpoint.settings), receive)
+        else:
+            await send({"type": "websocket.close", "code": POLICY_VIOLATION})
 
     @staticmethod
     async def _serve(endpoint: Endpoint, call: AsgiCall, receive: AsgiReceive) -> None:

@@ -1,22 +1,21 @@
-"""The connections of a host: how many there may be, which gives way, how long they may rest, and how they end.
+"""The connections of a host: which of them gives way and how long they may rest; and what is read over HTTP.
 
     accepted ──> is there a place? ──> it rests, works, rests … and leaves
                      └──> it waits without being read, while another connection gives way to it
 
-How heads are parsed and answers encoded is left to the subclasses of `HostConnection`.
+How heads are parsed and answers encoded is left to the subclasses of `HostConnection`. Connections are accepted,
+and ended together, in `_listening`.
 """
 
 from __future__ import annotations
 
 import abc
-import logging
 import math
-import sys
 from collections.abc import Awaitable, Callable, Hashable
 from contextlib import suppress
 from contextvars import Context, copy_context
+from functools import partial
 from itertools import islice
-from pathlib import Path
 from typing import Final, Generic, Protocol, TypeAlias, TypeVar, TypeVarTuple, final
 
 import attrs
@@ -41,14 +40,9 @@ from ._requests import (
 )
 from ._upgrades import UpgradeCall, is_upgrade
 
-if sys.platform != "win32":
-    import resource
-
 _log: Final = Log("trio_mcp.http")
 
-LEAST_RESERVE: Final = 32
-RESERVED_PART: Final = 8
-"""At least so many descriptors, and one in so many, are left for what handlers open."""
+_Args = TypeVarTuple("_Args")
 
 REST_SECONDS: Final = 5.0
 """How long a connection has rested that gives way to one of an address with as many: a client that has just asked
@@ -65,7 +59,6 @@ MAX_LOOKED_AT: Final = 1_000
 work."""
 
 _T = TypeVar("_T", bound=Hashable)
-_Args = TypeVarTuple("_Args")
 
 
 @final
@@ -122,6 +115,7 @@ class ConnectionLimits(Generic[_T]):
         self._party_of: dict[_T, _Party[_T]] = {}  # of all connections whose tasks have not left
         self._placed = 0  # without those that were cut
         self._resting: dict[_T, float] = {}  # since when; the longest first
+        self._timed: dict[_T, float] = {}  # the same, without those that may rest for ever
         self._begun: dict[_T, float] = {}  # of those that rest: since when a part of the next head is there
         self._waiting: dict[_T, float] = {}
         self._leaving: set[_T] = set()  # cut, and their places are not free yet
@@ -189,6 +183,32 @@ class ConnectionLimits(Generic[_T]):
             self._parties.pop(party.key, None)
         self._placed += more
 
+    def belong_to(self, connection: _T, holder: str) -> bool:
+        """Count a connection for who its client turned out to be, and not for its address any more.
+
+        Returns:
+            Whether it may stay: whether its holder may have one more.
+        """
+        if connection in self._cut_ones:
+            return False
+        before = self._party_of[connection]
+        if before.key == holder:
+            return True
+        party = self._parties.get(holder) or _Party[_T](holder)
+        if party.weight >= self._address_limit:
+            self._warn("max_connections_per_address", self._address_limit)
+            own = next(iter(party.resting), None)
+            if own is None:
+                return False
+            self._end(own)
+        self._rank(before, -1, connection)
+        self._parties[holder] = self._party_of[connection] = party
+        self._rank(party, 1, connection)
+        if connection in before.resting:
+            del before.resting[connection]
+            party.resting[connection] = None
+        return True
+
     async def wait_place(self, connection: _T) -> bool:
         """Wait until a connection that has entered has a place. Returns false if it was cut instead."""
         if connection in self._waiting:
@@ -225,6 +245,7 @@ class ConnectionLimits(Generic[_T]):
         """Note that a request has arrived."""
         if self._resting.pop(connection, None) is not None:
             del self._party_of[connection].resting[connection]
+            self._timed.pop(connection, None)
         if self._begun:
             self._begun.pop(connection, None)
 
@@ -235,11 +256,18 @@ class ConnectionLimits(Generic[_T]):
             if len(self._begun) == 1:
                 self._alarm.unpark_all()
 
-    def rest(self, connection: _T) -> None:
-        """Note that its requests are answered."""
+    def rest(self, connection: _T, *, is_timed: bool = True) -> None:
+        """Note that its requests are answered.
+
+        Args:
+            connection: The connection.
+            is_timed: Whether `idle_timeout` bounds how long it rests.
+        """
         if connection in self._party_of and connection not in self._cut_ones:
-            self._resting[connection] = trio.current_time()
+            now = self._resting[connection] = trio.current_time()
             self._party_of[connection].resting[connection] = None
+            if is_timed:
+                self._timed[connection] = now
             if self._sleeps or self._waiting:
                 self._alarm.unpark_all()
 
@@ -258,9 +286,7 @@ class ConnectionLimits(Generic[_T]):
     def _forget(self, connection: _T) -> None:
         """Count it for its address no more."""
         party = self._party_of[connection]
-        self._resting.pop(connection, None)
-        party.resting.pop(connection, None)
-        self._begun.pop(connection, None)
+        self.work(connection)
         if connection not in self._waiting:
             self._rank(party, -1, connection)
         else:
@@ -378,7 +404,7 @@ class ConnectionLimits(Generic[_T]):
         due = math.inf
         for since_of, timeout in (
             (self._begun, head_timeout),
-            (self._resting, idle_timeout),
+            (self._timed, idle_timeout),
             (self._waiting, idle_timeout),
         ):
             while (first := next(iter(since_of), None)) is not None:
@@ -403,29 +429,6 @@ class ConnectionLimits(Generic[_T]):
         """End all of them at once."""
         for connection in tuple(self._party_of):
             self._cut(connection)
-
-
-def most_connections(wanted: int) -> int:
-    """Return how many connections this process can have: at most `wanted`, and at least one.
-
-    Each takes a descriptor, and so does each open file. The process's limit of descriptors is not changed.
-    """
-    if sys.platform == "win32":
-        return wanted
-    else:  # noqa: RET505 - type checkers look at one branch for each platform
-        limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        if limit == resource.RLIM_INFINITY:
-            return wanted
-        reserve = max(LEAST_RESERVE, limit // RESERVED_PART)
-        # Connections that wait for a place have a descriptor as well.
-        return max(1, min(wanted, limit - _open_descriptors() - reserve - MAX_WAITING))
-
-
-def _open_descriptors() -> int:
-    try:
-        return sum(1 for _ in Path("/dev/fd").iterdir())
-    except OSError:
-        return LEAST_RESERVE  # the system does not list them
 
 
 @attrs.define(eq=False)
@@ -530,7 +533,8 @@ class HostConnection(abc.ABC):
                 self.start(self.refuse, refused)
                 return
             if self._endpoint.serves_websockets and is_upgrade(head):
-                self._upgrade = UpgradeCall(self.io, head, self._buffer.take(None))
+                rest = partial(self._limits.rest, is_timed=False)  # pings show whether its client is there
+                self._upgrade = UpgradeCall(self.io, head, self._buffer.take(None), self._limits.work, rest)
                 self._limits.work(self.io)
                 self.stop_reading("the connection is to become a WebSocket")
                 return
@@ -553,7 +557,9 @@ class HostConnection(abc.ABC):
         self._buffer.add(data)
 
     async def _serve_upgrade(self, call: UpgradeCall) -> None:
+        self.start(call.wire.watch, call.gone)
         await self._endpoint.handle(call)
+        await call.wire.stop_watching()
         await self.io.linger()  # after a refusal; a WebSocket has ended by itself
 
     async def _take_next(self) -> None:
@@ -615,34 +621,6 @@ class HostConnection(abc.ABC):
         self._reading.cancel(reason=reason)
 
 
-class ConnectionSettings(Protocol):
-    """How many connections a host may have, and how long they may rest. Durations are in seconds."""
-
-    @property
-    def max_connections(self) -> int:
-        """Connections at once."""
-        ...
-
-    @property
-    def max_connections_per_address(self) -> int:
-        """The same, of one address."""
-        ...
-
-    @property
-    def idle_timeout(self) -> float:
-        """How long one may rest."""
-        ...
-
-    @property
-    def head_timeout(self) -> float:
-        """How long one may rest once a part of something has arrived."""
-        ...
-
-    def proxy_rules(self) -> ProxyRules:
-        """Return which addresses are those of proxies, so that they do not tell clients apart."""
-        ...
-
-
 class ServedConnection(Protocol):
     """Serves one connection.
 
@@ -668,7 +646,8 @@ class Connections(Generic[_IO]):
 
     Args:
         open_connection: Makes one.
-        settings: How many there may be, and what each may cost.
+        limits: How many there may be.
+        proxies: Which addresses are those of proxies, so that they do not tell clients apart.
         nursery: Where the turnstiles for reading and writing run.
         task_name: The name of the task of each.
 
@@ -680,28 +659,17 @@ class Connections(Generic[_IO]):
     def __init__(
         self,
         open_connection: OpenConnection[_IO],
-        settings: ConnectionSettings,
+        limits: ConnectionLimits[_IO],
+        proxies: ProxyRules,
         nursery: trio.Nursery,
         task_name: str = "an HTTP connection",
     ) -> None:
         self.task_name: Final = task_name
+        self.limits: Final = limits
         self._open_connection = open_connection
-        self._idle_timeout = settings.idle_timeout
-        self._head_timeout = settings.head_timeout
-        most = most_connections(settings.max_connections)
-        if most < settings.max_connections:
-            _log.log(
-                logging.INFO if most > settings.max_connections // 2 else logging.WARNING,
-                "this process can have %d connections, not %d (max_connections); raise RLIMIT_NOFILE",
-                most,
-                settings.max_connections,
-            )
-        self.limits: Final = ConnectionLimits[_IO](
-            most, settings.max_connections_per_address, lambda io: io.cut()
-        )
+        self._proxies = proxies
         self._reading = Turnstile(nursery)
         self._writing = Turnstile(nursery)
-        self._proxies = settings.proxy_rules()
         self._connections: set[ServedConnection] = set()
         self._is_draining = False
 
@@ -736,10 +704,6 @@ class Connections(Generic[_IO]):
             await connection.serve()
         finally:
             self._connections.discard(connection)
-
-    async def attend(self) -> None:
-        """End connections that rest too long, and those that give way, for as long as this runs."""
-        await self.limits.attend(self._idle_timeout, self._head_timeout)
 
     async def wait_empty(self) -> None:
         """Wait until all have left, which end by themselves."""

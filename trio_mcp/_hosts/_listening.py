@@ -1,30 +1,36 @@
-"""Listening and accepting, for all hosts: sockets and their files, what may fail, and when it ends.
+"""Listening and accepting, for all hosts: sockets and their files, what may fail, and in which order it all ends.
 
-What is served on a connection is the caller's; how many connections there may be, `_connections` decides.
+What is served on a connection is the caller's; which one gives way, `_connections` decides.
 """
 
 from __future__ import annotations
 
 import errno
+import logging
 import math
 import os
 import socket
 import sys
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Any, Final, TypeAlias, TypeVar, final
+from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar, final
 
+import attrs
 import trio
 
+from .._core._http_rules import ProxyRules
 from .._limits import check_whole
 from .._logs import Log
 from .._server._lifetimes import Shutdown
+from .._server._parking import EndedBeforeStart
 from .._trio import open_hidden_nursery, take_over
-from ._connections import PATIENCE_SECONDS, Connections
+from ._connections import MAX_WAITING, PATIENCE_SECONDS, ConnectionLimits, Connections, OpenConnection
 from ._requests import HostedSocket
 
 if sys.platform != "win32":
+    import resource
+
     from ._unix_sockets import listen_at
 
 _IO = TypeVar("_IO", bound=HostedSocket)
@@ -270,32 +276,141 @@ class _Failures:
             await trio.lowlevel.checkpoint()
 
 
-async def accept_until_drain(
-    listeners: Listeners,
-    connections: Connections[_IO],
-    take: Callable[[socket.socket, str | None], _IO],
-    nursery: trio.Nursery,
+LEAST_RESERVE: Final = 32
+RESERVED_PART: Final = 8
+"""At least so many descriptors, and one in so many, are left for what handlers open."""
+
+
+def most_connections(wanted: int) -> int:
+    """Return how many connections this process can have: at most `wanted`, and at least one.
+
+    Each takes a descriptor, and so does each open file. The process's limit of descriptors is not changed.
+    """
+    if sys.platform == "win32":
+        return wanted
+    else:  # noqa: RET505 - type checkers look at one branch for each platform
+        limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        if limit == resource.RLIM_INFINITY:
+            return wanted
+        reserve = max(LEAST_RESERVE, limit // RESERVED_PART)
+        # Connections that wait for a place have a descriptor as well.
+        return max(1, min(wanted, limit - _open_descriptors() - reserve - MAX_WAITING))
+
+
+def _open_descriptors() -> int:
+    try:
+        return sum(1 for _ in Path("/dev/fd").iterdir())
+    except OSError:
+        return LEAST_RESERVE  # the system does not list them
+
+
+class ConnectionSettings(Protocol):
+    """How many connections a host may have, and how long they may rest. Durations are in seconds."""
+
+    @property
+    def max_connections(self) -> int:
+        """Connections at once."""
+        ...
+
+    @property
+    def max_connections_per_address(self) -> int:
+        """The same, of one address."""
+        ...
+
+    @property
+    def idle_timeout(self) -> float:
+        """How long one may rest."""
+        ...
+
+    @property
+    def head_timeout(self) -> float:
+        """How long one may rest once a part of something has arrived."""
+        ...
+
+    def proxy_rules(self) -> ProxyRules:
+        """Return which addresses are those of proxies, so that they do not tell clients apart."""
+        ...
+
+
+@final
+@attrs.frozen
+class Hosting(Generic[_IO]):
+    """How the connections of a server are served.
+
+    Attributes:
+        open_connection: Makes what serves one.
+        settings: How many there may be, and what each may cost.
+        take: Called with each accepted socket, and its client's address if it has one.
+        url_of: Returns the URL of a listener.
+        finish: Lets what is served end, once no more connections are accepted. Bounded.
+        cuts_rest: Whether those that are left then are cut at once, and cannot write what is ready.
+        task_name: The name of the task of each connection.
+    """
+
+    open_connection: OpenConnection[_IO]
+    settings: ConnectionSettings
+    take: Callable[[socket.socket, str | None], _IO]
+    url_of: Callable[[trio.SocketListener], str]
+    finish: Callable[[Connections[_IO]], Awaitable[object]]
+    cuts_rest: bool
+    task_name: str
+
+
+def _connections(hosting: Hosting[_IO], nursery: trio.Nursery) -> Connections[_IO]:
+    """Return that there are none yet, with as many places as this process can have."""
+    settings = hosting.settings
+    most = most_connections(settings.max_connections)
+    if most < settings.max_connections:
+        _log.log(
+            logging.INFO if most > settings.max_connections // 2 else logging.WARNING,
+            "this process can have %d connections, not %d (max_connections); raise RLIMIT_NOFILE",
+            most,
+            settings.max_connections,
+        )
+    limits = ConnectionLimits[_IO](most, settings.max_connections_per_address, lambda io: io.cut())
+    return Connections(hosting.open_connection, limits, settings.proxy_rules(), nursery, hosting.task_name)
+
+
+async def serve_until_drain(
+    running: AbstractAsyncContextManager[Hosting[_IO]],
+    address: tuple[str | None, int, str | os.PathLike[str] | None, int],
     shutdown: Shutdown,
-    started: Callable[[], None],
+    log: Log,
+    on_serving: Callable[[tuple[str, ...]], object],
 ) -> None:
-    """Accept connections until `shutdown` is drained; then close the listeners.
+    """Serve until `shutdown` is drained: what runs begins first and ends last, and all connections in between.
 
     Args:
-        listeners: Where.
-        connections: What serves them.
-        take: Called with each accepted socket, and its client's address if it has one.
-        nursery: Where they are served; a task for each.
+        running: Runs what is served, and says how.
+        address: Where to listen, as for `open_listeners`.
         shutdown: Ends it.
-        started: Called when clients can connect.
+        log: Gets the URLs.
+        on_serving: Gets them when clients can connect.
     """
-    async with open_hidden_nursery() as accepting:
-        for listener in listeners.each:
-            accepting.start_soon(_accept, listener, connections, take, nursery)
-        shutdown.serving()
-        started()
-        await shutdown.wait_drain()
-        accepting.cancel_scope.cancel(reason="no more connections are accepted")
-    listeners.close()
+    try:
+        async with running as hosting, open_listeners(*address) as listeners:
+            urls = tuple(map(hosting.url_of, listeners.each))
+            async with open_hidden_nursery() as nursery:
+                connections = _connections(hosting, nursery)
+                settings, limits = hosting.settings, connections.limits
+                nursery.start_soon(limits.attend, settings.idle_timeout, settings.head_timeout)
+                try:
+                    async with open_hidden_nursery() as accepting:
+                        for listener in listeners.each:
+                            accepting.start_soon(_accept, listener, connections, hosting.take, nursery)
+                        shutdown.serving()
+                        log.info("serving at %s", ", ".join(urls))
+                        on_serving(urls)
+                        await shutdown.wait_drain()
+                        accepting.cancel_scope.cancel(reason="no more connections are accepted")
+                    listeners.close()
+                    await hosting.finish(connections)
+                finally:
+                    if hosting.cuts_rest:
+                        connections.limits.cut_all()
+                    nursery.cancel_scope.cancel(reason="serving ended")
+    except EndedBeforeStart:
+        log.info("serving was ended before it began")
 
 
 async def _accept(

@@ -91,6 +91,12 @@ class HostedSocket(abc.ABC):
             await self._reading.enter(self._holder)
 
     @final
+    def charge_reading(self, seconds: float) -> None:
+        """Note for how long what was read holds the event loop: its holder waits the longer for its next turn."""
+        if self._reading is not None:
+            self._reading.charge(self._holder, seconds, is_great=False)
+
+    @final
     async def wait_to_write(self, size: int) -> None:
         """Wait for its turn to send so many bytes. Does not checkpoint if it may at once.
 
@@ -130,7 +136,7 @@ class ConnectionIO(HostedSocket):
 
     @abc.abstractmethod
     async def receive(self, most: int = READ_BYTES) -> bytes:
-        """Return the next bytes, at most so many; none once the client has closed."""
+        """Return the next bytes, at most so many; none once the client has closed. Cancelled, none are lost."""
 
     @abc.abstractmethod
     async def send(self, data: bytes) -> None:
@@ -239,6 +245,7 @@ class TlsIO(ConnectionIO):
     scheme = "https"
     _stream: trio.SSLStream[trio.SocketStream]
     _handshake_timeout: float
+    _unturned: bytes | None = attrs.field(default=None, init=False)  # was read, and waits for its turn
 
     async def start(self) -> None:
         with trio.move_on_after(self._handshake_timeout) as scope:
@@ -253,8 +260,10 @@ class TlsIO(ConnectionIO):
 
     async def receive(self, most: int = READ_BYTES) -> bytes:
         try:
-            data = bytes(await self._stream.receive_some(most))
+            if self._unturned is None:
+                self._unturned = bytes(await self._stream.receive_some(most))
             await self.wait_to_read()
+            data, self._unturned = self._unturned, None
             return data
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             return b""

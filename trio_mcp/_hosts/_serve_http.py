@@ -1,4 +1,4 @@
-"""Serving HTTP: what listens, what accepts, and in which order all of it ends.
+"""Serving HTTP, and WebSockets alone: what listens, what accepts, and in which order all of it ends.
 
     listeners ──> the accept loops ──> one task for each connection ──> the endpoint
 
@@ -11,9 +11,12 @@ from __future__ import annotations
 import os
 import socket
 import ssl
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import Any, Final
 from urllib.parse import quote
 
+import attrs
 import trio
 
 from .._core._http_rules import HttpHost, HttpServerSettings
@@ -23,12 +26,10 @@ from .._endpoint._event_store import EventStore
 from .._http._target import bracketed
 from .._logs import Log
 from .._server._lifetimes import Shutdown
-from .._server._parking import EndedBeforeStart
 from .._server._serve import run_until_first
 from .._server._server import Server
-from .._trio import open_hidden_nursery
 from ._connections import Connections, OpenConnection
-from ._listening import accept_until_drain, check_mode, check_port, open_listeners
+from ._listening import Hosting, check_mode, check_port, serve_until_drain
 from ._requests import ConnectionIO, SocketIO, TlsIO
 
 _log: Final = Log("trio_mcp.http")
@@ -114,6 +115,70 @@ async def serve_http(  # noqa: ASYNC128 - `serve_endpoint` calls started()
     )
 
 
+async def serve_websocket(  # noqa: ASYNC128 - `serve_endpoint` calls started()
+    server: Server[Any],
+    host: str | None = "127.0.0.1",
+    port: int = 8000,
+    *,
+    path: str | None = None,
+    settings: HttpServerSettings | None = None,
+    ssl_context: ssl.SSLContext | None = None,
+    unix_path: str | os.PathLike[str] | None = None,
+    unix_mode: int = 0o600,
+    authenticate: Authenticate | None = None,
+    shutdown: Shutdown | None = None,
+    task_status: trio.TaskStatus[tuple[str, ...]] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Serve WebSockets until `shutdown`: ``urls = await nursery.start(serve_websocket, server)``.
+
+    Each connection is one session, of any revision, which ends with it. The handshake passes through the same
+    rules as a request over HTTP: `Host` and `Origin`, `authenticate`, and how many connections and sessions there
+    may be; a refused one gets a status of HTTP. What fails on one connection ends no other. To serve HTTP at the
+    same port, call `serve_http` with ``HttpServerSettings(websocket=True)`` instead.
+
+    At `shutdown` no more connections are accepted, requests are answered within `Limits.drain_timeout`, and the
+    remaining ones are cancelled; then each client gets a Close (1001), and has `Limits.goodbye_timeout` to answer
+    it. Cancelled, all handlers are cancelled and their cleanup runs. Either way no task, socket or file is left.
+
+    Args:
+        server: The server.
+        host: The name or address to listen on; `None` for all. Only this machine can reach the default.
+        port: The port; 0 for one that is free.
+        path: The path of the endpoint; by default that of the settings, ``/mcp``.
+        settings: Who is served, and what it may cost. What concerns bodies and streams has no meaning here.
+        ssl_context: The certificate for TLS, and whether clients need one; `None` for no TLS.
+        unix_path: A Unix socket to listen on instead; see `serve_http`.
+        unix_mode: Who may connect to that, as for `chmod`.
+        authenticate: Authenticates each handshake; see `serve_http`. Context variables that it sets are those of
+            the handlers.
+        shutdown: When to end.
+        task_status: Gets the URLs of the endpoint once clients can connect.
+
+    Raises:
+        Others: As `serve_http`.
+
+    Spec: RFC 6455; 2026-07-28, basic/transports, "Custom Transports".
+    """
+    settings = HttpServerSettings() if settings is None else settings
+    if path is not None:
+        settings = attrs.evolve(settings, path=path)
+    await serve_endpoint(
+        server,
+        host,
+        port,
+        http="lean",
+        settings=settings,
+        ssl_context=ssl_context,
+        unix_path=unix_path,
+        unix_mode=unix_mode,
+        authenticate=authenticate,
+        event_store=None,
+        shutdown=shutdown,
+        only_websockets=True,
+        task_status=task_status,
+    )
+
+
 async def serve_endpoint(
     server: Server[Any],
     host: str | None,
@@ -137,41 +202,36 @@ async def serve_endpoint(
     if ssl_context is not None:
         ssl_context.set_alpn_protocols(["http/1.1"])
         ssl_context.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), server_side=True)  # refuses what is for clients
-    try:
-        async with (
-            open_endpoint(
-                server,
+    protocol = "ws" if only_websockets else "http"
+
+    @asynccontextmanager
+    async def running() -> AsyncGenerator[Hosting[ConnectionIO]]:
+        async with open_endpoint(
+            server,
+            settings,
+            authenticate=authenticate,
+            event_store=event_store,
+            shutdown=shutdown,
+            only_websockets=only_websockets,
+        ) as endpoint:
+
+            async def finish(connections: Connections[ConnectionIO]) -> None:
+                await run_until_first(endpoint.drain, shutdown.wait_abort)
+                with trio.move_on_after(server.limits.goodbye_timeout):
+                    await run_until_first(connections.finish, shutdown.wait_abort)
+
+            yield Hosting(
+                _host(http, endpoint, settings),
                 settings,
-                authenticate=authenticate,
-                event_store=event_store,
-                shutdown=shutdown,
-                only_websockets=only_websockets,
-            ) as endpoint,
-            open_listeners(host, port, unix_path, unix_mode) as listeners,
-        ):
-            protocol = "ws" if only_websockets else "http"
-            urls = tuple(_url_of(listener, protocol, ssl_context, settings.path) for listener in listeners.each)
+                lambda connection, client: _wire_over(connection, client, settings, ssl_context),
+                lambda listener: _url_of(listener, protocol, ssl_context, settings.path),
+                finish,
+                cuts_rest=True,
+                task_name="an HTTP connection",
+            )
 
-            def take(connection: socket.socket, client: str | None) -> ConnectionIO:
-                return _wire_over(connection, client, settings, ssl_context)
-
-            def started() -> None:
-                _log.info("serving at %s", ", ".join(urls))
-                task_status.started(urls)
-
-            async with open_hidden_nursery() as nursery:
-                connections = Connections(_host(http, endpoint, settings), settings, nursery)
-                nursery.start_soon(connections.attend)
-                try:
-                    await accept_until_drain(listeners, connections, take, nursery, shutdown, started)
-                    await run_until_first(endpoint.drain, shutdown.wait_abort)
-                    with trio.move_on_after(server.limits.goodbye_timeout):
-                        await run_until_first(connections.finish, shutdown.wait_abort)
-                finally:
-                    connections.limits.cut_all()
-                    nursery.cancel_scope.cancel(reason="serving ended")
-    except EndedBeforeStart:
-        _log.info("serving was ended before it began")
+    address = (host, port, unix_path, unix_mode)
+    await serve_until_drain(running(), address, shutdown, _log, task_status.started)
 
 
 def _wire_over(

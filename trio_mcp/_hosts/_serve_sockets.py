@@ -11,10 +11,13 @@ Spec: 2026-07-28, basic/transports, "Custom Transports".
 from __future__ import annotations
 
 import os
+import re
 import socket
 import ssl
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any, Final, final
@@ -32,14 +35,14 @@ from .._core._framing import OversizedLine
 from .._core._http_rules import ProxyRules
 from .._errors import SERVER_BUSY, ConnectionLost, RequestError
 from .._http._target import bracketed
-from .._limits import KIB, _positive, _size
+from .._limits import KIB, SocketServerSettings
 from .._logs import Log
 from .._server._lifetimes import Shutdown, open_background
-from .._server._parking import EndedBeforeStart, Lifetime, Service
+from .._server._parking import Lifetime, Service
 from .._server._server import Server
-from .._trio import open_hidden_nursery
+from .._trio import call_in_run
 from ._connections import ConnectionLimits, Connections, ServedConnection
-from ._listening import accept_until_drain, check_mode, check_port, open_listeners
+from ._listening import Hosting, check_mode, check_port, serve_until_drain
 from ._requests import HostedSocket
 
 _log: Final = Log("trio_mcp.sockets")
@@ -57,35 +60,6 @@ SMALL_WEIGHT: Final = 1 * KIB
 _CREDENTIALS: Final = struct.Struct("3i")
 
 _connections: Final = count(1)
-
-
-@final
-@attrs.frozen(kw_only=True)
-class SocketServerSettings:
-    """What the connections of `serve_tcp` and `serve_unix` may cost.
-
-    Durations are seconds; ``math.inf`` means "never". A connection is idle while none of its requests is open,
-    not even a subscription.
-
-    Attributes:
-        max_connections: Connections at once. Once all are in use, the address with most of them loses one to an
-            address with fewer: an idle one at once, and a busy one after a second. If all addresses have as many,
-            a new connection replaces the one that has been idle longest, or waits for one. The limit is lower if
-            the process may not open so many files.
-        max_connections_per_address: The same, of one address (IPv6: one network), or of one user at a Unix
-            socket. A new connection replaces that of its own which has been idle longest; if none is idle, it is
-            closed.
-        message_timeout: How long an idle connection may take to send a message, from its first byte to its last;
-            and the first message, from the beginning of the connection, with the handshake of TLS.
-        idle_timeout: How long a connection is kept without a message.
-        send_timeout: How long a client may read nothing of what it is sent before its connection is cut.
-    """
-
-    max_connections: int = _size(1_000)
-    max_connections_per_address: int = _size(500)
-    message_timeout: float = _positive(30.0)
-    idle_timeout: float = _positive(1_800.0)
-    send_timeout: float = _positive(30.0)
 
 
 @final
@@ -120,6 +94,42 @@ def principal_of(connection: socket.socket) -> tuple[str | None, str | None]:
     return f"uid={uid} gid={gid} pid={pid}", f"uid={uid}"
 
 
+_SHORT_NAMES: Final = {
+    "commonName": "CN",
+    "localityName": "L",
+    "stateOrProvinceName": "ST",
+    "organizationName": "O",
+    "organizationalUnitName": "OU",
+    "countryName": "C",
+    "streetAddress": "STREET",
+    "domainComponent": "DC",
+    "userId": "UID",
+}
+"""The attributes of a name that have short ones (RFC 4514, section 3)."""
+
+_SPECIAL: Final = re.compile(r'[",+;<>\\]|^[ #]| $')
+
+
+def name_in(certificate: Mapping[str, Any]) -> str | None:
+    """Return whose a certificate is that was verified, as `ssl` decodes it.
+
+    That is its subject as RFC 4514 writes it, or the first of its alternative names if the subject is empty, with
+    its kind: ``CN=alice,O=Example``, ``URI:spiffe://example.com/worker``. `None` if it has neither.
+    """
+    parts = [
+        "+".join(f"{_SHORT_NAMES.get(kind, kind)}={_escaped(value)}" for kind, value in together)
+        for together in reversed(certificate.get("subject", ()))
+    ]
+    if parts:
+        return ",".join(parts)
+    return next((f"{kind}:{value}" for kind, value in certificate.get("subjectAltName", ())), None)
+
+
+def _escaped(value: str) -> str:
+    """Return the value of an attribute, so that it cannot be taken for another one (RFC 4514, section 2.4)."""
+    return _SPECIAL.sub(lambda found: f"\\{found[0]}", value).replace("\0", "\\00")
+
+
 @final
 class StreamSocket(HostedSocket):
     """An accepted socket, with Trio's streams over it.
@@ -132,7 +142,7 @@ class StreamSocket(HostedSocket):
 
     Attributes:
         principal: Who its client is, if that is known.
-        holder: In whose name something is kept for the client.
+        holder: In whose name something is kept for the client. Over TLS both may change in `start`.
         stream: The connection, over TLS if that is wanted.
     """
 
@@ -144,8 +154,8 @@ class StreamSocket(HostedSocket):
         ssl_context: ssl.SSLContext | None,
     ) -> None:
         super().__init__(client)
-        self.principal: Final = principal
-        self.holder: Final = f"socket {next(_connections)}" if client is None else holder_of(client)
+        self.principal = principal
+        self.holder = f"socket {next(_connections)}" if client is None else holder_of(client)
         self._transport = trio.SocketStream(trio.socket.from_stdlib_socket(connection))
         self._secured = (
             None if ssl_context is None else trio.SSLStream(self._transport, ssl_context, server_side=True)
@@ -158,6 +168,10 @@ class StreamSocket(HostedSocket):
                 await self._secured.do_handshake()
             except trio.ClosedResourceError as error:
                 raise trio.BrokenResourceError("the connection was cut") from error
+            certificate = self._secured.getpeercert()  # empty unless it was verified
+            self.principal = name_in(certificate) if certificate else None
+            if self.principal is not None:
+                self.holder = self._holder = f"principal {self.principal}"
         else:
             await trio.lowlevel.checkpoint()
 
@@ -206,7 +220,7 @@ class LineOrigin:
         self._amount += size
 
     def __del__(self) -> None:
-        self._channel.let_go(self._amount)
+        call_in_run(self._channel.token, self._channel.let_go, self._amount)
 
 
 @final
@@ -219,6 +233,9 @@ class ServedChannel(StreamChannel):
         pool: Lends the memory that its messages take.
         send_timeout: How long the client may take to read `STEP` bytes, in seconds.
         max_message_bytes: The longest line that is read.
+
+    Attributes:
+        token: The event loop in which it runs.
     """
 
     def __init__(
@@ -246,6 +263,7 @@ class ServedChannel(StreamChannel):
         self._loan: Loan | None = None
         self._has_begun = False
         self._is_closed = False
+        self.token: Final = trio.lowlevel.current_trio_token()
 
     async def _read_in_turn(self) -> bytes:
         """Read, and return it when it is the turn of this client. Cancelled, nothing is lost."""
@@ -433,6 +451,10 @@ class SocketConnection:
     async def serve(self) -> None:
         """Serve it until the client goes, or `shutdown` is drained."""
         server, socket = self._server, self._socket
+        if socket.principal is not None and not self._limits.belong_to(socket, socket.holder):
+            socket.cut()
+            await trio.lowlevel.checkpoint()
+            return
         channel = ServedChannel(
             socket,
             self._limits,
@@ -471,9 +493,16 @@ async def serve_tcp(  # noqa: ASYNC128 - `_serve` calls it
     cleanup runs. Either way no task and no socket is left. A lifespan that `shutdown` interrupts while it is
     being entered is cancelled, and this returns without having served.
 
-    Clients are not authenticated: whoever can connect is served. Only this machine can reach the default, but any
-    user of it can. A connection that does not begin with a message, such as a request of a web page over HTTP, is
-    cut. For other machines use an `ssl_context` with ``verify_mode = ssl.CERT_REQUIRED``, or `serve_http`.
+    Without certificates clients are not authenticated: whoever can connect is served. Only this machine can reach
+    the default, but any user of it can. A connection that does not begin with a message, such as a request of a
+    web page over HTTP, is cut. For other machines use an `ssl_context` with ``verify_mode = ssl.CERT_REQUIRED``,
+    or `serve_http`.
+
+    The principal of a connection (`Context.principal`) is then its client's certificate: the subject, as RFC 4514
+    writes it (``"CN=alice,O=Example"``), or the first alternative name if the subject is empty
+    (``"URI:spiffe://example.com/worker"``). What a server keeps for clients, and how many connections they have,
+    is counted by it. Trust only authorities that give no two clients the same name. With ``CERT_OPTIONAL``, who
+    has no certificate is anonymous.
 
     Args:
         server: The server.
@@ -562,31 +591,29 @@ async def _serve(
         settings.idle_timeout,
         settings.message_timeout,
     )
-    try:
-        async with (
-            server.open_service(Lifetime(shutdown, limits)) as service,
-            open_listeners(*address) as listeners,
-        ):
-            urls = tuple(_url_of(scheme, listener) for listener in listeners.each)
+
+    @asynccontextmanager
+    async def running() -> AsyncGenerator[Hosting[StreamSocket]]:
+        async with server.open_service(Lifetime(shutdown, limits)) as service:
 
             def begin(socket: StreamSocket, limits: ConnectionLimits[StreamSocket]) -> ServedConnection:
                 return SocketConnection(server, service, settings, shutdown, socket, limits)
 
-            def started() -> None:
-                _log.info("serving at %s", ", ".join(urls))
-                on_serving(urls)
+            async def finish(connections: Connections[StreamSocket]) -> None:
+                with trio.move_on_after(limits.drain_timeout + 2 * limits.goodbye_timeout):
+                    await connections.wait_empty()
 
-            async with open_hidden_nursery() as nursery:
-                connections = Connections[StreamSocket](begin, bounds, nursery, f"a connection over {scheme}")
-                nursery.start_soon(connections.attend)
-                try:
-                    await accept_until_drain(listeners, connections, take, nursery, shutdown, started)
-                    with trio.move_on_after(limits.drain_timeout + 2 * limits.goodbye_timeout):
-                        await connections.wait_empty()
-                finally:
-                    nursery.cancel_scope.cancel(reason="serving ended")
-    except EndedBeforeStart:
-        _log.info("serving was ended before it began")
+            yield Hosting(
+                begin,
+                bounds,
+                take,
+                partial(_url_of, scheme),
+                finish,
+                cuts_rest=False,
+                task_name=f"a connection over {scheme}",
+            )
+
+    await serve_until_drain(running(), address, shutdown, _log, on_serving)
 
 
 def _url_of(scheme: str, listener: trio.SocketListener) -> str:

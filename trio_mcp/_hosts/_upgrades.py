@@ -5,17 +5,23 @@ Spec: RFC 6455, section 4.2.2; RFC 9110, section 7.8.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
-from typing import Final, final
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
+from typing import TYPE_CHECKING, Any, Final, final
 from urllib.parse import unquote
 
 import trio
 
-from .._core._frames import wants_websocket
+from .._channel import Origin
+from .._core._frames import check_handshake, wants_websocket
 from .._core._http1 import HeaderField
-from .._endpoint._call import HttpCall
-from ._requests import CLOSE, READ_BYTES, ConnectionIO, RequestHead, encode_head
+from .._core._http_rules import HttpServerSettings
+from .._endpoint._websockets import GOODBYE, WebSocketCall
+from .._limits import Limits
+from ._requests import CLOSE, READ_AHEAD, READ_BYTES, ConnectionIO, RequestHead, encode_head
+
+if TYPE_CHECKING:  # a server without WebSockets does not load the library for them
+    from .._bindings._websocket import GuardedStream, WebSocketChannel
 
 
 def is_upgrade(head: RequestHead) -> bool:
@@ -27,6 +33,8 @@ def is_upgrade(head: RequestHead) -> bool:
 class UpgradedWire:
     """The bytes of a connection behind the request.
 
+    Until the WebSocket begins, `watch` reads ahead, so that a client that leaves is noticed.
+
     Args:
         io: The connection.
         ahead: What was received behind the request.
@@ -34,14 +42,39 @@ class UpgradedWire:
 
     def __init__(self, io: ConnectionIO, ahead: bytes) -> None:
         self._io = io
-        self._ahead = ahead
+        self._ahead = bytearray(ahead)
+        self._watching = trio.CancelScope()
+        self._has_watched = trio.Event()
+        self.wait_turn: Final = io.wait_to_read
+        self.charge: Final = io.charge_reading
         self.send: Final = io.send
         self.send_eof: Final = io.send_eof
         self.cut: Final = io.cut
 
+    async def watch(self, on_gone: Callable[[], object]) -> None:
+        """Read ahead until the client is gone, or something else reads."""
+        try:
+            with self._watching:
+                while len(self._ahead) < READ_AHEAD:
+                    data = await self._io.receive(READ_AHEAD)
+                    if not data:
+                        on_gone()
+                        break
+                    self._ahead += data
+        finally:
+            self._has_watched.set()
+        await trio.lowlevel.checkpoint()
+
+    async def stop_watching(self) -> None:
+        """Let something else read."""
+        self._watching.cancel(reason="the WebSocket begins, or is refused")
+        await self._has_watched.wait()
+
     async def receive(self, most: int = READ_BYTES) -> bytes:
         """Return the next bytes; none at the end."""
-        ahead, self._ahead = self._ahead, b""
+        if not self._has_watched.is_set():
+            await self.stop_watching()
+        ahead, self._ahead = bytes(self._ahead), bytearray()
         if ahead:
             await trio.lowlevel.checkpoint()
             return ahead
@@ -49,16 +82,31 @@ class UpgradedWire:
 
 
 @final
-class UpgradeCall(HttpCall):
+class UpgradeCall(WebSocketCall):
     """The request; it is refused as HTTP/1.1, and then the connection ends.
 
     Args:
         io: Its connection, which nothing else reads any more.
         head: Its head.
         ahead: What was received behind it.
+        work: Called when a request of the client is open.
+        rest: Called when none is open any more.
+
+    Attributes:
+        wire: The bytes behind it.
     """
 
-    def __init__(self, io: ConnectionIO, head: RequestHead, ahead: bytes) -> None:
+    _key: str
+    _channel: WebSocketChannel
+
+    def __init__(
+        self,
+        io: ConnectionIO,
+        head: RequestHead,
+        ahead: bytes,
+        work: Callable[[ConnectionIO], object],
+        rest: Callable[[ConnectionIO], object],
+    ) -> None:
         path, _, query = head.target.decode("ascii").partition("?")
         super().__init__(
             method=head.method,
@@ -68,9 +116,54 @@ class UpgradeCall(HttpCall):
             client=io.client,
             scheme=io.scheme,
         )
-        self.wire = UpgradedWire(io, ahead)
+        self.wire: Final = UpgradedWire(io, ahead)
         self._io = io
         self._head = b""
+        self._work = work
+        self._rest = rest
+
+    # The WebSocket.
+
+    def check_handshake(self) -> None:
+        self._key = check_handshake(self.headers)
+
+    def make_channel(
+        self,
+        limits: Limits,
+        settings: HttpServerSettings,
+        origin_of: Callable[[bytes], Origin | None],
+        on_kept: Callable[[int], object],
+    ) -> WebSocketChannel:
+        from .._bindings._websocket import WebSocketChannel
+
+        self._channel = WebSocketChannel(
+            self.wire,
+            limits,
+            "the client" if self.client is None else f"the client at {self.client}",
+            ping_interval=settings.keep_alive_interval,
+            ping_timeout=settings.ping_timeout,
+            goodbye=GOODBYE,
+            origin_of=origin_of,
+            on_kept=on_kept,
+        )
+        return self._channel
+
+    def open_channel(self) -> AbstractAsyncContextManager[object]:
+        from .._bindings._websocket import accept, open_websocket_channel
+
+        async def connect(nursery: trio.Nursery, stream: GuardedStream) -> Any:
+            self.is_started = True
+            return await accept(nursery, stream, self._key, list(self.answer_headers))
+
+        return open_websocket_channel(self._channel, connect)
+
+    def work(self) -> None:
+        self._work(self._io)
+
+    def rest(self) -> None:
+        self._rest(self._io)
+
+    # Its refusal.
 
     async def read_body(self) -> bytes:
         await trio.lowlevel.checkpoint()

@@ -6,7 +6,8 @@ What it offers is registered and looked up in the classes it inherits from; one 
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+import ssl
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Literal, final
@@ -20,7 +21,7 @@ from .._channel import Channel
 from .._core._account import PoolStatistics
 from .._core._lifecycle import Agreement
 from .._core._sealing import Sealer
-from .._limits import Limits
+from .._limits import Limits, SocketServerSettings
 from .._peer._middleware import Middleware
 from .._peer._peer import open_peer
 from .._peer._send_queue import OnFrame
@@ -289,7 +290,9 @@ class Server(Application, Generic[StateT]):
         port: int = 8000,
         path: str | os.PathLike[str] | None = None,
         http: HttpHost = "hypercorn",
-        settings: HttpServerSettings | None = None,
+        settings: HttpServerSettings | SocketServerSettings | None = None,
+        ssl_context: ssl.SSLContext | None = None,
+        authenticate: Callable[[Any], Awaitable[str | None]] | None = None,
     ) -> None:
         """Run this server as a whole program, until its client goes or a signal ends it.
 
@@ -309,27 +312,41 @@ class Server(Application, Generic[StateT]):
             port: The port, likewise.
             path: Where the Unix socket is to be.
             http: The implementation of HTTP: ``"hypercorn"``, or the faster ``"lean"``; see `serve_http`.
-            settings: How HTTP and WebSockets are served, and which clients are let in.
+            settings: Which clients are let in, and what they may cost: `HttpServerSettings` for HTTP and
+                WebSockets, `SocketServerSettings` for TCP and Unix sockets.
+            ssl_context: The certificate for TLS, and whether clients need one, for HTTP, WebSockets and TCP.
+            authenticate: Authenticates requests over HTTP, and handshakes of WebSockets; see `serve_http`.
 
         Raises:
             SystemExit: With status 130 after SIGINT, as shells expect it.
+            TypeError: The settings are those of other transports.
             ValueError: There is no such transport, or it has no such option.
             OSError: The address cannot be listened on.
         """
+        is_http = transport in ("streamable-http", "sse", "websocket")
+        options: dict[str, Any] = {"settings": settings, "ssl_context": ssl_context, "authenticate": authenticate}
+        options = {name: value for name, value in options.items() if value is not None}
+        for name in options:
+            if transport == "stdio" or (name == "ssl_context" and transport == "unix"):
+                raise ValueError(f"there is no {name} over {transport}")
+            if name == "authenticate" and not is_http:
+                raise ValueError("authenticate is for HTTP and WebSockets")
+        if isinstance(settings, SocketServerSettings) is is_http and settings is not None:
+            raise TypeError(f"settings must be {'Http' if is_http else 'Socket'}ServerSettings over {transport}")
         if transport == "stdio":
             run_until_signal(partial(serve_stdio, self))
         elif transport in ("streamable-http", "sse"):
             if transport == "sse":
                 from .._core._http_rules import HttpServerSettings
 
-                settings = attrs.evolve(settings or HttpServerSettings(), sse=True)
-            run_hosted("serve_http", self, host, port, http=http, settings=settings)
+                options["settings"] = attrs.evolve(options.get("settings", HttpServerSettings()), sse=True)
+            run_hosted("serve_http", self, host, port, http=http, **options)
         elif transport == "websocket":
-            run_hosted("serve_websocket", self, host, port, settings=settings)
+            run_hosted("serve_websocket", self, host, port, **options)
         elif transport == "tcp":
-            run_hosted("serve_tcp", self, host, port)
+            run_hosted("serve_tcp", self, host, port, **options)
         elif transport == "unix" and path is not None:
-            run_hosted("serve_unix", self, path)
+            run_hosted("serve_unix", self, path, **options)
         elif transport == "unix":
             raise ValueError("a Unix socket needs its path: run('unix', path=…)")
         else:
