@@ -165,10 +165,9 @@ class NotificationHandlers:
     on_notification: OnNotification | None = None
 
 
-@final
 @attrs.define(eq=False)
 class ServerMessages:
-    """Dispatches the server's requests and notifications on one channel.
+    """Dispatches the server's requests and notifications on one channel. A proxy has others done with them.
 
     Attributes:
         subscriptions: Which subscriptions there are on the connection.
