@@ -3,10 +3,10 @@
     client  server
     legacy  legacy  as it is, in a session of its own
     modern  modern  as it is
-    legacy  modern  each request says what the session has agreed on; what the server asks back is asked within the
-                    request, which is then sent again with the answers
-    modern  legacy  by a session that is made for the client; a question of the server is the answer to the client's
-                    request, and what is forwarded waits for the next one, as handlers do
+    legacy  modern  each request says what the session has agreed on; what the server asks back is asked within
+                    the request, which is then sent again with the answers
+    modern  legacy  by a session that is made for the client; a question of the server is the answer to the
+                    client's request, and what is forwarded waits for the next one, as handlers do
 
 What messages become on the way is in `_eras`.
 """
@@ -484,6 +484,7 @@ class ProxySession:
     async def _follow_until_cancelled(self, upstream: Upstream, uri: str, following: _Following) -> None:
         def begun(acknowledged: SubscriptionFilter) -> None:
             if uri in (acknowledged.resource_subscriptions or ()):
+                following.failure = None
                 following.settled.set()
             else:
                 following.scope.cancel(reason="the server does not notify of it")
