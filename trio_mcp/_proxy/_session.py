@@ -25,19 +25,15 @@ import trio
 from .._channel import Origin, holder_of
 from .._client._connection import ClientIdentity, Connection
 from .._client._low_level import IDLE_ROUNDS
-from .._client._subscriptions import Subscription
 from .._codec import _json
 from .._codec._json import InvalidData, is_object
-from .._codec._jsonrpc import Notification, Request, RequestId, from_wire, to_wire
-from .._core._changes import Change, Resynced, changes_in, granted_by, notification_of
+from .._codec._jsonrpc import Notification, Request, from_wire, to_wire
 from .._core._lifecycle import Agreement, ServerLifecycle
 from .._core._reconnect import Backoff
 from .._errors import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     INVALID_REQUEST,
-    RESOURCE_NOT_FOUND,
-    SERVER_BUSY,
     McpError,
     RequestError,
 )
@@ -51,7 +47,6 @@ from .._revisions import (
     PROGRESS_TOKEN_KEY,
     QUESTIONS,
     REFUSED,
-    SUBSCRIPTION_ID_KEY,
     Revision,
     Side,
 )
@@ -71,6 +66,7 @@ from ..types import (
     SubscriptionFilter,
     SubscriptionsListenRequestParams,
     Tool,
+    UnsubscribeRequestParams,
 )
 from ._eras import (
     no_such_method,
@@ -85,7 +81,8 @@ from ._eras import (
     to_modern_result,
     with_subscription,
 )
-from ._upstream import ALL_LISTS, Caller, Upstream, Upstreams
+from ._subscriptions import FollowedChanges, check_room_for, forward_listening, listen_for
+from ._upstream import Caller, Upstream, Upstreams
 
 _log: Final = Log("trio_mcp.proxy")
 
@@ -94,21 +91,6 @@ _LEVELS: Final[tuple[str, ...]] = get_args(LoggingLevel)
 _ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 
 _connections: Final = count(1)
-
-
-@final
-class _EndedByServer(McpError):
-    """The server has cancelled a subscription instead of answering it."""
-
-
-@final
-@attrs.define(eq=False)
-class _Following:
-    """A modern server's notifications of one resource, for a session of the legacy era."""
-
-    scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
-    settled: trio.Event = attrs.field(factory=trio.Event)
-    failure: Exception | None = None
 
 
 @final
@@ -156,8 +138,7 @@ class ProxySession:
         self._assumed = assumed
         self._own: Upstream | None = None
         self._handshake_over: trio.Event | None = None
-        self._following: dict[str, _Following] = {}
-        self._following_bytes = 0
+        self._changes = FollowedChanges(limits, background, self)
         self.peer: Peer | None = None
         self.ready = trio.Event()
 
@@ -175,9 +156,12 @@ class ProxySession:
         finally:
             self.peer = None
             self.ready.set()
-            own = () if self._own is None else (self._own,)
-            for upstream in (*own, *self._upstreams.find(self._is_ours)):
-                with trio.CancelScope(shield=True):  # bounded by itself
+            own = [] if self._own is None else [self._own]
+            upstreams = own + self._upstreams.find(self._is_ours)
+            for upstream in upstreams:
+                upstream.close()
+            with trio.CancelScope(shield=True):  # bounded, as leaving a client is
+                for upstream in upstreams:
                     await upstream.aclose()
 
     def _is_ours(self, key: Hashable) -> bool:
@@ -265,7 +249,7 @@ class ProxySession:
             raise
         self._own = upstream
         if connection.revision.is_modern:
-            self._background.start_own(self._follow_lists, upstream, name="changes of lists behind a proxy")
+            self._changes.follow_lists(upstream)
             return to_initialize_result(upstream.description, agreement.revision)
         self._lifecycle.session = attrs.evolve(agreement, revision=connection.revision)
         return upstream.description
@@ -340,23 +324,13 @@ class ProxySession:
             return {}
         uri = (request.params or {}).get("uri")
         if request.method == "resources/subscribe" and isinstance(uri, str):
-            self._check_room_for(uri, len(upstream.uris), sum(map(len, upstream.uris)))
+            check_room_for(uri, upstream.uris, self._limits)
             result = await self._pass_on(upstream, exchange, agreement)
             upstream.uris[uri] = None
             return result
         if request.method == "resources/unsubscribe" and isinstance(uri, str):
             upstream.uris.pop(uri, None)
         return await self._pass_on(upstream, exchange, agreement)
-
-    def _check_room_for(self, uri: str, held: int, size: int) -> None:
-        limits = self._limits
-        if held >= limits.max_subscriptions:
-            problem = f"this session has {held} subscriptions already (max_subscriptions)"
-        elif size + len(uri) > limits.max_subscription_bytes:
-            problem = f"its URIs would exceed {limits.max_subscription_bytes} bytes (max_subscription_bytes)"
-        else:
-            return
-        raise RequestError(SERVER_BUSY, f"uri: {problem}")
 
     # A legacy client before a modern server.
 
@@ -369,12 +343,12 @@ class ProxySession:
                 self._lifecycle.set_log_level(read_params(request.params or {}, SetLevelRequestParams).level)
                 return {}
             case "resources/subscribe":
-                await self._follow(upstream, read_params(request.params or {}, SubscribeRequestParams).uri)
+                await self._changes.follow(
+                    upstream, read_params(request.params or {}, SubscribeRequestParams).uri
+                )
                 return {}
             case "resources/unsubscribe":
-                following = self._following.get(read_params(request.params or {}, SubscribeRequestParams).uri)
-                if following is not None:
-                    following.scope.cancel(reason="the client has unsubscribed")
+                self._changes.unfollow(read_params(request.params or {}, UnsubscribeRequestParams).uri)
                 return {}
             case _:
                 result = await self._ask_in_rounds(upstream, exchange, agreement)
@@ -440,65 +414,6 @@ class ProxySession:
             for key, question in asked.items():
                 nursery.start_soon(ask, key, question)
         return answers
-
-    async def _follow_lists(self, upstream: Upstream) -> None:
-        """Notify the session of changes of lists, as its handshake has declared."""
-        try:
-            connection = await upstream.connected()
-            wanted = granted_by(connection.capabilities, ALL_LISTS)
-            if wanted != SubscriptionFilter():
-                await self._notify_of(upstream, wanted)
-        except (McpError, trio.ClosedResourceError) as error:
-            _log.info("changes of lists are not forwarded any more: %s", error)
-
-    async def _notify_of(
-        self,
-        upstream: Upstream,
-        wanted: SubscriptionFilter,
-        begun: Callable[[SubscriptionFilter], object] | None = None,
-    ) -> None:
-        async with upstream.open_events(wanted) as events:
-            if begun is not None:
-                begun(events.acknowledged)
-            async for change in events:
-                for one in _told_by(change, wanted):
-                    notification = notification_of(one)
-                    await self.ready.wait()
-                    if self.peer is not None:
-                        await self.peer.notify(notification.method, notification.params)
-
-    async def _follow(self, upstream: Upstream, uri: str) -> None:
-        """Notify the session of changes of a resource from now on."""
-        following = self._following.get(uri)
-        if following is None:
-            self._check_room_for(uri, len(self._following), self._following_bytes)
-            following = self._following[uri] = _Following()
-            self._following_bytes += len(uri)
-            self._background.start_own(
-                self._follow_until_cancelled, upstream, uri, following, name="a resource behind a proxy"
-            )
-        await following.settled.wait()
-        if following.failure is not None:
-            raise following.failure
-
-    async def _follow_until_cancelled(self, upstream: Upstream, uri: str, following: _Following) -> None:
-        def begun(acknowledged: SubscriptionFilter) -> None:
-            if uri in (acknowledged.resource_subscriptions or ()):
-                following.failure = None
-                following.settled.set()
-            else:
-                following.scope.cancel(reason="the server does not notify of it")
-
-        following.failure = RequestError(RESOURCE_NOT_FOUND, "Resource not found", {"uri": uri})
-        try:
-            with following.scope, upstream.in_use():
-                await self._notify_of(upstream, SubscriptionFilter(resource_subscriptions=(uri,)), begun)
-        except (McpError, trio.ClosedResourceError) as error:
-            following.failure = error
-        finally:
-            del self._following[uri]
-            self._following_bytes -= len(uri)
-            following.settled.set()
 
     # A modern client before a legacy server.
 
@@ -602,55 +517,13 @@ class ProxySession:
             with upstream.in_use(), scope:
                 connection = await upstream.connected()
                 if connection.revision.is_modern:
-                    result = await self._forward_listening(upstream, connection, wanted, exchange)
+                    result = await forward_listening(upstream, connection, wanted, exchange)
                 else:
-                    await self._listen_for(upstream, wanted, exchange)
+                    await listen_for(upstream, wanted, exchange)
         except (McpError, trio.ClosedResourceError) as error:
             raise to_error(error, exchange.request.method, client_is_modern=True) from error
         await trio.lowlevel.checkpoint()
         return with_subscription(result, exchange.request.id)
-
-    async def _forward_listening(
-        self, upstream: Upstream, connection: Connection, wanted: SubscriptionFilter, exchange: Exchange
-    ) -> Mapping[str, Any]:
-        """Forward a subscription. It ends with the connection, and its client may then subscribe again."""
-        peer = connection.peer
-        subscription = Subscription(wanted, lambda _: None, lambda _: None)
-
-        def begin(id: RequestId) -> None:
-            subscription.id = id
-            subscription.end = lambda: peer.fail_request(id, _EndedByServer("the server ended it"))
-            connection.subscriptions.add(subscription)
-            upstream.listening[id] = exchange
-
-        params = connection.with_meta(passed_on(exchange.request.params))
-        try:
-            with connection.until_stale():
-                return await peer.request(exchange.request.method, params, on_id=begin)
-            raise connection.end or trio.ClosedResourceError("the connection was closed")
-        except _EndedByServer:
-            return {"resultType": "complete"}
-        finally:
-            connection.subscriptions.remove(subscription)
-            if subscription.id is not None and upstream.listening.get(subscription.id) is exchange:
-                del upstream.listening[subscription.id]
-
-    async def _listen_for(self, upstream: Upstream, wanted: SubscriptionFilter, exchange: Exchange) -> None:
-        """Listen to a legacy server for a modern client."""
-        meta = {SUBSCRIPTION_ID_KEY: exchange.request.id}
-        async with upstream.open_events(wanted) as events:
-            granted = events.acknowledged
-            acknowledged = {"_meta": meta, "notifications": to_wire(granted, max(Revision))}
-            await exchange.notify(_ACKNOWLEDGED, acknowledged)
-            async for change in events:
-                for one in _told_by(change, granted):
-                    notification = notification_of(one, meta)
-                    await exchange.notify(notification.method, notification.params)
-
-
-def _told_by(change: Change, wanted: SubscriptionFilter) -> list[Change]:
-    """Return the changes to report for what a listener has received: after an interruption, all of them."""
-    return changes_in(wanted) if isinstance(change, Resynced) else [change]
 
 
 def _caller_of(exchange: Exchange, agreement: Agreement) -> Caller:
