@@ -56,10 +56,7 @@ class RawServer:
             while True:
                 for one in await channel.receive():
                     assert isinstance(one, Incoming)
-                    message: dict[str, Any] = json.loads(one.data)
-                    self.received.append(message)
-                    self._news.unpark_all()
-                    reply = self._reply(message)
+                    reply = self.take(json.loads(one.data))
                     if reply is not None:
                         await self.say(reply, channel=channel)
         except (trio.EndOfChannel, trio.ClosedResourceError, ConnectionLost):
@@ -68,6 +65,12 @@ class RawServer:
             self.ended += 1
             with trio.CancelScope(shield=True):
                 await channel.aclose()
+
+    def take(self, message: dict[str, Any]) -> object:
+        """Take a message, and return what answers it, if anything does."""
+        self.received.append(message)
+        self._news.unpark_all()
+        return self._reply(message)
 
     def _reply(self, message: dict[str, Any]) -> object:
         method, is_modern = message.get("method"), self.revision == MODERN

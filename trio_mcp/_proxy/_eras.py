@@ -100,7 +100,7 @@ def to_modern_params(params: _Params, session: Agreement, revision: Revision) ->
 
 def to_legacy_question(method: str, params: _Params, revision: Revision) -> Mapping[str, Any]:
     """Return the parameters of a question in a modern result for a client of the legacy era."""
-    asked = {} if params is None else params
+    asked: Mapping[str, Any] = {} if params is None else params
     if (
         method == "elicitation/create"
         and asked.get("mode") == "url"

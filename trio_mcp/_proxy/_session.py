@@ -82,7 +82,7 @@ from ._eras import (
     with_subscription,
 )
 from ._subscriptions import FollowedChanges, check_room_for, forward_listening, listen_for
-from ._upstream import Caller, Upstream, Upstreams
+from ._upstream import Caller, SharedKey, Upstream, Upstreams
 
 _log: Final = Log("trio_mcp.proxy")
 
@@ -157,15 +157,12 @@ class ProxySession:
             self.peer = None
             self.ready.set()
             own = [] if self._own is None else [self._own]
-            upstreams = own + self._upstreams.find(self._is_ours)
+            upstreams = own + self._upstreams.find(lambda key: key.connection == self._number)
             for upstream in upstreams:
                 upstream.close()
             with trio.CancelScope(shield=True):  # bounded, as leaving a client is
                 for upstream in upstreams:
                     await upstream.aclose()
-
-    def _is_ours(self, key: Hashable) -> bool:
-        return isinstance(key, tuple) and key[0] == self._number
 
     @property
     def accepts_batches(self) -> bool:
@@ -220,7 +217,7 @@ class ProxySession:
         if not agreement.revision.is_modern:
             return [] if self._own is None else [self._own]
         place = self._place(origin)
-        return self._upstreams.find(lambda key: isinstance(key, tuple) and key[:2] == place)[-1:]
+        return self._upstreams.find(lambda key: key[:2] == place)[-1:]
 
     # Which upstream connection.
 
@@ -276,8 +273,8 @@ class ProxySession:
             return self._own
         number, holder = self._place(origin)
         declared = _json.encode([agreement.client_info, agreement.client_capabilities])
-        key = (number, holder, agreement.revision.is_modern, declared)
-        return self._upstreams.share(key, holder, lambda: self._identity(agreement))
+        key = SharedKey(number, holder, agreement.revision.is_modern, declared)
+        return self._upstreams.share(key, lambda: self._identity(agreement))
 
     def _place(self, origin: Origin | None) -> tuple[int | None, str]:
         """Return the connection, if it is that of a single client, and the holder for a message."""

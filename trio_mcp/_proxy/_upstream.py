@@ -11,7 +11,7 @@ import copy
 from collections.abc import Awaitable, Callable, Generator, Hashable, Mapping
 from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from functools import partial
-from typing import Any, Final, Protocol, final, get_args
+from typing import Any, Final, NamedTuple, Protocol, final, get_args
 
 import attrs
 import trio
@@ -429,6 +429,22 @@ class UpstreamMessages(ServerMessages):
 # server.
 
 
+class SharedKey(NamedTuple):
+    """Which requests share a connection.
+
+    Attributes:
+        connection: The number of the connection on which they come, if that is one client's.
+        holder: The client that its place is lent to.
+        is_modern: Whether they are of the modern era.
+        declared: The client's name and capabilities, as JSON.
+    """
+
+    connection: int | None
+    holder: str
+    is_modern: bool
+    declared: bytes
+
+
 @final
 @attrs.define(eq=False)
 class Upstreams:
@@ -445,7 +461,7 @@ class Upstreams:
     _limits: Limits
     _background: Background
     _places: Pool
-    _shared: dict[Hashable, Upstream] = attrs.field(factory=dict[Hashable, Upstream], init=False)
+    _shared: dict[SharedKey, Upstream] = attrs.field(factory=dict[SharedKey, Upstream], init=False)
 
     def begin(self, holder: str, identity: ClientIdentity, session: SessionOfClient | None) -> Upstream:
         """Begin to connect for a client.
@@ -468,7 +484,7 @@ class Upstreams:
         self._background.start_own(upstream.run, name="a connection of a proxy")
         return upstream
 
-    def share(self, key: Hashable, holder: str, make_identity: Callable[[], ClientIdentity]) -> Upstream:
+    def share(self, key: SharedKey, make_identity: Callable[[], ClientIdentity]) -> Upstream:
         """Return the connection that requests with the same key share. Use it at once, with `Upstream.in_use`.
 
         Raises:
@@ -476,12 +492,12 @@ class Upstreams:
         """
         upstream = self._shared.get(key)
         if upstream is None or upstream.has_ended:
-            upstream = self.begin(holder, make_identity(), None)
+            upstream = self.begin(key.holder, make_identity(), None)
             self._shared[key] = upstream
             self._background.start_own(self._end_idle, key, upstream, name="an idle connection of a proxy")
         return upstream
 
-    async def _end_idle(self, key: Hashable, upstream: Upstream) -> None:
+    async def _end_idle(self, key: SharedKey, upstream: Upstream) -> None:
         """Close a shared connection when it was not used for a while."""
         try:
             await upstream.wait_idle(self._limits.upstream_idle_timeout)
@@ -490,6 +506,6 @@ class Upstreams:
             if self._shared.get(key) is upstream:
                 del self._shared[key]
 
-    def find(self, is_meant: Callable[[Hashable], bool]) -> list[Upstream]:
+    def find(self, is_meant: Callable[[SharedKey], bool]) -> list[Upstream]:
         """Return the shared connections whose key is meant, those made first at first."""
         return [upstream for key, upstream in self._shared.items() if is_meant(key)]
