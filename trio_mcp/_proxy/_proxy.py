@@ -11,12 +11,13 @@ from .._core._lifecycle import Agreement
 from .._core._sealing import Sealer
 from .._limits import Limits
 from .._peer._middleware import Middleware
+from .._peer._send_queue import OnFrame
 from .._revisions import Revision
 from .._server._lifetimes import Background
 from .._server._parking import Lifetime, Service, open_service
 from .._server._server import Servable
 from ._session import ProxySession
-from ._upstream import Upstreams
+from ._upstream import Upstreams, WayToServer
 
 
 @final
@@ -48,6 +49,7 @@ class Proxy(Servable[None]):
         limits: What each connection, on either side, may cost. `Limits.max_upstreams` bounds how many there are
             to the server: if the target is a process, as many processes.
         middleware: Wraps every request and notification, from clients and to them; the first is the outermost.
+        on_frame: Called with ``"sent"`` or ``"received"`` and each message between the proxy and the server.
 
     Raises:
         TypeError: There can be no client on such an object.
@@ -57,10 +59,15 @@ class Proxy(Servable[None]):
     """
 
     def __init__(
-        self, target: Target, *, limits: Limits | None = None, middleware: Sequence[Middleware] = ()
+        self,
+        target: Target,
+        *,
+        limits: Limits | None = None,
+        middleware: Sequence[Middleware] = (),
+        on_frame: OnFrame | None = None,
     ) -> None:
-        self._connector = connector_for(target)
         self._limits = Limits() if limits is None else limits
+        self._way = WayToServer(connector_for(target), self._limits, on_frame)
         self._sealer = Sealer(None)
         self._services = []
         self.middleware: tuple[Middleware, ...] = tuple(middleware)
@@ -87,7 +94,7 @@ class Proxy(Servable[None]):
                 self._limits.max_upstreams_per_principal,
                 "max_upstreams_per_principal",
             )
-            service.state = Upstreams(self._connector, self._limits, service.background, places)
+            service.state = Upstreams(self._way, service.background, places)
             self._services.append(service)
             try:
                 yield service

@@ -42,6 +42,7 @@ from .._limits import Limits
 from .._logs import Log
 from .._peer._exchange import Answer, Exchange, Handler, OnProgress, Progress
 from .._peer._peer import Peer
+from .._peer._send_queue import OnFrame
 from .._revisions import PROGRESS_TOKEN_KEY
 from .._server._lifetimes import Background
 from ..types import ClientCapabilities, LoggingLevel, SubscriptionFilter
@@ -90,13 +91,29 @@ class SessionOfClient(Protocol):
 
 
 @final
+@attrs.frozen
+class WayToServer:
+    """How the server behind a proxy is reached.
+
+    Attributes:
+        connector: Opens channels to it.
+        limits: What each connection may cost.
+        on_frame: Called with each message to it and from it.
+    """
+
+    connector: Connector
+    limits: Limits
+    on_frame: OnFrame | None
+
+
+@final
 @attrs.define(eq=False)
 class Upstream:
     """A connection to the server for one client.
 
     Args:
+        way: How the server is reached.
         identity: What the client has declared.
-        limits: What the connection may cost.
         session: The client's session of the legacy era; `None` for clients without one.
         background: Runs what restores the session after an interruption.
 
@@ -107,9 +124,8 @@ class Upstream:
         users: How many requests use it.
     """
 
-    _connector: Connector
+    _way: WayToServer
     _identity: ClientIdentity
-    _limits: Limits
     _session: SessionOfClient | None
     _background: Background
     _loan: Loan
@@ -127,12 +143,17 @@ class Upstream:
     _failure: McpError | None = attrs.field(default=None, init=False)
     _was_connected: bool = attrs.field(default=False, init=False)
 
+    @property
+    def _limits(self) -> Limits:
+        return self._way.limits
+
     def __attrs_post_init__(self) -> None:
         identity = attrs.evolve(self._identity, on_description=self._described)
         self._reconnecting = ReconnectingConnection(
-            self._connector,
+            self._way.connector,
             identity,
             self._limits,
+            on_frame=self._way.on_frame,
             messages=self._messages,
             forget=lambda _: None,
             probe=self._identity.proposed is None,
@@ -451,14 +472,12 @@ class Upstreams:
     """The connections of a running proxy to its server.
 
     Args:
-        connector: Opens channels to the server.
-        limits: How many there may be.
+        way: How the server is reached, and how many there may be.
         background: Runs them.
         places: Lends their places.
     """
 
-    _connector: Connector
-    _limits: Limits
+    _way: WayToServer
     _background: Background
     _places: Pool
     _shared: dict[SharedKey, Upstream] = attrs.field(factory=dict[SharedKey, Upstream], init=False)
@@ -480,7 +499,7 @@ class Upstreams:
         except Overdrawn as error:
             raise RequestError(SERVER_BUSY, f"no further connection to the server: {error}") from None
         loan.hold()
-        upstream = Upstream(self._connector, identity, self._limits, session, self._background, loan)
+        upstream = Upstream(self._way, identity, session, self._background, loan)
         self._background.start_own(upstream.run, name="a connection of a proxy")
         return upstream
 
@@ -500,7 +519,7 @@ class Upstreams:
     async def _end_idle(self, key: SharedKey, upstream: Upstream) -> None:
         """Close a shared connection when it was not used for a while."""
         try:
-            await upstream.wait_idle(self._limits.upstream_idle_timeout)
+            await upstream.wait_idle(self._way.limits.upstream_idle_timeout)
             upstream.close()
         finally:
             if self._shared.get(key) is upstream:
