@@ -74,7 +74,11 @@ async def test_a_cancellation_passes_once_and_follows_its_request(client: str, s
         asked = await raw.wait_for("tools/call")
         for _ in range(2):
             await ours.say(
-                {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id, "reason": "r"}}
+                {
+                    "jsonrpc": "2.0",
+                    "method": "notifications/cancelled",
+                    "params": {"requestId": id, "reason": "r"},
+                }
             )
         await raw.wait_for("notifications/cancelled")
         await ours.call("tools/list")
@@ -108,25 +112,23 @@ async def test_a_call_that_waits_for_an_answer_is_cancelled(client: str, server:
         asked.set()
         await trio.sleep_forever()
 
-    async with open_client(Proxy(behind.server), era=client, on_elicit=elicit) as ours:  # type: ignore[arg-type]
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(ours.call_tool, "ask")
-            await asked.wait()
-            nursery.cancel_scope.cancel()
+    options: Any = {"era": client, "on_elicit": elicit}
+    async with open_client(Proxy(behind.server), **options) as ours, trio.open_nursery() as nursery:
+        nursery.start_soon(ours.call_tool, "ask")
+        await asked.wait()
+        nursery.cancel_scope.cancel()
     assert behind.log == ["began", "ended"]
 
 
 @asynccontextmanager
 async def counting(client: Client, behind: Behind) -> AsyncGenerator[None]:
+    await trio.testing.wait_all_tasks_blocked()
     before = trio.lowlevel.current_statistics().tasks_living
     yield
-    with trio.fail_after(5):
-        while (
-            trio.lowlevel.current_statistics().tasks_living != before
-            or client.statistics().calls
-            or behind.log.count("began") != behind.log.count("cancelled")
-        ):
-            await trio.lowlevel.checkpoint()
+    await trio.testing.wait_all_tasks_blocked()
+    assert trio.lowlevel.current_statistics().tasks_living == before
+    assert client.statistics().calls == 0
+    assert behind.log.count("began") == behind.log.count("cancelled")
 
 
 @ALL

@@ -11,8 +11,8 @@ import trio
 from raw_ends import LEGACY, MODERN, RawServer, answer, open_raw_client, refusal
 
 from trio_mcp import (
-    ClientOptions,
     Client,
+    ClientOptions,
     Context,
     Era,
     HttpServerParameters,
@@ -107,7 +107,14 @@ async def test_lists_calls_and_reading(client: str, server: str) -> None:
         assert ours.server_info is not None
         assert ours.server_info.name == "shop"
         assert ours.instructions == "be kind"
-        assert [tool.name async for tool in ours.list_tools()] == ["add", "fail", "work", "order", "pay", "change"]
+        assert [tool.name async for tool in ours.list_tools()] == [
+            "add",
+            "fail",
+            "work",
+            "order",
+            "pay",
+            "change",
+        ]
         assert text_of(await ours.call_tool("add", {"a": 1, "b": 2})) == "3"
         assert (await ours.call_tool("fail")).is_error
         assert (await ours.get_prompt("greet", {"name": "Ann"})).messages[0].content.text == "Hello Ann"

@@ -159,7 +159,7 @@ async def test_ids_of_clients_never_meet() -> None:
             await raw.say(answer(call, {"for": call["params"]["who"]}), channel=channel)
             assert index < 4
         for client, id in ((one, 1), (one, "1"), (other, 1), (other, "1")):
-            response = await client.wait(lambda m, id=id: m.get("id") == id and type(m["id"]) is type(id))
+            response = await client.wait(lambda m, its=id: m.get("id") == its and type(m["id"]) is type(its))
             assert response["result"] == {"for": f"{client is one} {id!r}"}
 
 
@@ -190,7 +190,9 @@ async def test_what_a_modern_server_asks_passes_unread() -> None:
     required = {"resultType": "input_required", "inputRequests": {"a": {"odd": 1}}, "requestState": "sealed"}
     raw = RawServer(
         MODERN,
-        lambda _, m: answer(m, {"resultType": "complete", "ok": 1} if "requestState" in m["params"] else required),
+        lambda _, m: answer(
+            m, {"resultType": "complete", "ok": 1} if "requestState" in m["params"] else required
+        ),
     )
     async with open_raw_client(Proxy(raw), MODERN) as ours:
         assert (await ours.call("tools/call", {"name": "x"}))["result"] == required

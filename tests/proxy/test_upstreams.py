@@ -127,7 +127,9 @@ async def test_a_lost_connection_fails_what_is_under_way_and_is_made_again(
     revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     """By the target's own policy; the session's log level and subscriptions are restored, and it learns of that."""
-    raw = RawServer(revision, lambda _, m: answer(m, {}) if m.get("method") != "tools/call" and "id" in m else None)
+    raw = RawServer(
+        revision, lambda _, m: answer(m, {}) if m.get("method") != "tools/call" and "id" in m else None
+    )
     target = LostServer("it fell over", raw, RestartPolicy(max_restarts=3, first_delay=2))
     async with use(target) as proxy, open_raw_client(proxy, revision) as ours:
         if revision == LEGACY:
@@ -155,7 +157,9 @@ async def test_a_lost_connection_fails_what_is_under_way_and_is_made_again(
 async def test_a_connection_that_is_lost_for_good_says_so() -> None:
     """A session without a policy: each request fails with the reason; clients without a session get another one."""
     for revision in ERAS:
-        raw = RawServer(revision, lambda _, m: answer(m, {"tools": []}) if m.get("method") == "tools/list" else None)
+        raw = RawServer(
+            revision, lambda _, m: answer(m, {"tools": []}) if m.get("method") == "tools/list" else None
+        )
         target = LostServer("it is gone", raw)
         async with use(target) as proxy, open_raw_client(proxy, revision) as ours:
             await ours.call("tools/list")

@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol, TypeAlias, TypeVar, final
 import attrs
 import trio
 
-from .._channel import Origin
+from .._channel import Channel, Origin
 from .._codec._json import InvalidData
 from .._codec._jsonrpc import Notification, Request, from_wire
 from .._core._lifecycle import CORE_RESULT_TYPES, check_identifier
@@ -182,6 +182,9 @@ class ServerMessages:
     subscriptions: Final[Subscriptions]
     revision: Revision | None = attrs.field(default=None, init=False)
     peer: Peer | None = attrs.field(default=None, init=False)
+
+    def opened(self, channel: Channel) -> None:
+        """There is a channel, over which nothing was sent yet."""
 
     @property
     def answers_malformed(self) -> bool:

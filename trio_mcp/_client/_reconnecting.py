@@ -378,6 +378,7 @@ class ReconnectingConnection:
                 ) as peer,
             ):
                 self._is_agreeing = True
+                messages.opened(channel)
                 connection = await self._agree(peer, messages, probe=self._probe, known=self._known)
                 self._is_agreeing = False
                 opening.deadline = math.inf

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from typing import Any, final
 
 from .._client._open import Target, connector_for
+from .._core._http1 import HeaderMark, MarkedTools
 from .._core._lifecycle import Agreement
 from .._core._sealing import Sealer
 from .._limits import Limits
@@ -68,6 +69,8 @@ class Proxy(Servable[None]):
     ) -> None:
         self._limits = Limits() if limits is None else limits
         self._way = WayToServer(connector_for(target), self._limits, on_frame)
+        # Of every client alike. The server checks what is not known here: a tool that no client has listed.
+        self._tools = MarkedTools(self._limits.max_remembered_bytes // 8)
         self._sealer = Sealer(None)
         self._services = []
         self.middleware: tuple[Middleware, ...] = tuple(middleware)
@@ -82,6 +85,10 @@ class Proxy(Servable[None]):
         """The revisions that clients may speak: all."""
         return tuple(Revision)
 
+    def marks_of(self, method: str, params: Mapping[str, Any]) -> tuple[HeaderMark, ...]:
+        """Return which arguments of a request header fields carry, over HTTP, as far as tools were listed."""
+        return self._tools.marks_of(method, params)
+
     @asynccontextmanager
     async def open_service(self, lifetime: Lifetime | None = None) -> AsyncGenerator[Service[Any]]:
         """Run it: all connections to the server end with the body."""
@@ -94,7 +101,7 @@ class Proxy(Servable[None]):
                 self._limits.max_upstreams_per_principal,
                 "max_upstreams_per_principal",
             )
-            service.state = Upstreams(self._way, service.background, places)
+            service.state = Upstreams(self._way, self._tools, service.background, places)
             self._services.append(service)
             try:
                 yield service
@@ -112,4 +119,4 @@ class Proxy(Servable[None]):
     ) -> ProxySession:
         """Return what dispatches the messages of one client; see `serve_beside`."""
         del keep  # its subscriptions are the server's
-        return ProxySession(self._limits, self.revisions, service, service.state, background, assumed, holder)
+        return ProxySession(self.revisions, service, background, assumed, holder)

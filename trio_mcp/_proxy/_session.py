@@ -22,22 +22,22 @@ from typing import Any, Final, cast, final, get_args
 import attrs
 import trio
 
-from .._channel import Origin, holder_of
+from .._channel import Origin, ReleasableOrigin, holder_of
 from .._client._connection import ClientIdentity, Connection
 from .._client._low_level import IDLE_ROUNDS
 from .._codec import _json
 from .._codec._json import InvalidData, is_object
 from .._codec._jsonrpc import Notification, Request, from_wire, to_wire
-from .._core._lifecycle import Agreement, ServerLifecycle
+from .._core._lifecycle import Agreement, ServerLifecycle, names_era
 from .._core._reconnect import Backoff
 from .._errors import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     INVALID_REQUEST,
+    METHOD_NOT_FOUND,
     McpError,
     RequestError,
 )
-from .._limits import Limits
 from .._logs import Log
 from .._peer._exchange import Answer, Exchange, Handler, LongLived, OnProgress, Progress
 from .._peer._peer import Peer
@@ -98,10 +98,8 @@ class ProxySession:
     """Dispatches the messages of one client to the server; over HTTP, of all clients of the modern era.
 
     Args:
-        limits: What the connection may cost.
         revisions: The revisions that clients may speak.
-        service: The running proxy.
-        upstreams: Its connections to the server.
+        service: The running proxy, with its connections to the server.
         background: Starts tasks that last as long as the connection.
         assumed: The agreement for requests of the legacy era without a handshake.
         holder: The client that places are lent to; by default the connection counts as a client by itself.
@@ -116,19 +114,17 @@ class ProxySession:
 
     def __init__(
         self,
-        limits: Limits,
         revisions: tuple[Revision, ...],
-        service: Service[Any],
-        upstreams: Upstreams,
+        service: Service[Upstreams],
         background: Background,
         assumed: Agreement | None,
         holder: str | None,
     ) -> None:
-        self._limits = limits
+        self._upstreams = service.state
+        self._limits = limits = service.state.limits
         self._number = next(_connections)
         self._is_connected = False
         self._parking = service.parking
-        self._upstreams = upstreams
         self._background = background
         self._lifecycle = ServerLifecycle(revisions, assumed)
         self._holder = f"connection {self._number}" if holder is None else holder
@@ -175,12 +171,14 @@ class ProxySession:
     def route(self, request: Request, origin: Origin | None) -> Handler | LongLived | Answer | None:
         """Decide how a request is served; see `Dispatcher.route`."""
         del origin
-        if request.method == "initialize":
+        if request.method == "initialize" and not names_era(request.params):
             check_client_info(request.params or {}, self._limits)
             agreement = self._lifecycle.initialize(request)
             self._handshake_over = trio.Event()
             return partial(self._initialize, agreement, self._handshake_over)
         agreement = self._lifecycle.agreement_of(request)
+        if request.method == "initialize":
+            raise RequestError(METHOD_NOT_FOUND, f"{agreement.revision} has no method initialize")
         if agreement.revision.is_modern and request.method == "subscriptions/listen":
             return self._listen(request, agreement)
         if request.method != "ping":
@@ -310,6 +308,8 @@ class ProxySession:
         result = await upstream.request(request.method, lambda _: params, caller, _progress_of(exchange))
         if request.method == "server/discover" and "supportedVersions" in result:
             result["supportedVersions"] = self._lifecycle.supported_versions
+        if request.method == "tools/list" and not self._is_connected:
+            self._upstreams.tools.learn(dict(result))
         return result
 
     async def _pass_on_in_session(self, upstream: Upstream, exchange: Exchange, agreement: Agreement) -> Answer:
@@ -532,7 +532,9 @@ def _caller_of(exchange: Exchange, agreement: Agreement) -> Caller:
     ) -> Awaitable[Mapping[str, Any]]:
         return exchange.ask(method, params, on_progress=on_progress)
 
-    return Caller(exchange.notify, ask, lambda _: True)
+    origin = exchange.origin
+    release = origin.release if isinstance(origin, ReleasableOrigin) else None
+    return Caller(exchange.notify, ask, lambda _: True, release)
 
 
 def _log_filter(level: str | None) -> Callable[[Mapping[str, Any]], bool]:

@@ -17,7 +17,7 @@ import attrs
 import trio
 
 from .._bindings._http_messages import OutboundMessage
-from .._channel import Origin
+from .._channel import Channel, Origin
 from .._client._connection import ClientIdentity, Connection
 from .._client._dispatch import NotificationHandlers, ServerMessages
 from .._client._listen import Events, open_events
@@ -28,6 +28,7 @@ from .._codec._json import cost_of
 from .._codec._jsonrpc import Notification, Request, RequestId
 from .._core._account import Loan, Overdrawn, Pool
 from .._core._changes import ResourceUpdated, changes_in, granted_by, notification_of, read_change
+from .._core._http1 import MarkedTools
 from .._errors import (
     INTERNAL_ERROR,
     INVALID_REQUEST,
@@ -76,11 +77,13 @@ class Caller:
         notify: Sends a notification that belongs to it.
         ask: Asks the client; `None` if it cannot carry a question.
         wants: Whether its client wants a log message with these parameters.
+        release: Closes its connection, for so many seconds, if the transport can; see `ReleasableOrigin`.
     """
 
     notify: Callable[[str, Mapping[str, Any] | None], Awaitable[None]]
     ask: Ask | None
     wants: Callable[[Mapping[str, Any]], bool]
+    release: Callable[[float | None], object] | None = None
 
 
 class SessionOfClient(Protocol):
@@ -323,6 +326,12 @@ class Upstream:
 
     # What the server sends.
 
+    def release(self, id: RequestId, retry_after: float | None) -> None:
+        """The server has closed the connection of a request, to answer later: so does the proxy. Never waits."""
+        caller = self._callers.get(id)
+        if caller is not None and caller.release is not None:
+            caller.release(retry_after)
+
     def _caller_of(self, origin: Origin | None, *, asks: bool = False) -> Caller | None:
         """Return the request that something of the server belongs to, as far as that can be known.
 
@@ -420,6 +429,10 @@ class UpstreamMessages(ServerMessages):
 
     upstream: Upstream = attrs.field(kw_only=True)
 
+    def opened(self, channel: Channel) -> None:
+        """There is a channel: the client is let go when the server lets its request go."""
+        channel.call_on_release(self.upstream.release)
+
     def route(self, request: Request, origin: Origin | None) -> Handler | Answer | None:
         """Find who answers a request of the server; see `Dispatcher.route`."""
         if self.revision is None or self.revision.is_modern:
@@ -473,14 +486,21 @@ class Upstreams:
 
     Args:
         way: How the server is reached, and how many there may be.
+        tools: Remembers which arguments of tools header fields carry over HTTP in the modern era.
         background: Runs them.
         places: Lends their places.
     """
 
     _way: WayToServer
+    tools: Final[MarkedTools]
     _background: Background
     _places: Pool
     _shared: dict[SharedKey, Upstream] = attrs.field(factory=dict[SharedKey, Upstream], init=False)
+
+    @property
+    def limits(self) -> Limits:
+        """What each connection may cost, on either side."""
+        return self._way.limits
 
     def begin(self, holder: str, identity: ClientIdentity, session: SessionOfClient | None) -> Upstream:
         """Begin to connect for a client.
