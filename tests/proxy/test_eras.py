@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import trio
-from raw_ends import LEGACY, MODERN, RawServer, answer, open_raw_client, refusal
+from raw_ends import LEGACY, MODERN, RawServer, answer, open_raw_client, refusal, text_of
 
 from trio_mcp import (
     Client,
@@ -27,17 +27,11 @@ from trio_mcp import (
     open_asgi_client,
     open_client,
 )
-from trio_mcp.types import CreateMessageRequestParams, ElicitRequestParams, ElicitRequestURLParams, TextContent
+from trio_mcp.types import CreateMessageRequestParams, ElicitRequestParams, ElicitRequestURLParams
 
 ERAS: list[Era] = ["legacy", "modern"]
 PAIRS = [(client, server) for client in ERAS for server in ERAS]
 ALL = pytest.mark.parametrize(("client", "server"), PAIRS)
-
-
-def text_of(result: Any) -> str:
-    [content] = result.content
-    assert isinstance(content, TextContent)
-    return content.text
 
 
 def shop(era: str) -> Server[None]:
