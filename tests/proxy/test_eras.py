@@ -283,3 +283,97 @@ async def test_a_modern_request_without_an_open_call_cannot_be_asked() -> None:
         refused, pong = raw.received[-2:]
         assert refused["error"]["code"] == -32600
         assert pong["result"] == {}
+
+
+async def test_output_that_is_no_object_is_wrapped_for_a_legacy_client() -> None:
+    """With its schema, as a server does that knows both eras; without one where no schema fits."""
+    schema = {"$schema": "x", "type": "array", "items": {"$ref": "#/$defs/a"}, "$defs": {"a": {"type": "string"}}}
+    tools = [
+        {"name": "a", "inputSchema": {"type": "object"}, "outputSchema": schema, "unheard": "of"},
+        {"name": "b", "inputSchema": {"type": "object"}, "outputSchema": {"type": "object"}},
+        {"name": "c", "inputSchema": {"type": "object"}, "outputSchema": {"type": ["object", "null"]}},
+        "no tool",
+    ]
+
+    def script(_: RawServer, message: dict[str, Any]) -> object:
+        if message.get("method") == "tools/list":
+            return answer(message, {"resultType": "complete", "ttlMs": 9, "cacheScope": "public", "tools": tools})
+        content = [
+            {"type": "audio", "data": "AAAA", "mimeType": "audio/wav"},
+            {"type": "resource_link", "uri": "a://b", "name": "b"},
+            {"type": "tomorrow", "x": 1},
+        ]
+        result = {"resultType": "complete", "content": content, "structuredContent": ["x"]}
+        return answer(message, result) if message.get("method") == "tools/call" else None
+
+    raw = RawServer(MODERN, script)
+    async with open_raw_client(Proxy(raw), LEGACY) as ours:
+        listed = (await ours.call("tools/list"))["result"]
+        assert listed.keys() == {"tools"}
+        wrapped, same, without, odd = listed["tools"]
+        assert wrapped["outputSchema"]["properties"]["result"]["items"] == {"$ref": "#/properties/result/$defs/a"}
+        assert (wrapped["unheard"], same, odd) == ("of", tools[1], "no tool")
+        assert without == {"name": "c", "inputSchema": {"type": "object"}}
+        called = (await ours.call("tools/call", {"name": "a"}))["result"]
+        assert called["structuredContent"] == {"result": ["x"]}
+        assert [block["type"] for block in called["content"]] == ["audio", "resource_link", "tomorrow"]
+    async with open_raw_client(Proxy(raw), "2024-11-05") as ours:
+        called = (await ours.call("tools/call", {"name": "a"}))["result"]
+        assert [block["type"] for block in called["content"]] == ["text", "text", "tomorrow"]
+
+
+async def test_what_only_the_other_era_has_does_not_reach_a_client() -> None:
+    """The acknowledgement of the proxy's own subscription, a conversation that an older revision lacks."""
+    question = {
+        "method": "sampling/createMessage",
+        "params": {
+            "maxTokens": 5,
+            "messages": [
+                {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}
+            ],
+        },
+    }
+    asked = {"resultType": "input_required", "inputRequests": {"q": question}}
+
+    def script(server: RawServer, message: dict[str, Any]) -> object:
+        if message.get("method") == "subscriptions/listen":
+            meta = {"io.modelcontextprotocol/subscriptionId": message["id"]}
+            params = {"_meta": meta, "notifications": message["params"]["notifications"]}
+            return {"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": params}
+        done = {"resultType": "complete", "content": []}
+        return answer(message, done if "inputResponses" in message["params"] else asked)
+
+    raw = RawServer(MODERN, script)
+    async with open_raw_client(Proxy(raw), "2025-06-18") as ours:
+        call = await ours.ask("tools/call", {"name": "x"})
+        sample = await ours.message("sampling/createMessage")
+        assert [message["content"]["text"] for message in sample["params"]["messages"]] == ["a", "b"]
+        await ours.say(
+            answer(sample, {"role": "assistant", "content": {"type": "text", "text": "c"}, "model": "m"})
+        )
+        assert (await ours.answer_to(call))["result"] == {"content": []}
+        assert ours.received == []
+
+
+async def test_a_log_level_is_that_of_each_modern_request() -> None:
+    """Before a legacy server, which has one for all: it is asked for the most, once, and each gets its part."""
+    raw = RawServer(LEGACY, lambda _, m: answer(m, {}) if m.get("method") == "logging/setLevel" else None)
+    key = "io.modelcontextprotocol/logLevel"
+    async with open_raw_client(Proxy(raw), MODERN) as ours:
+        quiet = await ours.ask("tools/list", {"_meta": {key: "error"}})
+        first = await raw.wait_for("tools/list")
+        loud = await ours.ask("prompts/list", {"_meta": {key: "info"}})
+        second = await raw.wait_for("prompts/list")
+        again = await ours.ask("resources/list", {"_meta": {key: "warning"}})
+        third = await raw.wait_for("resources/list")
+        assert [m["params"]["level"] for m in raw.all("logging/setLevel")] == ["error", "info"]
+        for level in ("info", "warning", "error"):
+            params = {"level": level, "data": level}
+            await raw.say({"jsonrpc": "2.0", "method": "notifications/message", "params": params})
+        await raw.say(answer(third, {}))
+        await ours.answer_to(again)
+        heard = [m["params"]["data"] for m in ours.received if m.get("method") == "notifications/message"]
+        assert heard == ["warning", "error"]  # those of the latest request, which gets what names none
+        for id, request in ((loud, second), (quiet, first)):
+            await raw.say(answer(request, {}))
+            await ours.answer_to(id)
