@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 import trio
-from raw_ends import LEGACY, MODERN, RawServer, answer, open_raw_client, refusal, text_of
+from raw_ends import LEGACY, MODERN, RawServer, answer, open_raw_client, refusal
 
 from trio_mcp import (
     Client,
-    ClientOptions,
     Context,
     Era,
     HttpServerParameters,
@@ -27,7 +26,13 @@ from trio_mcp import (
     open_asgi_client,
     open_client,
 )
-from trio_mcp.types import CreateMessageRequestParams, ElicitRequestParams, ElicitRequestURLParams
+from trio_mcp.types import (
+    CreateMessageRequestParams,
+    ElicitRequestParams,
+    ElicitRequestURLParams,
+    LoggingMessageNotificationParams,
+    TextResourceContents,
+)
 
 ERAS: list[Era] = ["legacy", "modern"]
 PAIRS = [(client, server) for client in ERAS for server in ERAS]
@@ -80,7 +85,8 @@ def shop(era: str) -> Server[None]:
 
     @server.tool
     async def change(ctx: Context) -> None:
-        server.tool(lambda: None, name="new")
+        server.add_resource("shop://newer", "newer")
+        server.disable_tool("fail")
         server.add_resource("shop://new", "new")
         await server.resource_updated("shop://tea")
 
@@ -88,14 +94,14 @@ def shop(era: str) -> Server[None]:
 
 
 @asynccontextmanager
-async def open_through_proxy(era: str, server: str, **options: Any) -> AsyncGenerator[Client]:
-    async with open_client(Proxy(shop(server)), era=era, **options) as client:  # type: ignore[arg-type]
+async def open_through_proxy(era: Era, server: Era, **options: Any) -> AsyncGenerator[Client]:
+    async with open_client(Proxy(shop(server)), era=era, **options) as client:
         assert client.revision.is_modern is (era == "modern")
         yield client
 
 
 @ALL
-async def test_lists_calls_and_reading(client: str, server: str) -> None:
+async def test_lists_calls_and_reading(client: Era, server: Era) -> None:
     """Pages with the server's cursors, results, errors of tools and of the protocol."""
     async with open_through_proxy(client, server) as ours:
         assert ours.server_info is not None
@@ -109,12 +115,15 @@ async def test_lists_calls_and_reading(client: str, server: str) -> None:
             "pay",
             "change",
         ]
-        assert text_of(await ours.call_tool("add", {"a": 1, "b": 2})) == "3"
+        assert (await ours.call_tool("add", {"a": 1, "b": 2})).text == "3"
         assert (await ours.call_tool("fail")).is_error
-        assert (await ours.get_prompt("greet", {"name": "Ann"})).messages[0].content.text == "Hello Ann"
+        greeting = {"name": "greet", "arguments": {"name": "Ann"}}
+        assert (await ours.request("prompts/get", greeting))["messages"][0]["content"]["text"] == "Hello Ann"
         [template] = [template async for template in ours.list_resource_templates()]
         assert template.uri_template == "shop://{thing}"
-        assert (await ours.read_resource("shop://tea")).contents[0].text == "a tea"
+        assert (await ours.read_resource("shop://tea")).contents[0] == TextResourceContents(
+            uri="shop://tea", mime_type="text/plain", text="a tea"
+        )
         with pytest.raises(RequestError) as caught:
             await ours.read_resource("nowhere://x")
         assert caught.value.code == (-32602 if client == "modern" else -32002)
@@ -126,10 +135,14 @@ async def test_lists_calls_and_reading(client: str, server: str) -> None:
 
 
 @ALL
-async def test_progress_and_logging(client: str, server: str) -> None:
+async def test_progress_and_logging(client: Era, server: Era) -> None:
     """All of them in order, before the result."""
     heard: list[object] = []
-    async with open_through_proxy(client, server, on_log=lambda m: heard.append((m.level, m.data))) as ours:
+
+    def log(message: LoggingMessageNotificationParams) -> None:
+        heard.append((message.level, message.data))
+
+    async with open_through_proxy(client, server, on_log=log) as ours:
         await ours.set_log_level("warning")
         await ours.call_tool("work", on_progress=lambda p: heard.append((p.progress, p.total, p.message)))
         assert [one for one in heard if one != ("warning", {"how": "far"})] == [(1, 2, "half"), (2, 2, None)]
@@ -141,7 +154,7 @@ async def test_progress_and_logging(client: str, server: str) -> None:
 
 
 @ALL
-async def test_questions(client: str, server: str) -> None:
+async def test_questions(client: Era, server: Era) -> None:
     """Three of them in one call, and a URL; each is asked once."""
     asked: list[str] = []
 
@@ -153,20 +166,20 @@ async def test_questions(client: str, server: str) -> None:
         asked.append("sample")
         return "tea"
 
-    options: ClientOptions = {
+    options: dict[str, Any] = {
         "on_elicit": elicit,
         "elicit_modes": ("form", "url"),
         "on_sample": sample,
         "roots": ["file:///home"],
     }
     async with open_through_proxy(client, server, **options) as ours:
-        assert text_of(await ours.call_tool("order")) == "Ann, tea, file:///home"
+        assert (await ours.call_tool("order")).text == "Ann, tea, file:///home"
         assert asked == ["elicit", "sample"]
-        assert text_of(await ours.call_tool("pay")) == "accept"
+        assert (await ours.call_tool("pay")).text == "accept"
 
 
 @ALL
-async def test_a_client_that_cannot_be_asked(client: str, server: str) -> None:
+async def test_a_client_that_cannot_be_asked(client: Era, server: Era) -> None:
     """The server sees the capabilities of the client, not of the proxy."""
     async with open_through_proxy(client, server) as ours:
         with pytest.raises(RequestError, match="has not declared elicitation"):
@@ -174,7 +187,7 @@ async def test_a_client_that_cannot_be_asked(client: str, server: str) -> None:
 
 
 @ALL
-async def test_changes(client: str, server: str) -> None:
+async def test_changes(client: Era, server: Era) -> None:
     """Of a list, and of a resource that was subscribed to."""
     async with open_through_proxy(client, server) as ours:
         async with ours.listen(
@@ -190,7 +203,7 @@ async def test_changes(client: str, server: str) -> None:
 
 
 @ALL
-async def test_completion(client: str, server: str) -> None:
+async def test_completion(client: Era, server: Era) -> None:
     """Completions of a prompt's argument."""
     async with open_through_proxy(client, server) as ours:
         params = {"ref": {"type": "ref/prompt", "name": "greet"}, "argument": {"name": "name", "value": "x"}}
@@ -199,22 +212,22 @@ async def test_completion(client: str, server: str) -> None:
 
 
 @ALL
-async def test_over_http(client: str, server: str) -> None:
+async def test_over_http(client: Era, server: Era) -> None:
     """Before an HTTP endpoint, and as one: questions and log messages find the stream of their request."""
     heard: list[object] = []
     async with open_asgi_client(McpASGI(shop(server))) as http:
         outer = McpASGI(Proxy(HttpServerParameters("http://localhost/mcp", app=http)))
         async with open_asgi_client(outer) as front:
-            options: ClientOptions = {
+            options: dict[str, Any] = {
                 "on_elicit": lambda _: {"value": "Ann"},
                 "on_sample": lambda _: "tea",
                 "roots": ["file:///home"],
                 "on_log": lambda m: heard.append(m.data),
             }
             target = HttpServerParameters("http://localhost/mcp", app=front)
-            async with open_client(target, era=client, **options) as ours:  # type: ignore[arg-type]
-                assert text_of(await ours.call_tool("add", {"a": 1, "b": 2})) == "3"
-                assert text_of(await ours.call_tool("order")) == "Ann, tea, file:///home"
+            async with open_client(target, era=client, **options) as ours:
+                assert (await ours.call_tool("add", {"a": 1, "b": 2})).text == "3"
+                assert (await ours.call_tool("order")).text == "Ann, tea, file:///home"
                 await ours.set_log_level("info")
                 await ours.call_tool("work", on_progress=heard.append)
                 assert len(heard) == 3
@@ -340,7 +353,7 @@ async def test_what_only_the_other_era_has_does_not_reach_a_client() -> None:
             meta = {"io.modelcontextprotocol/subscriptionId": message["id"]}
             params = {"_meta": meta, "notifications": message["params"]["notifications"]}
             return {"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": params}
-        done = {"resultType": "complete", "content": []}
+        done: dict[str, Any] = {"resultType": "complete", "content": []}
         return answer(message, done if "inputResponses" in message["params"] else asked)
 
     raw = RawServer(MODERN, script)

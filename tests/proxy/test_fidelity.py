@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import trio
-from raw_ends import CAPABILITIES, INFO, KEY, LEGACY, MODERN, RawServer, answer, open_raw_client, refusal
+from raw_ends import CAPABILITIES, INFO, KEY, LEGACY, MODERN, RawServer, Script, answer, open_raw_client, refusal
 
 from trio_mcp import Proxy
 
@@ -22,7 +22,7 @@ ODD: dict[str, Any] = {
 }
 
 
-def echo(result: dict[str, Any]) -> Any:
+def echo(result: dict[str, Any]) -> Script:
     return lambda _, message: answer(message, result) if "id" in message else None
 
 

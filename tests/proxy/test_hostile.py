@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
-from raw_ends import LEGACY, MODERN, RawServer, answer, open_raw_client, text_of
+from raw_ends import LEGACY, MODERN, RawServer, answer, open_raw_client
 
 from trio_mcp import Context, Limits, Proxy, RequestError, Server, open_client
 
@@ -35,13 +35,6 @@ async def test_a_result_that_is_none_fails_its_request_alone(revision: str, resu
 async def test_an_answer_twice_and_one_for_nobody_are_dropped(revision: str) -> None:
     """Neither reaches the client, whose own ids they may have."""
 
-    def script(_: RawServer, message: dict[str, Any]) -> object:
-        return [
-            answer({"id": 99}, {}),
-            answer({"id": "call 1"}, {"x": 1}),
-            answer(message, {"ok": message["id"]}),
-        ]
-
     raw = RawServer(revision)
     async with open_raw_client(Proxy(raw), revision) as ours:
         call = await ours.ask("tools/call", {"name": "x"})
@@ -66,11 +59,11 @@ async def test_large_messages_pass_and_larger_ones_are_refused_on_either_side() 
     for era in ("legacy", "modern"):
         async with open_client(proxy, era=era) as client:  # type: ignore[arg-type]
             result = await client.call_tool("repeat", {"text": "x" * 100_000, "times": 4})
-            assert len(text_of(result)) == 400_000
+            assert len(result.text) == 400_000
             for text, times in (("x" * 1_100_000, 1), ("x" * 100_000, 20)):
                 with pytest.raises(RequestError, match="max_message_bytes"):
                     await client.call_tool("repeat", {"text": text, "times": times})
-            assert text_of(await client.call_tool("repeat", {"text": "x", "times": 2})) == "xx"
+            assert (await client.call_tool("repeat", {"text": "x", "times": 2})).text == "xx"
 
 
 async def test_two_hundred_calls_at_once_find_their_answers() -> None:

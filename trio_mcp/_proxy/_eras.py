@@ -168,7 +168,8 @@ def _with_schema_of_object(tool: Any) -> Any:
 
 def _known_block(block: Any, revision: Revision) -> Any:
     """Return a block of content, or a text instead if the revision lacks its type."""
-    since = _BLOCKS_SINCE.get(block.get("type")) if is_object(block) else None
+    kind = block.get("type") if is_object(block) else None
+    since = _BLOCKS_SINCE.get(kind) if isinstance(kind, str) else None
     return block if since is None or since <= revision else _older(block, ContentBlock, revision)
 
 
