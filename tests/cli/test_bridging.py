@@ -7,9 +7,10 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 import pytest
 import trio
@@ -17,12 +18,12 @@ from commands import SHOP, Run
 from test_running import ENOUGH, serving
 
 import trio_mcp
-from trio_mcp import RequestError, StdioServerParameters, open_client
+from trio_mcp import Era, RequestError, StdioServerParameters, open_client
 
 COMMAND = [sys.executable, "-m", "trio_mcp", "bridge"]
 TREE = str(Path(trio_mcp.__file__).parents[1])
 
-LISTENERS = {
+LISTENERS: Final[Mapping[str, tuple[str, Sequence[str]]]] = {
     "http": ("http://127.0.0.1:0/shop", []),
     "sse": ("sse://127.0.0.1:0", ["--era", "sse"]),
     "ws": ("ws://127.0.0.1:0/shop", []),
@@ -172,7 +173,7 @@ def test_the_help_says_which_is_which(run: Run) -> None:
 @pytest.mark.parametrize("era", ["legacy", "modern"])
 @pytest.mark.parametrize("is_listening", [False, True])
 async def test_a_deadline_at_the_client_cancels_the_handler_behind(
-    tmp_path: Path, era: str, is_listening: bool
+    tmp_path: Path, era: Era, is_listening: bool
 ) -> None:
     """Through two processes, over stdio or HTTP to the second; the handler knows the time that is left."""
     program = tmp_path / "child.py"
@@ -184,7 +185,7 @@ async def test_a_deadline_at_the_client_cancels_the_handler_behind(
             url = process.stderr.readline().partition("serving at ")[2].split(",")[0].strip()
             words = [url] if is_listening else ["--", *command]
             with trio.fail_after(ENOUGH):
-                async with open_client(stdio_bridge(*words), era=era) as client:  # type: ignore[arg-type]
+                async with open_client(stdio_bridge(*words), era=era) as client:
                     await client.list_tools()
                     with trio.move_on_after(2) as scope:
                         await client.call_tool("wait")
@@ -204,8 +205,7 @@ async def test_a_server_that_is_killed_during_a_call_is_started_again(tmp_path: 
     bridge = stdio_bridge("--", sys.executable, str(program), str(tmp_path))
     with trio.fail_after(ENOUGH):
         async with open_client(bridge, era="legacy") as client:
-            [content] = (await client.call_tool("pid")).content
-            pid = int(content.text)  # type: ignore[union-attr]
+            pid = int((await client.call_tool("pid")).text)
             async with trio.open_nursery() as nursery:
 
                 @nursery.start_soon
@@ -216,8 +216,7 @@ async def test_a_server_that_is_killed_during_a_call_is_started_again(tmp_path: 
 
                 with pytest.raises(RequestError, match="behind this proxy is lost"):
                     await client.call_tool("wait")
-            [content] = (await client.call_tool("pid")).content
-            again = int(content.text)  # type: ignore[union-attr]
+            again = int((await client.call_tool("pid")).text)
             assert again != pid
         while True:
             try:

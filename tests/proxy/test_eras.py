@@ -215,14 +215,24 @@ async def test_completion(client: Era, server: Era) -> None:
 async def test_over_http(client: Era, server: Era) -> None:
     """Before an HTTP endpoint, and as one: questions and log messages find the stream of their request."""
     heard: list[object] = []
+
+    def elicit(_: ElicitRequestParams) -> dict[str, str]:
+        return {"value": "Ann"}
+
+    def sample(_: CreateMessageRequestParams) -> str:
+        return "tea"
+
+    def log(message: LoggingMessageNotificationParams) -> None:
+        heard.append(message.data)
+
     async with open_asgi_client(McpASGI(shop(server))) as http:
         outer = McpASGI(Proxy(HttpServerParameters("http://localhost/mcp", app=http)))
         async with open_asgi_client(outer) as front:
             options: dict[str, Any] = {
-                "on_elicit": lambda _: {"value": "Ann"},
-                "on_sample": lambda _: "tea",
+                "on_elicit": elicit,
+                "on_sample": sample,
                 "roots": ["file:///home"],
-                "on_log": lambda m: heard.append(m.data),
+                "on_log": log,
             }
             target = HttpServerParameters("http://localhost/mcp", app=front)
             async with open_client(target, era=client, **options) as ours:

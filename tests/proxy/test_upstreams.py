@@ -231,7 +231,8 @@ class _Noting:
 
 def test_what_no_client_can_be_opened_on_is_refused_at_once() -> None:
     """Where the proxy is made, not when somebody calls."""
+    wrong: Any = 5
     with pytest.raises(TypeError):
-        Proxy(5)  # type: ignore[arg-type]
+        Proxy(wrong)
     with pytest.raises(ValueError, match="http"):
         Proxy("ftp://x")
