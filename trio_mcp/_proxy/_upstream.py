@@ -311,9 +311,16 @@ class Upstream:
             ids.append(id)
             self._callers[id] = caller
 
-        def send(connection: Connection) -> Awaitable[dict[str, Any]]:
+        async def send(connection: Connection) -> dict[str, Any]:
             params = connection.with_meta(params_for(connection))
-            return connection.peer.request(method, params, on_progress=on_progress, on_id=begin)
+            try:
+                result = await connection.peer.request(method, params, on_progress=on_progress, on_id=begin)
+            except RequestError:
+                await connection.peer.wait_notified()
+                raise
+            # What the server has sent for it goes to the client before the answer, or could not any more.
+            await connection.peer.wait_notified()
+            return result
 
         try:
             return await self._reconnecting.ask(send)
