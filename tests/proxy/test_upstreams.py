@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -250,7 +252,14 @@ async def test_a_server_whose_description_is_too_large() -> None:
 async def test_the_lifespan_of_a_server_in_this_process_is_that_of_its_client() -> None:
     """One run for each connection behind the proxy, and none is left."""
     runs: list[str] = []
-    server = Server("one", lifespan=lambda _: _Noting(runs))
+
+    @asynccontextmanager
+    async def note(_: Server[None]) -> AsyncGenerator[None]:
+        runs.append("begun")
+        yield
+        runs.append("ended")
+
+    server = Server("one", lifespan=note)
 
     @server.tool
     async def where(ctx: Context) -> int:
@@ -263,19 +272,6 @@ async def test_the_lifespan_of_a_server_in_this_process_is_that_of_its_client() 
             await other.call_tool("where")
             assert runs == ["begun", "begun"]
     assert runs == ["begun", "begun", "ended", "ended"]
-
-
-class _Noting:
-    def __init__(self, runs: list[str]) -> None:
-        self._runs = runs
-
-    async def __aenter__(self) -> None:
-        self._runs.append("begun")
-        await trio.lowlevel.checkpoint()
-
-    async def __aexit__(self, *_: object) -> None:
-        self._runs.append("ended")
-        await trio.lowlevel.checkpoint()
 
 
 def test_what_no_client_can_be_opened_on_is_refused_at_once() -> None:

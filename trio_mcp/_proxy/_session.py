@@ -260,7 +260,7 @@ class ProxySession:
             proposed=None if agreement.revision.is_modern else agreement.revision,
         )
 
-    async def _upstream_of(self, agreement: Agreement, origin: Origin | None) -> Upstream:  # noqa: ASYNC910
+    async def _upstream_of(self, agreement: Agreement, origin: Origin | None) -> Upstream:
         """Return the connection that serves a request. Use it at once. Does not checkpoint outside a handshake.
 
         Raises:

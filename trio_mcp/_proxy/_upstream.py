@@ -316,7 +316,7 @@ class Upstream:
             try:
                 result = await connection.peer.request(method, params, on_progress=on_progress, on_id=begin)
             except RequestError:
-                await connection.peer.wait_notified()
+                await connection.peer.wait_notified()  # noqa: ASYNC120 - who cancels this wants no error either
                 raise
             # What the server has sent for it goes to the client before the answer, or could not any more.
             await connection.peer.wait_notified()
