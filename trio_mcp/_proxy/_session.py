@@ -58,7 +58,6 @@ from .._server._parking import Service
 from .._server._session import check_client_info
 from .._trio import open_hidden_nursery
 from ..types import (
-    InputRequiredResult,
     InputResponseRequestParams,
     LoggingLevel,
     SetLevelRequestParams,
@@ -431,7 +430,7 @@ class ProxySession:
             caller, on_progress = _caller_of(exchange, agreement), _progress_of(exchange)
             result = await self._ask_legacy(upstream, request, caller, on_progress)
             return to_modern_result(request.method, result, upstream.description)
-        result = await self._parking.serve(
+        outcome = await self._parking.serve(
             exchange,
             agreement,
             Context(agreement, exchange, self._surroundings),
@@ -440,10 +439,10 @@ class ProxySession:
             holder=holder_of(exchange.origin, self._holder),
             replay=False,
         )
-        if isinstance(result, InputRequiredResult):
-            return to_wire(result, agreement.revision)
-        assert is_object(result)
-        return to_modern_result(request.method, result, upstream.description)
+        if is_object(outcome):
+            return to_modern_result(request.method, outcome, upstream.description)
+        asked: Answer = to_wire(outcome, agreement.revision)  # an `InputRequiredResult`
+        return asked
 
     async def _forward_parkable(
         self, upstream: Upstream, request: Request, agreement: Agreement, context: Context[Any]
