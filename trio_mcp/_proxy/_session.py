@@ -68,6 +68,7 @@ from ..types import (
     UnsubscribeRequestParams,
 )
 from ._eras import (
+    UNKNOWN,
     no_such_method,
     passed_on,
     to_discover_result,
@@ -245,15 +246,28 @@ class ProxySession:
             self._lifecycle.forget()
             raise
         self._own = upstream
+        self._background.start_own(self._end_with, upstream, name="a session ends with its server")
         if connection.revision.is_modern:
             self._changes.follow_lists(upstream)
             return to_initialize_result(upstream.description, agreement.revision)
         self._lifecycle.session = attrs.evolve(agreement, revision=connection.revision)
         return upstream.description
 
+    async def _end_with(self, upstream: Upstream) -> None:
+        """End the session when its server is lost for good, as a connection to the server itself would.
+
+        Requests under way have failed with the reason. The client can begin another session: one that was refused
+        for ever would be of no use, and over HTTP nothing but the end of the session makes clients begin anew.
+        """
+        reason = await upstream.wait_lost()
+        if self.peer is not None:
+            _log.warning("a session ends, because the server behind it is lost for good: %s", reason)
+            await self.peer.drain()
+            await self.peer.aclose()
+
     def _identity(self, agreement: Agreement) -> ClientIdentity:
         return ClientIdentity(
-            agreement.client_info or {},
+            agreement.client_info or UNKNOWN,
             agreement.client_capabilities,
             tuple(Revision),
             proposed=None if agreement.revision.is_modern else agreement.revision,

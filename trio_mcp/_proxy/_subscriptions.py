@@ -178,7 +178,7 @@ async def forward_listening(
         connection.subscriptions.add(subscription)
         upstream.listening[id] = exchange
 
-    params = connection.with_meta(passed_on(exchange.request.params))
+    params = passed_on(exchange.request.params)
     try:
         with connection.until_stale():
             result = await peer.request(exchange.request.method, params, on_id=begin)

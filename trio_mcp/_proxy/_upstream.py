@@ -212,6 +212,15 @@ class Upstream:
         self.close()
         await self._ended.wait()
 
+    async def wait_lost(self) -> str:
+        """Wait until it is lost for good, and return why. If it is closed instead, this never returns."""
+        await self._ended.wait()
+        failure = self._reconnecting.failure
+        if failure is None:
+            await trio.sleep_forever()
+            raise AssertionError("unreachable")
+        return failure.reason
+
     @contextmanager
     def in_use(self) -> Generator[None]:
         """Keep it for the body."""
@@ -297,7 +306,8 @@ class Upstream:
 
         Args:
             method: The method.
-            params_for: Returns the parameters for a connection; a request that was refused unseen is sent again.
+            params_for: Returns the parameters for a connection, all that the era demands in them. A request that
+                was refused unseen is sent again.
             caller: What it is sent for.
             on_progress: Called with its progress.
 
@@ -312,7 +322,7 @@ class Upstream:
             self._callers[id] = caller
 
         async def send(connection: Connection) -> dict[str, Any]:
-            params = connection.with_meta(params_for(connection))
+            params = params_for(connection)
             try:
                 result = await connection.peer.request(method, params, on_progress=on_progress, on_id=begin)
             except RequestError:
