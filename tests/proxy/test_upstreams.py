@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 import trio
@@ -15,6 +15,7 @@ from scripted_target import LostServer, use
 
 from trio_mcp import (
     Context,
+    Field,
     HttpServerParameters,
     Limits,
     McpASGI,
@@ -201,6 +202,32 @@ async def test_a_client_without_a_session_gets_another_connection() -> None:
             assert target.opened == number
             target.lose()
             await trio.testing.wait_all_tasks_blocked()
+
+
+async def test_arguments_in_header_fields_survive_an_idle_connection(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """The client has listed the tools once; the proxy finds out again what a new connection must know."""
+    server = Server("marked", page_size=1)
+
+    @server.tool
+    async def first() -> None: ...
+
+    @server.tool
+    async def where(region: Annotated[str, Field(header="Region")]) -> str:
+        return region
+
+    async with open_asgi_client(McpASGI(server)) as inner:
+        proxy = Proxy(
+            HttpServerParameters("http://localhost/mcp", app=inner), limits=Limits(upstream_idle_timeout=5)
+        )
+        async with open_asgi_client(McpASGI(proxy)) as outer:
+            target = HttpServerParameters("http://localhost/mcp", app=outer)
+            async with open_client(target, era="modern") as client:
+                assert len(await client.list_tools()) == 2
+                for region in ("north", "south"):
+                    assert (await client.call_tool("where", {"region": region})).text == region
+                    await trio.sleep(20)
 
 
 async def test_a_modern_client_that_does_not_say_who_it_is() -> None:
