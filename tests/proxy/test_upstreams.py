@@ -207,7 +207,7 @@ async def test_a_client_without_a_session_gets_another_connection() -> None:
 async def test_arguments_in_header_fields_survive_an_idle_connection(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    """The client has listed the tools once; the proxy finds out again what a new connection must know."""
+    """The server refuses a call over a new one, and the client lists the tools again, as without a proxy."""
     server = Server("marked", page_size=1)
 
     @server.tool

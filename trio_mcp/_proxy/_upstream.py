@@ -31,7 +31,6 @@ from .._core._changes import ResourceUpdated, changes_in, granted_by, notificati
 from .._core._http1 import MarkedTools
 from .._core._lifecycle import Agreement
 from .._errors import (
-    HEADER_MISMATCH,
     INTERNAL_ERROR,
     INVALID_REQUEST,
     SERVER_BUSY,
@@ -46,7 +45,7 @@ from .._logs import Log
 from .._peer._exchange import Answer, Exchange, Handler, OnProgress, Progress
 from .._peer._peer import Peer
 from .._peer._send_queue import OnFrame
-from .._revisions import LOG_LEVEL_KEY, PROGRESS_TOKEN_KEY, REFUSED, Revision, Side
+from .._revisions import PROGRESS_TOKEN_KEY, REFUSED, Revision, Side
 from .._server._lifetimes import Background
 from ..types import ClientCapabilities, LoggingLevel, SubscriptionFilter
 from ._eras import meta_of, passed_on, to_legacy_params, with_subscription
@@ -164,7 +163,6 @@ class Upstream:
     _opened: trio.Event = attrs.field(factory=trio.Event, init=False)
     _ended: trio.Event = attrs.field(factory=trio.Event, init=False)
     _failure: McpError | None = attrs.field(default=None, init=False)
-    _listed_on: Connection | None = attrs.field(default=None, init=False)
     _was_connected: bool = attrs.field(default=False, init=False)
 
     @property
@@ -327,15 +325,9 @@ class Upstream:
             params = params_for(connection)
             try:
                 result = await connection.peer.request(method, params, on_progress=on_progress, on_id=begin)
-            except RequestError as error:
+            except RequestError:
                 await connection.peer.wait_notified()  # noqa: ASYNC120 - who cancels this wants no error either
-                if error.code != HEADER_MISMATCH or method != "tools/call" or self._listed_on is connection:
-                    raise
-                # The client has listed the tools over a connection that has ended since. This one must know, too,
-                # which arguments go into header fields; the server has not looked at the call.
-                self._listed_on = connection
-                await self._list_tools(connection, params)
-                return await send(connection)
+                raise
             # What the server has sent for it goes to the client before the answer, or could not any more.
             await connection.peer.wait_notified()
             return result
@@ -346,18 +338,6 @@ class Upstream:
             for id in ids:
                 if self._callers.get(id) is caller:
                     del self._callers[id]
-
-    async def _list_tools(self, connection: Connection, params: Mapping[str, Any] | None) -> None:
-        """Let the transport see all tools, for the client that makes a call with these parameters."""
-        meta = {key: value for key, value in meta_of(passed_on(params)).items() if key != LOG_LEVEL_KEY}
-        page: dict[str, Any] = {}
-        for _ in range(self._limits.max_pages):
-            cursor = page.get("nextCursor")
-            page = await connection.peer.request(
-                "tools/list", {"_meta": meta} if cursor is None else {"_meta": meta, "cursor": cursor}
-            )
-            if not page.get("nextCursor"):
-                break
 
     async def notify(self, method: str, params: Mapping[str, Any] | None) -> None:
         """Send a notification of the client."""
