@@ -27,7 +27,7 @@ from .._http._target import bracketed
 from .._logs import Log
 from .._server._lifetimes import Shutdown
 from .._server._serve import run_until_first
-from .._server._server import Server
+from .._server._server import Servable
 from ._connections import Connections, OpenConnection
 from ._listening import Hosting, check_mode, check_port, serve_until_drain
 from ._requests import ConnectionIO, SocketIO, TlsIO
@@ -48,7 +48,7 @@ def _host(http: HttpHost, endpoint: Endpoint, settings: HttpServerSettings) -> O
 
 
 async def serve_http(  # noqa: ASYNC128 - `serve_endpoint` calls started()
-    server: Server[Any],
+    server: Servable[Any],
     host: str | None = "127.0.0.1",
     port: int = 8000,
     *,
@@ -116,7 +116,7 @@ async def serve_http(  # noqa: ASYNC128 - `serve_endpoint` calls started()
 
 
 async def serve_websocket(  # noqa: ASYNC128 - `serve_endpoint` calls started()
-    server: Server[Any],
+    server: Servable[Any],
     host: str | None = "127.0.0.1",
     port: int = 8000,
     *,
@@ -180,7 +180,7 @@ async def serve_websocket(  # noqa: ASYNC128 - `serve_endpoint` calls started()
 
 
 async def serve_endpoint(
-    server: Server[Any],
+    server: Servable[Any],
     host: str | None,
     port: int,
     *,

@@ -39,7 +39,7 @@ from .._limits import KIB, SocketServerSettings
 from .._logs import Log
 from .._server._lifetimes import Shutdown, open_background
 from .._server._parking import Lifetime, Service
-from .._server._server import Server
+from .._server._server import Servable
 from .._trio import call_in_run
 from ._connections import ConnectionLimits, Connections, ServedConnection
 from ._listening import Hosting, check_mode, check_port, serve_until_drain
@@ -432,7 +432,7 @@ class SocketConnection:
 
     def __init__(
         self,
-        server: Server[Any],
+        server: Servable[Any],
         service: Service[Any],
         settings: SocketServerSettings,
         shutdown: Shutdown,
@@ -476,7 +476,7 @@ class SocketConnection:
 
 
 async def serve_tcp(  # noqa: ASYNC128 - `_serve` calls it
-    server: Server[Any],
+    server: Servable[Any],
     host: str | None = "127.0.0.1",
     port: int = 8000,
     *,
@@ -533,7 +533,7 @@ async def serve_tcp(  # noqa: ASYNC128 - `_serve` calls it
 
 
 async def serve_unix(  # noqa: ASYNC128 - `_serve` calls it
-    server: Server[Any],
+    server: Servable[Any],
     path: str | os.PathLike[str],
     *,
     mode: int = 0o600,
@@ -574,7 +574,7 @@ async def serve_unix(  # noqa: ASYNC128 - `_serve` calls it
 
 
 async def _serve(
-    server: Server[Any],
+    server: Servable[Any],
     address: tuple[str | None, int, str | os.PathLike[str] | None, int],
     take: Callable[[socket.socket, str | None], StreamSocket],
     scheme: str,

@@ -238,6 +238,13 @@ class Peer:
         """
         await self._sender.send_notification(None, method, params)
 
+    async def wait_notified(self) -> None:
+        """Wait until the notifications that were read by now are handled, or this end is closed.
+
+        For who must not be answered before them. Does not checkpoint if they are.
+        """
+        await self._notifications.wait_handled()
+
     async def wait_input_ended(self) -> None:
         """Wait until no message will come any more."""
         if self.has_input_ended:
@@ -370,6 +377,7 @@ class Peer:
 
     def _let_go(self) -> None:
         self._queue.close()
+        self._notifications.end()
         self._serve_loop.end()
         self._background.end("the connection was closed")
         self._input_has_ended()

@@ -5,12 +5,13 @@ What it offers is registered and looked up in the classes it inherits from; one 
 
 from __future__ import annotations
 
+import abc
 import os
 import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Literal, final
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, final
 
 import attrs
 import trio
@@ -19,11 +20,13 @@ from typing_extensions import TypeVar
 from .._bindings._stdio_server import open_stdio_channel
 from .._channel import Channel
 from .._core._account import PoolStatistics
+from .._core._http1 import HeaderMark
 from .._core._lifecycle import Agreement
 from .._core._sealing import Sealer
 from .._limits import Limits, SocketServerSettings
+from .._peer._exchange import Dispatcher
 from .._peer._middleware import Middleware
-from .._peer._peer import open_peer
+from .._peer._peer import Peer, open_peer
 from .._peer._send_queue import OnFrame
 from .._revisions import Revision
 from ..types import Icon, Implementation
@@ -48,111 +51,60 @@ if TYPE_CHECKING:  # a program that serves stdio does not load it
 StateT = TypeVar("StateT", default=Any)
 
 
-@final
-class Server(Application, Generic[StateT]):
-    """A program that offers tools, prompts and resources to models, through clients of every revision.
+class ClientSession(Dispatcher, Protocol):
+    """Dispatches the messages of one client, or over HTTP of all that are served request by request."""
 
-    Args:
-        name: Its name, for programs.
-        version: Its version.
-        title: Its name, for people.
-        description: What it does.
-        website_url: Where to read about it.
-        icons: Icons to show for it.
-        instructions: How a model should use it.
-        lifespan: Called with the server; returns an async context manager that is entered before it serves and
-            left after it has served. What it yields is `Context.state`.
-        limits: What each connection may cost, and how long ending may take.
-        revisions: The revisions it speaks. Default: all.
-        middleware: Wraps every request and notification, from clients and to them, the handshake included; the
-            first is the outermost. Cancellations and progress do not pass through it.
-        extensions: The extensions of the protocol that it knows.
-        request_state_keys: Secrets that seal what clients carry from one request to the next, the first for new
-            states, all for old ones, so that keys can be rotated. Without any, a state is good for this object
-            only; replicas and restarts need shared keys.
-        single_use_states: Whether a state that a client carries for a handler which is run again
-            (``resume="replay"``, `InputRequired`) is good for one request only, as that of a parked handler is
-            always. A request that brings it uses it up, however it ends. This process remembers which were used
-            until they expire (`Limits.parked_timeout`), within `Limits.max_used_states`; each replica, and each
-            restart, accepts such a state once more.
-        page_size: How many items a page of a list has; `None`, the default, for all of them.
-        cursor_key: The secret, at least 16 bytes, by which the cursors between pages are protected from changes.
-            Processes that share one understand each other's cursors. By default each server has its own.
-        cache: How long clients may keep results, and for whom: one `CacheHint` for all lists and for
-            `server/discover`, or hints by method. By default clients keep nothing.
+    def connected(self, opening: AbstractAsyncContextManager[Peer]) -> AbstractAsyncContextManager[Peer]:
+        """Open the connection that it dispatches, for as long as the body runs."""
+        ...
 
-    Raises:
-        ValueError: The name is empty, there is no revision, or an option is out of bounds.
+
+class Servable(abc.ABC, Generic[StateT]):
+    """What is served over channels, stdio, sockets and HTTP: a `Server`, or a `Proxy`.
+
+    Attributes:
+        middleware: Wraps every request and notification, from clients and to them; the first is the outermost.
     """
 
-    def __init__(
+    middleware: tuple[Middleware, ...]
+    _services: list[Service[Any]]
+
+    @property
+    @abc.abstractmethod
+    def limits(self) -> Limits:
+        """Limits of each connection."""
+
+    @property
+    @abc.abstractmethod
+    def revisions(self) -> tuple[Revision, ...]:
+        """The revisions it speaks."""
+
+    @abc.abstractmethod
+    def open_service(self, lifetime: Lifetime | None = None) -> AbstractAsyncContextManager[Service[Any]]:
+        """Run it: enter its lifespan, and leave it after all connections have ended.
+
+        Raises:
+            EndedBeforeStart: The lifespan was cancelled while it was being entered.
+        """
+
+    @abc.abstractmethod
+    def new_session(
         self,
-        name: str,
+        service: Service[Any],
+        background: Background,
+        assumed: Agreement | None = None,
         *,
-        version: str = "",
-        title: str | None = None,
-        description: str | None = None,
-        website_url: str | None = None,
-        icons: Sequence[Icon] | None = None,
-        instructions: str | None = None,
-        lifespan: Callable[[Server[StateT]], AbstractAsyncContextManager[StateT]] | None = None,
-        limits: Limits | None = None,
-        revisions: Sequence[Revision | str] = tuple(Revision),
-        middleware: Sequence[Middleware] = (),
-        extensions: Sequence[ServerExtension] = (),
-        request_state_keys: Sequence[bytes] | None = None,
-        single_use_states: bool = False,
-        page_size: int | None = None,
-        cursor_key: bytes | None = None,
-        cache: CacheHint | Mapping[str, CacheHint] | None = None,
-    ) -> None:
-        if not name:
-            raise ValueError("a server needs a name, not ''")
-        if not revisions:
-            raise ValueError("a server needs a revision to speak: give one in revisions, or leave it out for all")
-        self._info = Implementation(
-            name=name,
-            version=version,
-            title=title,
-            description=description,
-            website_url=website_url,
-            icons=icons,
-        )
-        self._instructions = instructions
-        self._services: list[Service[StateT | None]] = []
-        self._lifespan = lifespan
-        self._limits = Limits() if limits is None else limits
-        self._revisions = tuple(Revision(revision) for revision in revisions)
-        self.changes: ChangeHub = ChangeHub(self._limits)
-        self._threads = Threads(self._limits, current_holder)
-        self._listing = Listing(page_size=page_size, cursor_key=cursor_key, cache=cache)
-        self._tools = ToolRegistry()
-        self._tools.entries.on_change = partial(self.changes.list_changed, "tools")
-        self._prompts = PromptRegistry()
-        self._prompts.entries.on_change = partial(self.changes.list_changed, "prompts")
-        self._resources = ResourceRegistry(self._limits, self._threads, self._listing)
-        self._resources.entries.on_change = partial(self.changes.list_changed, "resources")
-        self.changes.knows = self._knows
-        self._completer = Completer(self._prompts, self._resources, check=self._resources.check_typed)
-        self._custom: dict[str, MethodHandler] = {}
-        self.middleware: tuple[Middleware, ...] = tuple(middleware)
-        self._sealer = Sealer(request_state_keys)
-        self._single_use_states = single_use_states
-        self._notification_handlers: dict[str, NotificationHandler] = {}
-        self._extensions = ServerExtensions(extensions)
-        for extension in extensions:
-            for function in extension.tools:
-                self.tool(function)
+        holder: str | None = None,
+        keep: Callable[[int], object] | None = None,
+    ) -> ClientSession:
+        """Return what dispatches the messages of one client; see `serve_beside`."""
+
+    def marks_of(self, method: str, params: Mapping[str, Any]) -> tuple[HeaderMark, ...]:
+        """Return which arguments of a request header fields carry, over HTTP. Default: none."""
+        del method, params
+        return ()
 
     # Serving.
-
-    @asynccontextmanager
-    async def _lifespan_state(self) -> AsyncGenerator[StateT | None]:
-        if self._lifespan is None:
-            yield None
-        else:
-            async with self._lifespan(self) as state:
-                yield state
 
     async def serve_channel(
         self,
@@ -178,17 +130,17 @@ class Server(Application, Generic[StateT]):
             task_status: Started when the client can be served.
         """
         shutdown = Shutdown() if shutdown is None else shutdown
-        lifetime = Lifetime(shutdown, self._limits, of_client=True)
+        lifetime = Lifetime(shutdown, self.limits, of_client=True)
         try:
             async with (
-                channel.reading_ahead(lifetime.lose_client, self._limits.max_waiting_bytes),
+                channel.reading_ahead(lifetime.lose_client, self.limits.max_waiting_bytes),
                 self.open_service(lifetime) as service,
             ):
                 await self.serve_one(service, channel, shutdown, on_frame=on_frame, task_status=task_status)
         except EndedBeforeStart:
             pass
         finally:
-            with trio.move_on_after(self._limits.goodbye_timeout, shield=True):
+            with trio.move_on_after(self.limits.goodbye_timeout, shield=True):
                 await channel.aclose()
 
     @asynccontextmanager
@@ -216,27 +168,6 @@ class Server(Application, Generic[StateT]):
 
     # What hosts of several connections ask.
 
-    @asynccontextmanager
-    async def open_service(self, lifetime: Lifetime | None = None) -> AsyncGenerator[Service[StateT | None]]:
-        """Run the server: enter its lifespan, and leave it after all connections have ended.
-
-        Raises:
-            EndedBeforeStart: The lifespan was cancelled while it was being entered.
-        """
-        async with open_service(
-            self._info.name,
-            self._lifespan_state(),
-            self._sealer,
-            self._limits,
-            lifetime,
-            single_use_states=self._single_use_states,
-        ) as service:
-            self._services.append(service)
-            try:
-                yield service
-            finally:
-                self._services.remove(service)
-
     def statistics(self) -> tuple[Mapping[str, PoolStatistics], ...]:
         """Return what is kept for clients, for each run of the server; usually there is one run.
 
@@ -246,7 +177,7 @@ class Server(Application, Generic[StateT]):
 
     async def serve_one(
         self,
-        service: Service[StateT | None],
+        service: Service[Any],
         channel: Channel,
         shutdown: Shutdown,
         *,
@@ -262,7 +193,7 @@ class Server(Application, Generic[StateT]):
     async def serve_beside(
         self,
         background: Background,
-        service: Service[StateT | None],
+        service: Service[Any],
         channel: Channel,
         shutdown: Shutdown,
         *,
@@ -276,9 +207,9 @@ class Server(Application, Generic[StateT]):
 
         What it keeps is lent to `holder`; `keep` is called with how much its subscriptions keep.
         """
-        session = ServerSession(self, service, background, assumed, holder=holder, keep=keep)
-        opening = open_peer(channel, session, self._limits, on_frame=on_frame, middleware=self.middleware)
-        async with session.subscriptions.connected(opening) as peer:
+        session = self.new_session(service, background, assumed, holder=holder, keep=keep)
+        opening = open_peer(channel, session, self.limits, on_frame=on_frame, middleware=self.middleware)
+        async with session.connected(opening) as peer:
             task_status.started()
             await serve_until_end(peer, shutdown)
 
@@ -355,11 +286,151 @@ class Server(Application, Generic[StateT]):
 
 
 @final
+class Server(Application, Servable[StateT]):
+    """A program that offers tools, prompts and resources to models, through clients of every revision.
+
+    Args:
+        name: Its name, for programs.
+        version: Its version.
+        title: Its name, for people.
+        description: What it does.
+        website_url: Where to read about it.
+        icons: Icons to show for it.
+        instructions: How a model should use it.
+        lifespan: Called with the server; returns an async context manager that is entered before it serves and
+            left after it has served. What it yields is `Context.state`.
+        limits: What each connection may cost, and how long ending may take.
+        revisions: The revisions it speaks. Default: all.
+        middleware: Wraps every request and notification, from clients and to them, the handshake included; the
+            first is the outermost. Cancellations and progress do not pass through it.
+        extensions: The extensions of the protocol that it knows.
+        request_state_keys: Secrets that seal what clients carry from one request to the next, the first for new
+            states, all for old ones, so that keys can be rotated. Without any, a state is good for this object
+            only; replicas and restarts need shared keys.
+        single_use_states: Whether a state that a client carries for a handler which is run again
+            (``resume="replay"``, `InputRequired`) is good for one request only, as that of a parked handler is
+            always. A request that brings it uses it up, however it ends. This process remembers which were used
+            until they expire (`Limits.parked_timeout`), within `Limits.max_used_states`; each replica, and each
+            restart, accepts such a state once more.
+        page_size: How many items a page of a list has; `None`, the default, for all of them.
+        cursor_key: The secret, at least 16 bytes, by which the cursors between pages are protected from changes.
+            Processes that share one understand each other's cursors. By default each server has its own.
+        cache: How long clients may keep results, and for whom: one `CacheHint` for all lists and for
+            `server/discover`, or hints by method. By default clients keep nothing.
+
+    Raises:
+        ValueError: The name is empty, there is no revision, or an option is out of bounds.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        version: str = "",
+        title: str | None = None,
+        description: str | None = None,
+        website_url: str | None = None,
+        icons: Sequence[Icon] | None = None,
+        instructions: str | None = None,
+        lifespan: Callable[[Server[StateT]], AbstractAsyncContextManager[StateT]] | None = None,
+        limits: Limits | None = None,
+        revisions: Sequence[Revision | str] = tuple(Revision),
+        middleware: Sequence[Middleware] = (),
+        extensions: Sequence[ServerExtension] = (),
+        request_state_keys: Sequence[bytes] | None = None,
+        single_use_states: bool = False,
+        page_size: int | None = None,
+        cursor_key: bytes | None = None,
+        cache: CacheHint | Mapping[str, CacheHint] | None = None,
+    ) -> None:
+        if not name:
+            raise ValueError("a server needs a name, not ''")
+        if not revisions:
+            raise ValueError("a server needs a revision to speak: give one in revisions, or leave it out for all")
+        self._info = Implementation(
+            name=name,
+            version=version,
+            title=title,
+            description=description,
+            website_url=website_url,
+            icons=icons,
+        )
+        self._instructions = instructions
+        self._services = []
+        self._lifespan = lifespan
+        self._limits = Limits() if limits is None else limits
+        self._revisions = tuple(Revision(revision) for revision in revisions)
+        self.changes: ChangeHub = ChangeHub(self._limits)
+        self._threads = Threads(self._limits, current_holder)
+        self._listing = Listing(page_size=page_size, cursor_key=cursor_key, cache=cache)
+        self._tools = ToolRegistry()
+        self._tools.entries.on_change = partial(self.changes.list_changed, "tools")
+        self._prompts = PromptRegistry()
+        self._prompts.entries.on_change = partial(self.changes.list_changed, "prompts")
+        self._resources = ResourceRegistry(self._limits, self._threads, self._listing)
+        self._resources.entries.on_change = partial(self.changes.list_changed, "resources")
+        self.changes.knows = self._knows
+        self._completer = Completer(self._prompts, self._resources, check=self._resources.check_typed)
+        self._custom: dict[str, MethodHandler] = {}
+        self.middleware: tuple[Middleware, ...] = tuple(middleware)
+        self._sealer = Sealer(request_state_keys)
+        self._single_use_states = single_use_states
+        self._notification_handlers: dict[str, NotificationHandler] = {}
+        self._extensions = ServerExtensions(extensions)
+        for extension in extensions:
+            for function in extension.tools:
+                self.tool(function)
+
+    # Serving.
+
+    @asynccontextmanager
+    async def _lifespan_state(self) -> AsyncGenerator[StateT | None]:
+        if self._lifespan is None:
+            yield None
+        else:
+            async with self._lifespan(self) as state:
+                yield state
+
+    @asynccontextmanager
+    async def open_service(self, lifetime: Lifetime | None = None) -> AsyncGenerator[Service[StateT | None]]:
+        """Run the server: enter its lifespan, and leave it after all connections have ended.
+
+        Raises:
+            EndedBeforeStart: The lifespan was cancelled while it was being entered.
+        """
+        async with open_service(
+            self._info.name,
+            self._lifespan_state(),
+            self._sealer,
+            self._limits,
+            lifetime,
+            single_use_states=self._single_use_states,
+        ) as service:
+            self._services.append(service)
+            try:
+                yield service
+            finally:
+                self._services.remove(service)
+
+    def new_session(
+        self,
+        service: Service[Any],
+        background: Background,
+        assumed: Agreement | None = None,
+        *,
+        holder: str | None = None,
+        keep: Callable[[int], object] | None = None,
+    ) -> ServerSession:
+        """Return what dispatches the messages of one client; see `serve_beside`."""
+        return ServerSession(self, service, background, assumed, holder=holder, keep=keep)
+
+
+@final
 @attrs.define(eq=False, repr=False)
 class RunningServer(Generic[StateT]):
     """A server that runs, and serves the channels it is given; `Server.open` makes it."""
 
-    _server: Server[StateT]
+    _server: Servable[StateT]
     _service: Service[Any]
     _is_over: bool = attrs.field(default=False, init=False)
 
@@ -407,7 +478,7 @@ class RunningServer(Generic[StateT]):
 
 
 async def serve_stdio(
-    server: Server[Any],
+    server: Servable[Any],
     *,
     shutdown: Shutdown | None = None,
     on_frame: OnFrame | None = None,
