@@ -69,9 +69,9 @@ URLS = (Revision.V2025_11_25, MODERN)
 TOOLS = URLS
 """The revisions that have tools in sampling."""
 
-BINDINGS = ("memory", "stdio", "http")
+BINDINGS = ("memory", "http")
 """How client and server are connected: ``http`` is a server process and real sockets. In 2024-11-05 it is HTTP+SSE.
-Every feature over every transport is in `tests/matrix`."""
+Every feature over every transport is in `tests/matrix`; ``stdio`` is for what is about stdio."""
 MODES: Final[Mapping[str, Sequence[Revision]]] = {"json": ALL[1:], "stateless": LEGACY[1:]}
 """Ways of serving HTTP that do not give everything, and the revisions that have them; ``asgi`` is HTTP as it is otherwise.
 None of the three has sockets."""
