@@ -70,11 +70,12 @@ matrix: .venv/dev  ## write into docs/transports.md what runs over which transpo
 interop: .venv/dev  ## install the other implementations that tests talk to
 	$(BIN)/python tests/interop/environments.py
 
-# The official conformance suite, every scenario, servers over both hosts: fails where the score has fallen below
-# tests/conformance/baseline.toml.
+# The official conformance suite, every scenario, servers over both hosts, and through a proxy on one of them: fails
+# where the score has fallen below tests/conformance/baseline.toml.
 conformance: interop  ## run the official conformance suite
 	$(BIN)/python tests/conformance/run.py
 	$(BIN)/python tests/conformance/run.py --http lean 'server/*'
+	$(BIN)/python tests/conformance/run.py --http lean --through-proxy 'server/*'
 
 # The proxy that docs/deployment.md is tested with: Debian's, where this runs as root. Elsewhere those tests are skipped.
 nginx:

@@ -21,7 +21,7 @@ BOUNDS: Final = {
     "_hosts/_serve_sockets.py SocketConnection.serve move_on_after": "goodbye_timeout",
     "_peer/_peer.py Peer.aclose move_on_after": "goodbye_timeout",
     "_server/_server.py RunningServer.serve_channel move_on_after": "goodbye_timeout",
-    "_server/_server.py Server.serve_channel move_on_after": "goodbye_timeout",
+    "_server/_server.py Servable.serve_channel move_on_after": "goodbye_timeout",
     # Around what is bounded inside, or waits for nothing.
     "_bindings/_stdio_client.py ServerProcess.aclose CancelScope": "twice terminate_timeout, and 1.2 s for a killed one",
     "_bindings/_stdio_server.py open_stdio_channel CancelScope": "closing descriptors waits for nothing",
@@ -31,6 +31,7 @@ BOUNDS: Final = {
     "_client/_open.py _open_in_process CancelScope": "closing memory waits for nothing",
     "_endpoint/_session.py LegacySession.serve_session CancelScope": "goodbye_timeout, inside, for the store",
     "_http/_client.py open_http_client CancelScope": "closing forcefully waits for nothing",
+    "_proxy/_session.py ProxySession.connected CancelScope": "closing a client: goodbye_timeout, terminate_timeout",
     "_peer/_peer.py open_peer CancelScope": "goodbye_timeout, inside, by `Peer.aclose`",
     # Until the cleanup of a handler is done that has been cancelled: that is its author's.
     "_server/_parking.py HandlerRun.serve CancelScope": "the handler's own cleanup",

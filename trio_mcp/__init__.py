@@ -13,6 +13,7 @@ Imports point down only. The floors, lowest first:
     _peer                    one end of one connection
     _schema                  from Python signatures to JSON Schema and back
     _client, _server         what users touch; neither knows the other
+    _proxy                   a server that forwards to another one
     _endpoint                a server's HTTP endpoint, both eras
     _hosts                   what carries it, and what listens: ASGI, Hypercorn, sockets
     testing                  what transports are tested with

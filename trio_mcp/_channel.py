@@ -243,6 +243,18 @@ class Channel(abc.ABC):
         del wake
         return False
 
+    def call_on_release(self, released: Callable[[RequestId, float | None], object]) -> None:  # noqa: B027
+        """Have a function called when the other side closes the connection of a request, to answer it later.
+
+        The channel then fetches the answer by itself; callers need not know. The default never calls it.
+
+        Args:
+            released: Called with the id of the request, and after how many seconds the other side asks to come
+                back, if it does. Never waits.
+
+        Spec: 2025-11-25, basic/transports, "Sending Messages to the Server" 6.
+        """
+
     def may_rest(self) -> bool:
         """Return whether `receive` would wait, so that the reading task may end instead; see `rests`.
 

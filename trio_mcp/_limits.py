@@ -219,6 +219,13 @@ class Limits:
         max_scanned_files: Files and folders of one directory that are looked at to find those.
         max_pages: Pages of one list that a client reads before it takes the server to be broken.
         max_open_elicitations: Elicitations by URL that a client remembers until their end is reported.
+        max_upstreams: Connections of a running `Proxy` to its server, for all clients. For a further one the one
+            ends that is idle for longest, of the client that has most; if all are in use, it is refused with
+            ``SERVER_BUSY``.
+        max_upstreams_per_principal: The same, for one client: a principal, an address without authentication, or
+            a connection.
+        upstream_idle_timeout: How long such a connection is kept for clients without a session (from 2026-07-28
+            on) while no request needs it; twice as long at most.
         listen_timeout: How long a server may take to grant a subscription that the client renews by itself.
         max_events: Different changes that may wait for one listener of a client. They may take as much memory as
             `max_notification_bytes` says.
@@ -283,3 +290,6 @@ class Limits:
     max_scanned_files: int = _size(50_000)
     max_pages: int = _size(10_000)
     max_open_elicitations: int = _size(1_000)
+    max_upstreams: int = _size(200)
+    max_upstreams_per_principal: int = _size(100)
+    upstream_idle_timeout: float = _seconds(300.0)

@@ -124,6 +124,7 @@ from ._peer._middleware import Message as Message
 from ._peer._middleware import Middleware as Middleware
 from ._peer._peer import PeerStatistics as PeerStatistics
 from ._peer._send_queue import OnFrame as OnFrame
+from ._proxy._proxy import Proxy as Proxy
 from ._revisions import Revision as Revision
 from ._schema import Field as Field
 from ._server._application import ServerExtension as ServerExtension

@@ -34,13 +34,13 @@ def matches(run: Run, patterns: Iterable[str]) -> bool:
     return any(fnmatch(str(run), pattern) for pattern in patterns)
 
 
-def play(runs: Iterable[Run], http: str) -> Generator[Result]:
+def play(runs: Iterable[Run], http: str, *, through_proxy: bool) -> Generator[Result]:
     """Play the runs one after another; each leg has a server of its own, over a host for HTTP."""
     for leg, of_leg in groupby(runs, key=lambda run: run.leg):
         if leg.startswith("client"):
             yield from map(play_client, of_leg)
         else:
-            with open_server(http) as (url, log):
+            with open_server(http, through_proxy=through_proxy) as (url, log):
                 for run in of_leg:
                     yield play_server(run, url, log)
 
@@ -94,6 +94,9 @@ def main() -> int:
     parser.add_argument(
         "--http", default="hypercorn", help="what serves: hypercorn or lean; the baseline is the same"
     )
+    parser.add_argument(
+        "--through-proxy", action="store_true", help="put our proxy before our server; the baseline is the same"
+    )
     parser.add_argument("pattern", nargs="*", help="only these runs, for example 'server/2025-*/tools-*'")
     arguments = parser.parse_args()
     patterns: list[str] = arguments.pattern or ["*"]
@@ -102,7 +105,7 @@ def main() -> int:
     runs = [run for run in selected if not matches(run, NOT_YET)]
     results: list[Result] = []
     try:
-        for result in play(runs, arguments.http):
+        for result in play(runs, arguments.http, through_proxy=arguments.through_proxy):
             show(result, (now := time.monotonic()) - last)
             last = now
             results.append(result)

@@ -67,21 +67,31 @@ def read_list(side: Side, text: str) -> list[Run]:
 
 
 @contextmanager
-def open_server(http: str) -> Generator[tuple[str, Path]]:
+def open_server(http: str, *, through_proxy: bool = False) -> Generator[tuple[str, Path]]:
     """Run our server while the body runs.
 
     Args:
         http: What speaks HTTP, as `Server.run` calls it.
+        through_proxy: Whether our proxy stands before it, in a process of its own.
 
     Yields:
-        Its URL, and the file with what it says.
+        The URL, and the file with what the process there says.
 
     Raises:
-        ServerProblemError: It did not begin, or did not end when it was told to.
+        ServerProblemError: A process did not begin, or did not end when it was told to.
     """
+    with _running(sys.executable, HERE / "server.py", "--port", "0", "--http", http) as (url, log):
+        if not through_proxy:
+            yield url, log
+            return
+        with _running(sys.executable, "-m", "trio_mcp", "bridge", "http://localhost:0/mcp", url) as before:
+            yield before
+
+
+@contextmanager
+def _running(*command: str | Path) -> Generator[tuple[str, Path]]:
     with tempfile.TemporaryDirectory() as directory:
         log = Path(directory, "log.txt")
-        command = (sys.executable, HERE / "server.py", "--port", "0", "--http", http)
         with log.open("w") as file, subprocess.Popen(command, stdout=file, stderr=file) as process:
             try:
                 yield _wait_url(process, log), log

@@ -15,7 +15,7 @@ Spec: 2026-07-28, basic/transports/streamable-http; 2025-11-25, 2025-06-18 and 2
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Final, final
 
@@ -147,6 +147,10 @@ class StreamableHttpChannel(Channel):
             return None
         outbound.is_cancelled = True
         return super().give_up(request_id, reason)
+
+    def call_on_release(self, released: Callable[[RequestId, float | None], object]) -> None:
+        """Have a function called when the server lets a request go; see `Channel.call_on_release`."""
+        self._inbox.on_release = released
 
     async def aclose(self) -> None:
         """Drop every connection at once; leaving `open_streamable_http` first sends what is queued."""

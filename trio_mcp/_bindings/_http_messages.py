@@ -362,6 +362,7 @@ class HttpInbox:
     Attributes:
         room: Limits what is kept of responses that are being read.
         unanswered: The requests without an answer, by id.
+        on_release: Called when the server lets a request go, to answer it later; see `Channel.call_on_release`.
     """
 
     def __init__(self, description: str, limits: Limits) -> None:
@@ -374,6 +375,7 @@ class HttpInbox:
         self._send, self._receive = trio.open_memory_channel[Received](0)
         self._lost: ConnectionLost | None = None
         self.unanswered: Final[dict[RequestId, OutboundMessage]] = {}
+        self.on_release: Callable[[RequestId, float | None], object] = lambda _id, _retry_after: None
 
     async def receive(self) -> Sequence[Received]:
         """Wait for messages; see `Channel.receive`."""

@@ -106,6 +106,9 @@ class HttpSession:
                 raise
             broken = error
         if outbound.unanswered and reader.last_event_id:
+            if broken is None:
+                for id in outbound.unanswered:
+                    self._endpoint.inbox.on_release(id, None if reader.retry is None else reader.retry / 1000)
             await self._resume(outbound, reader, broken)
         if outbound.unanswered:
             raise broken or outbound.missing_answer()

@@ -71,6 +71,10 @@ def _command(name: str, options: Options) -> Callable[[Options], int]:
         from ._serving import run
 
         return run
+    if name == "bridge":
+        from ._bridging import bridge
+
+        return bridge
     if name in {"install", "config"}:
         from . import _installing
 

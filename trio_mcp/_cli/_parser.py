@@ -86,6 +86,9 @@ class Options(argparse.Namespace):
     port: int | None = None
     path: str | None = None
     reload: bool = False
+    # bridge
+    listener: str = ""
+    allow_host: Sequence[str] | None = None
     # install
     to: str = ""
     scope: str | None = None
@@ -99,7 +102,7 @@ class Command(NamedTuple):
     Attributes:
         summary: What it does, in a line.
         add: Adds its arguments to its parser.
-        has_target: Whether its first word is a server.
+        has_target: Whether one of its words is a server: the first, but for `bridge`.
         epilog: What follows its arguments in its help.
     """
 
@@ -120,6 +123,16 @@ TARGET is one of
   examples/calculator.py     a Python file with a server; FILE.py:object if it has several
   calculator                 a name from an mcp.json
   -- COMMAND ARGUMENT...     instead of TARGET, at the end: a program that serves its standard input and output
+"""
+
+LISTENERS: Final = """\
+FROM is where clients come in
+  stdio                      standard input and output, for the program that starts this one
+  http://127.0.0.1:8000/mcp  Streamable HTTP, every revision
+  sse://127.0.0.1:8000       the same, and HTTP+SSE beside it for clients of 2024-11-05
+  ws://127.0.0.1:8000/mcp    WebSockets
+  tcp://127.0.0.1:8000       one message a line; only where everybody may use the server
+  unix:///run/mcp.sock       the same, for those who may open the socket
 """
 
 STATUSES: Final = """\
@@ -188,6 +201,15 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--reload", action="store_true", help="start again when a .py file beside it changes")
 
 
+def _add_bridge(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--allow-host",
+        action="append",
+        metavar="NAME",
+        help="a name by which clients may reach it; may be repeated",
+    )
+
+
 def _add_install(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE[:object]", help="a Python file with a server")
     parser.add_argument("--to", required=True, choices=HOSTS, help="the host")
@@ -215,6 +237,7 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
         "listen": Command("print changes of lists and resources as they happen", _add_listen),
         "ping": Command("see whether a server answers", _add_nothing),
         "discover": Command("say what a server is and can do", _add_nothing),
+        "bridge": Command("let clients come in at FROM, and reach the server TO", _add_bridge),
         "install": Command("add a server to a host's configuration", _add_install, has_target=False),
         "config": Command("list the servers that are configured, and where", _add_nothing, has_target=False),
     }
@@ -268,36 +291,45 @@ def parser_for(name: str, *, is_target_given: bool = False) -> argparse.Argument
         name: The command.
         is_target_given: Whether the server follows ``--``, so that no word is a target.
     """
-    command = COMMANDS[name]
+    command, what = COMMANDS[name], "TARGET"
+    epilog = f"{TARGETS}\n{STATUSES}" if command.has_target else command.epilog
+    if name == "bridge":
+        what = "TO"
+        epilog = f"{LISTENERS}\n{TARGETS.replace('TARGET', what)}"
     parser = _Parser(
         prog=f"trio-mcp {name}",
         description=f"{command.summary[0].upper()}{command.summary[1:]}.",
-        epilog=f"{TARGETS}\n{STATUSES}" if command.has_target else command.epilog,
+        epilog=epilog,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    if name == "bridge":
+        parser.add_argument("listener", metavar="FROM", help="where clients come in; see below")
     if command.has_target and not is_target_given:
-        parser.add_argument("target", metavar="TARGET", help="the server; see below")
+        parser.add_argument("target", metavar=what, help="the server; see below")
     command.add(parser)
-    if name not in {"call", "run", "install", "ping"}:
+    if name not in {"call", "run", "bridge", "install", "ping"}:
         parser.add_argument("--json", action="store_true", help="print JSON")
     if command.has_target:
-        if name != "ping":
+        if name not in {"bridge", "ping"}:
             parser.add_argument("--raw", action="store_true", help="print the whole result as one line of JSON")
-        _add_client_options(parser)
+        _add_client_options(parser, is_kept_open=name == "bridge")
     if name == "config":
         parser.add_argument("--config", metavar="PATH", help="look only at this file")
     return parser
 
 
-def _add_client_options(parser: argparse.ArgumentParser) -> None:
+def _add_client_options(parser: argparse.ArgumentParser, *, is_kept_open: bool) -> None:
     group = parser.add_argument_group("options of the client")
-    group.add_argument("--timeout", type=_seconds, metavar="SECONDS", help="give up after this time")
+    if not is_kept_open:
+        group.add_argument("--timeout", type=_seconds, metavar="SECONDS", help="give up after this time")
+        group.add_argument(
+            "--era", choices=ERAS, default="auto", help="what is known of the server; default: auto"
+        )
     group.add_argument("--wire", action="store_true", help="print every message to standard error")
     group.add_argument("--record", metavar="FILE", help="keep every message in a file, as lines of JSON")
     group.add_argument(
         "--header", action="append", metavar="'NAME: VALUE'", help="a header field of HTTP; may be repeated"
     )
-    group.add_argument("--era", choices=ERAS, default="auto", help="what is known of the server; default: auto")
     group.add_argument("--config", metavar="PATH", help="the mcp.json that has the name")
 
 

@@ -11,14 +11,14 @@ Compatibility".
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, TypeAlias, final
 
 import attrs
 import trio
 
-from .._codec._json import InvalidData, cost_of
+from .._codec._json import InvalidData, cost_of, is_object
 from .._codec._jsonrpc import from_wire, to_wire
 from .._core._lifecycle import common_revision, is_inconclusive, judge_discovery, judge_initialize
 from .._core._reconnect import Backoff, RestartPolicy
@@ -51,7 +51,6 @@ from ..types import (
     ClientCapabilities,
     DiscoverResult,
     Implementation,
-    InitializeRequestParams,
     InitializeResult,
     LoggingLevel,
     RequestParams,
@@ -69,22 +68,47 @@ class ClientIdentity:
     """What a client declares, and which revisions it speaks.
 
     Attributes:
-        info: Its name and version.
-        capabilities: Its capabilities.
+        info: Its name and version; those of another client that it speaks for are plain JSON.
+        capabilities: Its capabilities, likewise.
         revisions: The revisions it may agree to.
+        proposed: The legacy revision that it proposes. Default: the newest of them.
+        on_description: Called with the answer that describes the server, as it came, before it is used.
     """
 
-    info: Implementation
-    capabilities: ClientCapabilities
+    info: Implementation | Mapping[str, Any]
+    capabilities: ClientCapabilities | Mapping[str, Any]
     revisions: Sequence[Revision]
+    proposed: Revision | None = None
+    on_description: Callable[[Mapping[str, Any]], object] | None = None
 
     def meta(self, revision: Revision) -> dict[str, Any]:
         """Return what each request of a modern revision carries (2026-07-28, basic, "_meta")."""
         return {
             PROTOCOL_VERSION_KEY: str(revision),
-            CLIENT_INFO_KEY: to_wire(self.info, revision),
-            CLIENT_CAPABILITIES_KEY: to_wire(self.capabilities, revision),
+            CLIENT_INFO_KEY: _plain(self.info, revision),
+            CLIENT_CAPABILITIES_KEY: _plain(self.capabilities, revision),
         }
+
+    def handshake(self, legacy: Sequence[Revision]) -> dict[str, Any]:
+        """Return the parameters of ``initialize`` (2025-11-25, basic/lifecycle)."""
+        proposed = max(legacy) if self.proposed is None else self.proposed
+        return {
+            "protocolVersion": str(proposed),
+            "capabilities": _plain(self.capabilities, proposed),
+            "clientInfo": _plain(self.info, proposed),
+        }
+
+    def described(self, answer: Mapping[str, Any]) -> None:
+        """Take the answer that describes the server."""
+        if self.on_description is not None:
+            self.on_description(answer)
+
+
+def _plain(declared: object, revision: Revision) -> Mapping[str, Any]:
+    if is_object(declared):
+        return declared
+    plain: Mapping[str, Any] = to_wire(declared, revision)
+    return plain
 
 
 @final
@@ -438,6 +462,7 @@ class _Discovery:
         try:
             result = from_wire(outcome, DiscoverResult)
             info = (result.meta or {}).get(SERVER_INFO_KEY) or outcome.get("serverInfo")
+            self.identity.described(outcome)
             return _described(self.peer, self.identity, revision, result, info)
         except InvalidData as error:
             raise RemoteProtocolError(f"server/discover: {error}") from error
@@ -505,16 +530,13 @@ def _described(
 
 async def _initialize(peer: Peer, identity: ClientIdentity, legacy: Sequence[Revision]) -> Connection:
     """Send ``initialize`` and ``notifications/initialized`` (2025-11-25, basic/lifecycle)."""
-    newest = max(legacy)
-    params = InitializeRequestParams(
-        protocol_version=newest, capabilities=identity.capabilities, client_info=identity.info
-    )
-    answer = await peer.request("initialize", to_wire(params, newest))
+    answer = await peer.request("initialize", identity.handshake(legacy))
     revision = judge_initialize(answer, legacy)
     try:
         result = from_wire(answer, InitializeResult)
     except InvalidData as error:
         raise RemoteProtocolError(f"initialize: {error}") from error
+    identity.described(answer)
     await peer.notify("notifications/initialized")
     return Connection(
         peer,

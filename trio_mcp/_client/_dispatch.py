@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol, TypeAlias, TypeVar, final
 import attrs
 import trio
 
-from .._channel import Origin
+from .._channel import Channel, Origin
 from .._codec._json import InvalidData
 from .._codec._jsonrpc import Notification, Request, from_wire
 from .._core._lifecycle import CORE_RESULT_TYPES, check_identifier
@@ -165,10 +165,9 @@ class NotificationHandlers:
     on_notification: OnNotification | None = None
 
 
-@final
 @attrs.define(eq=False)
 class ServerMessages:
-    """Dispatches the server's requests and notifications on one channel.
+    """Dispatches the server's requests and notifications on one channel. A proxy has others done with them.
 
     Attributes:
         subscriptions: Which subscriptions there are on the connection.
@@ -183,6 +182,9 @@ class ServerMessages:
     subscriptions: Final[Subscriptions]
     revision: Revision | None = attrs.field(default=None, init=False)
     peer: Peer | None = attrs.field(default=None, init=False)
+
+    def opened(self, channel: Channel) -> None:
+        """There is a channel, over which nothing was sent yet."""
 
     @property
     def answers_malformed(self) -> bool:

@@ -78,6 +78,7 @@ class ReconnectingConnection:
         on_frame: Called with each message in either direction.
         middleware: What every request and notification goes through, the first outermost.
         known: What `Client.discover` returned earlier; it replaces the first ``server/discover``.
+        probe: Whether ``server/discover`` is sent first if both eras are spoken; if not, ``initialize`` is.
         while_connected: Runs beside each channel until that ends. It gets this object.
         on_connection: Called with `None` at each agreement, and with the reason when the connection has ended and
             another one is to be opened, or an attempt to open that has failed.
@@ -94,6 +95,7 @@ class ReconnectingConnection:
     _on_frame: OnFrame | None = attrs.field(alias="on_frame", default=None, kw_only=True)
     _middleware: Sequence[Middleware] = attrs.field(alias="middleware", default=(), kw_only=True)
     _known: DiscoverResult | None = attrs.field(alias="known", default=None, kw_only=True)
+    _probe: bool = attrs.field(alias="probe", default=True, kw_only=True)
     _while_connected: WhileConnected | None = attrs.field(alias="while_connected", default=None, kw_only=True)
     _on_connection: Callable[[ConnectionLost | None], object] | None = attrs.field(
         alias="on_connection", default=None, kw_only=True
@@ -102,7 +104,6 @@ class ReconnectingConnection:
 
     _backoff: Backoff | None = attrs.field(init=False)
     _log_level: LoggingLevel | None = attrs.field(default=None, init=False)
-    _probe: bool = attrs.field(default=True, init=False)
     _is_agreeing: bool = attrs.field(default=False, init=False)
     _agreed: Connection | None = attrs.field(default=None, init=False)
     _agreed_at: float | None = attrs.field(default=None, init=False)
@@ -377,6 +378,7 @@ class ReconnectingConnection:
                 ) as peer,
             ):
                 self._is_agreeing = True
+                messages.opened(channel)
                 connection = await self._agree(peer, messages, probe=self._probe, known=self._known)
                 self._is_agreeing = False
                 opening.deadline = math.inf

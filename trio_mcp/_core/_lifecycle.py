@@ -140,6 +140,17 @@ class ServerLifecycle:
         Raises:
             RequestError: The server does not speak its revision, it names none, or its method is not in it.
         """
+        agreement = self.agreement_of(request)
+        if request.method in REFUSED[Side.CLIENT][agreement.revision]:
+            raise RequestError(METHOD_NOT_FOUND, f"{agreement.revision} has no method {request.method}")
+        return agreement
+
+    def agreement_of(self, request: Request) -> Agreement:
+        """Decide what holds for a request, whatever its method.
+
+        Raises:
+            RequestError: The server does not speak its revision, or it names none.
+        """
         if names_era(request.params):
             meta: Mapping[str, Any] = (request.params or {})["_meta"]
             declared = (
@@ -148,16 +159,11 @@ class ServerLifecycle:
                 meta.get(CLIENT_INFO_KEY),
                 meta.get(LOG_LEVEL_KEY),
             )
-            if self._agreed is not None and declared == self._declared:
-                agreement = self._agreed
-            else:
-                agreement = self._agreed = self._agree_modern(meta)
+            if self._agreed is None or declared != self._declared:
+                self._agreed = self._agree_modern(meta)
                 self._declared = declared
-        else:
-            agreement = self._agree_legacy(request)
-        if request.method in REFUSED[Side.CLIENT][agreement.revision]:
-            raise RequestError(METHOD_NOT_FOUND, f"{agreement.revision} has no method {request.method}")
-        return agreement
+            return self._agreed
+        return self._agree_legacy(request)
 
     def agree_on_notification(self, notification: Notification) -> Agreement | None:
         """Decide what holds for a notification; `None` if no supported revision has it.

@@ -40,7 +40,7 @@ from .._logs import Log
 from .._revisions import Revision
 from .._server._lifetimes import Shutdown
 from .._server._parking import Lifetime
-from .._server._server import Server
+from .._server._server import Servable
 from .._trio import Contained, LightParkingLot, open_hidden_nursery, propagating, sole_error
 from ._call import (
     SECONDS_PER_REQUEST,
@@ -109,7 +109,7 @@ class Endpoint:
         serves_websockets: Whether a request to upgrade becomes a WebSocket.
     """
 
-    _server: Server[Any]
+    _server: Servable[Any]
     settings: HttpServerSettings
     _modern: ModernRequests
     _legacy: LegacySessions
@@ -466,7 +466,7 @@ class Endpoint:
 
 @asynccontextmanager
 async def open_endpoint(
-    server: Server[Any],
+    server: Servable[Any],
     settings: HttpServerSettings | None = None,
     *,
     authenticate: Authenticate | None = None,

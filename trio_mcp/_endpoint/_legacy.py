@@ -20,7 +20,7 @@ from .._errors import SERVER_BUSY
 from .._revisions import BATCH_REVISION, Revision
 from .._server._lifetimes import Shutdown
 from .._server._parking import Service
-from .._server._server import Server
+from .._server._server import Servable
 from .._trio import LightParkingLot, open_hidden_nursery
 from ._call import HttpCall, RequestSlot, Turnstiles
 from ._event_store import EventStore, count_against
@@ -53,7 +53,7 @@ class LegacySessions:
         turnstiles: Where work for clients waits for its turn.
     """
 
-    _server: Server[Any]
+    _server: Servable[Any]
     _service: Service[Any]
     _nursery: trio.Nursery
     _settings: HttpServerSettings

@@ -45,8 +45,7 @@ from .._peer._middleware import Middleware, MiddlewareDispatcher, notify_through
 from .._peer._send_queue import SendQueue
 from .._revisions import METHODS, PROTOCOL_VERSION_KEY, Revision, Side
 from .._server._parking import Service
-from .._server._server import Server
-from .._server._session import ServerSession
+from .._server._server import Servable
 from .._trio import LightParkingLot
 from ._call import HttpCall, HttpOrigin, RequestLimits, Turnstile
 from ._session_channel import RETRY_AFTER
@@ -226,7 +225,7 @@ class ModernRequests:
         turnstile: Where handlers wait before each notification that they send.
     """
 
-    _server: Server[Any]
+    _server: Servable[Any]
     _service: Service[Any]
     _nursery: trio.Nursery
     _settings: HttpServerSettings
@@ -245,7 +244,7 @@ class ModernRequests:
     def __attrs_post_init__(self) -> None:
         server = self._server
         # It has no state of any client: a modern request carries all that it needs.
-        session: Dispatcher = ServerSession(server, self._service, self._service.background)
+        session: Dispatcher = server.new_session(self._service, self._service.background)
         self._dispatcher = MiddlewareDispatcher(session, server.middleware) if server.middleware else session
         self._known = frozenset(revision for revision in server.revisions if revision.is_modern)
 

@@ -31,7 +31,7 @@ from .._revisions import Revision
 from .._server._asking import CapabilityMissing
 from .._server._lifetimes import Background, Shutdown
 from .._server._parking import Service
-from .._server._server import Server
+from .._server._server import Servable
 from .._trio import open_hidden_nursery
 from ._call import HttpCall, HttpOrigin, RequestSlot, Turnstiles, connected
 from ._event_store import EventStore
@@ -167,7 +167,7 @@ class LegacySession:
     """
 
     id: str
-    _server: Server[Any]
+    _server: Servable[Any]
     _settings: HttpServerSettings
     principal: str | None
     _store: EventStore | None

@@ -20,7 +20,7 @@ from .._errors import SERVER_BUSY, McpError
 from .._logs import Log
 from .._server._lifetimes import Shutdown, open_background
 from .._server._parking import Service
-from .._server._server import Server
+from .._server._server import Servable
 from .._trio import LightParkingLot
 from ._call import SMALL, HttpCall, HttpOrigin, RequestLoans, RequestSlot
 from ._session_channel import SessionLoans, session_places, too_many
@@ -44,7 +44,7 @@ class WebSocketSessions:
         settings: How many sessions there may be, and when clients are asked for a sign of life.
     """
 
-    _server: Server[Any]
+    _server: Servable[Any]
     _service: Service[Any]
     _settings: HttpServerSettings
     _shutdown: Shutdown = attrs.field(factory=Shutdown, init=False)

@@ -20,7 +20,7 @@ from .._endpoint._call import Authenticate, HttpCall
 from .._endpoint._endpoint import Endpoint, open_endpoint
 from .._endpoint._event_store import EventStore
 from .._logs import Log
-from .._server._server import Server
+from .._server._server import Servable
 from .._trio import open_hidden_nursery
 from ._requests import CLOSE, RequestBody
 
@@ -177,7 +177,7 @@ class McpASGI:
         event_store: Keeps events for clients of the legacy era that lost a connection; in memory by default.
     """
 
-    _server: Server[Any]
+    _server: Servable[Any]
     _settings: HttpServerSettings | None = None
     _authenticate: Authenticate | None = attrs.field(default=None, alias="authenticate", kw_only=True)
     _event_store: EventStore | None = attrs.field(default=None, alias="event_store", kw_only=True)

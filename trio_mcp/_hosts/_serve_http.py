@@ -25,7 +25,7 @@ from .._logs import Log
 from .._server._lifetimes import Shutdown
 from .._server._parking import EndedBeforeStart
 from .._server._serve import run_until_first
-from .._server._server import Server
+from .._server._server import Servable
 from .._trio import open_hidden_nursery
 from ._connections import Connections, OpenConnection
 from ._listening import accept_until_drain, check_mode, check_port, open_listeners
@@ -47,7 +47,7 @@ def _host(http: HttpHost, endpoint: Endpoint, settings: HttpServerSettings) -> O
 
 
 async def serve_http(  # noqa: ASYNC128 - `serve_endpoint` calls started()
-    server: Server[Any],
+    server: Servable[Any],
     host: str | None = "127.0.0.1",
     port: int = 8000,
     *,
@@ -115,7 +115,7 @@ async def serve_http(  # noqa: ASYNC128 - `serve_endpoint` calls started()
 
 
 async def serve_endpoint(
-    server: Server[Any],
+    server: Servable[Any],
     host: str | None,
     port: int,
     *,

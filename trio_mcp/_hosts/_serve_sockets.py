@@ -36,7 +36,7 @@ from .._limits import KIB, _positive, _size
 from .._logs import Log
 from .._server._lifetimes import Shutdown, open_background
 from .._server._parking import EndedBeforeStart, Lifetime, Service
-from .._server._server import Server
+from .._server._server import Servable
 from .._trio import open_hidden_nursery
 from ._connections import ConnectionLimits, Connections, ServedConnection
 from ._listening import accept_until_drain, check_mode, check_port, open_listeners
@@ -414,7 +414,7 @@ class SocketConnection:
 
     def __init__(
         self,
-        server: Server[Any],
+        server: Servable[Any],
         service: Service[Any],
         settings: SocketServerSettings,
         shutdown: Shutdown,
@@ -454,7 +454,7 @@ class SocketConnection:
 
 
 async def serve_tcp(  # noqa: ASYNC128 - `_serve` calls it
-    server: Server[Any],
+    server: Servable[Any],
     host: str | None = "127.0.0.1",
     port: int = 8000,
     *,
@@ -504,7 +504,7 @@ async def serve_tcp(  # noqa: ASYNC128 - `_serve` calls it
 
 
 async def serve_unix(  # noqa: ASYNC128 - `_serve` calls it
-    server: Server[Any],
+    server: Servable[Any],
     path: str | os.PathLike[str],
     *,
     mode: int = 0o600,
@@ -545,7 +545,7 @@ async def serve_unix(  # noqa: ASYNC128 - `_serve` calls it
 
 
 async def _serve(
-    server: Server[Any],
+    server: Servable[Any],
     address: tuple[str | None, int, str | os.PathLike[str] | None, int],
     take: Callable[[socket.socket, str | None], StreamSocket],
     scheme: str,

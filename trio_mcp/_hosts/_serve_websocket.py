@@ -12,12 +12,12 @@ import trio
 from .._core._http_rules import HttpServerSettings
 from .._endpoint._call import Authenticate
 from .._server._lifetimes import Shutdown
-from .._server._server import Server
+from .._server._server import Servable
 from ._serve_http import serve_endpoint
 
 
 async def serve_websocket(  # noqa: ASYNC128 - `serve_endpoint` calls started()
-    server: Server[Any],
+    server: Servable[Any],
     host: str | None = "127.0.0.1",
     port: int = 8000,
     *,

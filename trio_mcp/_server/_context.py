@@ -897,3 +897,16 @@ def holder_of_request(context: Context[Any]) -> tuple[str, bool]:
     """
     origin = context._exchange.origin  # noqa: SLF001 - not for users
     return holder_of(origin, context._surroundings.holder), origin is not None  # noqa: SLF001 - not for users
+
+
+# For requests that are forwarded: neither what is asked nor what is sent is looked at.
+
+
+async def ask_in(context: Context[Any], method: str, params: object) -> Mapping[str, Any]:
+    """Ask the client a question of another server, and return the answer as it came."""
+    return await context._client.requester.ask(method, params)  # noqa: SLF001 - not for users
+
+
+async def notify_in(context: Context[Any], method: str, params: Mapping[str, Any] | None) -> None:
+    """Send a notification of another server as part of the request, or keep it for the next one."""
+    await context._notify(method, params)  # noqa: SLF001 - not for users

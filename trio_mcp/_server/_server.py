@@ -5,11 +5,12 @@ What it offers is registered and looked up in the classes it inherits from; one 
 
 from __future__ import annotations
 
+import abc
 import os
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Literal, final
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, final
 
 import attrs
 import trio
@@ -18,11 +19,13 @@ from typing_extensions import TypeVar
 from .._bindings._stdio_server import open_stdio_channel
 from .._channel import Channel
 from .._core._account import PoolStatistics
+from .._core._http1 import HeaderMark
 from .._core._lifecycle import Agreement
 from .._core._sealing import Sealer
 from .._limits import Limits
+from .._peer._exchange import Dispatcher
 from .._peer._middleware import Middleware
-from .._peer._peer import open_peer
+from .._peer._peer import Peer, open_peer
 from .._peer._send_queue import OnFrame
 from .._revisions import Revision
 from ..types import Icon, Implementation
@@ -47,8 +50,226 @@ if TYPE_CHECKING:  # a program that serves stdio does not load it
 StateT = TypeVar("StateT", default=Any)
 
 
+class ClientSession(Dispatcher, Protocol):
+    """Dispatches the messages of one client, or over HTTP of all that are served request by request."""
+
+    def connected(self, opening: AbstractAsyncContextManager[Peer]) -> AbstractAsyncContextManager[Peer]:
+        """Open the connection that it dispatches, for as long as the body runs."""
+        ...
+
+
+class Servable(abc.ABC, Generic[StateT]):
+    """What is served over channels, stdio, sockets and HTTP: a `Server`, or a `Proxy`.
+
+    Attributes:
+        middleware: Wraps every request and notification, from clients and to them; the first is the outermost.
+    """
+
+    middleware: tuple[Middleware, ...]
+    _services: list[Service[Any]]
+
+    @property
+    @abc.abstractmethod
+    def limits(self) -> Limits:
+        """Limits of each connection."""
+
+    @property
+    @abc.abstractmethod
+    def revisions(self) -> tuple[Revision, ...]:
+        """The revisions it speaks."""
+
+    @abc.abstractmethod
+    def open_service(self, lifetime: Lifetime | None = None) -> AbstractAsyncContextManager[Service[Any]]:
+        """Run it: enter its lifespan, and leave it after all connections have ended.
+
+        Raises:
+            EndedBeforeStart: The lifespan was cancelled while it was being entered.
+        """
+
+    @abc.abstractmethod
+    def new_session(
+        self,
+        service: Service[Any],
+        background: Background,
+        assumed: Agreement | None = None,
+        *,
+        holder: str | None = None,
+        keep: Callable[[int], object] | None = None,
+    ) -> ClientSession:
+        """Return what dispatches the messages of one client; see `serve_beside`."""
+
+    def marks_of(self, method: str, params: Mapping[str, Any]) -> tuple[HeaderMark, ...]:
+        """Return which arguments of a request header fields carry, over HTTP. Default: none."""
+        del method, params
+        return ()
+
+    # Serving.
+
+    async def serve_channel(
+        self,
+        channel: Channel,
+        *,
+        shutdown: Shutdown | None = None,
+        on_frame: OnFrame | None = None,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Serve the client at the other end of a channel until it goes, then return.
+
+        When the client's messages end, or `shutdown` is drained, open requests are still answered, within
+        `Limits.drain_timeout`. Cancelled, every handler is cancelled and its cleanup runs. Either way the channel
+        is closed and no task is left. If `shutdown` is drained while the lifespan is being entered, the lifespan
+        is cancelled and this returns without having served.
+
+        Every call enters the lifespan again; use `open` for several channels that share one.
+
+        Args:
+            channel: The channel; it is closed in the end.
+            shutdown: Ends it: drain it, or abort it.
+            on_frame: Called with ``"sent"`` or ``"received"`` and each message.
+            task_status: Started when the client can be served.
+        """
+        shutdown = Shutdown() if shutdown is None else shutdown
+        lifetime = Lifetime(shutdown, self.limits, of_client=True)
+        try:
+            async with (
+                channel.reading_ahead(lifetime.lose_client, self.limits.max_waiting_bytes),
+                self.open_service(lifetime) as service,
+            ):
+                await self.serve_one(service, channel, shutdown, on_frame=on_frame, task_status=task_status)
+        except EndedBeforeStart:
+            pass
+        finally:
+            with trio.move_on_after(self.limits.goodbye_timeout, shield=True):
+                await channel.aclose()
+
+    @asynccontextmanager
+    async def open(self) -> AsyncGenerator[RunningServer[StateT]]:
+        """Run the server for as long as the block runs, and serve any number of channels within it.
+
+        ::
+
+            async with server.open() as running, trio.open_nursery() as nursery:
+                nursery.start_soon(running.serve_channel, one)
+                nursery.start_soon(running.serve_channel, other)
+
+        The lifespan is entered first and left last. In between, tasks that last until the server ends are
+        cancelled, and so are handlers that wait for their clients. The nursery that serves belongs inside of the
+        block, so that no client is served any more when it is left.
+
+        Spec: none; `serve_http` does the same for all its clients.
+        """
+        async with self.open_service() as service:
+            running = RunningServer(self, service)
+            try:
+                yield running
+            finally:
+                running._is_over = True  # noqa: SLF001 - this module's own
+
+    # What hosts of several connections ask.
+
+    def statistics(self) -> tuple[Mapping[str, PoolStatistics], ...]:
+        """Return what is kept for clients, for each run of the server; usually there is one run.
+
+        Keyed by the unit: ``"bytes"`` of `Limits.max_kept_bytes`, and places. May be called from any task.
+        """
+        return tuple(service.account.statistics() for service in self._services)
+
+    async def serve_one(
+        self,
+        service: Service[Any],
+        channel: Channel,
+        shutdown: Shutdown,
+        *,
+        on_frame: OnFrame | None = None,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Serve one client of a running server, until it goes or `shutdown` is drained."""
+        async with open_background(f"the session with {channel.description}") as background:
+            await self.serve_beside(
+                background, service, channel, shutdown, on_frame=on_frame, task_status=task_status
+            )
+
+    async def serve_beside(
+        self,
+        background: Background,
+        service: Service[Any],
+        channel: Channel,
+        shutdown: Shutdown,
+        *,
+        assumed: Agreement | None = None,
+        holder: str | None = None,
+        keep: Callable[[int], object] | None = None,
+        on_frame: OnFrame | None = None,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Serve one client of a running server, with background tasks that the caller owns.
+
+        What it keeps is lent to `holder`; `keep` is called with how much its subscriptions keep.
+        """
+        session = self.new_session(service, background, assumed, holder=holder, keep=keep)
+        opening = open_peer(channel, session, self.limits, on_frame=on_frame, middleware=self.middleware)
+        async with session.connected(opening) as peer:
+            task_status.started()
+            await serve_until_end(peer, shutdown)
+
+    def run(
+        self,
+        transport: Literal["stdio", "streamable-http", "sse", "websocket", "tcp", "unix"] = "stdio",
+        *,
+        host: str = "127.0.0.1",
+        port: int = 8000,
+        path: str | os.PathLike[str] | None = None,
+        http: HttpHost = "hypercorn",
+        settings: HttpServerSettings | None = None,
+    ) -> None:
+        """Run this server as a whole program, until its client goes or a signal ends it.
+
+        Over stdio: standard input and output belong to the protocol, and what is printed goes to standard error.
+        SIGTERM, or the end of input, lets handlers finish within `Limits.drain_timeout`; both, or SIGINT, cancels
+        them at once. Their cleanup and the lifespan's run. Over HTTP it is the same but for the end of input. A
+        further signal cancels a lifespan that does not end, and the third one ends the process at once;
+        see `run_until_signal`.
+
+        Args:
+            transport: How clients are reached: ``"streamable-http"`` serves every revision at one endpoint, and
+                ``"sse"`` beside it HTTP+SSE, the deprecated transport of 2024-11-05; ``"websocket"`` serves
+                WebSockets, and nothing else. ``"tcp"`` and ``"unix"`` serve many clients with one message a line,
+                as over stdio; see `serve_tcp`, `serve_unix`.
+            host: The address to listen on, for HTTP, WebSockets and TCP. Only this machine can reach the default;
+                except over TCP, others need to be let in by `HttpServerSettings.allowed_hosts` as well.
+            port: The port, likewise.
+            path: Where the Unix socket is to be.
+            http: The implementation of HTTP: ``"hypercorn"``, or the faster ``"lean"``; see `serve_http`.
+            settings: How HTTP and WebSockets are served, and which clients are let in.
+
+        Raises:
+            SystemExit: With status 130 after SIGINT, as shells expect it.
+            ValueError: There is no such transport, or it has no such option.
+            OSError: The address cannot be listened on.
+        """
+        if transport == "stdio":
+            run_until_signal(partial(serve_stdio, self))
+        elif transport in ("streamable-http", "sse"):
+            if transport == "sse":
+                from .._core._http_rules import HttpServerSettings
+
+                settings = attrs.evolve(settings or HttpServerSettings(), sse=True)
+            run_hosted("serve_http", self, host, port, http=http, settings=settings)
+        elif transport == "websocket":
+            run_hosted("serve_websocket", self, host, port, settings=settings)
+        elif transport == "tcp":
+            run_hosted("serve_tcp", self, host, port)
+        elif transport == "unix" and path is not None:
+            run_hosted("serve_unix", self, path)
+        elif transport == "unix":
+            raise ValueError("a Unix socket needs its path: run('unix', path=…)")
+        else:
+            transports = "'stdio', 'streamable-http', 'sse', 'websocket', 'tcp' or 'unix'"
+            raise ValueError(f"transport must be {transports}, not {transport!r}")
+
+
 @final
-class Server(Application, Generic[StateT]):
+class Server(Application, Servable[StateT]):
     """A program that offers tools, prompts and resources to models, through clients of every revision.
 
     Args:
@@ -118,7 +339,7 @@ class Server(Application, Generic[StateT]):
             icons=icons,
         )
         self._instructions = instructions
-        self._services: list[Service[StateT | None]] = []
+        self._services = []
         self._lifespan = lifespan
         self._limits = Limits() if limits is None else limits
         self._revisions = tuple(Revision(revision) for revision in revisions)
@@ -153,68 +374,6 @@ class Server(Application, Generic[StateT]):
             async with self._lifespan(self) as state:
                 yield state
 
-    async def serve_channel(
-        self,
-        channel: Channel,
-        *,
-        shutdown: Shutdown | None = None,
-        on_frame: OnFrame | None = None,
-        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
-    ) -> None:
-        """Serve the client at the other end of a channel until it goes, then return.
-
-        When the client's messages end, or `shutdown` is drained, open requests are still answered, within
-        `Limits.drain_timeout`. Cancelled, every handler is cancelled and its cleanup runs. Either way the channel
-        is closed and no task is left. If `shutdown` is drained while the lifespan is being entered, the lifespan
-        is cancelled and this returns without having served.
-
-        Every call enters the lifespan again; use `open` for several channels that share one.
-
-        Args:
-            channel: The channel; it is closed in the end.
-            shutdown: Ends it: drain it, or abort it.
-            on_frame: Called with ``"sent"`` or ``"received"`` and each message.
-            task_status: Started when the client can be served.
-        """
-        shutdown = Shutdown() if shutdown is None else shutdown
-        lifetime = Lifetime(shutdown, self._limits, of_client=True)
-        try:
-            async with (
-                channel.reading_ahead(lifetime.lose_client, self._limits.max_waiting_bytes),
-                self.open_service(lifetime) as service,
-            ):
-                await self.serve_one(service, channel, shutdown, on_frame=on_frame, task_status=task_status)
-        except EndedBeforeStart:
-            pass
-        finally:
-            with trio.move_on_after(self._limits.goodbye_timeout, shield=True):
-                await channel.aclose()
-
-    @asynccontextmanager
-    async def open(self) -> AsyncGenerator[RunningServer[StateT]]:
-        """Run the server for as long as the block runs, and serve any number of channels within it.
-
-        ::
-
-            async with server.open() as running, trio.open_nursery() as nursery:
-                nursery.start_soon(running.serve_channel, one)
-                nursery.start_soon(running.serve_channel, other)
-
-        The lifespan is entered first and left last. In between, tasks that last until the server ends are
-        cancelled, and so are handlers that wait for their clients. The nursery that serves belongs inside of the
-        block, so that no client is served any more when it is left.
-
-        Spec: none; `serve_http` does the same for all its clients.
-        """
-        async with self.open_service() as service:
-            running = RunningServer(self, service)
-            try:
-                yield running
-            finally:
-                running._is_over = True  # noqa: SLF001 - this module's own
-
-    # What hosts of several connections ask.
-
     @asynccontextmanager
     async def open_service(self, lifetime: Lifetime | None = None) -> AsyncGenerator[Service[StateT | None]]:
         """Run the server: enter its lifespan, and leave it after all connections have ended.
@@ -236,105 +395,17 @@ class Server(Application, Generic[StateT]):
             finally:
                 self._services.remove(service)
 
-    def statistics(self) -> tuple[Mapping[str, PoolStatistics], ...]:
-        """Return what is kept for clients, for each run of the server; usually there is one run.
-
-        Keyed by the unit: ``"bytes"`` of `Limits.max_kept_bytes`, and places. May be called from any task.
-        """
-        return tuple(service.account.statistics() for service in self._services)
-
-    async def serve_one(
+    def new_session(
         self,
-        service: Service[StateT | None],
-        channel: Channel,
-        shutdown: Shutdown,
-        *,
-        on_frame: OnFrame | None = None,
-        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
-    ) -> None:
-        """Serve one client of a running server, until it goes or `shutdown` is drained."""
-        async with open_background(f"the session with {channel.description}") as background:
-            await self.serve_beside(
-                background, service, channel, shutdown, on_frame=on_frame, task_status=task_status
-            )
-
-    async def serve_beside(
-        self,
+        service: Service[Any],
         background: Background,
-        service: Service[StateT | None],
-        channel: Channel,
-        shutdown: Shutdown,
-        *,
         assumed: Agreement | None = None,
+        *,
         holder: str | None = None,
         keep: Callable[[int], object] | None = None,
-        on_frame: OnFrame | None = None,
-        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
-    ) -> None:
-        """Serve one client of a running server, with background tasks that the caller owns.
-
-        What it keeps is lent to `holder`; `keep` is called with how much its subscriptions keep.
-        """
-        session = ServerSession(self, service, background, assumed, holder=holder, keep=keep)
-        opening = open_peer(channel, session, self._limits, on_frame=on_frame, middleware=self.middleware)
-        async with session.subscriptions.connected(opening) as peer:
-            task_status.started()
-            await serve_until_end(peer, shutdown)
-
-    def run(
-        self,
-        transport: Literal["stdio", "streamable-http", "sse", "websocket", "tcp", "unix"] = "stdio",
-        *,
-        host: str = "127.0.0.1",
-        port: int = 8000,
-        path: str | os.PathLike[str] | None = None,
-        http: HttpHost = "hypercorn",
-        settings: HttpServerSettings | None = None,
-    ) -> None:
-        """Run this server as a whole program, until its client goes or a signal ends it.
-
-        Over stdio: standard input and output belong to the protocol, and what is printed goes to standard error.
-        SIGTERM, or the end of input, lets handlers finish within `Limits.drain_timeout`; both, or SIGINT, cancels
-        them at once. Their cleanup and the lifespan's run. Over HTTP it is the same but for the end of input. A
-        further signal cancels a lifespan that does not end, and the third one ends the process at once;
-        see `run_until_signal`.
-
-        Args:
-            transport: How clients are reached: ``"streamable-http"`` serves every revision at one endpoint, and
-                ``"sse"`` beside it HTTP+SSE, the deprecated transport of 2024-11-05; ``"websocket"`` serves
-                WebSockets, and nothing else. ``"tcp"`` and ``"unix"`` serve many clients with one message a line,
-                as over stdio; see `serve_tcp`, `serve_unix`.
-            host: The address to listen on, for HTTP, WebSockets and TCP. Only this machine can reach the default;
-                except over TCP, others need to be let in by `HttpServerSettings.allowed_hosts` as well.
-            port: The port, likewise.
-            path: Where the Unix socket is to be.
-            http: The implementation of HTTP: ``"hypercorn"``, or the faster ``"lean"``; see `serve_http`.
-            settings: How HTTP and WebSockets are served, and which clients are let in.
-
-        Raises:
-            SystemExit: With status 130 after SIGINT, as shells expect it.
-            ValueError: There is no such transport, or it has no such option.
-            OSError: The address cannot be listened on.
-        """
-        if transport == "stdio":
-            run_until_signal(partial(serve_stdio, self))
-        elif transport in ("streamable-http", "sse"):
-            if transport == "sse":
-                from .._core._http_rules import HttpServerSettings
-
-                settings = attrs.evolve(settings or HttpServerSettings(), sse=True)
-            run_hosted("serve_http", self, host, port, http=http, settings=settings)
-        elif transport == "websocket":
-            run_hosted("serve_websocket", self, host, port, settings=settings)
-        elif transport == "tcp":
-            run_hosted("serve_tcp", self, host, port)
-        elif transport == "unix" and path is not None:
-            run_hosted("serve_unix", self, path)
-        elif transport == "unix":
-            raise ValueError("a Unix socket needs its path: run('unix', path=…)")
-        else:
-            transports = "'stdio', 'streamable-http', 'sse', 'websocket', 'tcp' or 'unix'"
-            raise ValueError(f"transport must be {transports}, not {transport!r}")
+    ) -> ServerSession:
+        """Return what dispatches the messages of one client; see `serve_beside`."""
+        return ServerSession(self, service, background, assumed, holder=holder, keep=keep)
 
 
 @final
@@ -342,7 +413,7 @@ class Server(Application, Generic[StateT]):
 class RunningServer(Generic[StateT]):
     """A server that runs, and serves the channels it is given; `Server.open` makes it."""
 
-    _server: Server[StateT]
+    _server: Servable[StateT]
     _service: Service[Any]
     _is_over: bool = attrs.field(default=False, init=False)
 
@@ -390,7 +461,7 @@ class RunningServer(Generic[StateT]):
 
 
 async def serve_stdio(
-    server: Server[Any],
+    server: Servable[Any],
     *,
     shutdown: Shutdown | None = None,
     on_frame: OnFrame | None = None,

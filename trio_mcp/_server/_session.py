@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Hashable, Mapping
+from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar
 from itertools import count
 from typing import Any, Final, TypeAlias, cast, final
@@ -31,9 +32,10 @@ from .._errors import (
     RemoteProtocolError,
     RequestError,
 )
-from .._limits import check_whole
+from .._limits import Limits, check_whole
 from .._logs import Log
 from .._peer._exchange import Answer, Exchange, Handler, LongLived
+from .._peer._peer import Peer
 from .._revisions import BATCH_REVISION, INPUT_METHODS, SERVER_INFO_KEY, Revision
 from ..types import LoggingLevel
 from ._application import Application
@@ -363,6 +365,21 @@ class Responder:
         return signature
 
 
+def check_client_info(params: Mapping[str, Any], limits: Limits) -> None:
+    """Refuse a handshake that would take too much memory for as long as the connection lasts.
+
+    Raises:
+        RequestError: It would.
+    """
+    size = len(_json.encode([params.get("capabilities"), params.get("clientInfo")]))
+    if size > limits.max_client_info_bytes:
+        raise RequestError(
+            INVALID_PARAMS,
+            f"params: capabilities and clientInfo are {size} bytes; "
+            f"max_client_info_bytes is {limits.max_client_info_bytes}",
+        )
+
+
 @final
 class ServerSession:
     """Dispatches the messages of one client.
@@ -407,6 +424,10 @@ class ServerSession:
             self._responder.written,
             SubscriptionLoans(service.account.bytes, holder, keep),
         )
+
+    def connected(self, opening: AbstractAsyncContextManager[Peer]) -> AbstractAsyncContextManager[Peer]:
+        """Open the connection that it dispatches, and notify its client of changes; see `Subscriptions`."""
+        return self.subscriptions.connected(opening)
 
     @property
     def accepts_batches(self) -> bool:
@@ -479,7 +500,7 @@ class ServerSession:
 
     def _initialize(self, request: Request) -> Answer:
         read_params(request.params or {}, types.InitializeRequestParams)
-        self._check_size(request.params or {})
+        check_client_info(request.params or {}, self._application.limits)
         revision = self._lifecycle.initialize(request).revision
         application = self._application
         capabilities = application.capabilities()
@@ -491,16 +512,6 @@ class ServerSession:
             instructions=application.instructions,
         )
         return to_wire(result, revision)
-
-    def _check_size(self, params: Mapping[str, Any]) -> None:
-        """Refuse a handshake that would take too much memory for as long as the connection lasts."""
-        limit = self._application.limits.max_client_info_bytes
-        size = len(_json.encode([params.get("capabilities"), params.get("clientInfo")]))
-        if size > limit:
-            raise RequestError(
-                INVALID_PARAMS,
-                f"params: capabilities and clientInfo are {size} bytes; max_client_info_bytes is {limit}",
-            )
 
     def _discover(self, agreement: Agreement) -> Answer:
         hint = self._application.cache_hint("server/discover")

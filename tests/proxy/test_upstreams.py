@@ -1,0 +1,237 @@
+"""Connections behind a proxy: whose they are, how many there are, when they end, and what happens when one is lost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+from raw_ends import LEGACY, MODERN, RawServer, answer, open_raw_client
+from scripted_target import LostServer, use
+
+from trio_mcp import (
+    Context,
+    HttpServerParameters,
+    Limits,
+    McpASGI,
+    Proxy,
+    RequestError,
+    RestartPolicy,
+    Server,
+    open_asgi_client,
+    open_client,
+)
+
+ERAS = [LEGACY, MODERN]
+BOTH = pytest.mark.parametrize("revision", ERAS)
+
+
+def lists(_: RawServer, message: dict[str, Any]) -> object:
+    return answer(message, {"tools": []}) if message.get("method") == "tools/list" else None
+
+
+async def test_each_session_has_a_connection_of_its_own() -> None:
+    """With its own capabilities and log level, whatever other clients do."""
+    raw = RawServer(LEGACY, lambda _, m: answer(m, {}) if m.get("method") == "logging/setLevel" else None)
+    proxy = Proxy(raw)
+    async with open_raw_client(proxy, LEGACY) as one, open_raw_client(proxy, LEGACY) as other:
+        await one.call("logging/setLevel", {"level": "error"})
+        assert len(raw.channels) == 2
+        await raw.say({"jsonrpc": "2.0", "method": "com.example/a"}, channel=raw.channels[1])
+        await other.message("com.example/a")
+        assert one.received == []
+    assert raw.ended == 2
+
+
+async def test_modern_clients_share_by_what_they_declare() -> None:
+    """Over HTTP: the same client again finds its connection; one with other capabilities gets another."""
+    raw = RawServer(LEGACY, lists)
+    async with open_asgi_client(McpASGI(Proxy(raw))) as http:
+        target = HttpServerParameters("http://localhost/mcp", app=http)
+        for _ in range(2):
+            async with open_client(target, era="modern") as client:
+                assert await client.list_tools() == []
+        assert len(raw.channels) == 1
+        async with open_client(target, era="modern", roots=[]) as client:
+            assert await client.list_tools() == []
+        assert len(raw.channels) == 2
+        async with open_client(target, era="legacy") as client:
+            assert await client.list_tools() == []
+        assert len(raw.channels) == 3
+    assert raw.ended == 3
+
+
+async def test_a_shared_connection_ends_when_it_is_idle(autojump_clock: trio.testing.MockClock) -> None:
+    """`Limits.upstream_idle_timeout` after its last use, and the next request opens another."""
+    raw = RawServer(LEGACY, lists)
+    async with open_raw_client(Proxy(raw, limits=Limits(upstream_idle_timeout=50)), MODERN) as ours:
+        for _ in range(3):
+            await ours.call("tools/list")
+            await trio.sleep(40)
+        assert (len(raw.channels), raw.ended) == (1, 0)
+        listening = await ours.ask("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
+        await trio.sleep(500)
+        assert raw.ended == 0
+        await ours.say(
+            {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": listening}}
+        )
+        await trio.sleep(101)
+        assert raw.ended == 1
+        assert (await ours.call("tools/list"))["result"]["tools"] == []
+        assert len(raw.channels) == 2
+
+
+async def test_there_are_only_so_many() -> None:
+    """`Limits.max_upstreams`: what is idle gives way, what is in use does not."""
+    raw = RawServer(LEGACY, lists)
+    limits = Limits(max_upstreams=2, max_upstreams_per_principal=2)
+    async with open_asgi_client(McpASGI(Proxy(raw, limits=limits))) as http:
+        target = HttpServerParameters("http://localhost/mcp", app=http)
+        async with open_client(target, era="modern") as idle, open_client(target, era="legacy") as session:
+            await idle.list_tools()
+            await session.list_tools()
+            async with open_client(target, era="legacy") as another:
+                await another.list_tools()
+                assert raw.ended == 1
+                with pytest.raises(RequestError, match="max_upstreams"):
+                    await idle.list_tools(fresh=True)
+                with pytest.raises(RequestError, match="max_upstreams"):
+                    async with open_client(target, era="legacy"):
+                        pass
+            assert len(raw.channels) == 3
+            await trio.testing.wait_all_tasks_blocked()
+            await idle.list_tools(fresh=True)
+            assert len(raw.channels) == 4
+
+
+@BOTH
+async def test_a_server_that_cannot_be_reached_is_an_error(revision: str) -> None:
+    """Of the handshake, or of each request; with the reason."""
+    target = LostServer("it is not there")
+    async with use(target) as proxy:
+        if revision == MODERN:
+            async with open_raw_client(proxy, revision) as ours:
+                for _ in range(2):
+                    error = (await ours.call("tools/list"))["error"]
+                    assert error["code"] == -32603
+                    assert "it is not there" in error["message"]
+        else:
+            with pytest.raises(RequestError, match="it is not there"):
+                async with open_client(proxy, era="legacy"):
+                    pass
+
+
+@BOTH
+async def test_a_lost_connection_fails_what_is_under_way_and_is_made_again(
+    revision: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """By the target's own policy; the session's log level and subscriptions are restored, and it learns of that."""
+    raw = RawServer(
+        revision, lambda _, m: answer(m, {}) if m.get("method") != "tools/call" and "id" in m else None
+    )
+    target = LostServer("it fell over", raw, RestartPolicy(max_restarts=3, first_delay=2))
+    async with use(target) as proxy, open_raw_client(proxy, revision) as ours:
+        if revision == LEGACY:
+            await ours.call("logging/setLevel", {"level": "error"})
+            await ours.call("resources/subscribe", {"uri": "a://b"})
+            await ours.call("resources/subscribe", {"uri": "c://d"})
+            await ours.call("resources/unsubscribe", {"uri": "c://d"})
+        call = await ours.ask("tools/call", {"name": "x"})
+        await raw.wait_for("tools/call")
+        raw.received.clear()
+        target.lose()
+        error = (await ours.answer_to(call))["error"]
+        assert error["code"] == -32603
+        assert "it fell over" in error["message"]
+        began = trio.current_time()
+        assert (await ours.call("prompts/list"))["result"] == {}
+        assert trio.current_time() == began + 2
+        if revision == LEGACY:
+            await ours.message("notifications/tools/list_changed")
+            assert (await ours.message("notifications/resources/updated"))["params"] == {"uri": "a://b"}
+            assert [m["params"]["level"] for m in raw.all("logging/setLevel")] == ["error"]
+            assert [m["params"]["uri"] for m in raw.all("resources/subscribe")] == ["a://b"]
+
+
+async def test_a_connection_that_is_lost_for_good_says_so() -> None:
+    """A session without a policy: each request fails with the reason; clients without a session get another one."""
+    for revision in ERAS:
+        raw = RawServer(
+            revision, lambda _, m: answer(m, {"tools": []}) if m.get("method") == "tools/list" else None
+        )
+        target = LostServer("it is gone", raw)
+        async with use(target) as proxy, open_raw_client(proxy, revision) as ours:
+            await ours.call("tools/list")
+            target.lose()
+            await trio.testing.wait_all_tasks_blocked()
+            for _ in range(2):
+                response = await ours.call("tools/list")
+                if revision == LEGACY:
+                    assert "it is gone" in response["error"]["message"]
+                else:
+                    assert response["result"]["tools"] == []
+
+
+async def test_a_resource_is_followed_on_after_an_interruption(autojump_clock: trio.testing.MockClock) -> None:
+    """A modern client before a legacy server: what it listens to is reported as changed."""
+    raw = RawServer(LEGACY, lambda _, m: answer(m, {}) if "id" in m and "method" in m else None)
+    target = LostServer("it fell over", raw, RestartPolicy(max_restarts=3, first_delay=2))
+    async with use(target) as proxy, open_raw_client(proxy, MODERN) as ours:
+        wanted = {"toolsListChanged": True, "resourceSubscriptions": ["a://b"]}
+        await ours.ask("subscriptions/listen", {"notifications": wanted}, id="mine")
+        granted = await ours.message("notifications/subscriptions/acknowledged")
+        assert granted["params"]["notifications"] == wanted
+        target.lose()
+        changed = await ours.message("notifications/resources/updated")
+        assert changed["params"]["uri"] == "a://b"
+        await ours.message("notifications/tools/list_changed")
+        assert len(raw.all("resources/subscribe")) == 2
+
+
+async def test_a_server_whose_description_is_too_large() -> None:
+    """It is not kept; the client learns why."""
+    raw = RawServer(LEGACY)
+    proxy = Proxy(raw, limits=Limits(max_remembered_bytes=2_000))
+    with pytest.raises(RequestError, match="max_remembered_bytes"):
+        async with open_client(proxy, era="legacy"):
+            pass
+
+
+async def test_the_lifespan_of_a_server_in_this_process_is_that_of_its_client() -> None:
+    """One run for each connection behind the proxy, and none is left."""
+    runs: list[str] = []
+    server = Server("one", lifespan=lambda _: _Noting(runs))
+
+    @server.tool
+    async def where(ctx: Context) -> int:
+        return len(runs)
+
+    proxy = Proxy(server)
+    async with open_client(proxy, era="legacy") as one:
+        await one.call_tool("where")
+        async with open_client(proxy, era="modern") as other:
+            await other.call_tool("where")
+            assert runs == ["begun", "begun"]
+    assert runs == ["begun", "begun", "ended", "ended"]
+
+
+class _Noting:
+    def __init__(self, runs: list[str]) -> None:
+        self._runs = runs
+
+    async def __aenter__(self) -> None:
+        self._runs.append("begun")
+        await trio.lowlevel.checkpoint()
+
+    async def __aexit__(self, *_: object) -> None:
+        self._runs.append("ended")
+        await trio.lowlevel.checkpoint()
+
+
+def test_what_no_client_can_be_opened_on_is_refused_at_once() -> None:
+    """Where the proxy is made, not when somebody calls."""
+    with pytest.raises(TypeError):
+        Proxy(5)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="http"):
+        Proxy("ftp://x")
