@@ -57,7 +57,7 @@ SLOW: Final = (
     ("http_server/test_behind_nginx.py", ""),
     ("http_server/test_nothing_outlives_its_answer.py", ""),
     ("matrix/", r"^(?!test_a_batch).*((json|stateless|sse)-(hypercorn|lean)|2025-0[36]|(?<!sse-)2024|sse-2025)"),
-    ("matrix/", r"(thousand|two_hundred|megabytes).*\[(.*-(hypercorn|lean)|stdio|tls|unix|json|stateless|sse)"),
+    ("matrix/", r"(thousand|two_hundred|megabytes).*\[(.*-(hypercorn|lean)|stdio|tls|unix|json|stateless|sse|proxy)"),
     ("matrix/", r"tls-2025|websocket-lean|websocket-hypercorn-2025"),
     ("matrix/test_matrix_table.py", ""),
     ("programs/", ""),

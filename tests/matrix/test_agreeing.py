@@ -28,7 +28,7 @@ def make_server(revision: str) -> Server[Any]:
     return server
 
 
-@carried()
+@carried("one revision")
 async def test_a_client_that_knows_all_revisions_finds_the_one_of_its_server(
     binding: str, revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -45,7 +45,7 @@ async def test_a_client_that_knows_all_revisions_finds_the_one_of_its_server(
         assert (client.server_info.name, client.server_info.version) == ("choosy", "1.2")
 
 
-@carried()
+@carried("one revision")
 async def test_a_revision_that_the_server_does_not_know_is_answered_with_one_that_it_knows(
     binding: str, revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -99,7 +99,7 @@ async def test_the_handshake_comes_first_and_once(
     assert line.tape.received[0]["result"]["protocolVersion"] == revision
 
 
-@carried()
+@carried("one revision")
 async def test_a_server_that_knows_only_other_revisions_is_refused_with_both(
     binding: str, revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:

@@ -18,6 +18,7 @@ from transports import carried
 
 import trio_mcp
 from trio_mcp import Client, Context, Limits, Progress, RequestError, Server
+from trio_mcp.types import Root
 
 
 class Watcher:
@@ -280,16 +281,17 @@ async def test_cancelling_a_call_cancels_the_question_its_handler_asked(
 
     @server.tool
     async def ask(ctx: Context[Any]) -> str:
-        await ctx.request("roots/list")
+        await ctx.list_roots()
         return "never"
 
-    async def roots(_: object) -> dict[str, Any]:
+    async def roots() -> list[Root]:
         try:
             await trio.sleep_forever()
         finally:
             client_handler.append("cancelled")
+        raise AssertionError
 
-    async with open_line(server, binding, revision, request_handlers={"roots/list": roots}) as line:
+    async with open_line(server, binding, revision, roots=roots) as line:
         tape = line.tape
         with trio.move_on_after(2):
             await line.client.call_tool("ask")
@@ -345,14 +347,14 @@ async def test_deadlines_shrink_inward(
         seen["handler"] = trio.current_effective_deadline()
         assert ctx.deadline == seen["handler"]
         with trio.move_on_after(3):
-            await ctx.request("roots/list")
+            await ctx.list_roots()
         return "asked"
 
-    async def roots(_: object) -> dict[str, Any]:
+    async def roots() -> list[Root]:
         seen["asked"] = trio.current_effective_deadline()
-        return {"roots": []}
+        return []
 
-    async with open_line(server, binding, revision, request_handlers={"roots/list": roots}) as line:
+    async with open_line(server, binding, revision, roots=roots) as line:
         client, tape = line.client, line.tape
         await trio.sleep(100)
         with trio.fail_after(7.5):

@@ -35,10 +35,14 @@ NO_STATE: Final = (
     "2026-07-28 has no sessions that could be left out (basic/versioning): it is in the rows without the word stateless."
 )
 
+NO_CROSSING: Final = (
+    "This row crosses from one era to the other (basic/versioning); where client and server speak alike is in the row above."
+)
+
 Kind: TypeAlias = Literal["duplex", "http"]
-Need: TypeAlias = Literal["batches", "cancelled notifications", "changes", "forms", "handshake", "levels", "questions", "reports", "server requests"]
+Need: TypeAlias = Literal["batches", "cancelled notifications", "changes", "forms", "handshake", "levels", "one revision", "questions", "reports", "server requests"]
 """What a scenario may need that not every cell has: several requests in one message; giving up by a notification; notifications of changes; elicitation;
-``initialize``; a log level that is kept; asking the client, in whatever way; what a handler says before its answer, in
+``initialize``; a log level that is kept; a server that speaks one revision alone; asking the client, in whatever way; what a handler says before its answer, in
 order with it; requests of the server.
 """
 
@@ -93,6 +97,21 @@ TRANSPORTS: Final = (
     *_over_http("json", "Streamable HTTP, JSON only", STREAMABLE, NO_STREAMABLE),
     *_over_http("stateless", "Streamable HTTP, stateless", LEGACY[1:], (NO_STREAMABLE, NO_STATE)),
     *_over_http("sse", "HTTP+SSE", LEGACY, NO_SSE),
+    Transport(name="proxy", title="memory, a proxy, memory"),
+    Transport(
+        name="proxy-to-modern",
+        title="Streamable HTTP, a proxy, a server of 2026-07-28",
+        kind="http",
+        revisions=LEGACY[1:],
+        reason=f"{NO_STREAMABLE} {NO_CROSSING}",
+    ),
+    Transport(
+        name="proxy-to-legacy",
+        title="Streamable HTTP, a proxy, a server of 2025-11-25",
+        kind="http",
+        revisions=MODERN,
+        reason=NO_CROSSING,
+    ),
 )
 BY_NAME: Final = {transport.name: transport for transport in TRANSPORTS}
 CELLS: Final = tuple((one.name, str(revision)) for one in TRANSPORTS for revision in one.revisions)
@@ -144,6 +163,17 @@ LACKS: Final = (
         revisions=MODERN,
     ),
     Lack(need="server requests", reason=NO_SESSION, over=("stateless",)),
+    Lack(
+        need="server requests",
+        reason="The server behind the proxy speaks 2026-07-28, where a question is a result (basic/patterns/mrtr).",
+        over=("proxy-to-modern",),
+    ),
+    Lack(
+        need="one revision",
+        reason="A proxy speaks all revisions, whichever the server behind it speaks: the two sides agree each for itself "
+        "(basic/versioning).",
+        over=("proxy",),
+    ),
     Lack(need="questions", reason=NO_SESSION, over=("stateless",)),
     Lack(need="forms", reason="Elicitation came with 2025-06-18 (client/elicitation).", revisions=ALL[:2]),
     Lack(need="forms", reason=NO_SESSION, over=("stateless",)),
@@ -169,7 +199,7 @@ LACKS: Final = (
         need="cancelled notifications",
         reason="Over HTTP 2026-07-28 gives a request up by closing its response stream (basic/patterns/cancellation).",
         revisions=MODERN,
-        over=("http", "json"),
+        over=("http", "json", "proxy-to-legacy"),
     ),
 )
 

@@ -364,6 +364,11 @@ class Peer:
         self._exchanges.stop("serving ended")
         await self._exchanges.wait_done()
 
+    async def wait_notified(self) -> None:
+        """Wait until the notifications that have come are handled, for `Limits.slow_consumer_timeout` at most."""
+        with trio.move_on_after(self._limits.slow_consumer_timeout):
+            await self._notifications.wait_delivered()
+
     def abort(self) -> None:
         """Release the connection without sending anything more; otherwise as `aclose`. Never waits."""
         if self._closing:

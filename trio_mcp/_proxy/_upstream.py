@@ -292,9 +292,16 @@ class Upstream:
             ids.append(id)
             self._callers[id] = caller
 
-        def send(connection: Connection) -> Awaitable[dict[str, Any]]:
+        async def send(connection: Connection) -> dict[str, Any]:
             params = connection.with_meta(params_for(connection))
-            return connection.peer.request(method, params, on_progress=on_progress, on_id=begin)
+            try:
+                result = await connection.peer.request(method, params, on_progress=on_progress, on_id=begin)
+            except RequestError:
+                await connection.peer.wait_notified()
+                raise
+            # What the server has notified of before its answer has to reach the client while its request is open.
+            await connection.peer.wait_notified()
+            return result
 
         try:
             return await self._reconnecting.ask(send)
