@@ -34,7 +34,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Let the tables of the documents be written from a collection."""
     parser.addoption("--protocol-table", metavar="FILE", help="write which test shows which section, and end")
-    parser.addoption("--matrix-table", metavar="FILE", help="write what runs over which transport into it, and end")
+    parser.addoption(
+        "--matrix-table", metavar="FILE", help="write what runs over which transport into it, and end"
+    )
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -57,7 +59,10 @@ SLOW: Final = (
     ("http_server/test_behind_nginx.py", ""),
     ("http_server/test_nothing_outlives_its_answer.py", ""),
     ("matrix/", r"^(?!test_a_batch).*((json|stateless|sse)-(hypercorn|lean)|2025-0[36]|(?<!sse-)2024|sse-2025)"),
-    ("matrix/", r"(thousand|two_hundred|megabytes).*\[(.*-(hypercorn|lean)|stdio|tls|unix|json|stateless|sse|proxy)"),
+    (
+        "matrix/",
+        r"(thousand|two_hundred|megabytes).*\[(.*-(hypercorn|lean)|stdio|tls|unix|json|stateless|sse|proxy)",
+    ),
     ("matrix/", r"tls-2025|websocket-lean|websocket-hypercorn-2025"),
     ("matrix/test_matrix_table.py", ""),
     ("programs/", ""),

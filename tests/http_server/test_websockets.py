@@ -42,7 +42,6 @@ from trio_mcp import (
     HttpStatusError,
     Limits,
     RequestError,
-    Revision,
     Server,
     Shutdown,
     WebSocketServerParameters,

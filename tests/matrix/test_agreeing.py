@@ -17,9 +17,7 @@ VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
 
 def make_server(revision: str) -> Server[Any]:
     """Make one that knows no other revision."""
-    server: Server[Any] = Server(
-        "choosy", version="1.2", instructions="Say hello.", revisions=[revision]
-    )
+    server: Server[Any] = Server("choosy", version="1.2", instructions="Say hello.", revisions=[revision])
 
     @server.tool
     async def hello() -> str:

@@ -113,7 +113,8 @@ async def test_tools_are_listed_and_called(
         assert list(tools) == ["add", "weather", "picture", "fail"]
         assert len(line.tape.requests("tools/list")) == 2, "two on a page"
         assert tools["add"].description == "Add two numbers."
-        assert tools["add"].input_schema["properties"]["b"] == {"type": "integer", "minimum": 0}
+        properties: Any = tools["add"].input_schema["properties"]
+        assert properties["b"] == {"type": "integer", "minimum": 0}
         assert (await client.call_tool("add", {"a": 40, "b": 2})).text == "42"
         result = await client.call_tool("weather")
         if revision >= "2025-06-18":
@@ -226,7 +227,9 @@ async def test_progress_is_reported(binding: str, revision: str, autojump_clock:
 
     seen: list[tuple[float, float | None, str | None]] = []
     async with open_line(server, binding, revision) as line:
-        await line.client.call_tool("work", on_progress=lambda one: seen.append((one.progress, one.total, one.message)))
+        await line.client.call_tool(
+            "work", on_progress=lambda one: seen.append((one.progress, one.total, one.message))
+        )
         said = ["step 0", "step 1", "step 2"] if revision > "2024-11-05" else [None] * 3
         assert seen == [(number + 1, 3, text) for number, text in enumerate(said)]
         await line.client.call_tool("work")

@@ -194,7 +194,9 @@ async def open_line(
         reach = _hosted(line, server, settings, mode, host)
     else:
         reach = _asgi(line, server, settings, mode)
-    with _Patience(has_sockets=(bool(host) and mode != "proxy") or mode in {"stdio", "tcp", "tls", "unix"}) as patience:
+    with _Patience(
+        has_sockets=(bool(host) and mode != "proxy") or mode in {"stdio", "tcp", "tls", "unix"}
+    ) as patience:
         async with reach as target:
             line.another = lambda: open_client(target, **options)
             async with open_client(target, **options) as line.client:
@@ -329,7 +331,10 @@ async def _asgi(
     line: Line, server: Servable[Any], settings: HttpServerSettings, mode: str
 ) -> AsyncGenerator[HttpServerParameters]:
     app = McpASGI(server, settings)
-    async with _apart(open_asgi_client(tap_application(app, line.log))) as shared, open_hidden_nursery() as nursery:
+    async with (
+        _apart(open_asgi_client(tap_application(app, line.log))) as shared,
+        open_hidden_nursery() as nursery,
+    ):
         assert app._endpoint is not None
         async with _checked(line, nursery, app._endpoint):
             yield HttpServerParameters(f"http://localhost/{_path(mode)}", app=shared)

@@ -9,7 +9,7 @@ of `TRANSPORTS` here, and a way of opening it in `lines.py`.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, Final, Literal, TypeAlias, TypeVar, final
+from typing import Any, Final, Literal, TypeAlias, TypeVar, cast, final
 
 import attrs
 import pytest
@@ -31,16 +31,23 @@ NO_SSE: Final = (
     "HTTP+SSE is the transport of 2024-11-05. It needs the stream that a session keeps open, and 2026-07-28 has no "
     'sessions and answers each POST by itself (basic/transports/streamable-http, "Backward Compatibility").'
 )
-NO_STATE: Final = (
-    "2026-07-28 has no sessions that could be left out (basic/versioning): it is in the rows without the word stateless."
-)
+NO_STATE: Final = "2026-07-28 has no sessions that could be left out (basic/versioning): it is in the rows without the word stateless."
 
-NO_CROSSING: Final = (
-    "This row crosses from one era to the other (basic/versioning); where client and server speak alike is in the row above."
-)
+NO_CROSSING: Final = "This row crosses from one era to the other (basic/versioning); where client and server speak alike is in the row above."
 
 Kind: TypeAlias = Literal["duplex", "http"]
-Need: TypeAlias = Literal["batches", "cancelled notifications", "changes", "forms", "handshake", "levels", "one revision", "questions", "reports", "server requests"]
+Need: TypeAlias = Literal[
+    "batches",
+    "cancelled notifications",
+    "changes",
+    "forms",
+    "handshake",
+    "levels",
+    "one revision",
+    "questions",
+    "reports",
+    "server requests",
+]
 """What a scenario may need that not every cell has: several requests in one message; giving up by a notification; notifications of changes; elicitation;
 ``initialize``; a log level that is kept; a server that speaks one revision alone; asking the client, in whatever way; what a handler says before its answer, in
 order with it; requests of the server.
@@ -217,6 +224,7 @@ def carried(*needs: Need) -> Callable[[_Test], _Test]:
     cells = [cell for cell in CELLS if lack_of(needs, *cell) is None]
 
     def mark(test: _Test) -> _Test:
-        return pytest.mark.needs(*needs)(pytest.mark.parametrize(("binding", "revision"), cells)(test))
+        runs_everywhere = pytest.mark.parametrize(("binding", "revision"), cells)
+        return cast("_Test", pytest.mark.needs(*needs)(runs_everywhere(test)))
 
     return mark

@@ -110,9 +110,7 @@ class Receiver:
 
     def __attrs_post_init__(self) -> None:
         self._queue = self._sender.queue
-        self._harmless_bytes = min(
-            harmless_size(self._limits.max_decoded_bytes), self._limits.max_message_bytes
-        )
+        self._harmless_bytes = min(harmless_size(self._limits.max_decoded_bytes), self._limits.max_message_bytes)
 
     async def receive(self) -> None:
         """Wait for messages. Cancelled, it has lost none.
