@@ -306,6 +306,10 @@ async def test_a_model_and_roots_are_asked_for(
     async with open_line(server, binding, revision, on_sample=sample, roots=roots) as line:
         for _ in range(2):
             assert (await line.client.call_tool("ask")).text == "m: Paris, ['file:///home']"
+        await line.client.set_roots([Root(uri="file:///elsewhere")])
+        assert (await line.client.call_tool("ask")).text == "m: Paris, ['file:///elsewhere']"
+    changes = [m for m in line.tape.sent if m.get("method") == "notifications/roots/list_changed"]
+    assert len(changes) == (0 if Revision(revision).is_modern else 1)
     line.check_endings()
 
 

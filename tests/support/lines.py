@@ -4,6 +4,8 @@ In memory a mock clock works, and everything is deterministic. So it does where 
 end has written is there for the other in the same turn of the event loop, and the clock jumps only when nothing has
 come for a moment.
 """
+# trustme takes the contexts of a library that is not here as well.
+# pyright: reportUnknownMemberType=false
 
 from __future__ import annotations
 
@@ -265,7 +267,7 @@ async def _apart(context: AbstractAsyncContextManager[T]) -> AsyncGenerator[T]:
     """Keep something open that is none of the clients' business: their being cancelled does not cancel it."""
     end = trio.Event()
 
-    async def run(*, task_status: trio.TaskStatus[T]) -> None:
+    async def run(*, task_status: trio.TaskStatus[T]) -> None:  # noqa: ASYNC114 - it is started right here
         with trio.CancelScope(shield=True):
             async with context as opened:
                 task_status.started(opened)

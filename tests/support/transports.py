@@ -9,7 +9,7 @@ of `TRANSPORTS` here, and a way of opening it in `lines.py`.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, Final, Literal, TypeAlias, TypeVar, cast, final
+from typing import Any, Final, Literal, TypeAlias, TypeVar, final
 
 import attrs
 import pytest
@@ -224,7 +224,7 @@ def carried(*needs: Need) -> Callable[[_Test], _Test]:
     cells = [cell for cell in CELLS if lack_of(needs, *cell) is None]
 
     def mark(test: _Test) -> _Test:
-        runs_everywhere = pytest.mark.parametrize(("binding", "revision"), cells)
-        return cast("_Test", pytest.mark.needs(*needs)(runs_everywhere(test)))
+        marked: _Test = pytest.mark.needs(*needs)(pytest.mark.parametrize(("binding", "revision"), cells)(test))
+        return marked
 
     return mark

@@ -294,13 +294,15 @@ class Upstream:
 
         async def send(connection: Connection) -> dict[str, Any]:
             params = connection.with_meta(params_for(connection))
+            result, refusal = dict[str, Any](), None
             try:
                 result = await connection.peer.request(method, params, on_progress=on_progress, on_id=begin)
-            except RequestError:
-                await connection.peer.wait_notified()
-                raise
+            except RequestError as error:
+                refusal = error
             # What the server has notified of before its answer has to reach the client while its request is open.
             await connection.peer.wait_notified()
+            if refusal is not None:
+                raise refusal
             return result
 
         try:
