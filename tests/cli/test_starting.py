@@ -17,7 +17,8 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize(
-    "words", [["--help"], ["--version"], ["call", "--help"], ["run", "--help"], ["cal"], ["call"]]
+    "words",
+    [["--help"], ["--version"], ["call", "--help"], ["run", "--help"], ["bridge", "--help"], ["cal"], ["call"]],
 )
 def test_help_loads_nothing_of_the_protocol(words: list[str]) -> None:
     """It is there in the time that Python itself takes."""

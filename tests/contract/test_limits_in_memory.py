@@ -712,11 +712,14 @@ def test_every_limit_has_a_test() -> None:
         "max_schema_bytes",
         "max_subscription_bytes",
         "max_subscriptions",
+        "max_upstreams",
+        "max_upstreams_per_principal",
         "max_uri_length",
         "max_used_states",
         "parked_timeout",
         "terminate_timeout",
         "thread_timeout",
+        "upstream_idle_timeout",
     }
     assert {field.name for field in attrs.fields(Limits)} == tested_here | tested_elsewhere
     assert issubclass(ScriptedChannel, Channel)

@@ -10,9 +10,14 @@ import attrs
 import trio
 from running import run
 
-from trio_mcp import Context, Server, ToolError
+from trio_mcp import Context, Revision, Server, ToolError
 
-server = Server("fixture", version="1", instructions="Call the tools.")
+server = Server(
+    "fixture",
+    version="1",
+    instructions="Call the tools.",
+    revisions=os.environ.get("FIXTURE_REVISIONS", " ".join(Revision)).split(),
+)
 proceed_with, proceeding = trio.open_memory_channel[None](0)
 
 

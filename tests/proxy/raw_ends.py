@@ -11,7 +11,6 @@ from typing import Any
 import trio
 
 from trio_mcp import Channel, ConnectionLost, Incoming, Outgoing, Proxy, memory_channel_pair
-from trio_mcp.types import TextContent
 
 MODERN = "2026-07-28"
 LEGACY = "2025-11-25"
@@ -202,10 +201,3 @@ def refusal(request: dict[str, Any], code: int, message: str, data: object = Non
     """Return the message that answers a request with an error."""
     error: dict[str, Any] = {"code": code, "message": message}
     return {"jsonrpc": "2.0", "id": request["id"], "error": error if data is None else {**error, "data": data}}
-
-
-def text_of(result: Any) -> str:
-    """Return the text that is all of a result."""
-    [content] = result.content
-    assert isinstance(content, TextContent)
-    return content.text

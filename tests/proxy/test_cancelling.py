@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
-from raw_ends import LEGACY, MODERN, RawServer, answer, open_raw_client, text_of
+from raw_ends import LEGACY, MODERN, RawServer, answer, open_raw_client
 
-from trio_mcp import Context, Limits, Proxy, Revision, Server, open_client
+from trio_mcp import Context, Era, Limits, Proxy, Revision, Server, open_client
 
-ERAS = ["legacy", "modern"]
+ERAS: list[Era] = ["legacy", "modern"]
 PAIRS = [(client, server) for client in ERAS for server in ERAS]
 ALL = pytest.mark.parametrize(("client", "server"), PAIRS)
 RAW = pytest.mark.parametrize(("client", "server"), [(c, s) for c in (LEGACY, MODERN) for s in (LEGACY, MODERN)])
@@ -48,11 +48,11 @@ class Behind:
 
 @ALL
 async def test_a_deadline_cancels_the_handler_behind(
-    client: str, server: str, autojump_clock: trio.testing.MockClock
+    client: Era, server: Era, autojump_clock: trio.testing.MockClock
 ) -> None:
     """It is known there from the beginning, and has passed there when the caller sees it."""
     behind = Behind(server)
-    async with open_client(Proxy(behind.server), era=client) as ours:  # type: ignore[arg-type]
+    async with open_client(Proxy(behind.server), era=client) as ours:
         began = trio.current_time()
         with trio.move_on_after(7) as scope:
             await ours.call_tool("wait")
@@ -101,7 +101,7 @@ async def test_leaving_cancels_what_is_under_way(client: str, server: str) -> No
 
 
 @ALL
-async def test_a_call_that_waits_for_an_answer_is_cancelled(client: str, server: str) -> None:
+async def test_a_call_that_waits_for_an_answer_is_cancelled(client: Era, server: Era) -> None:
     """While the user is asked: in all pairs nothing of the handler is left when the client has gone."""
     behind = Behind(server)
     asked = trio.Event()
@@ -119,7 +119,7 @@ async def test_a_call_that_waits_for_an_answer_is_cancelled(client: str, server:
 
 
 @ALL
-async def test_cancelling_after_any_number_of_steps_leaves_nothing(client: str, server: str) -> None:
+async def test_cancelling_after_any_number_of_steps_leaves_nothing(client: Era, server: Era) -> None:
     """Whatever was on its way, the handlers that began have ended, and the connection serves the next call."""
     behind = Behind(server)
 
@@ -127,7 +127,7 @@ async def test_cancelling_after_any_number_of_steps_leaves_nothing(client: str, 
     async def add(a: int, b: int) -> int:
         return a + b
 
-    async with open_client(Proxy(behind.server), era=client) as ours:  # type: ignore[arg-type]
+    async with open_client(Proxy(behind.server), era=client) as ours:
         await ours.call_tool("add", {"a": 0, "b": 0})
         living: list[int] = []
         for steps in (*range(60), *range(60)):
@@ -139,7 +139,7 @@ async def test_cancelling_after_any_number_of_steps_leaves_nothing(client: str, 
             await trio.testing.wait_all_tasks_blocked()
             assert ours.statistics().calls == 0
             assert behind.log.count("began") == behind.log.count("cancelled")
-            assert text_of(await ours.call_tool("add", {"a": steps, "b": 1})) == str(steps + 1)
+            assert (await ours.call_tool("add", {"a": steps, "b": 1})).text == str(steps + 1)
             await trio.testing.wait_all_tasks_blocked()
             living.append(trio.lowlevel.current_statistics().tasks_living)
     # A serve loop keeps a task or two for the next request that has to wait.
@@ -148,13 +148,13 @@ async def test_cancelling_after_any_number_of_steps_leaves_nothing(client: str, 
 
 
 @ALL
-async def test_cancelling_the_opening_after_any_number_of_steps(client: str, server: str) -> None:
+async def test_cancelling_the_opening_after_any_number_of_steps(client: Era, server: Era) -> None:
     """The handshake of the client is under way, that with the server, or neither."""
     behind = Behind(server)
     before = trio.lowlevel.current_statistics().tasks_living
 
     async def open_and_wait() -> None:
-        async with open_client(Proxy(behind.server), era=client):  # type: ignore[arg-type]
+        async with open_client(Proxy(behind.server), era=client):
             await trio.sleep_forever()
 
     for steps in range(0, 90, 3):

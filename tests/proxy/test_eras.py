@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 import trio
-from raw_ends import LEGACY, MODERN, RawServer, answer, open_raw_client, refusal, text_of
+from raw_ends import LEGACY, MODERN, RawServer, answer, open_raw_client, refusal
 
 from trio_mcp import (
     Client,
-    ClientOptions,
     Context,
     Era,
     HttpServerParameters,
@@ -27,7 +26,13 @@ from trio_mcp import (
     open_asgi_client,
     open_client,
 )
-from trio_mcp.types import CreateMessageRequestParams, ElicitRequestParams, ElicitRequestURLParams
+from trio_mcp.types import (
+    CreateMessageRequestParams,
+    ElicitRequestParams,
+    ElicitRequestURLParams,
+    LoggingMessageNotificationParams,
+    TextResourceContents,
+)
 
 ERAS: list[Era] = ["legacy", "modern"]
 PAIRS = [(client, server) for client in ERAS for server in ERAS]
@@ -80,7 +85,8 @@ def shop(era: str) -> Server[None]:
 
     @server.tool
     async def change(ctx: Context) -> None:
-        server.tool(lambda: None, name="new")
+        server.add_resource("shop://newer", "newer")
+        server.disable_tool("fail")
         server.add_resource("shop://new", "new")
         await server.resource_updated("shop://tea")
 
@@ -88,14 +94,14 @@ def shop(era: str) -> Server[None]:
 
 
 @asynccontextmanager
-async def open_through_proxy(era: str, server: str, **options: Any) -> AsyncGenerator[Client]:
-    async with open_client(Proxy(shop(server)), era=era, **options) as client:  # type: ignore[arg-type]
+async def open_through_proxy(era: Era, server: Era, **options: Any) -> AsyncGenerator[Client]:
+    async with open_client(Proxy(shop(server)), era=era, **options) as client:
         assert client.revision.is_modern is (era == "modern")
         yield client
 
 
 @ALL
-async def test_lists_calls_and_reading(client: str, server: str) -> None:
+async def test_lists_calls_and_reading(client: Era, server: Era) -> None:
     """Pages with the server's cursors, results, errors of tools and of the protocol."""
     async with open_through_proxy(client, server) as ours:
         assert ours.server_info is not None
@@ -109,12 +115,15 @@ async def test_lists_calls_and_reading(client: str, server: str) -> None:
             "pay",
             "change",
         ]
-        assert text_of(await ours.call_tool("add", {"a": 1, "b": 2})) == "3"
+        assert (await ours.call_tool("add", {"a": 1, "b": 2})).text == "3"
         assert (await ours.call_tool("fail")).is_error
-        assert (await ours.get_prompt("greet", {"name": "Ann"})).messages[0].content.text == "Hello Ann"
+        greeting = {"name": "greet", "arguments": {"name": "Ann"}}
+        assert (await ours.request("prompts/get", greeting))["messages"][0]["content"]["text"] == "Hello Ann"
         [template] = [template async for template in ours.list_resource_templates()]
         assert template.uri_template == "shop://{thing}"
-        assert (await ours.read_resource("shop://tea")).contents[0].text == "a tea"
+        assert (await ours.read_resource("shop://tea")).contents[0] == TextResourceContents(
+            uri="shop://tea", mime_type="text/plain", text="a tea"
+        )
         with pytest.raises(RequestError) as caught:
             await ours.read_resource("nowhere://x")
         assert caught.value.code == (-32602 if client == "modern" else -32002)
@@ -126,10 +135,14 @@ async def test_lists_calls_and_reading(client: str, server: str) -> None:
 
 
 @ALL
-async def test_progress_and_logging(client: str, server: str) -> None:
+async def test_progress_and_logging(client: Era, server: Era) -> None:
     """All of them in order, before the result."""
     heard: list[object] = []
-    async with open_through_proxy(client, server, on_log=lambda m: heard.append((m.level, m.data))) as ours:
+
+    def log(message: LoggingMessageNotificationParams) -> None:
+        heard.append((message.level, message.data))
+
+    async with open_through_proxy(client, server, on_log=log) as ours:
         await ours.set_log_level("warning")
         await ours.call_tool("work", on_progress=lambda p: heard.append((p.progress, p.total, p.message)))
         assert [one for one in heard if one != ("warning", {"how": "far"})] == [(1, 2, "half"), (2, 2, None)]
@@ -141,7 +154,7 @@ async def test_progress_and_logging(client: str, server: str) -> None:
 
 
 @ALL
-async def test_questions(client: str, server: str) -> None:
+async def test_questions(client: Era, server: Era) -> None:
     """Three of them in one call, and a URL; each is asked once."""
     asked: list[str] = []
 
@@ -153,20 +166,20 @@ async def test_questions(client: str, server: str) -> None:
         asked.append("sample")
         return "tea"
 
-    options: ClientOptions = {
+    options: dict[str, Any] = {
         "on_elicit": elicit,
         "elicit_modes": ("form", "url"),
         "on_sample": sample,
         "roots": ["file:///home"],
     }
     async with open_through_proxy(client, server, **options) as ours:
-        assert text_of(await ours.call_tool("order")) == "Ann, tea, file:///home"
+        assert (await ours.call_tool("order")).text == "Ann, tea, file:///home"
         assert asked == ["elicit", "sample"]
-        assert text_of(await ours.call_tool("pay")) == "accept"
+        assert (await ours.call_tool("pay")).text == "accept"
 
 
 @ALL
-async def test_a_client_that_cannot_be_asked(client: str, server: str) -> None:
+async def test_a_client_that_cannot_be_asked(client: Era, server: Era) -> None:
     """The server sees the capabilities of the client, not of the proxy."""
     async with open_through_proxy(client, server) as ours:
         with pytest.raises(RequestError, match="has not declared elicitation"):
@@ -174,7 +187,7 @@ async def test_a_client_that_cannot_be_asked(client: str, server: str) -> None:
 
 
 @ALL
-async def test_changes(client: str, server: str) -> None:
+async def test_changes(client: Era, server: Era) -> None:
     """Of a list, and of a resource that was subscribed to."""
     async with open_through_proxy(client, server) as ours:
         async with ours.listen(
@@ -190,7 +203,7 @@ async def test_changes(client: str, server: str) -> None:
 
 
 @ALL
-async def test_completion(client: str, server: str) -> None:
+async def test_completion(client: Era, server: Era) -> None:
     """Completions of a prompt's argument."""
     async with open_through_proxy(client, server) as ours:
         params = {"ref": {"type": "ref/prompt", "name": "greet"}, "argument": {"name": "name", "value": "x"}}
@@ -199,22 +212,32 @@ async def test_completion(client: str, server: str) -> None:
 
 
 @ALL
-async def test_over_http(client: str, server: str) -> None:
+async def test_over_http(client: Era, server: Era) -> None:
     """Before an HTTP endpoint, and as one: questions and log messages find the stream of their request."""
     heard: list[object] = []
+
+    def elicit(_: ElicitRequestParams) -> dict[str, str]:
+        return {"value": "Ann"}
+
+    def sample(_: CreateMessageRequestParams) -> str:
+        return "tea"
+
+    def log(message: LoggingMessageNotificationParams) -> None:
+        heard.append(message.data)
+
     async with open_asgi_client(McpASGI(shop(server))) as http:
         outer = McpASGI(Proxy(HttpServerParameters("http://localhost/mcp", app=http)))
         async with open_asgi_client(outer) as front:
-            options: ClientOptions = {
-                "on_elicit": lambda _: {"value": "Ann"},
-                "on_sample": lambda _: "tea",
+            options: dict[str, Any] = {
+                "on_elicit": elicit,
+                "on_sample": sample,
                 "roots": ["file:///home"],
-                "on_log": lambda m: heard.append(m.data),
+                "on_log": log,
             }
             target = HttpServerParameters("http://localhost/mcp", app=front)
-            async with open_client(target, era=client, **options) as ours:  # type: ignore[arg-type]
-                assert text_of(await ours.call_tool("add", {"a": 1, "b": 2})) == "3"
-                assert text_of(await ours.call_tool("order")) == "Ann, tea, file:///home"
+            async with open_client(target, era=client, **options) as ours:
+                assert (await ours.call_tool("add", {"a": 1, "b": 2})).text == "3"
+                assert (await ours.call_tool("order")).text == "Ann, tea, file:///home"
                 await ours.set_log_level("info")
                 await ours.call_tool("work", on_progress=heard.append)
                 assert len(heard) == 3
@@ -283,3 +306,97 @@ async def test_a_modern_request_without_an_open_call_cannot_be_asked() -> None:
         refused, pong = raw.received[-2:]
         assert refused["error"]["code"] == -32600
         assert pong["result"] == {}
+
+
+async def test_output_that_is_no_object_is_wrapped_for_a_legacy_client() -> None:
+    """With its schema, as a server does that knows both eras; without one where no schema fits."""
+    schema = {"$schema": "x", "type": "array", "items": {"$ref": "#/$defs/a"}, "$defs": {"a": {"type": "string"}}}
+    tools = [
+        {"name": "a", "inputSchema": {"type": "object"}, "outputSchema": schema, "unheard": "of"},
+        {"name": "b", "inputSchema": {"type": "object"}, "outputSchema": {"type": "object"}},
+        {"name": "c", "inputSchema": {"type": "object"}, "outputSchema": {"type": ["object", "null"]}},
+        "no tool",
+    ]
+
+    def script(_: RawServer, message: dict[str, Any]) -> object:
+        if message.get("method") == "tools/list":
+            return answer(message, {"resultType": "complete", "ttlMs": 9, "cacheScope": "public", "tools": tools})
+        content = [
+            {"type": "audio", "data": "AAAA", "mimeType": "audio/wav"},
+            {"type": "resource_link", "uri": "a://b", "name": "b"},
+            {"type": "tomorrow", "x": 1},
+        ]
+        result = {"resultType": "complete", "content": content, "structuredContent": ["x"]}
+        return answer(message, result) if message.get("method") == "tools/call" else None
+
+    raw = RawServer(MODERN, script)
+    async with open_raw_client(Proxy(raw), LEGACY) as ours:
+        listed = (await ours.call("tools/list"))["result"]
+        assert listed.keys() == {"tools"}
+        wrapped, same, without, odd = listed["tools"]
+        assert wrapped["outputSchema"]["properties"]["result"]["items"] == {"$ref": "#/properties/result/$defs/a"}
+        assert (wrapped["unheard"], same, odd) == ("of", tools[1], "no tool")
+        assert without == {"name": "c", "inputSchema": {"type": "object"}}
+        called = (await ours.call("tools/call", {"name": "a"}))["result"]
+        assert called["structuredContent"] == {"result": ["x"]}
+        assert [block["type"] for block in called["content"]] == ["audio", "resource_link", "tomorrow"]
+    async with open_raw_client(Proxy(raw), "2024-11-05") as ours:
+        called = (await ours.call("tools/call", {"name": "a"}))["result"]
+        assert [block["type"] for block in called["content"]] == ["text", "text", "tomorrow"]
+
+
+async def test_what_only_the_other_era_has_does_not_reach_a_client() -> None:
+    """The acknowledgement of the proxy's own subscription, a conversation that an older revision lacks."""
+    question = {
+        "method": "sampling/createMessage",
+        "params": {
+            "maxTokens": 5,
+            "messages": [
+                {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}
+            ],
+        },
+    }
+    asked = {"resultType": "input_required", "inputRequests": {"q": question}}
+
+    def script(server: RawServer, message: dict[str, Any]) -> object:
+        if message.get("method") == "subscriptions/listen":
+            meta = {"io.modelcontextprotocol/subscriptionId": message["id"]}
+            params = {"_meta": meta, "notifications": message["params"]["notifications"]}
+            return {"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": params}
+        done: dict[str, Any] = {"resultType": "complete", "content": []}
+        return answer(message, done if "inputResponses" in message["params"] else asked)
+
+    raw = RawServer(MODERN, script)
+    async with open_raw_client(Proxy(raw), "2025-06-18") as ours:
+        call = await ours.ask("tools/call", {"name": "x"})
+        sample = await ours.message("sampling/createMessage")
+        assert [message["content"]["text"] for message in sample["params"]["messages"]] == ["a", "b"]
+        await ours.say(
+            answer(sample, {"role": "assistant", "content": {"type": "text", "text": "c"}, "model": "m"})
+        )
+        assert (await ours.answer_to(call))["result"] == {"content": []}
+        assert ours.received == []
+
+
+async def test_a_log_level_is_that_of_each_modern_request() -> None:
+    """Before a legacy server, which has one for all: it is asked for the most, once, and each gets its part."""
+    raw = RawServer(LEGACY, lambda _, m: answer(m, {}) if m.get("method") == "logging/setLevel" else None)
+    key = "io.modelcontextprotocol/logLevel"
+    async with open_raw_client(Proxy(raw), MODERN) as ours:
+        quiet = await ours.ask("tools/list", {"_meta": {key: "error"}})
+        first = await raw.wait_for("tools/list")
+        loud = await ours.ask("prompts/list", {"_meta": {key: "info"}})
+        second = await raw.wait_for("prompts/list")
+        again = await ours.ask("resources/list", {"_meta": {key: "warning"}})
+        third = await raw.wait_for("resources/list")
+        assert [m["params"]["level"] for m in raw.all("logging/setLevel")] == ["error", "info"]
+        for level in ("info", "warning", "error"):
+            params = {"level": level, "data": level}
+            await raw.say({"jsonrpc": "2.0", "method": "notifications/message", "params": params})
+        await raw.say(answer(third, {}))
+        await ours.answer_to(again)
+        heard = [m["params"]["data"] for m in ours.received if m.get("method") == "notifications/message"]
+        assert heard == ["warning", "error"]  # those of the latest request, which gets what names none
+        for id, request in ((loud, second), (quiet, first)):
+            await raw.say(answer(request, {}))
+            await ours.answer_to(id)

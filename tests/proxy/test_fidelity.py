@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import trio
-from raw_ends import CAPABILITIES, INFO, KEY, LEGACY, MODERN, RawServer, answer, open_raw_client, refusal
+from raw_ends import CAPABILITIES, INFO, KEY, LEGACY, MODERN, RawServer, Script, answer, open_raw_client, refusal
 
 from trio_mcp import Proxy
 
@@ -22,7 +22,7 @@ ODD: dict[str, Any] = {
 }
 
 
-def echo(result: dict[str, Any]) -> Any:
+def echo(result: dict[str, Any]) -> Script:
     return lambda _, message: answer(message, result) if "id" in message else None
 
 
@@ -200,3 +200,27 @@ async def test_what_a_modern_server_asks_passes_unread() -> None:
         assert (await ours.call("tools/call", params))["result"]["ok"] == 1
         sent = raw.all("tools/call")[-1]["params"]
         assert {name: sent[name] for name in params} == params
+
+
+@pytest.mark.parametrize(("client", "server"), ALL)
+async def test_an_answer_does_not_overtake_what_was_sent_before_it(client: str, server: str) -> None:
+    """Log messages, however many, and those of a method that nobody knows; nothing of the request comes later."""
+
+    async def flood(raw: RawServer, call: dict[str, Any], response: dict[str, Any]) -> None:
+        for number in range(50):
+            params = {"level": "error", "data": number}
+            method = "com.example/event" if number % 2 else "notifications/message"
+            await raw.say({"jsonrpc": "2.0", "method": method, "params": params})
+        await raw.say(response)
+
+    for ends in ("result", "error"):
+        raw = RawServer(server, lambda _, m: answer(m, {}) if m.get("method") == "logging/setLevel" else None)
+        async with open_raw_client(Proxy(raw), client) as ours:
+            level = {"_meta": {f"{KEY}logLevel": "info"}} if client == MODERN else {}
+            id = await ours.ask("tools/call", {"name": "x", **level})
+            asked = await raw.wait_for("tools/call")
+            response = answer(asked, {"content": []}) if ends == "result" else refusal(asked, -1, "no")
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(flood, raw, asked, response)
+                assert ends in await ours.answer_to(id)
+            assert [message["params"]["data"] for message in ours.received] == list(range(50))

@@ -25,7 +25,7 @@ from ._targets import target_of
 STDIO: Final = "stdio"
 
 _RESTART: Final = RestartPolicy(max_restarts=10)
-"""How a process is started again that has exited: as connections over HTTP are made again."""
+"""How a process is started again that has exited, as connections over HTTP are made again."""
 
 
 class Serve(Protocol):

@@ -192,6 +192,11 @@ class Notifications:
     _delivered: LightParkingLot = attrs.field(factory=LightParkingLot, init=False)
     _variables: Context = attrs.field(factory=copy_context, init=False)
     _handling: Notification | None = attrs.field(default=None, init=False)
+    # How many were taken from the queue, and how many of them are done with; for `wait_handled`.
+    _taken: int = attrs.field(default=0, init=False)
+    _done: int = attrs.field(default=0, init=False)
+    _handled: LightParkingLot | None = attrs.field(default=None, init=False)
+    _is_over: bool = attrs.field(default=False, init=False)
     _is_delivering: bool = attrs.field(default=False, init=False)
     # Dicts where sets would do: an empty set is three times as large, and every session has these.
     _full: dict[Call, None] = attrs.field(
@@ -256,6 +261,25 @@ class Notifications:
         while self._is_delivering or self._queue.first is not None:
             await self._delivered.park()
 
+    async def wait_handled(self) -> None:
+        """Wait until what was offered before this call is handled or dropped, or nothing is handled any more.
+
+        Later ones are not waited for. Does not checkpoint if there is nothing to wait for.
+        """
+        last = self._taken + len(self._queue)
+        while self._done < last and not self._is_over:
+            self._handled = self._handled or LightParkingLot()
+            await self._handled.park()
+
+    def end(self) -> None:
+        """Nothing is handled any more. Never waits."""
+        self._is_over = True
+        self._wake_waiting()
+
+    def _wake_waiting(self) -> None:
+        if self._handled is not None:
+            self._handled.unpark_all()
+
     async def wait_room(self) -> None:
         """Wait for room in the line that made `must_wait` true, for `Limits.slow_consumer_timeout` at most.
 
@@ -295,6 +319,8 @@ class Notifications:
         while self._queue.is_full:
             self._queue.drop()
             self.dropped += 1
+            self._taken += 1
+            self._done += 1
         if data is None:
             data = encode_notification(notification.method, notification.params)
         size = weight_of(data)
@@ -371,6 +397,7 @@ class Notifications:
 
     def _pop(self) -> _Received:
         received = self._queue.pop()
+        self._taken += 1
         self.has_unbegun = self._queue.first is not None
         if self._queue.is_relieved:
             self._lagging.pop(OTHERS, None)
@@ -381,8 +408,12 @@ class Notifications:
         self._handling = received.notification
         task = trio.lowlevel.current_task()
         steps = InlineTask(self._notified(received), self._variables.copy())
-        if not steps.begin(task):
-            await steps.go_on(task)
+        try:
+            if not steps.begin(task):
+                await steps.go_on(task)
+        finally:
+            self._done += 1
+            self._wake_waiting()
 
     async def _notified(self, received: _Received) -> None:
         try:

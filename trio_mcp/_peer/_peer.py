@@ -246,6 +246,13 @@ class Peer:
         """
         await self._sender.send_notification(None, method, params)
 
+    async def wait_notified(self) -> None:
+        """Wait until the notifications that were read by now are handled, or this end is closed.
+
+        For who must not be answered before them. Does not checkpoint if they are.
+        """
+        await self._notifications.wait_handled()
+
     async def wait_input_ended(self) -> None:
         """Wait until no message will come any more."""
         if self.has_input_ended:
@@ -364,11 +371,6 @@ class Peer:
         self._exchanges.stop("serving ended")
         await self._exchanges.wait_done()
 
-    async def wait_notified(self) -> None:
-        """Wait until the notifications that have come are handled, for `Limits.slow_consumer_timeout` at most."""
-        with trio.move_on_after(self._limits.slow_consumer_timeout):
-            await self._notifications.wait_delivered()
-
     def abort(self) -> None:
         """Release the connection without sending anything more; otherwise as `aclose`. Never waits."""
         if self._closing:
@@ -385,6 +387,7 @@ class Peer:
 
     def _let_go(self) -> None:
         self._queue.close()
+        self._notifications.end()
         self._serve_loop.end()
         self._background.end("the connection was closed")
         self._input_has_ended()

@@ -13,8 +13,10 @@ import secrets
 from collections.abc import Mapping
 from typing import Any, Final
 
-from .._codec._json import is_object
+from .._codec._json import InvalidData, is_array, is_object
+from .._codec._jsonrpc import from_wire, to_wire
 from .._core._lifecycle import Agreement
+from .._core._output_schemas import RESULT_MEMBER, needs_wrapping, wrapped_schema
 from .._errors import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -37,6 +39,7 @@ from .._revisions import (
     TIMEOUT_KEY,
     Revision,
 )
+from ..types import ContentBlock, CreateMessageRequestParams
 
 _Params = Mapping[str, Any] | None
 
@@ -51,6 +54,9 @@ _CACHEABLE: Final = frozenset(
     {"tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read"}
 )
 """Results that must say in the modern era how long they are fresh (server/utilities/caching)."""
+
+_BLOCKS_SINCE: Final = {"audio": Revision.V2025_03_26, "resource_link": Revision.V2025_06_18}
+"""Types of content that not every revision has."""
 
 _UNKNOWN: Final[Mapping[str, Any]] = {"name": "unknown", "version": "unknown"}
 """How a server is shown that has not said what it is, where it must be shown."""
@@ -108,16 +114,63 @@ def to_legacy_question(method: str, params: _Params, revision: Revision) -> Mapp
         and "elicitationId" not in asked
     ):
         return {**asked, "elicitationId": secrets.token_hex(16)}
+    if method == "sampling/createMessage" and revision < Revision.V2025_11_25:
+        return _older(asked, CreateMessageRequestParams, revision)  # a message is one block there
     return asked
+
+
+def _older(plain: Mapping[str, Any], kind: Any, revision: Revision) -> Mapping[str, Any]:
+    """Return an object as an older revision has it; as it is, if it cannot be read."""
+    try:
+        older: Mapping[str, Any] = to_wire(from_wire(plain, kind), revision)
+    except (InvalidData, LocalProtocolError):
+        return plain
+    return older
 
 
 # Results.
 
 
-def to_legacy_result(result: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a modern result for a legacy client."""
+def to_legacy_result(method: str, result: Mapping[str, Any], revision: Revision) -> Mapping[str, Any]:
+    """Return a modern result for a legacy client, as its revision can read it.
+
+    Structured output that is no object is wrapped, with its schema, as servers do that know both eras
+    (`_core._output_schemas`); content that the client's revision lacks becomes text.
+    """
     plain = {name: value for name, value in result.items() if name not in _OF_MODERN_RESULTS}
+    if method == "tools/list" and is_array(plain.get("tools")):
+        plain["tools"] = [_with_schema_of_object(tool) for tool in plain["tools"]]
+    elif method == "tools/call":
+        output = plain.get("structuredContent")
+        if output is not None and not is_object(output):
+            plain["structuredContent"] = {RESULT_MEMBER: output}
+        if is_array(plain.get("content")):
+            plain["content"] = [_known_block(block, revision) for block in plain["content"]]
+    elif method == "prompts/get" and is_array(plain.get("messages")):
+        plain["messages"] = [
+            {**message, "content": _known_block(message["content"], revision)}
+            if is_object(message) and "content" in message
+            else message
+            for message in plain["messages"]
+        ]
     return _without(plain, (SERVER_INFO_KEY,)) or {}
+
+
+def _with_schema_of_object(tool: Any) -> Any:
+    schema = tool.get("outputSchema") if is_object(tool) else None
+    if not is_object(schema) or not needs_wrapping(schema):
+        return tool
+    if isinstance(schema.get("type"), str):
+        return {**tool, "outputSchema": wrapped_schema(schema)}
+    # Its output may be an object, which is not wrapped, or something else, which is: no schema fits both.
+    return {name: value for name, value in tool.items() if name != "outputSchema"}
+
+
+def _known_block(block: Any, revision: Revision) -> Any:
+    """Return a block of content, or a text instead if the revision lacks its type."""
+    kind = block.get("type") if is_object(block) else None
+    since = _BLOCKS_SINCE.get(kind) if isinstance(kind, str) else None
+    return block if since is None or since <= revision else _older(block, ContentBlock, revision)
 
 
 def to_modern_result(method: str, result: Mapping[str, Any], server: Mapping[str, Any]) -> Mapping[str, Any]:

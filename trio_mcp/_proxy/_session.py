@@ -17,7 +17,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable, Mappi
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from itertools import count
-from typing import Any, Final, cast, final, get_args
+from typing import Any, Final, cast, final
 
 import attrs
 import trio
@@ -85,8 +85,6 @@ from ._subscriptions import FollowedChanges, check_room_for, forward_listening, 
 from ._upstream import Caller, SharedKey, Upstream, Upstreams
 
 _log: Final = Log("trio_mcp.proxy")
-
-_LEVELS: Final[tuple[str, ...]] = get_args(LoggingLevel)
 
 _ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 
@@ -161,10 +159,15 @@ class ProxySession:
                     await upstream.aclose()
 
     @property
+    def revision(self) -> Revision | None:
+        """The revision that the client speaks in its session; `None` if it has none."""
+        session = self._lifecycle.session
+        return None if session is None else session.revision
+
+    @property
     def accepts_batches(self) -> bool:
         """Whether the revision in use has batches."""
-        session = self._lifecycle.session
-        return session is not None and session.revision is BATCH_REVISION
+        return self.revision is BATCH_REVISION
 
     # Messages.
 
@@ -349,7 +352,7 @@ class ProxySession:
                 return {}
             case _:
                 result = await self._ask_in_rounds(upstream, exchange, agreement)
-                return to_legacy_result(result)
+                return to_legacy_result(request.method, result, agreement.revision)
 
     async def _ask_in_rounds(
         self, upstream: Upstream, exchange: Exchange, agreement: Agreement
@@ -462,7 +465,7 @@ class ProxySession:
         async def report(progress: Progress) -> None:
             await context.report_progress(progress.progress, progress.total, progress.message)
 
-        caller = Caller(partial(notify_in, context), ask, _log_filter(agreement.log_level))
+        caller = Caller(partial(notify_in, context), ask, agreement)
         on_progress = report if PROGRESS_TOKEN_KEY in context.meta else None
         with upstream.in_use():
             return await self._ask_legacy(upstream, request, caller, on_progress)
@@ -525,7 +528,7 @@ class ProxySession:
 
 def _caller_of(exchange: Exchange, agreement: Agreement) -> Caller:
     if agreement.revision.is_modern:
-        return Caller(exchange.notify, None, _log_filter(agreement.log_level))
+        return Caller(exchange.notify, None, agreement)
 
     def ask(
         method: str, params: Mapping[str, Any] | None, on_progress: OnProgress | None
@@ -534,17 +537,7 @@ def _caller_of(exchange: Exchange, agreement: Agreement) -> Caller:
 
     origin = exchange.origin
     release = origin.release if isinstance(origin, ReleasableOrigin) else None
-    return Caller(exchange.notify, ask, lambda _: True, release)
-
-
-def _log_filter(level: str | None) -> Callable[[Mapping[str, Any]], bool]:
-    """Return whether a modern request wants a log message (2026-07-28, server/utilities/logging)."""
-
-    def wants(message: Mapping[str, Any]) -> bool:
-        given = message.get("level")
-        return level in _LEVELS and (given not in _LEVELS or _LEVELS.index(given) >= _LEVELS.index(level))
-
-    return wants
+    return Caller(exchange.notify, ask, agreement, release)
 
 
 def _progress_of(exchange: Exchange) -> OnProgress | None:

@@ -181,7 +181,9 @@ async def forward_listening(
     params = connection.with_meta(passed_on(exchange.request.params))
     try:
         with connection.until_stale():
-            return await peer.request(exchange.request.method, params, on_id=begin)
+            result = await peer.request(exchange.request.method, params, on_id=begin)
+            await peer.wait_notified()  # what belongs to it is sent before its end
+            return result
         raise connection.end or trio.ClosedResourceError("the connection was closed")
     except _EndedByServer:
         return {"resultType": "complete"}

@@ -29,6 +29,7 @@ from .._codec._jsonrpc import Notification, Request, RequestId
 from .._core._account import Loan, Overdrawn, Pool
 from .._core._changes import ResourceUpdated, changes_in, granted_by, notification_of, read_change
 from .._core._http1 import MarkedTools
+from .._core._lifecycle import Agreement
 from .._errors import (
     INTERNAL_ERROR,
     INVALID_REQUEST,
@@ -44,7 +45,7 @@ from .._logs import Log
 from .._peer._exchange import Answer, Exchange, Handler, OnProgress, Progress
 from .._peer._peer import Peer
 from .._peer._send_queue import OnFrame
-from .._revisions import PROGRESS_TOKEN_KEY
+from .._revisions import PROGRESS_TOKEN_KEY, REFUSED, Revision, Side
 from .._server._lifetimes import Background
 from ..types import ClientCapabilities, LoggingLevel, SubscriptionFilter
 from ._eras import meta_of, passed_on, to_legacy_params, with_subscription
@@ -76,14 +77,27 @@ class Caller:
     Attributes:
         notify: Sends a notification that belongs to it.
         ask: Asks the client; `None` if it cannot carry a question.
-        wants: Whether its client wants a log message with these parameters.
+        agreement: What holds for it.
         release: Closes its connection, for so many seconds, if the transport can; see `ReleasableOrigin`.
     """
 
     notify: Callable[[str, Mapping[str, Any] | None], Awaitable[None]]
     ask: Ask | None
-    wants: Callable[[Mapping[str, Any]], bool]
+    agreement: Agreement
     release: Callable[[float | None], object] | None = None
+
+    def takes(self, method: str, params: Mapping[str, Any] | None) -> bool:
+        """Whether its client takes a notification: its revision has it, and a log message is severe enough.
+
+        The level of a session is the server's to heed, that of a modern request (2026-07-28,
+        server/utilities/logging) is looked at here: requests with others share the connection to the server.
+        """
+        if method in REFUSED[Side.SERVER][self.agreement.revision]:
+            return False
+        if method != "notifications/message" or not self.agreement.revision.is_modern:
+            return True
+        wanted, given = self.agreement.log_level, (params or {}).get("level")
+        return wanted in _LEVELS and (given not in _LEVELS or _LEVELS.index(given) >= _LEVELS.index(wanted))
 
 
 class SessionOfClient(Protocol):
@@ -91,6 +105,11 @@ class SessionOfClient(Protocol):
 
     peer: Peer | None
     ready: trio.Event
+
+    @property
+    def revision(self) -> Revision | None:
+        """The revision that the client speaks."""
+        ...
 
 
 @final
@@ -294,15 +313,13 @@ class Upstream:
 
         async def send(connection: Connection) -> dict[str, Any]:
             params = connection.with_meta(params_for(connection))
-            result, refusal = dict[str, Any](), None
             try:
                 result = await connection.peer.request(method, params, on_progress=on_progress, on_id=begin)
-            except RequestError as error:
-                refusal = error
-            # What the server has notified of before its answer has to reach the client while its request is open.
+            except RequestError:
+                await connection.peer.wait_notified()
+                raise
+            # What the server has sent for it goes to the client before the answer, or could not any more.
             await connection.peer.wait_notified()
-            if refusal is not None:
-                raise refusal
             return result
 
         try:
@@ -399,6 +416,8 @@ class Upstream:
         try:
             if listening is not None:
                 await listening.notify(method, with_subscription(params, listening.request.id))
+            elif id is not None:
+                pass  # it belongs to a subscription of the proxy, which was brought to it when it was read
             elif read_change(notification) is not None or method == "notifications/elicitation/complete":
                 await self._notify_session(method, params)
             else:
@@ -410,16 +429,16 @@ class Upstream:
         caller = self._caller_of(origin)
         if caller is None:
             await self._notify_session(method, params)
-        elif method != "notifications/message" or caller.wants(params or {}):
+        elif caller.takes(method, params):
             await caller.notify(method, params)
 
     async def _notify_session(self, method: str, params: Mapping[str, Any] | None) -> None:
         """Send a notification that belongs to no request; clients without a session have none of those."""
         session = self._session
-        if session is None or self._reconnecting.agreed.revision.is_modern:
+        if session is None or session.revision is None or self._reconnecting.agreed.revision.is_modern:
             return
         await session.ready.wait()
-        if session.peer is not None:
+        if session.peer is not None and method not in REFUSED[Side.SERVER][session.revision]:
             await session.peer.notify(method, params)
 
 
