@@ -17,7 +17,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     def is_too_much(item: pytest.Item) -> bool:
         is_again = item.path.name == "test_contract_after_waiting.py"
-        if not is_again or getattr(item, "function", None).__module__ != "test_cancelling":
+        if not is_again or getattr(item, "function", None).__module__ != "test_cancellation_contract":
             return False
         params: dict[str, Any] = getattr(item, "callspec").params  # noqa: B009 - not of every item
         return (params["binding"], params["revision"]) not in ALL_LINES

@@ -16,7 +16,7 @@ from inside_peer import Arrival, Exchanges, Ready
 from inside_wire import Request
 
 sys.path.append(str(Path(__file__).parent.parent / "matrix"))
-for _name in ("test_cancelling", "test_contract_by_hand", "test_cancelled_at_every_checkpoint"):
+for _name in ("test_cancellation_contract", "test_contract_by_hand", "test_cancelled_at_every_checkpoint"):
     _tests = vars(import_module(_name))
     globals().update({name: test for name, test in _tests.items() if name.startswith("test_")})
 

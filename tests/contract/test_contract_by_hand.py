@@ -1,6 +1,6 @@
 """The cancellation contract where the other end is a script, sentence by sentence, on a mock clock.
 
-What both ends promise each other is in `tests/matrix/test_cancelling.py`, over every transport; here is what one end does
+What both ends promise each other is in `tests/matrix/test_cancellation_contract.py`, over every transport; here is what one end does
 whatever the other one does.
 """
 

@@ -1,6 +1,6 @@
 """The cancellation contract with a real server process and the real clock: what only a process can show.
 
-Every sentence of it, over every transport, is in `tests/matrix/test_cancelling.py`.
+Every sentence of it, over every transport, is in `tests/matrix/test_cancellation_contract.py`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The cancellation contract of a client over HTTP, in both eras and over HTTP+SSE, on a mock clock.
 
 The server is a script; what is checked is what reaches it, and when control comes back. What both ends promise each other
-is in `tests/matrix/test_cancelling.py`, over every transport.
+is in `tests/matrix/test_cancellation_contract.py`, over every transport.
 """
 
 from __future__ import annotations
