@@ -15,7 +15,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses=auto --dist=loadfile --quiet
 QUICK := tests/core tests/codec tests/schema tests/types tests/peer tests/server tests/client
 COVER :=
 
-.PHONY: help demo quick test more check lint types public-types protocol interop debian conformance siege bench bench-quick clean
+.PHONY: help demo quick test more check lint types public-types protocol matrix interop debian conformance siege bench bench-quick clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 16
@@ -65,6 +65,10 @@ public-types: .venv/dev
 # Fails where a section of the specification has neither a test nor a reason.
 protocol: .venv/dev  ## write docs/protocol.md from the marks of the tests
 	$(BIN)/python -m pytest -q --collect-only --protocol-table=docs/protocol.md
+
+# Fails where a scenario does not run over a transport, and there is no reason.
+matrix: .venv/dev  ## write into docs/transports.md what runs over which transport
+	$(BIN)/python -m pytest -q --collect-only --matrix-table=docs/transports.md tests/matrix
 
 interop: .venv/dev  ## install the other implementations that tests talk to
 	$(BIN)/python tests/interop/environments.py

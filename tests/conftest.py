@@ -16,6 +16,7 @@ from hypothesis import settings
 sys.path.insert(0, str(Path(__file__).parent / "support"))
 
 from inside_base import repetitions
+from matrix_table import MatrixTable
 from patient_clock import run_patiently
 from protocol_table import Table
 
@@ -33,8 +34,11 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Let the table of the protocol be written from a collection."""
+    """Let the tables of the documents be written from a collection."""
     parser.addoption("--protocol-table", metavar="FILE", help="write which test shows which section, and end")
+    parser.addoption(
+        "--matrix-table", metavar="FILE", help="write what runs over which transport into it, and end"
+    )
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -71,11 +75,18 @@ SLOW: Final = (
     ("contract/test_cancelled_at_every_checkpoint.py", "websocket-2025-11-25"),
     ("contract/test_contract_over_a_process.py", "three_hundred|unix"),
     ("contract/test_contract_over_sockets.py", ""),
-    ("contract/test_crowds.py", ""),
+    ("contract/test_torn_frames.py", ""),
     ("examples/test_transcripts.py", ""),
     ("http_server/", r"\[.*(application|lean)"),
     ("http_server/test_behind_nginx.py", ""),
     ("http_server/test_nothing_outlives_its_answer.py", ""),
+    ("matrix/", r"^(?!test_a_batch).*((json|stateless|sse)-(hypercorn|lean)|2025-0[36]|(?<!sse-)2024|sse-2025)"),
+    (
+        "matrix/",
+        r"(thousand|two_hundred|megabytes).*\[(.*-(hypercorn|lean)|stdio|tls|unix|json|stateless|sse|proxy)",
+    ),
+    ("matrix/", r"tls-2025|websocket-lean|websocket-hypercorn-2025"),
+    ("matrix/test_matrix_table.py", ""),
     ("programs/", ""),
     ("protocol/", r"\[.*(asgi|json|stateless)|2024-11-05|2025-03-26|2025-06-18"),
     ("protocol/test_table.py", ""),
@@ -130,14 +141,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before everything that was collected is listed
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Write the table, if it is asked for."""
-    path: str | None = session.config.getoption("--protocol-table")
-    if path is None:
+    """Write a table, if one is asked for."""
+    problems: Sequence[str]
+    if (path := session.config.getoption("--protocol-table")) is not None:
+        table = Table()
+        table.add(session.items)
+        Path(path).write_text(table.markdown(), encoding="utf-8")
+        problems = [*table.problems, *(f"no test and no reason: {hole}" for hole in table.holes())]
+    elif (path := session.config.getoption("--matrix-table")) is not None:
+        matrix = MatrixTable(session.items)
+        page = Path(path)
+        page.write_text(matrix.write_into(page.read_text(encoding="utf-8")), encoding="utf-8")
+        problems = matrix.problems
+    else:
         return
-    table = Table()
-    table.add(session.items)
-    Path(path).write_text(table.markdown(), encoding="utf-8")
-    problems: Sequence[str] = [*table.problems, *(f"no test and no reason: {hole}" for hole in table.holes())]
     session.items.clear()
     pytest.exit("\n" + "\n".join(problems or [f"{path} is written"]), returncode=1 if problems else 0)
 

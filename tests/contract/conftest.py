@@ -4,10 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from http_process import HttpProcess
+from lines import ALL_LINES
 from witness_lines import SCRIPT, Diary, Witness
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the matrix where its scenarios are run once more in another way: every kind of transport is enough."""
+
+    def is_too_much(item: pytest.Item) -> bool:
+        is_again = item.path.name == "test_contract_after_waiting.py"
+        if not is_again or getattr(item, "function", None).__module__ != "test_cancellation_contract":
+            return False
+        params: dict[str, Any] = getattr(item, "callspec").params  # noqa: B009 - not of every item
+        return (params["binding"], params["revision"]) not in ALL_LINES
+
+    left_out = [item for item in items if is_too_much(item)]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if not is_too_much(item)]
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,9 @@ It is then served in a task of its own and not in the one that has read it. Nobo
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +15,8 @@ import trio
 from inside_peer import Arrival, Exchanges, Ready
 from inside_wire import Request
 
-for _name in ("test_contract_in_memory", "test_cancelled_at_every_checkpoint"):
+sys.path.append(str(Path(__file__).parent.parent / "matrix"))
+for _name in ("test_cancellation_contract", "test_contract_by_hand", "test_cancelled_at_every_checkpoint"):
     _tests = vars(import_module(_name))
     globals().update({name: test for name, test in _tests.items() if name.startswith("test_")})
 

@@ -1,12 +1,11 @@
 """The cancellation contract of a client over HTTP, in both eras and over HTTP+SSE, on a mock clock.
 
-The server is a script; what is checked is what reaches it, and when control comes back. The same sentences in memory
-are in `test_contract_in_memory.py`, which also has those that concern the server's handlers.
+The server is a script; what is checked is what reaches it, and when control comes back. What both ends promise each other
+is in `tests/matrix/test_cancellation_contract.py`, over every transport.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ from http_sessions import KINDS, SSE, HttpServer
 from tape import Tape
 
 import trio_mcp
-from trio_mcp import Client, ConnectionLost, Limits, Progress, open_client
+from trio_mcp import ConnectionLost, Limits, Progress, open_client
 
 ALL = pytest.mark.parametrize("speaks", KINDS)
 
@@ -54,56 +53,7 @@ def counting(speaks: str, to: int = 5, every: float = 1) -> HttpServer:
     return server
 
 
-async def _expect_closed(call: Callable[[], Any]) -> None:
-    with pytest.raises(trio.ClosedResourceError):
-        await call()
-
-
 # 1. Exactly one goodbye.
-
-
-@ALL
-@pytest.mark.parametrize("way", ["deadline", "cancel", "exception", "leaving"])
-async def test_a_call_given_up_says_goodbye_exactly_once(
-    way: str, speaks: str, autojump_clock: trio.testing.MockClock
-) -> None:
-    """Promise 1; 2026-07-28, basic/patterns/cancellation: the response is closed; before, a notification says so."""
-    server = counting(speaks)
-
-    async def fail(_: Progress) -> None:
-        raise ArithmeticError("the caller's own")
-
-    async with trio.open_nursery() as nursery, open_client(server.parameters()) as client:
-        if way == "deadline":
-            with trio.move_on_after(5) as scope:
-                await client.request("x/hang")
-            assert scope.cancelled_caught
-            assert trio.current_time() == 5
-        elif way == "cancel":
-            with trio.CancelScope() as scope:
-
-                async def cancel() -> None:
-                    await trio.sleep(3)
-                    scope.cancel()
-
-                nursery.start_soon(cancel)
-                await client.request("x/hang")
-            assert trio.current_time() == 3
-        elif way == "exception":
-            with pytest.raises(ArithmeticError, match="the caller's own"):
-                await client.request("x/count", on_progress=fail)
-        else:
-            nursery.start_soon(_expect_closed, lambda: client.request("x/hang"))
-            await trio.testing.wait_all_tasks_blocked()
-    (call,) = server.asked("x/count" if way == "exception" else "x/hang")
-    assert goodbyes(server) == [call.id]
-    if server.is_modern:
-        assert not server.asked("notifications/cancelled")
-    else:
-        said = server.script.calls
-        assert said.index(call) < said.index(server.script.call("notifications/cancelled")), (
-            "it follows the request"
-        )
 
 
 @pytest.mark.parametrize(("accepts_after", "goodbye_after"), [(3, 3), (60, 5)])
@@ -225,22 +175,6 @@ async def test_giving_up_does_not_wait_for_the_network(
     assert len(goodbyes(server)) == 3
 
 
-# 5. Deadlines shrink inward.
-
-
-@ALL
-async def test_the_server_is_told_how_much_time_is_left(
-    speaks: str, autojump_clock: trio.testing.MockClock
-) -> None:
-    server = HttpServer(speaks)
-    async with open_client(server.parameters()) as client:
-        with trio.fail_after(7.5):
-            await client.request("x/echo")
-        await client.request("x/echo")
-    params: list[dict[str, Any]] = [call.message.get("params", {}) for call in server.asked("x/echo")]
-    assert [each.get("_meta", {}).get("trio-mcp/timeoutMs") for each in params] == [7500, None]
-
-
 # 7. Nobody waits for ever.
 
 
@@ -280,54 +214,6 @@ async def test_when_the_server_dies_everybody_learns_it(
 
 
 # 8. Nothing is left: tests/http/test_open_client_sessions.py.
-
-
-# 9. In order.
-
-
-@ALL
-async def test_progress_callbacks_run_one_at_a_time_and_before_the_call_returns(
-    speaks: str, autojump_clock: trio.testing.MockClock
-) -> None:
-    """Promise 9: two calls on two streams, slow callbacks, one after the other for each, nothing missing at the end."""
-    server = HttpServer(speaks)
-
-    async def count(call: HttpCall) -> None:
-        token, id = call.message["params"]["_meta"]["progressToken"], call.id
-        if speaks == SSE:
-            await call.answer(b"Accepted", 202, "text/plain")
-            out = server.streams[-1]
-        else:
-            await call.stream()
-            out = call
-        for n in range(1, 11):
-            await trio.sleep(0.1)
-            params = {"progressToken": token, "progress": n}
-            await out.event({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
-        await out.event({"jsonrpc": "2.0", "id": id, "result": {"resultType": "complete"}})
-        if out is call:
-            await call.end()
-
-    server.handlers["x/count"] = count
-
-    async def call(client: Client) -> None:
-        running = 0
-        seen: list[float] = []
-
-        async def on_progress(progress: Progress) -> None:
-            nonlocal running
-            running += 1
-            assert running == 1, "two callbacks of one call at once"
-            await trio.sleep(0.3)
-            seen.append(progress.progress)
-            running -= 1
-
-        await client.request("x/count", on_progress=on_progress)
-        assert seen == list(range(1, 11))
-
-    async with open_client(server.parameters()) as client, trio.open_nursery() as nursery:
-        nursery.start_soon(call, client)
-        nursery.start_soon(call, client)
 
 
 # 10. Bounded.

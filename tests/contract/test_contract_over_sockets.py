@@ -175,28 +175,6 @@ async def test_a_server_that_is_asked_to_end_answers_what_came(
 
 
 @SOCKETS
-async def test_a_caller_that_is_slow_holds_up_none_of_its_siblings(witness: Witness) -> None:
-    """Its callback dawdles, and what its handler says meanwhile is more than any buffer holds."""
-    began, done = trio.Event(), trio.Event()
-
-    async def dawdle(_: object) -> None:
-        began.set()
-        await done.wait()
-
-    async with witness.open() as client, trio.open_nursery() as nursery:
-
-        async def slow() -> None:
-            await client.call_tool("count", {"to": 300}, on_progress=dawdle)
-
-        nursery.start_soon(slow)
-        await began.wait()
-        with trio.fail_after(5):
-            for _ in range(3):
-                assert (await client.call_tool("echo", {"text": "x" * 10_000})).text == "x" * 10_000
-        done.set()
-
-
-@SOCKETS
 async def test_an_answer_that_comes_too_late_is_nobodys(witness: Witness) -> None:
     """Given up in the very moment in which it is answered, over and over; no other call gets its answer."""
     async with witness.open() as client:

@@ -40,7 +40,6 @@ from trio_mcp import (
     HttpSettings,
     HttpStatusError,
     RequestError,
-    Revision,
     Server,
     Shutdown,
     WebSocketServerParameters,
@@ -57,16 +56,6 @@ async def still_works(port: int) -> None:
 
 
 # Frames.
-
-
-@pytest.mark.parametrize("revision", list(Revision))
-async def test_every_revision_is_served(revision: Revision) -> None:
-    with trio.fail_after(ENOUGH):
-        async with (
-            served(Watcher().server) as port,
-            open_client(f"ws://127.0.0.1:{port}/mcp", revision=revision) as client,
-        ):
-            assert (await client.call_tool("add", {"a": 20, "b": 22})).text == "42"
 
 
 async def test_a_message_in_fragments_with_control_frames_between_them() -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from typing import Any, Final
+from typing import Any
 
 import pytest
-from meeting import ALL, BINDINGS, MODES, Hosts, Meeting
+from meeting import ALL, BINDINGS, Hosts, Meeting
 
 from trio_mcp import Revision
 
@@ -21,31 +21,6 @@ def revision(request: pytest.FixtureRequest) -> Any:
 def binding(request: pytest.FixtureRequest) -> Any:
     """How client and server are connected."""
     return request.param
-
-
-LACKING: Final = {"json": {"reports"}, "stateless": {"questions", "changes", "levels"}}
-"""What cannot be had over HTTP in a mode: what a handler says before it answers, in order with the answer; questions to
-the client; being told of changes; a log level that is kept. `test_http_modes.py` shows what becomes of it.
-"""
-
-
-def _is_possible(item: pytest.Item) -> bool:
-    callspec: Any = getattr(item, "callspec", None)
-    params: dict[str, Any] = {} if callspec is None else callspec.params
-    mode: str = params.get("binding", "")
-    if mode not in MODES or "meeting" not in getattr(item, "fixturenames", ()):
-        return True
-    revision = Revision(params["revision"])
-    needs = {need for mark in item.iter_markers("needs") for need in mark.args}
-    # HTTP+SSE has no modes, and the modern era no other state than none.
-    return revision in MODES[mode] and not needs & LACKING[mode]
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what a mode of serving HTTP does not have."""
-    left_out = [item for item in items if not _is_possible(item)]
-    config.hook.pytest_deselected(items=left_out)
-    items[:] = [item for item in items if _is_possible(item)]
 
 
 @pytest.fixture(scope="session")

@@ -69,11 +69,12 @@ URLS = (Revision.V2025_11_25, MODERN)
 TOOLS = URLS
 """The revisions that have tools in sampling."""
 
-BINDINGS = ("memory", "stdio", "http", "asgi", "json", "stateless")
-"""How client and server are connected: ``http`` is a server process and real sockets, the rest below it is HTTP without
-sockets. In 2024-11-05 all of HTTP is HTTP+SSE."""
+BINDINGS = ("memory", "http")
+"""How client and server are connected: ``http`` is a server process and real sockets. In 2024-11-05 it is HTTP+SSE.
+Every feature over every transport is in `tests/matrix`; ``stdio`` is for what is about stdio."""
 MODES: Final[Mapping[str, Sequence[Revision]]] = {"json": ALL[1:], "stateless": LEGACY[1:]}
-"""Ways of serving HTTP that do not give everything, and the revisions that have them."""
+"""Ways of serving HTTP that do not give everything, and the revisions that have them; ``asgi`` is HTTP as it is otherwise.
+None of the three has sockets."""
 
 SCRIPT = Path(__file__).parent / "servers" / "everything.py"
 SETTINGS: Final[Mapping[str, Mapping[str, Any]]] = {

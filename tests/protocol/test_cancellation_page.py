@@ -27,7 +27,6 @@ async def still_works(meeting: Meeting) -> None:
 @shows(PAGES, "Cancellation Flow")
 @shows(PAGES, "Behavior Requirements")
 @pytest.mark.spec(PAGES[1], "Transport-Specific Cancellation")
-@pytest.mark.needs("reports")
 @meet
 async def test_a_request_that_is_given_up_ends_and_is_not_answered(meeting: Meeting) -> None:
     """The handler tries to say more while it is being cancelled; nothing of it comes."""
@@ -123,7 +122,6 @@ async def test_a_cancellation_of_no_request_is_ignored(meeting: Meeting, params:
 
 
 @shows(PAGES, "Implementation Notes")
-@pytest.mark.needs("reports")
 @meet
 async def test_both_sides_log_why(meeting: Meeting, caplog: pytest.LogCaptureFixture) -> None:
     """The log of a server process is its own."""
@@ -205,7 +203,6 @@ class Deep:
 @pytest.mark.spec("client/sampling", "User Interaction Model")
 @pytest.mark.spec("client/elicitation", "User Interaction Model")
 @pytest.mark.spec("basic/patterns/mrtr", "Basic Workflow")
-@pytest.mark.needs("questions")
 @meet
 async def test_a_tool_asks_the_model_that_calls_a_tool_that_asks_the_user(meeting: Meeting) -> None:
     """Where there is no elicitation, the inner tool asks for roots instead."""
@@ -221,7 +218,6 @@ async def test_a_tool_asks_the_model_that_calls_a_tool_that_asks_the_user(meetin
 @shows(PAGES, "Behavior Requirements")
 @shows(PAGES, "Cancellation Flow")
 @pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.needs("questions", "reports")
 @meet
 async def test_cancelling_the_outermost_call_cancels_everything_inside(meeting: Meeting, level: str) -> None:
     """In the legacy era each question is given up by who asked it, the server's too. In the modern era nothing but
@@ -260,7 +256,6 @@ async def test_cancelling_the_outermost_call_cancels_everything_inside(meeting: 
 
 @shows(PAGES, "Behavior Requirements")
 @pytest.mark.parametrize("level", ["inner tool", "user"])
-@pytest.mark.needs("questions", "reports")
 @meet
 async def test_cancelling_an_inner_call_leaves_the_outer_ones_alone(meeting: Meeting, level: str) -> None:
     deep = Deep(meeting, level)

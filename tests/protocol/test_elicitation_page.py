@@ -11,7 +11,6 @@ from scripted_server import ScriptedServer
 from trio_mcp import LocalProtocolError, RemoteProtocolError, RequestError, Revision, open_client
 from trio_mcp.types import ClientCapabilities, ElicitationCapability
 
-pytestmark = pytest.mark.needs("questions")
 ELICITATION = "client/elicitation"
 METHOD = "elicitation/create"
 IN_FORMS = pytest.mark.parametrize("revision", FORMS)

@@ -1,6 +1,6 @@
 """What becomes of what cannot be had where HTTP is served without streams, or without sessions.
 
-All other tests of this folder run in these modes as well; what they need that a mode has not is in `conftest.py`.
+Every feature that these modes have is in `tests/matrix`, and why they have no others.
 """
 
 from __future__ import annotations

@@ -29,7 +29,6 @@ async def test_the_capability_is_declared(meeting: Meeting) -> None:
 @pytest.mark.spec(LOGGING, "Message Flow")
 @pytest.mark.spec(LOGGING, "Implementation Considerations")
 @pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.needs("reports", "levels")
 @meet
 async def test_messages_of_a_severity_and_above_are_sent(meeting: Meeting, level: LoggingLevel) -> None:
     await meeting.client.set_log_level(level)
@@ -62,7 +61,6 @@ async def test_messages_of_a_severity_and_above_are_sent(meeting: Meeting, level
 
 @pytest.mark.spec(LOGGING, "Per-request log level")
 @pytest.mark.parametrize("revision", [MODERN])
-@pytest.mark.needs("reports")
 @meet
 async def test_without_a_level_a_request_brings_no_messages(meeting: Meeting) -> None:
     async with meeting.another(on_log=meeting.host.logged.append) as other:

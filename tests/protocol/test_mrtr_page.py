@@ -32,7 +32,6 @@ def answering(required: dict[str, Any], **content: object) -> dict[str, Any]:
 
 @pytest.mark.spec(INDEX, "Request and Response")
 @pytest.mark.spec("basic/patterns/cancellation", "Behavior Requirements")
-@pytest.mark.needs("reports")
 @meet
 async def test_every_interaction_begins_with_the_client(meeting: Meeting) -> None:
     """Notifications of a request come before its answer; a server asks nothing, a client answers nothing."""

@@ -17,7 +17,6 @@ PAGES = ("basic/utilities/progress", "basic/patterns/progress")
 
 @shows(PAGES, "Progress Flow")
 @shows(PAGES, "Behavior Requirements")
-@pytest.mark.needs("reports")
 @meet
 async def test_progress_carries_the_token_of_its_request_and_only_grows(meeting: Meeting) -> None:
     """`message` exists from 2025-03-26 on. What would not be more than before is not sent."""
@@ -39,7 +38,6 @@ async def test_progress_carries_the_token_of_its_request_and_only_grows(meeting:
 
 
 @shows(PAGES, "Behavior Requirements")
-@pytest.mark.needs("reports")
 @meet
 async def test_a_total_that_is_not_known_is_left_out(meeting: Meeting) -> None:
     await meeting.client.call_tool("count", {"to": 1, "total": False}, on_progress=lambda _: None)
@@ -59,7 +57,6 @@ async def test_who_does_not_ask_for_progress_gets_none(meeting: Meeting) -> None
 
 @shows(PAGES, "Progress Flow")
 @shows(PAGES, "Implementation Notes")
-@pytest.mark.needs("reports")
 @meet
 async def test_requests_at_the_same_time_have_tokens_of_their_own(meeting: Meeting) -> None:
     seen: dict[int, list[float]] = {n: [] for n in (1, 2, 3)}
@@ -77,7 +74,6 @@ async def test_requests_at_the_same_time_have_tokens_of_their_own(meeting: Meeti
 
 @shows(PAGES, "Implementation Notes")
 @shows(PAGES, "Behavior Requirements")
-@pytest.mark.needs("reports")
 @meet
 async def test_progress_stops_with_the_answer(meeting: Meeting) -> None:
     await meeting.client.call_tool("count", {"to": 3}, on_progress=lambda _: None)

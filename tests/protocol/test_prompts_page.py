@@ -103,7 +103,6 @@ async def test_every_kind_of_content_arrives_or_is_said_in_words(meeting: Meetin
 
 
 @pytest.mark.spec(PROMPTS, "Getting a Prompt")
-@pytest.mark.needs("questions")
 @meet
 async def test_a_prompt_may_ask_its_client(meeting: Meeting) -> None:
     """In the modern era with a result that requires input; before 2025-06-18 nobody can be asked."""
@@ -118,7 +117,6 @@ async def test_a_prompt_may_ask_its_client(meeting: Meeting) -> None:
 
 @pytest.mark.spec(PROMPTS, "List Changed Notification")
 @pytest.mark.spec(PROMPTS, "Message Flow")
-@pytest.mark.needs("changes")
 @meet
 async def test_clients_are_notified_when_the_list_changes(meeting: Meeting) -> None:
     client = meeting.client

@@ -105,7 +105,6 @@ async def test_one_resource_may_have_several_contents(meeting: Meeting) -> None:
 
 
 @pytest.mark.spec(RESOURCES, "Reading Resources")
-@pytest.mark.needs("questions")
 @meet
 async def test_a_resource_may_ask_its_reader(meeting: Meeting) -> None:
     if meeting.revision < "2025-06-18":
@@ -144,7 +143,6 @@ async def test_templates_are_listed_and_their_resources_read(meeting: Meeting) -
 
 
 @pytest.mark.spec(RESOURCES, "List Changed Notification")
-@pytest.mark.needs("changes")
 @meet
 async def test_clients_are_notified_when_the_list_changes(meeting: Meeting) -> None:
     client = meeting.client
@@ -160,7 +158,6 @@ async def test_clients_are_notified_when_the_list_changes(meeting: Meeting) -> N
 
 @pytest.mark.spec(RESOURCES, "Subscriptions")
 @pytest.mark.spec(RESOURCES, "Message Flow")
-@pytest.mark.needs("changes")
 @meet
 async def test_clients_are_notified_when_a_resource_they_listen_to_changes(meeting: Meeting) -> None:
     client = meeting.client

@@ -11,7 +11,6 @@ from meeting import ALL, LEGACY, Meeting, meet, text_of
 from trio_mcp import Context, LocalProtocolError, RequestError, Revision, Server, open_client
 from trio_mcp.types import ClientCapabilities, Root, RootsCapability
 
-pytestmark = pytest.mark.needs("questions")
 ROOTS = "client/roots"
 PROJECT = {"uri": "file:///home/user/projects/myproject", "name": "My Project"}
 

@@ -11,7 +11,6 @@ from scripted_server import ScriptedServer
 from trio_mcp import RequestError, Revision, open_client
 from trio_mcp.types import CreateMessageResult, TextContent, ToolUseContent
 
-pytestmark = pytest.mark.needs("questions")
 SAMPLING = "client/sampling"
 METHOD = "sampling/createMessage"
 ANSWER = CreateMessageResult(

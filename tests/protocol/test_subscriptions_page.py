@@ -61,7 +61,6 @@ async def test_only_what_was_asked_for_is_notified_and_after_the_acknowledgment(
 
 @pytest.mark.spec(SUBSCRIPTIONS, "Multiple Concurrent Subscriptions")
 @pytest.mark.spec(SUBSCRIPTIONS, "Receiving Notifications")
-@pytest.mark.needs("changes")
 @meet
 async def test_several_listeners_receive_what_each_has_asked_for(meeting: Meeting) -> None:
     """By ids of their own in the modern era; in the legacy era the client tells them apart."""

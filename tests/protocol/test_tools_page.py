@@ -274,7 +274,6 @@ async def test_a_tool_that_needs_input_is_called_again(meeting: Meeting) -> None
 
 @pytest.mark.spec(TOOLS, "List Changed Notification")
 @pytest.mark.spec(TOOLS, "Message Flow")
-@pytest.mark.needs("changes")
 @meet
 async def test_clients_are_notified_when_the_list_changes(meeting: Meeting) -> None:
     client = meeting.client

@@ -27,6 +27,7 @@ from trio_mcp._server._reading import sniff_type as sniff_type
 from trio_mcp._server._reading import text_of as text_of
 from trio_mcp._server._sampling import conversation as conversation
 from trio_mcp._server._sampling import sample as sample
+from trio_mcp._server._server import Servable as Servable
 from trio_mcp._server._session import ServerSession as ServerSession
 from trio_mcp._server._session import _serving as _serving
 from trio_mcp._server._threads import Holder as Holder

@@ -25,7 +25,7 @@ HEAD = """\
 
 Which test shows which section of the specification, in which revision: the transport, server, client, utilities and
 patterns pages of all five. Made from the marks of the tests by `make protocol`; a test keeps it current. A number is how
-many tests show the section in that revision (most of them over memory, stdio and HTTP), `-` means that the revision has
+many tests show the section in that revision (most of them in memory and over HTTP), `-` means that the revision has
 no such section, and a letter gives the reason why a section has no test.
 """
 

@@ -20,7 +20,7 @@ from .._server._server import serve_stdio
 from ._console import Console
 from ._frames import open_frame_log
 from ._parser import Exit, Failure, Options
-from ._targets import target_of
+from ._targets import ServedFile, target_of
 
 STDIO: Final = "stdio"
 
@@ -64,8 +64,10 @@ async def _serve(options: Options, serve: Serve, *, shutdown: Shutdown) -> None:
         await serve(proxy, shutdown=shutdown)
 
 
-def _restarted(target: Target) -> Target:
+def _restarted(target: Target | ServedFile) -> Target:
     """Return the target such that a process that exits is started again for the session that it served."""
+    if isinstance(target, ServedFile):
+        target = target.process
     if isinstance(target, StdioServerParameters) and target.restart is None:
         return attrs.evolve(target, restart=_RESTART)
     return target
@@ -123,7 +125,7 @@ def _on_tcp(host: str, port: int) -> Serve:
 def _on_http(parts: SplitResult, host: str, port: int, allowed: Sequence[str]) -> Serve:
     from .._core._http_rules import LOCAL_HOSTS, HttpServerSettings
     from .._hosts._serve_http import serve_http
-    from .._hosts._serve_websocket import serve_websocket
+    from .._hosts._serve_http import serve_websocket
 
     options: dict[str, Any] = {"sse": parts.scheme == "sse"}
     if parts.path not in {"", "/"}:

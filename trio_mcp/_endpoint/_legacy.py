@@ -95,6 +95,7 @@ class LegacySessions:
         """
         revision = self._check_version(call)
         if self._settings.stateless:
+            self._check_serving()
             self._check_batch(posted, revision)
             await self._serve_alone(call, slot, posted, None if posted.begins else revision)
         elif SESSION_ID in call.headers:
@@ -105,6 +106,10 @@ class LegacySessions:
             await self._begin(call, slot, posted)
         else:
             raise HttpRefused(400, f"{SESSION_ID} is missing; begin a session with initialize")
+
+    def _check_serving(self) -> None:
+        if self._shutdown.is_draining:
+            raise HttpRefused(503, "serving is about to end", code=SERVER_BUSY)
 
     @staticmethod
     def _check_batch(posted: PostBody, revision: Revision | None) -> None:
@@ -134,8 +139,7 @@ class LegacySessions:
         Raises:
             HttpRefused: There is no room for it, or serving is about to end.
         """
-        if self._shutdown.is_draining:
-            raise HttpRefused(503, "serving is about to end", code=SERVER_BUSY)
+        self._check_serving()
         self._check_replacing(call.key)
         id = secrets.token_urlsafe(SESSION_ID_BYTES)
         store = None if event_type is not None else self._store

@@ -110,7 +110,7 @@ class Receiver:
 
     def __attrs_post_init__(self) -> None:
         self._queue = self._sender.queue
-        self._harmless_bytes = harmless_size(self._limits.max_decoded_bytes)
+        self._harmless_bytes = min(harmless_size(self._limits.max_decoded_bytes), self._limits.max_message_bytes)
 
     async def receive(self) -> None:
         """Wait for messages. Cancelled, it has lost none.
@@ -194,10 +194,11 @@ class Receiver:
         return None
 
     def _take(self, message: Incoming, scope: trio.CancelScope | None) -> Ready | None:
-        if len(message.data) > self._harmless_bytes and self._is_too_costly(message):
+        if len(message.data) > self._harmless_bytes and (problem := self._excess_of(message)) is not None:
+            data = message.data
             if self._frames is not None:
-                self._frames.report("received", message.data)
-            self._take_costly(message)
+                self._frames.report("received", data)
+            self._take_excess(data[:FRAGMENT_BYTES], data[-FRAGMENT_BYTES:], problem, message.origin)
             return None
         try:
             value = _json.decode(message.data) if message.value is ABSENT else message.value
@@ -222,19 +223,22 @@ class Receiver:
             )
         return None
 
-    def _is_too_costly(self, message: Incoming) -> bool:
-        return message.value is ABSENT and is_costlier(message.data, self._limits.max_decoded_bytes)
+    def _excess_of(self, message: Incoming) -> str | None:
+        """Return what is too much in a message that no transport has weighed; `None` if nothing is."""
+        limits = self._limits
+        if message.value is not ABSENT:
+            return None
+        if len(message.data) > limits.max_message_bytes:
+            return _explain_size(len(message.data), limits)
+        if is_costlier(message.data, limits.max_decoded_bytes):
+            return explain_cost(len(message.data), limits.max_decoded_bytes)
+        return None
 
     def _take_too_large(self, received: TooLarge) -> None:
-        problem = f"a message of {received.size} bytes; max_message_bytes is {self._limits.max_message_bytes}"
+        problem = _explain_size(received.size, self._limits)
         if received.refusal is not None:
             problem = received.refusal.message
         self._take_excess(received.head, received.tail, problem, received.origin, received.refusal)
-
-    def _take_costly(self, message: Incoming) -> None:
-        data = message.data
-        problem = explain_cost(len(data), self._limits.max_decoded_bytes)
-        self._take_excess(data[:FRAGMENT_BYTES], data[-FRAGMENT_BYTES:], problem, message.origin)
 
     def _take_excess(
         self,
@@ -347,6 +351,10 @@ class Receiver:
         _log.warning("%s sent what cannot be used: %s", self._channel.description, error.message)
         if self._dispatcher.answers_unreadable or (id is not None and self._dispatcher.answers_malformed):
             self._queue.put(QueuedMessage(Outgoing(encode_error(id, error), origin=origin), urgent=True))
+
+
+def _explain_size(size: int, limits: Limits) -> str:
+    return f"a message of {size} bytes; max_message_bytes is {limits.max_message_bytes}"
 
 
 def _is_batch(data: bytes) -> bool:

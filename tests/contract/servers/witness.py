@@ -62,45 +62,6 @@ async def until(path: str) -> str:
 
 
 @server.tool
-async def tidy(ctx: Context[str]) -> str:
-    """Sleep for ever, and talk while being cleaned up."""
-    note("started tidy")
-    try:
-        await trio.sleep_forever()
-    finally:
-        with trio.move_on_after(0.2, shield=True):
-            await ctx.report_progress(99)
-            await ctx.info("tidying")
-        note("tidied")
-
-
-@server.tool
-async def count(to: int, ctx: Context[str], every: float = 0.0) -> str:
-    """Count."""
-    async with ctx.progress(total=to) as progress:
-        for _ in range(to):
-            await trio.sleep(every)
-            await progress.advance()
-    return "counted"
-
-
-@server.tool
-async def ask(ctx: Context[str]) -> str:
-    """Ask the client for its roots."""
-    note("asking")
-    try:
-        return json.dumps(await ctx.request("roots/list"))
-    finally:
-        note("asked")
-
-
-@server.tool
-async def deadline(ctx: Context[str]) -> float:
-    """Say how many seconds are left."""
-    return min(1e6, ctx.deadline - trio.current_time())
-
-
-@server.tool
 def block(seconds: float) -> str:
     """Block a thread."""
     note("blocking")
