@@ -91,6 +91,9 @@ from ._endpoint._event_store import MemoryEventStore as MemoryEventStore
 from ._endpoint._event_store import StoredEvent as StoredEvent
 from ._endpoint._sqlite_events import SqliteEventStore as SqliteEventStore
 from ._endpoint._sqlite_events import open_sqlite_event_store as open_sqlite_event_store
+from ._errors import AuthorizationFailed as AuthorizationFailed
+from ._errors import AuthorizationRefused as AuthorizationRefused
+from ._errors import ClientUnknown as ClientUnknown
 from ._errors import ConfigError as ConfigError
 from ._errors import ConnectionLost as ConnectionLost
 from ._errors import HttpStatusError as HttpStatusError
