@@ -18,7 +18,7 @@ from typing import Any, Final, Literal, Self, TypeAlias, cast, final
 import attrs
 import trio
 
-from .._channel import Incoming, OriginGone, Outgoing, Received, TooLarge
+from .._channel import AnswerClock, Incoming, OriginGone, Outgoing, Received, TooLarge
 from .._codec import _json
 from .._codec._json import explain_cost, is_array, is_costlier, is_object, kind_of
 from .._codec._jsonrpc import (
@@ -56,6 +56,7 @@ from .._errors import (
     RequestError,
 )
 from .._http._asgi import AsgiApplication, AsgiClient
+from .._http._auth import Auth, refusal_of
 from .._http._client import send_following
 from .._http._messages import HttpRequest, HttpResponse, HttpTransport
 from .._http._target import HttpSettings, HttpTarget, parse_target, shown_url
@@ -150,6 +151,8 @@ class HttpServerParameters:
             mapping, or a plain or async function that returns one and is called for each HTTP request, so that a
             token can be renewed. An exception in it is the cause of the `ConnectionLost` of that request, and
             costs nothing else.
+        auth: Who this client is to the server: `OAuth`, `StaticToken`, or an `Auth` of your own. What it adds to
+            requests replaces `headers` of the same names.
         http: How connections are made and what they may cost: TLS, proxies, pools.
         app: An ASGI application in this process that gets the requests instead of the network. It is started and
             stopped with the client; to share one among several clients, pass what `open_asgi_client` has opened.
@@ -168,6 +171,9 @@ class HttpServerParameters:
 
     url: str = attrs.field(validator=_check_url, repr=lambda url: repr(shown_url(url)))
     headers: HeaderSource = attrs.field(factory=dict[str, str], kw_only=True, repr=False, validator=check_headers)
+    auth: Auth | None = attrs.field(
+        default=None, kw_only=True, validator=attrs.validators.optional(attrs.validators.instance_of(Auth))
+    )
     http: HttpSettings = attrs.field(factory=HttpSettings, kw_only=True)
     app: AsgiApplication | AsgiClient | None = attrs.field(default=None, kw_only=True, validator=_check_app)
     transport: Literal["auto", "streamable-http", "sse"] = attrs.field(
@@ -641,6 +647,20 @@ async def error_of(response: HttpResponse) -> RequestError:
     body = await response.read_excerpt(ERROR_BYTES)
     retry_after = parse_retry_after(response.headers.get("retry-after"), time.time())
     sent = error_in(body)
+    text = body.decode("utf-8", "replace").strip()[:EXCERPT]
+    authorized = any(name.lower() == b"authorization" for name, _ in response.request.headers)
+    refusal = refusal_of(
+        response.status,
+        response.headers.get_all,
+        response.request.target.address,
+        authorized=authorized,
+        body=text,
+        retry_after=retry_after,
+    )
+    if refusal is not None:
+        if sent is not None:
+            refusal.code, refusal.data = sent.code, sent.data
+        return refusal
     if sent is not None:
         sent.status, sent.retry_after = response.status, retry_after
         return sent
@@ -651,7 +671,7 @@ async def error_of(response: HttpResponse) -> RequestError:
     return HttpStatusError(
         response.status,
         message,
-        body=body.decode("utf-8", "replace").strip()[:EXCERPT],
+        body=text,
         retry_after=retry_after,
     )
 
@@ -667,6 +687,7 @@ class RemoteEndpoint:
         inbox: Takes the messages that come back.
         limits: `Limits.max_message_bytes` bounds each of them.
         transport: Carries the requests.
+        clocks: What stands still while a person must be asked for a request that belongs to no call.
     """
 
     target: HttpTarget
@@ -674,6 +695,7 @@ class RemoteEndpoint:
     inbox: HttpInbox
     limits: Limits
     transport: HttpTransport
+    clocks: Sequence[AnswerClock] = ()
 
     @property
     def _description(self) -> str:
@@ -687,15 +709,28 @@ class RemoteEndpoint:
         self, outbound: OutboundMessage, headers: Sequence[HeaderField], *, urgent: bool = False
     ) -> HttpResponse:
         """Send a message; see `HttpTransport.send`."""
-        data, on_sent = outbound.message.data, outbound.mark_sent
-        return await self._send("POST", (*_POST_HEADERS, *headers), data, on_sent, urgent=urgent)
+        message = outbound.message
+        return await self._send(
+            "POST",
+            (*_POST_HEADERS, *headers),
+            message.data,
+            outbound.mark_sent,
+            urgent=urgent,
+            clocks=message.clocks or self.clocks,
+        )
 
-    async def get(self, headers: Sequence[HeaderField] = (), *, last_event_id: str = "") -> HttpResponse:
+    async def get(
+        self,
+        headers: Sequence[HeaderField] = (),
+        *,
+        last_event_id: str = "",
+        clocks: Sequence[AnswerClock] = (),
+    ) -> HttpResponse:
         """Open a stream of events. It stays open for long, so it does not wait for a connection of the pool."""
         fields = [*_GET_HEADERS, *headers]
         if last_event_id:
             fields.append((LAST_EVENT_ID.encode(), last_event_id.encode("utf-8")))
-        return await self._send("GET", fields, urgent=True)
+        return await self._send("GET", fields, urgent=True, clocks=(*self.clocks, *clocks))
 
     async def delete(self, headers: Sequence[HeaderField]) -> HttpResponse:
         """End the session that the headers name."""
@@ -709,10 +744,16 @@ class RemoteEndpoint:
         on_sent: Callable[[], object] | None = None,
         *,
         urgent: bool,
+        clocks: Sequence[AnswerClock] = (),
     ) -> HttpResponse:
         own = await headers_from(self.parameters.headers)
         request = HttpRequest(
-            method=method, target=self.target, headers=(*own, *headers), body=body, on_sent=on_sent
+            method=method,
+            target=self.target,
+            headers=(*own, *headers),
+            body=body,
+            on_sent=on_sent,
+            clocks=clocks,
         )
         redirects = self.parameters.http.max_redirects
         return await send_following(self.transport, request, urgent=urgent, max_redirects=redirects)

@@ -36,7 +36,7 @@ ASSERTION_SECONDS: Final = 60
 
 @final
 @attrs.frozen(kw_only=True)
-class SigningKey:
+class PrivateKeyJwt:
     """A private key that proves who a client is.
 
     Attributes:
@@ -65,7 +65,7 @@ class OAuthClient:
 
     client_id: str
     client_secret: str | None = attrs.field(default=None, repr=False)
-    key: SigningKey | None = attrs.field(default=None, repr=False)
+    key: PrivateKeyJwt | None = attrs.field(default=None, repr=False)
     method: ClientAuthMethod = "none"
     redirect_uri: str | None = None
 
@@ -123,7 +123,9 @@ def choose_method(
         able.add("private_key_jwt")
     if wanted is not None:
         if wanted not in able:
-            raise AuthorizationFailed(f"{name} wants {printable(wanted)}, for which this client has no credentials")
+            raise AuthorizationFailed(
+                f"{name} wants {printable(wanted)}, for which this client has no credentials"
+            )
         return cast("ClientAuthMethod", wanted)
     if offered is None:
         return "private_key_jwt" if has_key else "client_secret_basic" if has_secret else "none"
@@ -144,7 +146,7 @@ def basic_credentials(client_id: str, client_secret: str) -> str:
     return f"Basic {base64.b64encode(pair.encode('ascii')).decode('ascii')}"
 
 
-def client_assertion(client_id: str, key: SigningKey, audience: str, *, now: float) -> str:
+def client_assertion(client_id: str, key: PrivateKeyJwt, audience: str, *, now: float) -> str:
     """Sign who a client is (RFC 7523, section 3).
 
     Args:
@@ -195,7 +197,13 @@ def check_metadata_url(url: str) -> str:
         ValueError: It may not.
     """
     parts = urlsplit(url)
-    if parts.scheme != "https" or not parts.hostname or parts.path in ("", "/") or parts.fragment or "@" in parts.netloc:
+    if (
+        parts.scheme != "https"
+        or not parts.hostname
+        or parts.path in ("", "/")
+        or parts.fragment
+        or "@" in parts.netloc
+    ):
         raise ValueError(f"client_metadata_url must be an https URL with a path, not {url!r}")
     if any(segment in (".", "..") for segment in parts.path.split("/")):
         raise ValueError("the path of client_metadata_url must not have . or .. in it")

@@ -28,7 +28,11 @@ MAX_ANSWER: Final = 8 * 1024
 
 
 def scopes_to_request(
-    challenged: Collection[str] | None, discovered: Discovered, *, before: Iterable[str] = (), refreshes: bool = True
+    challenged: Collection[str] | None,
+    discovered: Discovered,
+    *,
+    before: Iterable[str] = (),
+    refreshes: bool = True,
 ) -> frozenset[str] | None:
     """Return the scopes to ask for; `None` to name none.
 
@@ -74,7 +78,9 @@ def check_pkce(server: AuthorizationServerMetadata) -> None:
 
 def code_challenge(verifier: str) -> str:
     """Return what is shown of a verifier before it is used (RFC 7636, section 4.2, S256)."""
-    return base64.urlsafe_b64encode(hashlib.sha256(verifier.encode("ascii")).digest()).rstrip(b"=").decode("ascii")
+    return (
+        base64.urlsafe_b64encode(hashlib.sha256(verifier.encode("ascii")).digest()).rstrip(b"=").decode("ascii")
+    )
 
 
 @final
@@ -119,7 +125,9 @@ class LoginAttempt:
         issuer = fields.get("iss", [None])[0]
         if issuer is None:
             if self.server.authorization_response_iss_parameter_supported:
-                raise AuthorizationFailed(f"the answer to the login does not say that it is from {self.server.name}")
+                raise AuthorizationFailed(
+                    f"the answer to the login does not say that it is from {self.server.name}"
+                )
         elif issuer != self.server.issuer:
             # Nothing else in it is looked at, or shown: it is somebody else's.
             raise AuthorizationFailed(

@@ -44,6 +44,15 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def is_address(host: str) -> bool:
+    """Whether a host of a URL, without brackets, is an IP address and not a name."""
+    try:
+        ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    return True
+
+
 def is_public_address(address: str) -> bool:
     """Whether an IP address is one of the internet, and not of a machine, a link or a private network."""
     try:
@@ -110,7 +119,11 @@ def is_resource_of(resource: str, server_url: str) -> bool:
     if theirs.fragment or origin_of(ours) != origin_of(theirs):
         return False
     path, prefix = ours.path or "/", theirs.path or "/"
-    return path == prefix or path.startswith(prefix if prefix.endswith("/") else f"{prefix}/") or f"{path}/" == prefix
+    return (
+        path == prefix
+        or path.startswith(prefix if prefix.endswith("/") else f"{prefix}/")
+        or f"{path}/" == prefix
+    )
 
 
 # Reading documents.
@@ -371,7 +384,9 @@ def discover(server_url: str, hint: str | None = None, issuer: str | None = None
         return (yield from _discover_legacy(server_url, issuer))
     named = resource.authorization_servers
     if not named:
-        raise AuthorizationFailed(f"{printable(server_url)} names no authorization server (authorization_servers)")
+        raise AuthorizationFailed(
+            f"{printable(server_url)} names no authorization server (authorization_servers)"
+        )
     if issuer is not None:
         if issuer not in named:
             raise AuthorizationFailed(
@@ -433,7 +448,9 @@ def find_server(issuer: str) -> Generator[Fetch, Fetched, AuthorizationServerMet
         if fetched.members is not None:
             return read_authorization_server(fetched.members, url, [issuer])
         _check_continues(fetched, url)
-    raise AuthorizationFailed(f"the authorization server {printable(issuer)} has no metadata at {', '.join(urls)}")
+    raise AuthorizationFailed(
+        f"the authorization server {printable(issuer)} has no metadata at {', '.join(urls)}"
+    )
 
 
 def _discover_legacy(server_url: str, issuer: str | None) -> Discovery:

@@ -193,15 +193,25 @@ def read_token(status: int, document: object, asked: Asked, *, now: float, bound
     if not 200 <= status < 300:
         raise error_of_answer(status, document, asked.name, asked.issuer)
     if not is_object(document):
-        raise AuthorizationFailed(f"{asked.name} answered the request for a token with something that is not JSON")
+        raise AuthorizationFailed(
+            f"{asked.name} answered the request for a token with something that is not JSON"
+        )
     access_token, kind = document.get("access_token"), document.get("token_type")
-    if not isinstance(access_token, str) or len(access_token) > MAX_TOKEN or not _SENDABLE.fullmatch(access_token):
+    if (
+        not isinstance(access_token, str)
+        or len(access_token) > MAX_TOKEN
+        or not _SENDABLE.fullmatch(access_token)
+    ):
         raise AuthorizationFailed(f"{asked.name} issued an access_token that cannot be sent")
     if not isinstance(kind, str) or kind.lower() not in ("bearer", "dpop"):
-        raise AuthorizationFailed(f"{asked.name} issued a token of the type {printable(str(kind), 40)}, not Bearer or DPoP")
+        raise AuthorizationFailed(
+            f"{asked.name} issued a token of the type {printable(str(kind), 40)}, not Bearer or DPoP"
+        )
     is_bound = kind.lower() == "dpop"
     if is_bound and not bound:
-        raise AuthorizationFailed(f"{asked.name} issued a token that is bound to a key, for which dpop=True is needed")
+        raise AuthorizationFailed(
+            f"{asked.name} issued a token that is bound to a key, for which dpop=True is needed"
+        )
     scope, refresh = document.get("scope"), document.get("refresh_token")
     lifetime = document.get("expires_in")
     if isinstance(lifetime, str) and lifetime.isascii() and lifetime.isdigit():
