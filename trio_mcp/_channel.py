@@ -150,8 +150,8 @@ class Outgoing:
         request_ids: The ids of the requests in it, if any.
         answers: The ids of the requests it answers, if any.
         origin: The origin of the request it belongs to, if it belongs to one.
-        clocks: The deadlines of the requests in it, which a transport stops while it has to ask a person before it can
-            send them.
+        clocks: The deadlines of the requests in it, which a transport stops while it has to ask a person before
+            it can send them.
     """
 
     data: bytes

@@ -312,7 +312,7 @@ class AuthorizationFailed(McpError):
 
 @final
 class ClientUnknown(AuthorizationFailed):
-    """The authorization server does not know this client, and there is no way to be registered without somebody's help.
+    """The authorization server does not know this client, which somebody must register there by hand.
 
     Spec: 2026-07-28, basic/authorization/client-registration.
     """

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,7 @@ from trio_mcp import (
     MemoryTokenStore,
     OAuth,
     StaticToken,
+    TokenStore,
     open_client,
     open_clients,
 )
@@ -35,7 +38,7 @@ CALLBACK = "http://localhost:3000/callback"
 
 def oauth(script: ProtectedScript, **options: Any) -> OAuth:
     """Return the authorization of somebody who logs in at once."""
-    given = {"open_page": script.visit, "redirect_uri": CALLBACK, "listen": False, **options}
+    given: dict[str, Any] = {"open_page": script.visit, "redirect_uri": CALLBACK, "listen": False, **options}
     return OAuth(**given)
 
 
@@ -280,7 +283,7 @@ async def test_a_refresh_goes_on_although_its_caller_is_cancelled(autojump_clock
     async with open_client(script.parameters(), auth=oauth(script)) as client:
         await client.call_tool("one")
         script.tokens.clear()
-        script.before["/token"] = lambda: trio.sleep(3)
+        script.before["/token"] = partial(trio.sleep, 3)
         with trio.move_on_after(1):
             await client.call_tool("hasty")
         await client.call_tool("again")
@@ -293,17 +296,16 @@ async def test_leaving_in_the_middle_of_a_login_leaves_nothing(autojump_clock: t
     person = Person(script)
     person.log_in()
     auth = oauth(script, open_page=person.open_page)
-    async with trio.open_nursery() as nursery:
-        async with open_client(script.parameters(), auth=auth) as client:
-            await logged_out(script, person)
+    async with trio.open_nursery() as nursery, open_client(script.parameters(), auth=auth) as client:
+        await logged_out(script, person)
 
-            async def call() -> None:
-                with pytest.raises(trio.ClosedResourceError):
-                    await client.call_tool("one")
+        async def call() -> None:
+            with pytest.raises(trio.ClosedResourceError):
+                await client.call_tool("one")
 
-            nursery.start_soon(call)
-            await trio.testing.wait_all_tasks_blocked()
-            assert person.asked == 1
+        nursery.start_soon(call)
+        await trio.testing.wait_all_tasks_blocked()
+        assert person.asked == 1
     assert person.gave_up == 1
 
 
@@ -626,13 +628,32 @@ async def test_no_secret_is_shown_by_anything(
     assert {each.form.get("client_secret") for each in script.at("/token")} == {"s3cret"}
 
 
+class Watched(TokenStore):
+    """Notes what is kept."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kept: dict[str, str] = {}
+
+    async def get(self, key: str) -> str | None:
+        await trio.lowlevel.checkpoint()
+        return self.kept.get(key)
+
+    async def set(self, key: str, value: str) -> None:
+        await trio.lowlevel.checkpoint()
+        self.kept[key] = value
+
+    async def delete(self, key: str) -> None:
+        await trio.lowlevel.checkpoint()
+        del self.kept[key]
+
+
 async def test_stored_times_are_times_of_day(autojump_clock: trio.testing.MockClock) -> None:
     """Another process has another clock: what is stored must mean the same to it."""
     script = ProtectedScript()
-    auth = oauth(script)
-    async with open_client(script.parameters(), auth=auth) as client:
+    store = Watched()
+    async with open_client(script.parameters(), auth=oauth(script, store=store)) as client:
         await client.call_tool("one")
-    (stored,) = [value for key, value in auth.store._kept.items() if key.startswith("token")]  # type: ignore[attr-defined]
-    assert '"expires_at": ' in stored
-    at = float(stored.partition('"expires_at": ')[2].partition(",")[0])
-    assert at == pytest.approx(time.time() + 3600, abs=60)
+    (stored,) = [json.loads(value) for key, value in store.kept.items() if key.startswith("token")]
+    assert stored["expires_at"] == pytest.approx(time.time() + 3600, abs=60)
+    assert stored["issuer"] == ORIGIN

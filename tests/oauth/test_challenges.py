@@ -15,9 +15,7 @@ def read(*fields: str) -> list[tuple[str, dict[str, str], str | None]]:
     return [(each.scheme, dict(each.parameters), each.token) for each in parse_challenges(fields)]
 
 
-@pytest.mark.parametrize(
-    ("field", "challenges"),
-    [
+CHALLENGES: list[tuple[str, list[Any]]] = [
         ("Bearer", [("bearer", {}, None)]),
         ('BEARER Scope="a b"', [("bearer", {"scope": "a b"}, None)]),
         ("Bearer error=invalid_token", [("bearer", {"error": "invalid_token"}, None)]),
@@ -38,8 +36,10 @@ def read(*fields: str) -> list[tuple[str, dict[str, str], str | None]]:
         ('scope="x"', []),
         ("", []),
         ("Digest", [("digest", {}, None)]),
-    ],
-)  # fmt: skip
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("field", "challenges"), CHALLENGES)
 def test_challenges_are_read(field: str, challenges: Any) -> None:
     assert read(field) == challenges
 

@@ -118,7 +118,7 @@ def test_what_comes_twice_is_refused(extra: str) -> None:
         ({"a"}, ("b",), (), None, {"a"}),
         (None, ("b", "c"), (), None, {"b", "c"}),
         (None, None, (), None, None),
-        (None, (), (), None, set()),
+        (None, (), (), None, set[str]()),
         ({"a"}, None, ("b",), None, {"a", "b"}),
         ({"a"}, None, (), ("offline_access",), {"a", "offline_access"}),
         (None, None, (), ("offline_access",), {"offline_access"}),

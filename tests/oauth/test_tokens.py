@@ -184,8 +184,8 @@ def test_what_an_answer_says_and_leaves_out() -> None:
     assert answer().expires_at is None
     assert answer(expires_in="soon").expires_at is None
     assert answer(expires_in=True).expires_at is None
-    assert answer().granted == {"a"}
-    assert answer(scope="a b").granted == {"a", "b"}
+    assert answer().granted == frozenset({"a"})
+    assert answer(scope="a b").granted == frozenset({"a", "b"})
     assert answer(token_type="BEARER").token_type == "Bearer"
     assert "t0ken" not in repr(answer(refresh_token="t0ken"))
     assert TokenSet.from_json(json.loads(json.dumps(answer().to_json()))) == answer()

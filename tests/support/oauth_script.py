@@ -32,7 +32,7 @@ class Asked:
     """A request to the authorization server."""
 
     path: str
-    form: Mapping[str, str]
+    form: Mapping[str, Any]
     headers: Mapping[str, str]
 
 

@@ -1,10 +1,11 @@
 """Requests to authorization servers: documents, registrations, tokens; and where no such request may go.
 
-A server names URLs, so it could have a client call what only the client can reach. Hence: TLS, but on this machine;
-no address of a private network, unless the server is in one; no redirect to another address; and little time, and
-few bytes, for each.
+A server names URLs, so it could have a client call what only the client can reach. Hence: TLS, but on this
+machine; no address of a private network, unless the server is in one; no redirect to another address; and little
+time, and few bytes, for each.
 
-Spec: 2026-07-28, basic/authorization/security-considerations; security best practices, "Server-Side Request Forgery".
+Spec: 2026-07-28, basic/authorization/security-considerations; security best practices, "Server-Side Request
+    Forgery".
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from .._errors import AuthorizationFailed, McpError
 from .._http._auth import ProtectedServer
 from .._http._client import open_http_client, send_following
 from .._http._messages import HttpRequest, HttpTransport
-from .._http._target import HttpTarget, parse_target
+from .._http._target import HttpTarget, parse_target, shown_url
 from .._oauth._metadata import (
     MAX_DOCUMENT_BYTES,
     Fetch,
@@ -78,7 +79,7 @@ class Fetcher:
         self._is_local: bool | None = None
 
     async def is_local(self) -> bool:
-        """Return whether the server is on this machine, or in a private network, as its authorization server may be then."""
+        """Return whether the server is on this machine, or in a private network."""
         if self._is_local is None:
             self._is_local = await self._find_local()
         else:
@@ -102,7 +103,7 @@ class Fetcher:
             host = (split_url(url).hostname or "").lower()
             target = parse_target(url)
         except ValueError as error:
-            raise AuthorizationFailed(f"{printable(url)} cannot be used: {error}") from None
+            raise AuthorizationFailed(f"the URL {shown_url(url)[:200]!r} cannot be used: {error}") from None
         if host in self._insecure_hosts:
             await trio.lowlevel.checkpoint()
             return target
@@ -118,7 +119,7 @@ class Fetcher:
 
     @staticmethod
     def _is_private(host: str) -> bool:
-        """Whether the text of a host says that it is not on the internet; names are looked at when they are resolved."""
+        """Whether a host is a private address. Names are looked at when they are resolved."""
         return is_loopback(host) or (is_address(host) and not is_public_address(host))
 
     def admit(self, target: HttpTarget, address: str) -> None:
@@ -136,8 +137,8 @@ class Fetcher:
     @staticmethod
     def _private(target: HttpTarget, address: str) -> AuthorizationFailed:
         return AuthorizationFailed(
-            f"{target.address} is on this machine or in a private network ({printable(address)}), and the server that "
-            "names it is not: it is not called"
+            f"{target.address} is on this machine or in a private network ({printable(address)}), and the "
+            "server that names it is not: it is not called"
         )
 
     async def get(self, fetch: Fetch) -> Fetched:
@@ -184,7 +185,8 @@ class Fetcher:
                 ) as response:
                     if 300 <= response.status < 400:
                         raise AuthorizationFailed(
-                            f"{address} answered with a redirect (HTTP status {response.status}) that is not followed"
+                            f"{address} answered with a redirect (HTTP status {response.status}) that is not "
+                            "followed"
                         )
                     body = await response.read(MAX_DOCUMENT_BYTES, "MAX_DOCUMENT_BYTES")
                     return Posted(

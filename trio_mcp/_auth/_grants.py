@@ -16,7 +16,7 @@ import json
 import os
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import AsyncExitStack
-from typing import Any, Final, TypeAlias, final
+from typing import Final, TypeAlias, final
 from urllib.parse import urlsplit
 
 import attrs
@@ -35,7 +35,7 @@ from .._oauth._clients import (
     registration_body,
     unknown_client,
 )
-from .._oauth._code import OFFLINE, LoginAttempt, begin_login, scope_text, scopes_to_request
+from .._oauth._code import LoginAttempt, begin_login, scope_text, scopes_to_request
 from .._oauth._metadata import AuthorizationServerMetadata, Discovered
 from .._oauth._tokens import (
     ID_JAG,
@@ -87,6 +87,34 @@ def _check_redirect(_instance: object, _attribute: object, value: str | None) ->
         raise ValueError("redirect_uri must be a URL without a fragment")
 
 
+def _requested(
+    scopes: frozenset[str] | None,
+    discovered: Discovered,
+    wish: Wish,
+    previous: TokenSet | None,
+    *,
+    refreshes: bool = False,
+) -> frozenset[str] | None:
+    """Return the scopes to ask for; `None` to name none.
+
+    What was asked for before is asked for again: a token with less would lose what other requests need.
+
+    Args:
+        scopes: Those that the user has chosen.
+        discovered: What the server says of itself.
+        wish: What it asks for.
+        previous: The token so far.
+        refreshes: Whether a refresh token is wanted. Programs need none, for they can always ask again.
+    """
+    before = frozenset[str]()
+    if previous is not None and previous.issuer == discovered.server.issuer:
+        before = (previous.requested or before) | (previous.granted or before)
+    challenged = wish.scopes
+    if scopes is not None:
+        challenged = scopes | challenged if wish.step_up and challenged is not None else scopes
+    return scopes_to_request(challenged, discovered, before=before, refreshes=refreshes)
+
+
 async def _bound(flow: TokenFlow, client_id: str, issuer: str) -> None:
     """Bind credentials to the authorization server that they are used at first.
 
@@ -98,8 +126,10 @@ async def _bound(flow: TokenFlow, client_id: str, issuer: str) -> None:
         await flow.keep(f"issuer {client_id}", {"issuer": issuer})
     elif known.get("issuer") != issuer:
         raise AuthorizationFailed(
-            f"the client {printable(client_id)} is known to {printable(str(known.get('issuer')))}, and the server now names "
-            f"{printable(issuer)}: its credentials are not shown to another authorization server; give issuer if it has moved",
+            f"the client {printable(client_id)} is known to {printable(str(known.get('issuer')))}, and the "
+            f"server now names {printable(issuer)}: its credentials are not shown to another authorization "
+            "server; give issuer "
+            "if it has moved",
             issuer=issuer,
         )
 
@@ -109,17 +139,18 @@ async def _bound(flow: TokenFlow, client_id: str, issuer: str) -> None:
 class OAuth(TokenGrant):
     """Lets a person log in: ``open_client(url, auth=OAuth())``.
 
-    Nothing is asked of anybody before the server refuses a request. Then its authorization server is found out, the
-    client registered there if it must be, and the person sent there by the browser of this machine, which brings the
-    answer back to a port that is listened on meanwhile. Tokens are refreshed before they end. Calls wait for all this;
-    the time in which a person is asked does not count for ``request_timeout``, and nobody is asked twice because many
-    calls wait. A call that is cancelled waits no more; when none is left, the login is given up and leaves nothing.
+    Nothing is asked of anybody before the server refuses a request. Then its authorization server is found out,
+    the client registered there if it must be, and the person sent there by the browser of this machine, which
+    brings the answer back to a port that is listened on meanwhile. Tokens are refreshed before they end. Calls
+    wait for all this; the time in which a person is asked does not count for ``request_timeout``, and nobody is
+    asked twice because many calls wait. A call that is cancelled waits no more; when none is left, the login is
+    given up and leaves nothing.
 
     Attributes:
         scopes: The scopes to ask for. Default: what the server asks for.
         client_name: The name that people see where they log in.
-        client_metadata_url: The URL of a document about this client, which is its id where authorization servers take
-            such ids; ``trio-mcp`` publishes none for you.
+        client_metadata_url: The URL of a document about this client, which is its id where authorization servers
+            take such ids; ``trio-mcp`` publishes none for you.
         client_id: The id of a client that was registered by hand.
         client_secret: Its secret, if it has one.
         key: Its key, if it authenticates by one.
@@ -127,9 +158,9 @@ class OAuth(TokenGrant):
         issuer: The authorization server to use, as servers name it. With ``client_id``, the only one that its
             credentials are shown to; without it that is the first that they were used at.
         store: Where tokens and registrations are kept. Default: in memory, as long as this object.
-        open_page: Shows a URL to the person, and may return the one to which the browser was sent in the end. Default:
-            opens the browser of this machine, and writes the URL to standard error. `None`: nobody can be asked, so
-            that a login fails at once.
+        open_page: Shows a URL to the person, and may return the one to which the browser was sent in the end.
+            Default: opens the browser of this machine, and writes the URL to standard error. `None`: nobody can
+            be asked, so that a login fails at once.
         redirect_uri: Where the answer comes to. Default: a port of 127.0.0.1 that the system gives.
         listen: Whether to listen there. If not, `open_page` must return the URL.
         login_timeout: How long a person may take, in seconds.
@@ -305,17 +336,11 @@ class OAuth(TokenGrant):
         open_page = self.open_page
         if open_page is None:
             raise AuthorizationFailed(
-                f"{printable(flow.server.url)} wants a person to log in at {server.name}, and nobody can be asked "
-                "(open_page=None)",
+                f"{printable(flow.server.url)} wants a person to log in at {server.name}, and nobody can be "
+                "asked (open_page=None)",
                 issuer=server.issuer,
             )
-        before: frozenset[str] = frozenset()
-        if previous is not None and previous.issuer == server.issuer:
-            before = (previous.requested or frozenset()) | (previous.granted or frozenset())
-        challenged = wish.scopes
-        if self.scopes is not None:
-            challenged = self.scopes | (challenged or frozenset() if wish.step_up else frozenset())
-        scopes = scopes_to_request(challenged, discovered, before=before, refreshes=self.offline)
+        scopes = _requested(self.scopes, discovered, wish, previous, refreshes=self.offline)
         async with AsyncExitStack() as stack:
             listener: LoginListener | None = None
             redirect_uri = self.redirect_uri
@@ -413,20 +438,6 @@ def _client_of(
     return OAuthClient(client_id=client_id, client_secret=secret, key=key, method=chosen)
 
 
-def _requested(
-    scopes: frozenset[str] | None, discovered: Discovered, wish: Wish, previous: TokenSet | None
-) -> Any:
-    """Return the scopes that a program asks for: no refresh token is needed, for it can always ask again."""
-    before: frozenset[str] = frozenset()
-    if wish.step_up and previous is not None:
-        before = (previous.requested or frozenset()) | (previous.granted or frozenset())
-    challenged = wish.scopes
-    if scopes is not None:
-        challenged = scopes | (challenged or frozenset() if wish.step_up else frozenset())
-    found = scopes_to_request(challenged, discovered, before=before, refreshes=False)
-    return None if found is None else found - {OFFLINE}
-
-
 @final
 @attrs.frozen(kw_only=True, eq=False)
 class ClientCredentials(TokenGrant):
@@ -437,8 +448,8 @@ class ClientCredentials(TokenGrant):
         client_secret: Its secret, if it has one.
         key: Its key instead, which is safer: only signatures leave the program.
         token_endpoint_auth_method: How it authenticates. Default: as the authorization server offers.
-        issuer: The authorization server that the credentials are for. Default: the first that they were used at, as
-            long as the store lasts.
+        issuer: The authorization server that the credentials are for. Default: the first that they were used at,
+            as long as the store lasts.
         scopes: The scopes to ask for. Default: what the server asks for.
         store: Where tokens are kept. Default: in memory, as long as this object.
         dpop: Whether tokens must be bound to a key (RFC 9449). Default: if the server wants it.
@@ -503,8 +514,8 @@ class WorkloadIdentity(TokenGrant):
     A refusal is final: it is neither tried again nor by another grant.
 
     Attributes:
-        token: The platform's token: the path of a file, which is read each time because platforms replace it, or a plain
-            or async function that returns it.
+        token: The platform's token: the path of a file, which is read each time because platforms replace it, or
+            a plain or async function that returns it.
         client_id: The id of the client, where the authorization server wants one. Default: none is sent.
         issuer: The authorization server that the token is for. Default: the one that the server names.
         scopes: The scopes to ask for. Default: what the server asks for.
@@ -544,10 +555,10 @@ class WorkloadIdentity(TokenGrant):
 @final
 @attrs.frozen(kw_only=True, eq=False)
 class EnterpriseManaged(TokenGrant):
-    """Authorizes a person by their login at an identity provider, where their organisation has decided what they may use.
+    """Authorizes a person who is logged in at an identity provider, as their organisation has decided.
 
-    The identity provider exchanges the person's token for an assertion (ID-JAG) for the authorization server of the MCP
-    server, which gives a token for it. Nobody is asked anything.
+    The identity provider exchanges the person's token for an assertion (ID-JAG) for the authorization server of
+    the MCP server, which gives a token for it. Nobody is asked anything.
 
     Attributes:
         id_token: The person's token of the identity provider: the path of a file, or a plain or async function.
@@ -603,8 +614,8 @@ class EnterpriseManaged(TokenGrant):
         profiles = server.authorization_grant_profiles_supported
         if profiles is not None and ID_JAG_PROFILE not in profiles:
             raise AuthorizationFailed(
-                f"{server.name} does not take assertions of identity providers ({ID_JAG_PROFILE} is not among its "
-                "authorization_grant_profiles_supported)",
+                f"{server.name} does not take assertions of identity providers ({ID_JAG_PROFILE} is not among "
+                "its authorization_grant_profiles_supported)",
                 issuer=server.issuer,
             )
         if self.issuer is None:

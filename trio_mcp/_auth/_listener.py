@@ -1,7 +1,7 @@
 """How a person logs in: a page in the browser, and a listener on this machine that takes the answer.
 
-Spec: 2026-07-28, basic/authorization/security-considerations, "Communication Security" and "Open Redirection"; RFC 8252,
-section 7.3.
+Spec: 2026-07-28, basic/authorization/security-considerations, "Communication Security" and "Open Redirection";
+RFC 8252, section 7.3.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ HEAD_BYTES: Final = 16 * 1024
 """The longest request."""
 
 _PAGE: Final = """<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>
-<body style="font-family: sans-serif; margin: 4em auto; max-width: 32em"><h1>{title}</h1><p>{text}</p></body></html>
+<body style="font-family: sans-serif; margin: 4em auto; max-width:
+32em"><h1>{title}</h1><p>{text}</p></body></html>
 """
 _DONE: Final = ("You are logged in", "You can close this page and go back to the program.")
 _REFUSED: Final = ("You are not logged in", "The program says why. You can close this page.")
@@ -81,7 +82,7 @@ class LoginListener:
         return self._answer
 
     async def finish(self, *, accepted: bool) -> None:
-        """Show the person what has become of the answer. Waits for the browser to take the page, but not for long."""
+        """Show the person what has become of the answer. Waits for the browser to take the page, not for long."""
         self._accepted = accepted
         self._judged.set()
         if self._answered.is_set():
@@ -163,8 +164,8 @@ async def open_listener(redirect_uri: str | None) -> AsyncGenerator[LoginListene
     host = parts.hostname or ""
     if parts.scheme != "http" or not is_loopback(host):
         raise AuthorizationFailed(
-            f"redirect_uri is {redirect_uri}, where this program cannot listen: open_page must return the URL that the "
-            "browser was sent to"
+            f"redirect_uri is {redirect_uri}, where this program cannot listen: open_page must return the URL "
+            "that the browser was sent to"
         )
     try:
         listeners = await trio.open_tcp_listeners(parts.port or 0, host=host)

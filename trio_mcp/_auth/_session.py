@@ -1,11 +1,12 @@
-"""The token of one connection: had by one task for all who wait for it, sent with each request, had again when refused.
+"""The token of one connection: had by one task for all who wait for it, and had again when it is refused.
 
-    headers_for, on_refused     called by the tasks that send requests; they wait for an errand and may be cancelled
-    _Errand                     one attempt to have another token; a task of the connection does it
+    headers_for, on_refused     called by the tasks that send requests; they wait for an errand and may be
+    cancelled _Errand                     one attempt to have another token; a task of the connection does it
     TokenFlow                   what a grant needs for that: discovery, requests for tokens, the store
 
-Whoever is cancelled just waits no more. When nobody waits any more, a login is cancelled with everything it has opened;
-a request for a token that has been sent is not, because its answer may bring the only refresh token that is still good.
+Whoever is cancelled just waits no more. When nobody waits any more, a login is cancelled with everything it has
+opened; a request for a token that has been sent is not, because its answer may bring the only refresh token that
+is still good.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import json
 import math
 import time
 from collections.abc import AsyncGenerator, Generator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
 from typing import Any, Final, NoReturn, final
 
 import attrs
@@ -102,12 +103,8 @@ class _Errand:
         self._waiting += 1
         try:
             while not self.is_over:
-                if self.is_asking:
-                    with request.person_asked():
-                        while self.is_asking and not self.is_over:
-                            await self._changed.park()
-                else:
-                    await self._changed.park()
+                with request.person_asked() if self.is_asking else nullcontext():
+                    await self._changed.park()  # woken when either changes
         finally:
             self._waiting -= 1
             if not self._waiting and not self.is_over:
@@ -120,21 +117,15 @@ class TokenGrant(Auth):
 
     store: TokenStore
     insecure_hosts: frozenset[str]
+    issuer: str | None
+    """The authorization server that must be used."""
+    dpop: bool | None
+    """Whether tokens must be bound to a key; `None` if the server decides."""
 
     @property
     @abc.abstractmethod
     def identity(self) -> str:
         """Whose tokens these are, among those that a store has for one server."""
-
-    @property
-    def issuer(self) -> str | None:
-        """The authorization server that must be used."""
-        return None
-
-    @property
-    def dpop(self) -> bool | None:
-        """Whether tokens must be bound to a key; `None` if the server decides."""
-        return None
 
     @abc.abstractmethod
     async def obtain(self, flow: TokenFlow, wish: Wish, previous: TokenSet | None) -> TokenSet:
@@ -380,9 +371,7 @@ class TokenFlow:
 class TokenSession(Auth):
     """Authorizes the requests of one connection with a token. Made by `open_session`."""
 
-    def __init__(
-        self, grant: TokenGrant, server: ProtectedServer, flow: TokenFlow, nursery: trio.Nursery
-    ) -> None:
+    def __init__(self, grant: TokenGrant, flow: TokenFlow, nursery: trio.Nursery) -> None:
         self._grant = grant
         self._flow = flow
         self._nursery = nursery
@@ -402,7 +391,7 @@ class TokenSession(Auth):
     # For requests.
 
     async def headers_for(self, request: AuthRequest) -> Mapping[str, str]:
-        """Return the token, had again if it is about to end; nothing if there is none yet, for the server to say why."""
+        """Return the token, had again if it is about to end; nothing if there is none yet."""
         token = self._token
         if token is not None and trio.current_time() >= self._renew_at:
             try:
@@ -573,8 +562,7 @@ def _shows(response: AuthResponse, nonce: str | None) -> bool:
     from joserfc import jws
 
     try:
-        payload: bytes = jws.extract_compact(response.sent["DPoP"].encode("ascii")).payload
-        value: Any = json.loads(payload)
+        value: Any = json.loads(jws.extract_compact(response.sent["DPoP"].encode("ascii")).payload)
     except (KeyError, ValueError):
         return True
     return is_object(value) and value.get("nonce") == nonce
@@ -584,12 +572,12 @@ def _shows(response: AuthResponse, nonce: str | None) -> bool:
 async def open_session(grant: TokenGrant, server: ProtectedServer) -> AsyncGenerator[Auth]:
     """Open what authorizes the requests of one connection, for as long as the block runs.
 
-    Leaving cancels a login that is under way, and lets a request for a token that has been sent come to its end, within
-    `LEAVING_SECONDS`.
+    Leaving cancels a login that is under way, and lets a request for a token that has been sent come to its end,
+    within `LEAVING_SECONDS`.
     """
     async with open_fetcher(server, grant.insecure_hosts) as fetcher, open_hidden_nursery() as nursery:
         flow = TokenFlow(grant, server, fetcher)
-        session = TokenSession(grant, server, flow, nursery)
+        session = TokenSession(grant, flow, nursery)
         await session.load()
         try:
             yield session

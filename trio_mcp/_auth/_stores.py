@@ -1,7 +1,8 @@
 """Where tokens and registrations are kept: in memory, in a file that processes share, in the system's keyring.
 
-What is kept are strings of JSON under keys; `TokenStore` is also for stores of the user's own. While a token is being
-had, its key is held (`TokenStore.exclusive`), so that clients, and processes, do not use up each other's refresh token.
+What is kept are strings of JSON under keys; `TokenStore` is also for stores of the user's own. While a token is
+being had, its key is held (`TokenStore.exclusive`), so that clients, and processes, do not use up each other's
+refresh token.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import sys
 import tempfile
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, final
 from weakref import WeakValueDictionary
@@ -137,7 +139,8 @@ class FileTokenStore(TokenStore):
         Raises:
             AuthorizationFailed: The file cannot be read.
         """
-        return (await self._in_thread(self._read)).get(key)
+        kept: dict[str, str] = await self._in_thread(self._read)
+        return kept.get(key)
 
     async def set(self, key: str, value: str) -> None:
         """Keep something under a key.
@@ -188,7 +191,7 @@ class FileTokenStore(TokenStore):
     async def _lock(self, name: str) -> AsyncGenerator[None]:
         descriptor: int = await self._in_thread(lambda: self._open_lock(name))
         try:
-            while not _try_lock(descriptor):
+            while not _try_lock(descriptor):  # noqa: ASYNC110 - another process wakes nobody here
                 await trio.sleep(LOCK_PAUSE)
             yield
         finally:
@@ -261,7 +264,7 @@ class KeyringTokenStore(TokenStore):
     def __init__(self, service: str = "trio-mcp") -> None:
         super().__init__()
         try:
-            import keyring
+            keyring = import_module("keyring")
         except ImportError as error:
             raise RuntimeError("KeyringTokenStore needs keyring: pip install keyring") from error
         self._keyring: Any = keyring

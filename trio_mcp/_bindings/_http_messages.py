@@ -56,7 +56,7 @@ from .._errors import (
     RequestError,
 )
 from .._http._asgi import AsgiApplication, AsgiClient
-from .._http._auth import Auth, refusal_of
+from .._http._auth import Auth, check_auth, refusal_of
 from .._http._client import send_following
 from .._http._messages import HttpRequest, HttpResponse, HttpTransport
 from .._http._target import HttpSettings, HttpTarget, parse_target, shown_url
@@ -171,9 +171,7 @@ class HttpServerParameters:
 
     url: str = attrs.field(validator=_check_url, repr=lambda url: repr(shown_url(url)))
     headers: HeaderSource = attrs.field(factory=dict[str, str], kw_only=True, repr=False, validator=check_headers)
-    auth: Auth | None = attrs.field(
-        default=None, kw_only=True, validator=attrs.validators.optional(attrs.validators.instance_of(Auth))
-    )
+    auth: Auth | None = attrs.field(default=None, kw_only=True, validator=check_auth)
     http: HttpSettings = attrs.field(factory=HttpSettings, kw_only=True)
     app: AsgiApplication | AsgiClient | None = attrs.field(default=None, kw_only=True, validator=_check_app)
     transport: Literal["auto", "streamable-http", "sse"] = attrs.field(

@@ -24,6 +24,7 @@ from .._http._auth import (
     AuthRequest,
     ProtectedServer,
     answer_of,
+    check_auth,
     fields_of,
     headers_of,
     is_sent_again,
@@ -88,9 +89,7 @@ class WebSocketServerParameters:
 
     url: str = attrs.field(validator=_check_url, repr=lambda url: repr(shown_url(url)))
     headers: HeaderSource = attrs.field(factory=dict[str, str], kw_only=True, repr=False, validator=check_headers)
-    auth: Auth | None = attrs.field(
-        default=None, kw_only=True, validator=attrs.validators.optional(attrs.validators.instance_of(Auth))
-    )
+    auth: Auth | None = attrs.field(default=None, kw_only=True, validator=check_auth)
     http: HttpSettings = attrs.field(factory=HttpSettings, kw_only=True)
     ping_interval: float = attrs.field(default=15.0, kw_only=True, validator=valid_positive)
     ping_timeout: float = attrs.field(default=30.0, kw_only=True, validator=valid_positive)
@@ -253,7 +252,9 @@ async def open_websocket(
             server = ProtectedServer(target.shown, target, parameters.http)
             auth = await stack.enter_async_context(parameters.auth.open(server))
         asked = AuthRequest("GET", target.shown, b"", clocks=clocks)
-        while True:
+        channel: Channel | None = None
+        sent: Mapping[str, str] = {}
+        while channel is None:
             sent = {} if auth is None else await headers_of(auth, asked)
             answer = HandshakeAnswer(
                 parameters.description, parameters.http.max_head_bytes, authorized=bool(sent)
@@ -268,8 +269,6 @@ async def open_websocket(
                     or not await is_sent_again(auth, asked, answer.refused, sent)
                 ):
                     raise
-            else:
-                break
         if auth is not None:
             auth.on_response(asked, answer_of(101, Headers().get_all, sent))
         yield channel

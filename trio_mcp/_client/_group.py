@@ -87,8 +87,8 @@ class GroupOptions(TypedDict, total=False):
         environment: The variables that a configuration may refer to. Default: those of this program.
         server_options: More options of single servers, by name. They take precedence, and their handlers are
             called as `open_client` calls them. Default: none.
-        auth: Who this client is to the servers at URLs: one for all, or a function that returns one for the name of a
-            server, and `None` for none. Other servers get none.
+        auth: Who this client is to the servers at URLs: one for all, or a function that returns one for the name
+            of a server, and `None` for none. Other servers get none.
         info, capabilities, revision, request_timeout, limits, sampling_tools, sampling_context, elicit_modes,
             max_input_rounds, extensions, middleware: As in `ClientOptions`, for each server.
         on_sample, on_elicit, on_elicitation_complete, on_log, on_notification, on_tools_list_changed,

@@ -139,8 +139,8 @@ def with_auth(target: Target, auth: Auth | None) -> Target:
         target = parameters_of(target)
     if not isinstance(target, (HttpServerParameters, WebSocketServerParameters)):
         raise ValueError(
-            f"auth is for servers over HTTP and WebSockets, not for {type(target).__name__}: a process gets its credentials "
-            "in its environment"
+            f"auth is for servers over HTTP and WebSockets, not for {type(target).__name__}: a process gets its "
+            "credentials in its environment"
         )
     return attrs.evolve(target, auth=auth)
 
@@ -250,8 +250,8 @@ class ClientOptions(TypedDict, total=False):
             fail if they are wrong. Or what `Client.discover` has returned before, which spares
             ``server/discover``; if it is out of date, that is sent after all.
         auth: Who this client is to a server at a URL, over HTTP or a WebSocket: `OAuth` to let a person log in,
-            `ClientCredentials`, `WorkloadIdentity` or `EnterpriseManaged` for programs, `StaticToken`, or an `Auth` of
-            your own. Instead of that of the server's parameters. Default: none.
+            `ClientCredentials`, `WorkloadIdentity` or `EnterpriseManaged` for programs, `StaticToken`, or an
+            `Auth` of your own. Instead of that of the server's parameters. Default: none.
         request_timeout: Seconds after which any request fails with `trio.TooSlowError`. Default: `math.inf`;
             `trio.fail_after` around a call, or around many, does the same and more. The time in which handlers of
             this client answer a server's questions does not count: in 2026-07-28 those of this request, in older

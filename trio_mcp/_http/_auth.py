@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import abc
 import re
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from types import MappingProxyType
-from typing import Any, Final, final
+from typing import Any, Final, TypeAlias, TypeVar, final
 
 import attrs
 import trio
@@ -23,6 +23,11 @@ from .._oauth._challenges import Challenge, our_challenge, parse_challenges
 from .._printable import printable
 from ._messages import HttpRequest, HttpResponse, HttpTransport, ResponseHead
 from ._target import HttpSettings, HttpTarget
+
+_T = TypeVar("_T")
+
+FieldValues: TypeAlias = Callable[[str], Sequence[str]]
+"""Returns the values of all header fields of a name."""
 
 MAX_SENDS: Final = 5
 """How often one request is sent at most: a server that refuses every token is not asked for ever."""
@@ -57,8 +62,8 @@ class AuthRequest:
     def person_asked(self) -> Generator[None]:
         """Do not count the time in this block as the server's: a person is asked something in it.
 
-        A client's ``request_timeout`` stands still, and `fail_after_silence`, and the time for connecting. Trio's own
-        deadlines do not.
+        A client's ``request_timeout`` stands still, and `fail_after_silence`, and the time for connecting.
+        Trio's own deadlines do not.
         """
         clocks = tuple(self._clocks)
         for clock in clocks:
@@ -106,10 +111,10 @@ class ProtectedServer:
 class Auth(abc.ABC):
     """Authorizes the requests of a client to one server at a URL. Subclass it for ways of your own.
 
-    ``open_client(url, auth=...)`` asks `headers_for` before each HTTP request, streams and the handshake of a WebSocket
-    included, and `on_refused` when the server answers with 401 or 403. Several tasks call both at once. A task that
-    calls can be cancelled at any checkpoint: what others wait for must not belong to it, so what takes long belongs in
-    a task of its own, in a nursery that `open` holds.
+    ``open_client(url, auth=...)`` asks `headers_for` before each HTTP request, streams and the handshake of a
+    WebSocket included, and `on_refused` when the server answers with 401 or 403. Several tasks call both at
+    once. A task that calls can be cancelled at any checkpoint: what others wait for must not belong to it, so
+    what takes long belongs in a task of its own, in a nursery that `open` holds.
 
     The fields go to the server's own address and nowhere else, and are not shown in errors, logs and records.
     """
@@ -141,10 +146,17 @@ class Auth(abc.ABC):
     def open(self, server: ProtectedServer) -> AbstractAsyncContextManager[Auth]:
         """Return a context manager around the connection to a server, with what authorizes its requests.
 
-        The default returns this object. The block is entered when the client connects, and left after its last request.
+        The default returns this object. The block is entered when the client connects, and left after its last
+        request.
         """
         del server
         return nullcontext(self)
+
+
+def check_auth(_instance: object, _attribute: object, value: Any) -> None:
+    """Check what is given for who a client is: a validator of attrs."""
+    if value is not None and not isinstance(value, Auth):
+        raise TypeError(f"auth must be an Auth, such as OAuth() or StaticToken(...), not {type(value).__name__}")
 
 
 @final
@@ -233,7 +245,7 @@ class AuthorizedTransport:
                 return attrs.evolve(response, source=_Kept(body))
 
 
-def answer_of(status: int, values: Any, sent: Mapping[str, str]) -> AuthResponse:
+def answer_of(status: int, values: FieldValues, sent: Mapping[str, str]) -> AuthResponse:
     """Return what an `Auth` sees of a response.
 
     Args:
@@ -241,7 +253,7 @@ def answer_of(status: int, values: Any, sent: Mapping[str, str]) -> AuthResponse
         values: Returns the values of a header field.
         sent: What the `Auth` had added to the request.
     """
-    nonces: list[str] = values("dpop-nonce")
+    nonces = values("dpop-nonce")
     challenges = parse_challenges(values("www-authenticate")) if status in REFUSALS else ()
     headers = {"dpop-nonce": nonces[0]} if len(nonces) == 1 else {}
     return AuthResponse(status=status, challenges=challenges, sent=sent, headers=headers)
@@ -251,12 +263,13 @@ async def headers_of(auth: Auth, request: AuthRequest) -> Mapping[str, str]:
     """Return the fields for a request.
 
     Raises:
-        McpError: It cannot be authorized. `ConnectionLost` if the user's code failed, or returned what cannot be sent.
+        McpError: It cannot be authorized. `ConnectionLost` if the user's code failed, or returned what cannot be
+            sent.
     """
     return await _ask(auth.headers_for(request))
 
 
-async def _ask(answer: Any) -> Any:
+async def _ask(answer: Awaitable[_T]) -> _T:
     try:
         return await answer
     except McpError:
@@ -277,8 +290,7 @@ async def is_sent_again(auth: Auth, request: AuthRequest, head: ResponseHead, se
     if head.status not in REFUSALS or request.sends >= MAX_SENDS:
         await trio.lowlevel.checkpoint()
         return False
-    again: bool = await _ask(auth.on_refused(request, answer))
-    return again
+    return await _ask(auth.on_refused(request, answer))
 
 
 def fields_of(fields: Mapping[str, str]) -> list[HeaderField]:
@@ -311,7 +323,7 @@ def with_headers(request: HttpRequest, fields: Mapping[str, str]) -> HttpRequest
 
 def refusal_of(
     status: int,
-    values: Any,
+    values: FieldValues,
     address: str,
     *,
     authorized: bool,
@@ -348,7 +360,7 @@ def refusal_of(
         if ours is not None or challenge is None:
             what += "; give auth=OAuth() to log in, or auth=StaticToken(...) if you have a token"
         else:
-            what += f"; it asks for the scheme {printable(challenge.scheme, 40)}, for which subclass Auth and give auth="
+            what += f"; it asks for the scheme {printable(challenge.scheme, 40)}: subclass Auth for that"
     elif status == 401:
         what += "; the token that was sent is not accepted"
     return AuthorizationRefused(

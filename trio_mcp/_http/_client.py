@@ -221,8 +221,8 @@ async def open_http_client(
 
     Args:
         settings: How connections are made.
-        admit: Called with each address before a connection is made to it; what it raises comes out of the request.
-            A proxy's address is not asked about.
+        admit: Called with each address before a connection is made to it; what it raises comes out of the
+            request. A proxy's address is not asked about.
     """
     client = HttpClient(settings or HttpSettings(), admit)
     try:

@@ -150,7 +150,8 @@ def system_ssl_context() -> ssl.SSLContext:
 
 
 Admit: TypeAlias = Callable[[HttpTarget, str], object]
-"""Called with a server and one of its addresses before a connection to it is made; raises if there must be none."""
+"""Called with a server and one of its addresses before a connection to it is made; raises if there must be
+none."""
 
 
 async def connect(

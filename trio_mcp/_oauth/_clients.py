@@ -305,6 +305,7 @@ def unknown_client(server: AuthorizationServerMetadata, tried: Collection[str]) 
     if server.client_id_metadata_document_supported and "client_metadata_url" not in tried:
         options += ", or client_metadata_url: it takes client ids that are the URL of a document"
     return ClientUnknown(
-        f"{server.name} does not know this client, and registers none by itself (registration_endpoint): {options}",
+        f"{server.name} does not know this client, and registers none by itself (registration_endpoint): "
+        f"{options}",
         issuer=server.issuer,
     )

@@ -71,8 +71,8 @@ def check_pkce(server: AuthorizationServerMetadata) -> None:
         return  # 2025-03-26 demands PKCE, and has nothing to say so with
     if "S256" not in (methods or ()):
         raise AuthorizationFailed(
-            f"{server.name} does not offer PKCE with S256 (code_challenge_methods_supported), without which a code can "
-            "be stolen"
+            f"{server.name} does not offer PKCE with S256 (code_challenge_methods_supported), without which a "
+            "code can be stolen"
         )
 
 

@@ -1,11 +1,13 @@
-"""What a protected server and an authorization server say of themselves: where that is found, and what is accepted.
+"""What protected servers and authorization servers say of themselves: where it is found, what of it is accepted.
 
-`discover` walks through the documents, in the order that the specification prescribes: it yields what to fetch, is
-sent what came, and returns what was found. Issuers and resources are compared, and sent, as the strings they are.
+`discover` walks through the documents, in the order that the specification prescribes: it yields what to fetch,
+is sent what came, and returns what was found. Issuers and resources are compared, and sent, as the strings they
+are.
 
-Spec: 2026-07-28, basic/authorization/authorization-server-discovery; 2025-11-25 and 2025-06-18, basic/authorization,
-"Authorization Server Discovery"; 2025-03-26, basic/authorization, "Server Metadata Discovery" and "Fallbacks for
-Servers without Metadata Discovery"; RFC 9728, sections 3 and 7.3; RFC 8414, sections 3 and 5.
+Spec: 2026-07-28, basic/authorization/authorization-server-discovery; 2025-11-25 and 2025-06-18,
+basic/authorization, "Authorization Server Discovery"; 2025-03-26, basic/authorization, "Server Metadata
+Discovery" and "Fallbacks for Servers without Metadata Discovery"; RFC 9728, sections 3 and 7.3; RFC 8414,
+sections 3 and 5.
 """
 
 from __future__ import annotations
@@ -257,9 +259,10 @@ def read_authorization_server(
     """
     document = _Document(f"the authorization server metadata at {printable(url)}", members)
     issuer = document.text("issuer")
-    if issuer not in issuers:
+    if issuer is None or issuer not in issuers:
         raise AuthorizationFailed(
-            f"{document.name} name the issuer {printable(str(issuer))}, not {printable(issuers[0])}: they are not used"
+            f"{document.name} name the issuer {printable(str(issuer))}, not {printable(issuers[0])}: they are "
+            "not used"
         )
     token_endpoint = document.url("token_endpoint")
     if token_endpoint is None:
@@ -390,7 +393,8 @@ def discover(server_url: str, hint: str | None = None, issuer: str | None = None
     if issuer is not None:
         if issuer not in named:
             raise AuthorizationFailed(
-                f"{printable(server_url)} takes tokens of {', '.join(map(printable, named))}, and not of {issuer}, "
+                f"{printable(server_url)} takes tokens of {', '.join(map(printable, named))}, and not of "
+                f"{issuer}, "
                 "which this client is set up for"
             )
         named = (issuer,)

@@ -1,7 +1,7 @@
 """Requests for tokens, of every grant, and the answers to them.
 
-Spec: RFC 6749, sections 4.1.3, 4.4, 5 and 6; RFC 8707, section 2.2; RFC 7523, section 2.1; RFC 8693, section 2; the
-extensions of MCP for client credentials, enterprise-managed authorization and workload identity.
+Spec: RFC 6749, sections 4.1.3, 4.4, 5 and 6; RFC 8707, section 2.2; RFC 7523, section 2.1; RFC 8693, section 2;
+the extensions of MCP for client credentials, enterprise-managed authorization and workload identity.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ ID_JAG_PROFILE: Final = "urn:ietf:params:oauth:grant-profile:id-jag"
 TOKEN_TYPES: Final = "urn:ietf:params:oauth:token-type:"
 
 _SENDABLE: Final = re.compile(r"[\x21-\x7e]+")
-"""What a token may consist of: it goes into a header field (RFC 6750, section 2.1, and what servers really send)."""
+"""What a token may consist of: it goes into a header field (RFC 6750, section 2.1, and what servers really
+send)."""
 
 MAX_TOKEN: Final = 32 * 1024
 """The longest token, in characters."""
@@ -188,7 +189,8 @@ def read_token(status: int, document: object, asked: Asked, *, now: float, bound
         bound: Whether a proof was sent along, so that the token may be bound to its key.
 
     Raises:
-        AuthorizationFailed: It is a refusal, or not valid. Nothing of it is shown but ``error`` and its description.
+        AuthorizationFailed: It is a refusal, or not valid. Nothing of it is shown but ``error`` and its
+            description.
     """
     if not 200 <= status < 300:
         raise error_of_answer(status, document, asked.name, asked.issuer)

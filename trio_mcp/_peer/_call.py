@@ -202,7 +202,7 @@ def move_on_after_answer_time(seconds: float, *, is_told: bool) -> Generator[tri
 
 @contextmanager
 def answer_time(scope: trio.CancelScope, *, is_told: bool) -> Generator[Clock]:
-    """Do not count the time in which this side's user answers questions in a scope that is entered. Yields its clock.
+    """Let the deadline of a scope, which was entered, stand still while this side's user is asked something.
 
     Args:
         scope: The scope.
