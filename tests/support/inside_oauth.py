@@ -8,7 +8,6 @@ from __future__ import annotations
 from trio_mcp._auth._fetching import Fetcher as Fetcher
 from trio_mcp._auth._listener import open_listener as open_listener
 from trio_mcp._auth._session import TokenSession as TokenSession
-from trio_mcp._http._auth import refusal_of as refusal_of
 from trio_mcp._oauth._challenges import format_challenge as format_challenge
 from trio_mcp._oauth._challenges import our_challenge as our_challenge
 from trio_mcp._oauth._challenges import parse_challenges as parse_challenges

@@ -14,7 +14,6 @@ from functools import partial
 from typing import Final, TypeAlias, final
 from urllib.parse import urlsplit
 
-import h11
 import trio
 
 from .._errors import AuthorizationFailed
@@ -50,7 +49,8 @@ _STRANGE: Final = ("This page is not for you", "No login with this answer is und
 
 async def open_in_browser(url: str) -> None:
     """Show a URL on standard error, and open it in the browser of this machine, if it has one."""
-    print(f"To log in, open this page:\n  {url}", file=sys.stderr, flush=True)  # noqa: T201 - a person reads it
+    sys.stderr.write(f"To log in, open this page:\n  {url}\n")
+    sys.stderr.flush()
     # It starts a program and may wait for it; what it does when nobody waits any more is the browser's affair.
     await trio.to_thread.run_sync(partial(webbrowser.open, url), abandon_on_cancel=True)
 
@@ -92,6 +92,8 @@ class LoginListener:
 
     async def serve(self, stream: trio.SocketStream) -> None:
         """Serve one connection: one request."""
+        import h11  # when a person logs in
+
         try:
             self._places.acquire_nowait()
         except trio.WouldBlock:
@@ -105,12 +107,15 @@ class LoginListener:
             await trio.aclose_forcefully(stream)
 
     async def _serve(self, stream: trio.SocketStream) -> None:
+        import h11
+
         connection = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_BYTES)
         while (event := connection.next_event()) is h11.NEED_DATA:
             connection.receive_data(bytes(await stream.receive_some(HEAD_BYTES)))
         if not isinstance(event, h11.Request):
             return
-        status, page = await self._respond(event)
+        host = next((value.decode("latin-1") for name, value in event.headers if name == b"host"), "")
+        status, page = await self._respond(event.method, event.target.decode("ascii", "replace"), host)
         body = _PAGE.format(title=page[0], text=page[1]).encode("utf-8")
         fields = [
             ("Content-Type", "text/html; charset=utf-8"),
@@ -129,20 +134,13 @@ class LoginListener:
         if self._judged.is_set():
             self._shown.set()
 
-    async def _respond(self, request: h11.Request) -> tuple[int, tuple[str, str]]:
+    async def _respond(self, method: bytes, target: str, host: str) -> tuple[int, tuple[str, str]]:
         await trio.lowlevel.checkpoint()
-        target = request.target.decode("ascii", "replace")
-        host = next((value.decode("latin-1") for name, value in request.headers if name == b"host"), "")
         # A page elsewhere can send a browser here under a name of its own.
         if target.partition("?")[0] != self._path or host != urlsplit(self.redirect_uri).netloc:
             return 404, _STRANGE
         url = f"{self.redirect_uri.partition('?')[0]}?{target.partition('?')[2]}"
-        if (
-            request.method != b"GET"
-            or self._is_wanted is None
-            or self._answered.is_set()
-            or not self._is_wanted(url)
-        ):
+        if method != b"GET" or self._is_wanted is None or self._answered.is_set() or not self._is_wanted(url):
             return 400, _STRANGE
         self._answer = url
         self._answered.set()

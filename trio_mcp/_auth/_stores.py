@@ -16,6 +16,7 @@ import sys
 import tempfile
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, final
@@ -306,7 +307,9 @@ class KeyringTokenStore(TokenStore):
 
     async def _call(self, name: str, *arguments: str) -> Any:
         try:
-            return await trio.to_thread.run_sync(getattr(self._keyring, name), self._service, *arguments)
+            call = partial(getattr(self._keyring, name), self._service, *arguments)
+            # It may ask the person for a password, as long as they like.
+            return await trio.to_thread.run_sync(call, abandon_on_cancel=True)
         except Exception as error:
             # Each backend has errors of its own.
             raise AuthorizationFailed(f"the keyring cannot be used: {type(error).__name__}") from error

@@ -10,7 +10,6 @@ What a session is, and in which order things are sent, is decided in `_http_sess
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, Literal, Self, TypeAlias, cast, final
@@ -45,18 +44,17 @@ from .._core._http1 import (
     HeaderField,
     version_of,
 )
-from .._core._http_rules import EVENT_STREAM, JSON, error_in, media_type_of, parse_retry_after
+from .._core._http_rules import EVENT_STREAM, JSON, media_type_of
 from .._core._reconnect import MAX_RETRY, RestartPolicy
 from .._errors import (
     TRANSPORT_FAILED,
     ConnectionLost,
-    HttpStatusError,
     McpError,
     RemoteProtocolError,
     RequestError,
 )
 from .._http._asgi import AsgiApplication, AsgiClient
-from .._http._auth import Auth, check_auth, refusal_of
+from .._http._auth import Auth, check_auth, error_for
 from .._http._client import send_following
 from .._http._messages import HttpRequest, HttpResponse, HttpTransport
 from .._http._target import HttpSettings, HttpTarget, parse_target, shown_url
@@ -623,8 +621,6 @@ class HttpInbox:
 
 ERROR_BYTES: Final = 64 * 1024
 """How much of the body of an HTTP error is read: an error of the protocol fits."""
-EXCERPT: Final = 1000
-"""How many characters of it are kept if it holds no error of the protocol."""
 LINGER_SECONDS: Final = 1.0
 """How long a stream may take to end after its answer, so that its connection can be used again."""
 
@@ -643,35 +639,10 @@ def is_event_stream(response: HttpResponse) -> bool:
 async def error_of(response: HttpResponse) -> RequestError:
     """Read an HTTP error: the error of the protocol in its body, else one made of the status and the body."""
     body = await response.read_excerpt(ERROR_BYTES)
-    retry_after = parse_retry_after(response.headers.get("retry-after"), time.time())
-    sent = error_in(body)
-    text = body.decode("utf-8", "replace").strip()[:EXCERPT]
-    authorized = any(name.lower() == b"authorization" for name, _ in response.request.headers)
-    refusal = refusal_of(
-        response.status,
-        response.headers.get_all,
-        response.request.target.address,
-        authorized=authorized,
-        body=text,
-        retry_after=retry_after,
-    )
-    if refusal is not None:
-        if sent is not None:
-            refusal.code, refusal.data = sent.code, sent.data
-        return refusal
-    if sent is not None:
-        sent.status, sent.retry_after = response.status, retry_after
-        return sent
-    reason = f" {response.reason}" if response.reason else ""
-    message = f"{response.request.target.address} answered with HTTP status {response.status}{reason}"
-    if (location := response.headers.get("location")) is not None and 300 <= response.status < 400:
-        message += f", a redirect to {shown_url(location)!r} that is not followed"
-    return HttpStatusError(
-        response.status,
-        message,
-        body=text,
-        retry_after=retry_after,
-    )
+    request = response.request
+    authorized = any(name.lower() == b"authorization" for name, _ in request.headers)
+    where = request.target.address
+    return error_for(response.status, response.reason, response.headers, body, where, authorized=authorized)
 
 
 @final

@@ -6,7 +6,6 @@ The library that speaks the protocol is imported when a WebSocket is opened.
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any, Final, cast, final
@@ -16,19 +15,18 @@ import trio
 
 from .._channel import AnswerClock, Channel
 from .._core._http1 import Headers, fastest_fields
-from .._core._http_rules import error_in, parse_retry_after
 from .._core._reconnect import RestartPolicy
-from .._errors import ConnectionLost, HttpStatusError, RemoteProtocolError, RequestError
+from .._errors import ConnectionLost, RemoteProtocolError, RequestError
 from .._http._auth import (
     Auth,
     AuthRequest,
     ProtectedServer,
     answer_of,
     check_auth,
+    error_for,
     fields_of,
     headers_of,
     is_sent_again,
-    refusal_of,
 )
 from .._http._messages import ResponseHead, ResponseReader
 from .._http._target import HttpSettings, HttpTarget, parse_target, shown_url
@@ -42,9 +40,6 @@ _END_OF_HEAD: Final = b"\r\n\r\n"
 
 BODY_BYTES: Final = 4_096
 """How much of the body of a refusal is read."""
-
-BODY_CHARACTERS: Final = 1_000
-"""How much of it the error has, if it is not an error of the protocol."""
 
 
 def is_websocket_url(url: str) -> bool:
@@ -198,33 +193,16 @@ class HandshakeAnswer:
         return None
 
     def _refused(self, reader: ResponseReader) -> RequestError:
-        head = reader.head
+        self.refused = head = reader.head
         assert head is not None
-        self.refused = head
-        retry_after = parse_retry_after(head.headers.get("retry-after"), time.time())
-        sent = error_in(self._body)
-        text = self._body[:BODY_BYTES].decode("utf-8", "replace").strip()[:BODY_CHARACTERS]
-        refusal = refusal_of(
+        return error_for(
             head.status,
-            head.headers.get_all,
+            head.reason,
+            head.headers,
+            self._body[:BODY_BYTES],
             self._description,
             authorized=self._authorized,
-            body=text,
-            retry_after=retry_after,
-        )
-        if refusal is not None:
-            if sent is not None:
-                refusal.code, refusal.data = sent.code, sent.data
-            return refusal
-        if sent is not None:
-            sent.status, sent.retry_after = head.status, retry_after
-            return sent
-        reason = f" {head.reason}" if head.reason else ""
-        return HttpStatusError(
-            head.status,
-            f"{self._description} refused the WebSocket with HTTP status {head.status}{reason}",
-            body=text,
-            retry_after=retry_after,
+            what="refused the WebSocket",
         )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import abc
 import re
+import time
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from types import MappingProxyType
@@ -17,12 +18,13 @@ import attrs
 import trio
 
 from .._channel import AnswerClock
-from .._core._http1 import HeaderField
-from .._errors import AuthorizationRefused, ConnectionLost, McpError
+from .._core._http1 import HeaderField, Headers
+from .._core._http_rules import error_in, parse_retry_after
+from .._errors import AuthorizationRefused, ConnectionLost, HttpStatusError, McpError, RequestError
 from .._oauth._challenges import Challenge, our_challenge, parse_challenges
 from .._printable import printable
 from ._messages import HttpRequest, HttpResponse, HttpTransport, ResponseHead
-from ._target import HttpSettings, HttpTarget
+from ._target import HttpSettings, HttpTarget, shown_url
 
 _T = TypeVar("_T")
 
@@ -34,6 +36,9 @@ MAX_SENDS: Final = 5
 
 REFUSAL_BYTES: Final = 64 * 1024
 """How much of the body of a refusal is read."""
+
+EXCERPT: Final = 1000
+"""How many characters of the body of an error are kept if it holds no error of the protocol."""
 
 REFUSALS: Final = frozenset({401, 403})
 
@@ -321,55 +326,79 @@ def with_headers(request: HttpRequest, fields: Mapping[str, str]) -> HttpRequest
     return attrs.evolve(request, headers=(*others, *added))
 
 
-def refusal_of(
+# Errors.
+
+
+def error_for(
     status: int,
-    values: FieldValues,
-    address: str,
+    reason: str,
+    headers: Headers,
+    body: bytes,
+    where: str,
     *,
     authorized: bool,
-    body: str = "",
-    retry_after: float | None = None,
-) -> AuthorizationRefused | None:
-    """Return the error for a response with 401, or 403 with a challenge; `None` for every other.
+    what: str = "answered",
+) -> RequestError:
+    """Return the error for an HTTP error: that of the protocol in its body, else one made of status and body.
 
     Args:
         status: The HTTP status.
-        values: Returns the values of a header field.
-        address: The server, for the message.
-        authorized: Whether something had authorized the request.
-        body: The beginning of the body, as text.
-        retry_after: See `HttpStatusError`.
+        reason: The words after it.
+        headers: The fields of the response.
+        body: Its body, or the beginning of it.
+        where: The server, for the message.
+        authorized: Whether the request was authorized.
+        what: What the server did, for the message.
     """
-    if status not in REFUSALS:
-        return None
-    challenges = parse_challenges(values("www-authenticate"))
-    if not challenges and status != 401:
-        return None
+    sent = error_in(body)
+    retry_after = parse_retry_after(headers.get("retry-after"), time.time())
+    text = body.decode("utf-8", "replace").strip()[:EXCERPT]
+    challenges = parse_challenges(headers.get_all("www-authenticate")) if status in REFUSALS else ()
+    if status == 401 or challenges:
+        refusal = _refusal(status, challenges, where, text, retry_after, authorized=authorized)
+        if sent is not None:
+            refusal.code, refusal.data = sent.code, sent.data
+        return refusal
+    if sent is not None:
+        sent.status, sent.retry_after = status, retry_after
+        return sent
+    message = f"{where} {what} with HTTP status {status}{f' {reason}' if reason else ''}"
+    if (location := headers.get("location")) is not None and 300 <= status < 400:
+        message += f", a redirect to {shown_url(location)!r} that is not followed"
+    return HttpStatusError(status, message, body=text, retry_after=retry_after)
+
+
+def _refusal(
+    status: int,
+    challenges: Sequence[Challenge],
+    where: str,
+    body: str,
+    retry_after: float | None,
+    *,
+    authorized: bool,
+) -> AuthorizationRefused:
     ours = our_challenge(challenges)
-    challenge = ours or (challenges[0] if challenges else None)
-    scope = None if challenge is None else challenge.get("scope")
-    error = None if challenge is None else challenge.get("error")
-    description = None if challenge is None else challenge.get("error_description")
-    what = f"{address} refused the request with HTTP status {status}"
-    details = [printable(each, 300) for each in (error, description) if each]
+    challenge = ours or (challenges[0] if challenges else Challenge(""))
+    scope, error = challenge.get("scope"), challenge.get("error")
+    details = [printable(each, 300) for each in (error, challenge.get("error_description")) if each]
+    message = f"{where} refused the request with HTTP status {status}"
     if details:
-        what += f" ({': '.join(details)})"
+        message += f" ({': '.join(details)})"
     if scope:
-        what += f"; it asks for the scope {printable(scope, 300)!r}"
-    if not authorized:
-        if ours is not None or challenge is None:
-            what += "; give auth=OAuth() to log in, or auth=StaticToken(...) if you have a token"
-        else:
-            what += f"; it asks for the scheme {printable(challenge.scheme, 40)}: subclass Auth for that"
-    elif status == 401:
-        what += "; the token that was sent is not accepted"
+        message += f"; it asks for the scope {printable(scope, 300)!r}"
+    if authorized:
+        message += "; the token that was sent is not accepted" if status == 401 else ""
+    elif ours is not None or not challenges:
+        message += "; give auth=OAuth() to log in, or auth=StaticToken(...) if you have a token"
+    else:
+        message += f"; it asks for the scheme {printable(challenge.scheme, 40)}: subclass Auth for that"
     return AuthorizationRefused(
         status,
-        what,
+        message,
         body=body,
         retry_after=retry_after,
-        scheme=None if challenge is None else challenge.scheme,
+        scheme=challenge.scheme or None,
         scope=scope,
-        resource_metadata=None if challenge is None else challenge.get("resource_metadata"),
+        resource_metadata=challenge.get("resource_metadata"),
         error=error,
     )
