@@ -173,6 +173,7 @@ class AuthorizationRefused(HttpStatusError):
         scope: The scopes that it asks for, separated by blanks, as sent; `None` if it names none.
         resource_metadata: Where it says who issues tokens for it, as sent; `None` if it does not say so there.
         error: The code of its challenge, as sent: ``"invalid_token"``, ``"insufficient_scope"``; or `None`.
+        reason: What was refused, what the challenge says, and what to write, in one sentence.
 
     Spec: 2026-07-28, basic/authorization, "Error Handling"; RFC 6750, section 3.
     """
@@ -194,18 +195,15 @@ class AuthorizationRefused(HttpStatusError):
         self.scope = scope
         self.resource_metadata = resource_metadata
         self.error = error
+        self.reason = message
 
     def __reduce__(self) -> tuple[object, ...]:
-        make = partial(
-            type(self),
-            body=self.body,
-            retry_after=self.retry_after,
-            scheme=self.scheme,
-            scope=self.scope,
-            resource_metadata=self.resource_metadata,
-            error=self.error,
-        )
-        return make, (self.status, self.message)
+        return type(self), (self.status, self.message), dict(self.__dict__)
+
+    def __str__(self) -> str:
+        sent = self.body if self.message == self.reason else self.message
+        reason = printable(self.reason)
+        return f"{reason}: {printable(sent, MAX_SHOWN_BODY)}" if sent else reason
 
 
 class ToolError(McpError):

@@ -12,6 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 import trio
 import trio.testing
+from authorization_pages import shows
 from inside_oauth import open_listener
 from oauth_script import ProtectedScript
 from unmeasured import unmeasured
@@ -32,6 +33,7 @@ async def fetch(url: str, *, method: str = "GET", host: str | None = None) -> tu
     return int(head.split()[1]), body.decode()
 
 
+@shows("Open Redirection")
 async def test_the_one_answer_is_taken_and_everything_else_is_turned_away() -> None:
     with trio.fail_after(10):
         async with open_listener(None) as listener, trio.open_nursery() as nursery:

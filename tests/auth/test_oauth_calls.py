@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from authorization_pages import shows
 from http_sessions import URL
+from inside_oauth import read_proof
 from oauth_script import METADATA, ORIGIN, SERVER_METADATA, Person, ProtectedScript
 
 from trio_mcp import (
@@ -23,12 +25,14 @@ from trio_mcp import (
     AuthResponse,
     ClientCredentials,
     ClientUnknown,
+    EnterpriseManaged,
     FileTokenStore,
     Limits,
     MemoryTokenStore,
     OAuth,
     StaticToken,
     TokenStore,
+    WorkloadIdentity,
     open_client,
     open_clients,
 )
@@ -43,6 +47,16 @@ def oauth(script: ProtectedScript, **options: Any) -> OAuth:
 
 
 @pytest.mark.parametrize("speaks", ["2025-03-26", "2025-11-25", "2026-07-28"])
+@shows(
+    "Authorization Flow Steps",
+    "Authorization Flow",
+    "Example: authorization code grant",
+    "Overview",
+    "Token Requirements",
+    "Access Token Usage",
+    "Dynamic Client Registration",
+    "Client Registration",
+)
 async def test_a_person_logs_in_once(speaks: str, autojump_clock: trio.testing.MockClock) -> None:
     script = ProtectedScript(speaks)
     async with open_client(script.parameters(), auth=oauth(script)) as client:
@@ -75,6 +89,7 @@ async def test_a_thousand_calls_with_an_ended_token_refresh_it_once(
     assert len(script.mcp.asked("tools/call")) == 1001
 
 
+@shows("Refresh Tokens", "Token Theft")
 async def test_a_token_is_refreshed_before_it_ends(autojump_clock: trio.testing.MockClock) -> None:
     script = ProtectedScript()
     async with open_client(script.parameters(), auth=oauth(script)) as client:
@@ -88,6 +103,7 @@ async def test_a_token_is_refreshed_before_it_ends(autojump_clock: trio.testing.
     assert script.seen.count(None) == 1, "nothing was refused"
 
 
+@shows("Refresh Tokens")
 async def test_a_refresh_token_that_is_not_replaced_goes_on_being_good(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
@@ -129,6 +145,7 @@ async def test_a_failure_of_the_authorization_server_does_not_cost_the_refresh_t
     assert script.grants() == ["authorization_code", "refresh_token", "refresh_token"]
 
 
+@shows("Step-Up Authorization Flow", "Scope Challenge Handling", "Runtime Insufficient Scope Errors")
 async def test_a_greater_authorization_is_asked_for_with_the_union_of_scopes(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
@@ -141,6 +158,7 @@ async def test_a_greater_authorization_is_asked_for_with_the_union_of_scopes(
     assert asked == ["mcp", "mcp+write"]
 
 
+@shows("Step-Up Authorization Flow")
 async def test_scopes_that_are_refused_although_granted_are_no_reason_to_log_in_again(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
@@ -160,6 +178,7 @@ async def test_scopes_that_are_refused_although_granted_are_no_reason_to_log_in_
     assert len(script.pages) == 2
 
 
+@shows("Error Handling")
 async def test_a_server_that_refuses_every_token_is_not_asked_for_ever(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
@@ -369,6 +388,7 @@ async def test_two_connections_share_a_login_and_a_refresh(autojump_clock: trio.
     assert script.grants() == ["authorization_code", "refresh_token"]
 
 
+@shows("Token Theft")
 async def test_a_file_keeps_tokens_for_the_next_process(tmp_path: Path) -> None:
     script = ProtectedScript()
     path = tmp_path / "state" / "tokens.json"
@@ -380,6 +400,7 @@ async def test_a_file_keeps_tokens_for_the_next_process(tmp_path: Path) -> None:
     assert "access-1" not in repr(FileTokenStore(path))
 
 
+@shows("Authorization Server Binding", "Authorization Server Location")
 async def test_another_authorization_server_means_another_registration(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
@@ -398,6 +419,7 @@ async def test_another_authorization_server_means_another_registration(
     assert "client_id=client-2" in script.pages[1]
 
 
+@shows("Authorization Server Binding", "Pre-registration", "Preregistration")
 async def test_credentials_are_bound_to_the_first_authorization_server(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
@@ -420,10 +442,106 @@ async def test_credentials_are_bound_to_the_first_authorization_server(
     assert script.grants() == ["client_credentials"]
 
 
+@shows("Advertising CIMD Support", "Client ID Metadata Documents Flow", "Discovery")
+async def test_a_url_is_the_id_of_a_client_where_that_is_taken(autojump_clock: trio.testing.MockClock) -> None:
+    script = ProtectedScript()
+    script.server["client_id_metadata_document_supported"] = True
+    url = "https://client.example/metadata.json"
+    async with open_client(script.parameters(), auth=oauth(script, client_metadata_url=url)) as client:
+        await client.call_tool("one")
+    assert not script.at("/register")
+    assert {each.form["client_id"] for each in script.at("/token")} == {url}
+
+
+# Programs.
+
+
+async def test_the_token_of_a_platform_is_read_each_time(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Platforms replace the file before the token in it ends."""
+    script = ProtectedScript()
+    file = tmp_path / "token"
+    file.write_text("first\n")
+    async with open_client(script.parameters(), auth=WorkloadIdentity(token=file)) as client:
+        await client.call_tool("one")
+        file.write_text("second\n")
+        script.tokens.clear()
+        await client.call_tool("two")
+    asked = script.at("/token")
+    assert [each.form["assertion"] for each in asked] == ["first", "second"]
+    assert {each.form["grant_type"] for each in asked} == {"urn:ietf:params:oauth:grant-type:jwt-bearer"}
+    assert all("client_id" not in each.form for each in asked)
+
+
+@pytest.mark.parametrize("error", ["invalid_grant", "invalid_scope", "unauthorized_client"])
+async def test_a_refused_workload_is_not_tried_again(error: str) -> None:
+    script = ProtectedScript()
+    script.answers["/token"] = [(400, {"error": error})]
+
+    async def token() -> str:
+        await trio.lowlevel.checkpoint()
+        return "t"
+
+    with pytest.raises(AuthorizationFailed, match=error) as failed:
+        async with open_client(script.parameters(), auth=WorkloadIdentity(token=token)):
+            pass
+    assert failed.value.error == error
+    assert len(script.at("/token")) == 1
+
+
+async def test_a_file_without_a_token_is_named(tmp_path: Path) -> None:
+    with pytest.raises(AuthorizationFailed, match="no-such-file"):
+        async with open_client(
+            ProtectedScript().parameters(), auth=WorkloadIdentity(token=tmp_path / "no-such-file")
+        ):
+            pass
+
+
+async def test_an_employee_brings_the_assertion_of_their_organisation(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    script = ProtectedScript()
+    script.server["token_endpoint_auth_methods_supported"] = ["client_secret_post"]
+    jag = "urn:ietf:params:oauth:token-type:id-jag"
+    script.answers["/idp"] = [(200, {"access_token": "jag", "issued_token_type": jag, "token_type": "N_A"})]
+    auth = EnterpriseManaged(
+        id_token=lambda: "id",
+        idp_token_endpoint=f"{ORIGIN}/idp",
+        idp_client_id="me-there",
+        client_id="me-here",
+        client_secret="s3cret",
+    )
+    async with open_client(script.parameters(), auth=auth) as client:
+        await client.call_tool("one")
+    (exchange,), (grant,) = script.at("/idp"), script.at("/token")
+    assert exchange.form["audience"] == ORIGIN
+    assert exchange.form["resource"] == URL
+    assert (exchange.form["subject_token"], exchange.form["client_id"]) == ("id", "me-there")
+    assert (grant.form["assertion"], grant.form["client_id"]) == ("jag", "me-here")
+    assert "s3cret" not in repr(auth)
+    script.server["authorization_grant_profiles_supported"] = ["other"]
+    script.tokens.clear()
+    with pytest.raises(AuthorizationFailed, match="identity providers"):
+        async with open_client(script.parameters(), auth=auth):
+            pass
+
+
+async def test_a_token_that_must_be_bound_to_a_key_and_is_not_is_refused() -> None:
+    script = ProtectedScript()
+    with pytest.raises(AuthorizationFailed, match="dpop=True"):
+        async with open_client(script.parameters(), auth=oauth(script, dpop=True)):
+            pass
+    (asked,) = script.at("/token")
+    assert read_proof(asked.headers["dpop"]).claims["htu"] == f"{ORIGIN}/token"
+    assert set(script.seen) == {None}
+
+
 # Without authorization, and with one's own.
 
 
 @pytest.mark.parametrize("speaks", ["2025-11-25", "2026-07-28"])
+@shows("Error Handling")
 async def test_without_auth_the_error_says_what_the_server_wants_and_what_to_write(speaks: str) -> None:
     script = ProtectedScript(speaks)
     with pytest.raises(AuthorizationRefused, match="auth=OAuth") as refused:
@@ -434,6 +552,7 @@ async def test_without_auth_the_error_says_what_the_server_wants_and_what_to_wri
     assert error.resource_metadata == f"{ORIGIN}{METADATA}"
 
 
+@shows("Token Requirements")
 async def test_a_static_token_is_sent_and_not_shown(caplog: pytest.LogCaptureFixture) -> None:
     script = ProtectedScript()
     script.tokens["sesame"] = frozenset({"mcp"})
@@ -546,6 +665,7 @@ async def fails(script: ProtectedScript, match: str, **options: Any) -> Authoriz
     return failed.value
 
 
+@shows("Access Token Privilege Restriction")
 async def test_metadata_of_another_server_are_refused() -> None:
     script = ProtectedScript()
     script.resource["resource"] = "https://evil.example/mcp"
@@ -553,6 +673,7 @@ async def test_metadata_of_another_server_are_refused() -> None:
     assert not script.at(SERVER_METADATA)
 
 
+@shows("Authorization Server Metadata Discovery")
 async def test_metadata_with_another_issuer_are_refused() -> None:
     script = ProtectedScript()
     script.server["issuer"] = f"{ORIGIN}/"
@@ -561,6 +682,7 @@ async def test_metadata_with_another_issuer_are_refused() -> None:
 
 
 @pytest.mark.parametrize("methods", [None, [], ["plain"]])
+@shows("Authorization Code Protection")
 async def test_without_pkce_nobody_is_sent_to_log_in(methods: Any) -> None:
     script = ProtectedScript()
     script.server["code_challenge_methods_supported"] = methods
@@ -568,6 +690,7 @@ async def test_without_pkce_nobody_is_sent_to_log_in(methods: Any) -> None:
     assert not script.pages
 
 
+@shows("Mix-Up Attacks", "Authorization Response Validation")
 async def test_an_answer_of_another_authorization_server_is_refused() -> None:
     script = ProtectedScript()
 
@@ -577,6 +700,7 @@ async def test_an_answer_of_another_authorization_server_is_refused() -> None:
     await fails(script, "evil", open_page=mix_up)
 
 
+@shows("Open Redirection")
 async def test_an_answer_to_another_login_is_refused() -> None:
     script = ProtectedScript()
 
@@ -586,6 +710,7 @@ async def test_an_answer_to_another_login_is_refused() -> None:
     await fails(script, "state", open_page=replay)
 
 
+@shows("Communication Security")
 async def test_plain_http_elsewhere_is_refused() -> None:
     script = ProtectedScript()
     script.server["token_endpoint"] = "http://tokens.example/token"
@@ -594,6 +719,7 @@ async def test_plain_http_elsewhere_is_refused() -> None:
             pass
 
 
+@shows("Client Registration Approaches", "Client Registration")
 async def test_an_authorization_server_that_registers_nobody_is_named() -> None:
     script = ProtectedScript()
     del script.server["registration_endpoint"]
@@ -607,6 +733,7 @@ async def test_nobody_is_asked_where_nobody_is() -> None:
     await fails(script, "open_page=None", open_page=None)
 
 
+@shows("Token Theft")
 async def test_no_secret_is_shown_by_anything(
     caplog: pytest.LogCaptureFixture, autojump_clock: trio.testing.MockClock
 ) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import trio
+from authorization_pages import shows
 from inside_http import open_http_client, parse_target
 from inside_oauth import Fetch, Fetcher
 
@@ -89,6 +90,7 @@ async def fetcher_for(url: str, *insecure: str) -> AsyncGenerator[Fetcher]:
         ("http://127.0.0.1:8000/mcp", "http://auth.example/x", "not https"),
     ],
 )
+@shows("Communication Security")
 async def test_what_is_not_called(server: str, url: str, problem: str) -> None:
     with pytest.raises(AuthorizationFailed, match=problem) as failed:
         async with (

@@ -7,6 +7,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 import attrs
 import pytest
+from authorization_pages import shows
 from inside_oauth import (
     AuthorizationServerMetadata,
     Discovered,
@@ -32,6 +33,7 @@ def query_of(url: str) -> dict[str, str]:
     return {name: values[0] for name, values in parse_qs(urlsplit(url).query).items()}
 
 
+@shows("Resource Parameter Implementation", "Authorization Code Protection")
 def test_the_browser_is_sent_with_everything_that_is_demanded() -> None:
     attempt = begin_login(FOUND, "me", CALLBACK, {"b", "a"})
     query = query_of(attempt.url)
@@ -79,6 +81,7 @@ def test_every_attempt_has_secrets_of_its_own() -> None:
         (True, {"error": "access_denied", "code": None}, "access_denied"),
     ],
 )
+@shows("Authorization Response Validation", "Mix-Up Attacks")
 def test_which_answers_are_believed(advertised: bool, change: dict[str, Any], problem: str | None) -> None:
     """RFC 9207, section 2.4, by plain comparison of strings."""
     server = attrs.evolve(SERVER, authorization_response_iss_parameter_supported=advertised)
@@ -93,6 +96,7 @@ def test_which_answers_are_believed(advertised: bool, change: dict[str, Any], pr
     assert "c0de" not in str(failed.value)
 
 
+@shows("Authorization Response Validation")
 def test_an_error_from_somebody_else_is_not_shown() -> None:
     attempt = begin_login(FOUND, "me", CALLBACK, None)
     state = query_of(attempt.url)["state"]
@@ -125,6 +129,7 @@ def test_what_comes_twice_is_refused(extra: str) -> None:
         (None, None, (), ("other",), None),
     ],
 )
+@shows("Scope Selection Strategy")
 def test_which_scopes_are_asked_for(
     challenged: Any, supported: Any, before: Any, offline: Any, scopes: Any
 ) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import pytest
+from authorization_pages import shows
 from inside_oauth import (
     Discovered,
     Fetched,
@@ -65,6 +66,13 @@ def walk(answers: Answers, **options: Any) -> tuple[Discovered, list[str]]:
         ),
     ],
 )
+@shows(
+    "Protected Resource Metadata Discovery Requirements",
+    "Authorization Server Metadata Discovery",
+    "Authorization Server Discovery",
+    "Sequence Diagram",
+    "Authorization Server Discovery Sequence Diagram",
+)
 def test_documents_are_looked_for_in_the_order_that_is_prescribed(
     answers: Answers, hint: str | None, asked: list[str]
 ) -> None:
@@ -89,6 +97,7 @@ def test_documents_are_looked_for_in_the_order_that_is_prescribed(
         ),
     ],
 )
+@shows("Authorization Server Metadata Discovery")
 def test_an_issuer_with_a_path_has_its_documents_at_three_places_and_never_at_the_root(
     issuer: str, urls: list[str]
 ) -> None:
@@ -118,6 +127,7 @@ def test_an_issuer_with_a_path_has_its_documents_at_three_places_and_never_at_th
         ("", False),
     ],
 )
+@shows("Canonical Server URI")
 def test_which_resources_are_those_of_a_server(resource: str, fits: bool) -> None:
     assert is_resource_of(resource, f"{SERVER}?session=1") is fits
 
@@ -131,10 +141,12 @@ def test_which_resources_are_those_of_a_server(resource: str, fits: bool) -> Non
         ("https://mcp.example.com:8443/a/?b#c", "https://mcp.example.com:8443/a/"),
     ],
 )
+@shows("Canonical Server URI", "Resource Parameter Implementation")
 def test_what_a_server_is_called_that_says_nothing_of_itself(url: str, resource: str) -> None:
     assert canonical_resource(url) == resource
 
 
+@shows("Resource Parameter Implementation", "Token Audience Binding and Validation")
 def test_what_a_server_calls_itself_is_sent_byte_for_byte() -> None:
     found, _ = walk({AT_PATH: {**RESOURCE, "resource": "https://mcp.example.com"}, AT_ISSUER: METADATA})
     assert found.resource == "https://mcp.example.com"
@@ -159,11 +171,13 @@ def test_what_a_server_calls_itself_is_sent_byte_for_byte() -> None:
         ({AT_PATH: RESOURCE, AT_ISSUER: {**METADATA, "token_endpoint": "https://u:p@x/"}}, "password"),
     ],
 )
+@shows("Authorization Server Metadata Discovery")
 def test_documents_that_must_not_be_used_are_not(answers: Answers, problem: str) -> None:
     with pytest.raises(AuthorizationFailed, match=problem):
         walk(answers)
 
 
+@shows("Authorization Server Location")
 def test_the_first_of_several_authorization_servers_that_answers_is_used() -> None:
     other = "https://gone.example"
     found, _ = walk({AT_PATH: {**RESOURCE, "authorization_servers": [other, ISSUER]}, AT_ISSUER: METADATA})
@@ -185,6 +199,13 @@ def test_an_authorization_server_that_was_chosen_is_the_only_one() -> None:
 ORIGIN: Final = "https://mcp.example.com"
 
 
+@shows(
+    "Server Metadata Discovery",
+    "Server Metadata Discovery Headers",
+    "Authorization Base URL",
+    "Decision Flow Overview",
+    "Authorization Metadata Discovery",
+)
 def test_a_server_of_2025_03_26_is_its_own_authorization_server() -> None:
     url = f"{ORIGIN}/.well-known/oauth-authorization-server"
     found, urls = walk({url: {"issuer": ORIGIN, "token_endpoint": f"{ORIGIN}/oauth/token"}})
@@ -192,6 +213,7 @@ def test_a_server_of_2025_03_26_is_its_own_authorization_server() -> None:
     assert (found.server.token_endpoint, found.resource) == (f"{ORIGIN}/oauth/token", SERVER)
 
 
+@shows("Fallbacks for Servers without Metadata Discovery")
 def test_a_server_of_2025_03_26_without_metadata_has_its_endpoints_at_the_root() -> None:
     found, _ = walk({})
     server = found.server

@@ -9,6 +9,7 @@ from urllib.parse import parse_qs
 
 import attrs
 import pytest
+from authorization_pages import shows
 from inside_oauth import (
     Asked,
     AuthorizationServerMetadata,
@@ -131,6 +132,11 @@ def test_a_key_that_cannot_be_used_is_not_shown() -> None:
         ("https://app.example.com/callback", "web"),
     ],
 )
+@shows(
+    "Application Type and Redirect URI Constraints",
+    "Dynamic Client Registration",
+    "Local clients as Public OAuth 2.1 Clients",
+)
 def test_what_kind_of_application_registers(redirect_uri: str, kind: str) -> None:
     body = registration_body(SERVER, name="x", redirect_uri=redirect_uri, scope="a b")
     assert body["application_type"] == kind
@@ -163,11 +169,13 @@ def test_a_registration_says_how_to_authenticate() -> None:
 
 @pytest.mark.parametrize("url", ["http://a.example/x", "https://a.example", "https://a.example/", "https://a.example/x#y",
                                  "https://u@a.example/x", "https://a.example/../x", "x"])  # fmt: skip
+@shows("Client ID Metadata Documents")
 def test_which_urls_are_no_client_ids(url: str) -> None:
     with pytest.raises(ValueError, match="client_metadata_url"):
         check_metadata_url(url)
 
 
+@shows("Client ID Metadata Documents", "Example Metadata Document")
 def test_the_document_at_a_client_id_names_it() -> None:
     url = "https://a.example/client.json"
     assert metadata_document(url, "A", ["http://127.0.0.1/callback"])["client_id"] == url

@@ -193,11 +193,11 @@ class OAuth(TokenGrant):
             raise ValueError("listen=False needs redirect_uri, where the answer comes to instead")
 
     @property
-    def identity(self) -> str:
+    def _identity(self) -> str:
         """Whose tokens these are."""
         return f"person {self.client_id or self.client_metadata_url or ''}"
 
-    async def obtain(self, flow: TokenFlow, wish: Wish, previous: TokenSet | None) -> TokenSet:
+    async def _obtain(self, flow: TokenFlow, wish: Wish, previous: TokenSet | None) -> TokenSet:
         """Refresh the token if that is possible, else let the person log in."""
         discovered = await flow.discover(wish)
         if not (wish.must_log_in or wish.step_up):
@@ -473,11 +473,11 @@ class ClientCredentials(TokenGrant):
             raise ValueError("ClientCredentials needs client_secret or key")
 
     @property
-    def identity(self) -> str:
+    def _identity(self) -> str:
         """Whose tokens these are."""
         return f"client {self.client_id}"
 
-    async def obtain(self, flow: TokenFlow, wish: Wish, previous: TokenSet | None) -> TokenSet:
+    async def _obtain(self, flow: TokenFlow, wish: Wish, previous: TokenSet | None) -> TokenSet:
         """Ask for a token."""
         discovered = await flow.discover(wish)
         server = discovered.server
@@ -535,11 +535,11 @@ class WorkloadIdentity(TokenGrant):
     insecure_hosts: frozenset[str] = attrs.field(default=frozenset(), converter=_hosts)
 
     @property
-    def identity(self) -> str:
+    def _identity(self) -> str:
         """Whose tokens these are."""
         return f"workload {self.client_id or ''}"
 
-    async def obtain(self, flow: TokenFlow, wish: Wish, previous: TokenSet | None) -> TokenSet:
+    async def _obtain(self, flow: TokenFlow, wish: Wish, previous: TokenSet | None) -> TokenSet:
         """Ask for a token."""
         discovered = await flow.discover(wish)
         scopes = _requested(self.scopes, discovered, wish, previous)
@@ -603,11 +603,11 @@ class EnterpriseManaged(TokenGrant):
             raise ValueError("EnterpriseManaged needs idp_issuer or idp_token_endpoint")
 
     @property
-    def identity(self) -> str:
+    def _identity(self) -> str:
         """Whose tokens these are."""
         return f"enterprise {self.client_id} {self.idp_client_id}"
 
-    async def obtain(self, flow: TokenFlow, wish: Wish, previous: TokenSet | None) -> TokenSet:
+    async def _obtain(self, flow: TokenFlow, wish: Wish, previous: TokenSet | None) -> TokenSet:
         """Exchange the person's token, and ask for another with what comes."""
         discovered = await flow.discover(wish)
         server = discovered.server

@@ -124,11 +124,11 @@ class TokenGrant(Auth):
 
     @property
     @abc.abstractmethod
-    def identity(self) -> str:
+    def _identity(self) -> str:
         """Whose tokens these are, among those that a store has for one server."""
 
     @abc.abstractmethod
-    async def obtain(self, flow: TokenFlow, wish: Wish, previous: TokenSet | None) -> TokenSet:
+    async def _obtain(self, flow: TokenFlow, wish: Wish, previous: TokenSet | None) -> TokenSet:
         """Have another token.
 
         Raises:
@@ -164,7 +164,7 @@ class TokenFlow:
 
     def __init__(self, grant: TokenGrant, server: ProtectedServer, fetcher: Fetcher) -> None:
         self.server: Final = server
-        self.token_key: Final = f"token {grant.identity} {server.url}"
+        self.token_key: Final = f"token {grant._identity} {server.url}"  # noqa: SLF001 - its own kind
         self.discovered: Discovered | None = None
         self.key: DpopKey | None = None
         self.was_refreshed = False
@@ -516,7 +516,7 @@ class TokenSession(Auth):
                     await self._use(previous)  # another connection has had it
                     self._was_refreshed = True  # it may be too old: refused, it is no reason to give up
                     return
-            token = await self._grant.obtain(flow, wish, previous or wish.refused)
+            token = await self._grant._obtain(flow, wish, previous or wish.refused)  # noqa: SLF001 - its own kind
             if not flow.was_refreshed:
                 await flow.keep_token(token)
             await self._use(token)

@@ -357,7 +357,7 @@ def error_for(
     if status == 401 or challenges:
         refusal = _refusal(status, challenges, where, text, retry_after, authorized=authorized)
         if sent is not None:
-            refusal.code, refusal.data = sent.code, sent.data
+            refusal.code, refusal.message, refusal.data = sent.code, sent.message, sent.data
         return refusal
     if sent is not None:
         sent.status, sent.retry_after = status, retry_after
