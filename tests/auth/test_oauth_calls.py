@@ -400,6 +400,47 @@ async def test_a_file_keeps_tokens_for_the_next_process(tmp_path: Path) -> None:
     assert "access-1" not in repr(FileTokenStore(path))
 
 
+async def test_a_stored_token_that_has_ended_is_refreshed(autojump_clock: trio.testing.MockClock) -> None:
+    """Its issuer may not say how long it lasts; nobody is asked to log in as long as there is a refresh token."""
+    script = ProtectedScript()
+    script.lifetime = None
+    store = MemoryTokenStore()
+    for _ in range(3):
+        async with open_client(script.parameters(), auth=oauth(script, store=store)) as client:
+            await client.call_tool("one")
+        script.tokens.clear()
+    assert script.grants() == ["authorization_code", "refresh_token", "refresh_token"]
+    assert len(script.pages) == 1
+
+
+async def test_a_refreshed_token_that_is_refused_means_another_login(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    script = ProtectedScript()
+    async with open_client(script.parameters(), auth=oauth(script)) as client:
+        await client.call_tool("one")
+        script.tokens.clear()
+        issue = script._issue
+
+        def refresh_in_vain(form: Any) -> Any:
+            answer = issue(form)
+            if form["grant_type"] == "refresh_token":
+                script.tokens.clear()
+            return answer
+
+        script._issue = refresh_in_vain  # type: ignore[method-assign]
+        await client.call_tool("two")
+    assert script.grants() == ["authorization_code", "refresh_token", "authorization_code"]
+
+
+@pytest.mark.parametrize("url", ["http://login.example/authorize", "javascript:alert(1)"])
+async def test_a_page_that_must_not_be_opened_is_not(url: str) -> None:
+    script = ProtectedScript()
+    script.server["authorization_endpoint"] = url
+    await fails(script, "cannot be used|https")
+    assert not script.pages
+
+
 @shows("Authorization Server Binding", "Authorization Server Location")
 async def test_another_authorization_server_means_another_registration(
     autojump_clock: trio.testing.MockClock,
@@ -456,9 +497,7 @@ async def test_a_url_is_the_id_of_a_client_where_that_is_taken(autojump_clock: t
 # Programs.
 
 
-async def test_the_token_of_a_platform_is_read_each_time(
-    tmp_path: Path, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_the_token_of_a_platform_is_read_each_time(tmp_path: Path) -> None:
     """Platforms replace the file before the token in it ends."""
     script = ProtectedScript()
     file = tmp_path / "token"

@@ -84,7 +84,7 @@ async def fetcher_for(url: str, *insecure: str) -> AsyncGenerator[Fetcher]:
         ("https://mcp.example/mcp", "ftp://auth.example/x", "http or https"),
         ("https://mcp.example/mcp", "file:///etc/passwd", "http or https"),
         ("https://mcp.example/mcp", "https://auth.example/a b", "characters"),
-        ("https://mcp.example/mcp", "https://auth.example/" + "x" * 5_000, "too long"),
+        ("https://mcp.example/mcp", "https://auth.example/" + "x" * 10_000, "too long"),
         ("https://mcp.example/mcp", "https://017700000001/x", "on this machine"),
         ("https://intranet.local/mcp", "http://intranet.local/x", "not https"),
         ("http://127.0.0.1:8000/mcp", "http://auth.example/x", "not https"),

@@ -350,6 +350,7 @@ class OAuth(TokenGrant):
             assert redirect_uri is not None
             client = await self._client(flow, server, redirect_uri, scope_text(scopes))
             attempt = begin_login(discovered, client.client_id, redirect_uri, scopes)
+            await flow.check(attempt.url)
             answer = await self._answer(flow, attempt, open_page, listener)
             try:
                 code = attempt.take(answer)

@@ -166,7 +166,7 @@ async def open_listener(redirect_uri: str | None) -> AsyncGenerator[LoginListene
             "that the browser was sent to"
         )
     try:
-        listeners = await trio.open_tcp_listeners(parts.port or 0, host=host)
+        listeners = await trio.open_tcp_listeners(80 if parts.port is None else parts.port, host=host)
     except OSError as error:
         raise AuthorizationFailed(
             f"cannot listen at {redirect_uri or host} for the answer to a login: {error}"

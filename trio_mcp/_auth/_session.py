@@ -18,7 +18,7 @@ import math
 import time
 from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
-from typing import Any, Final, NoReturn, final
+from typing import Any, Final, Literal, NoReturn, final
 
 import attrs
 import trio
@@ -261,9 +261,13 @@ class TokenFlow:
             errand.is_asking = False
             errand.change()
 
-    async def fetch(self, fetch: Fetch) -> Fetched:
-        """Fetch a document."""
-        return await self._fetcher.get(fetch)
+    async def check(self, url: str) -> None:
+        """Check that a URL may be called, or shown to a person.
+
+        Raises:
+            AuthorizationFailed: It may not.
+        """
+        await self._fetcher.check(url)
 
     async def post(self, request: TokenRequest) -> Posted:
         """Send a request that is for no token, such as a registration."""
@@ -381,7 +385,7 @@ class TokenSession(Auth):
         self._renew_at = math.inf
         self._ends_at = math.inf
         self._is_proven = False  # the server has taken the token once
-        self._was_refreshed = False
+        self._origin: Literal["stored", "refreshed", "issued"] = "stored"
         self._nonce: str | None = None
         self._errand: _Errand | None = None
 
@@ -456,10 +460,11 @@ class TokenSession(Auth):
                 return False  # that was asked for before: more of the same does not help
             wish = Wish(refused=sent, scopes=scopes, hint=hint, is_bound=is_bound, step_up=True)
         else:
-            if sent is not None and not self._is_proven and not self._was_refreshed:
+            is_new = sent is not None and not self._is_proven
+            if is_new and self._origin == "issued":
                 await trio.lowlevel.checkpoint()
-                return False  # it was issued a moment ago
-            in_vain = sent is not None and not self._is_proven
+                return False  # another one would be no better
+            in_vain = is_new and self._origin == "refreshed"
             wish = Wish(refused=sent, scopes=scopes, hint=hint, is_bound=is_bound, must_log_in=in_vain)
         await self._renew(wish, request)
         return True
@@ -513,14 +518,12 @@ class TokenSession(Auth):
             if wish.is_met_by(previous):
                 assert previous is not None
                 if previous.expires_at is None or previous.expires_at > time.time():
-                    await self._use(previous)  # another connection has had it
-                    self._was_refreshed = True  # it may be too old: refused, it is no reason to give up
+                    await self._use(previous, "stored")  # another connection has had it
                     return
             token = await self._grant._obtain(flow, wish, previous or wish.refused)  # noqa: SLF001 - its own kind
             if not flow.was_refreshed:
                 await flow.keep_token(token)
-            await self._use(token)
-            self._was_refreshed = flow.was_refreshed
+            await self._use(token, "refreshed" if flow.was_refreshed else "issued")
 
     async def _load(self) -> TokenSet | None:
         stored = await self._flow.stored(self._key)
@@ -536,14 +539,11 @@ class TokenSession(Auth):
         """Use the stored token, if there is one."""
         token = await self._load()
         if token is not None and (token.token_type != "DPoP" or self._grant.dpop is not False):
-            await self._use(token)
-            self._was_refreshed = True
+            await self._use(token, "stored")
 
-    async def _use(self, token: TokenSet) -> None:
-        key = None
-        if token.token_type == "DPoP":
-            key = self._flow.key or await self._flow.key_for(token.issuer)
-        self._token, self._proof_key = token, key
+    async def _use(self, token: TokenSet, origin: Literal["stored", "refreshed", "issued"]) -> None:
+        key = await self._flow.key_for(token.issuer) if token.token_type == "DPoP" else None
+        self._token, self._proof_key, self._origin = token, key, origin
         self._is_proven = False
         self._renew_at = self._ends_at = math.inf
         if token.expires_at is not None:

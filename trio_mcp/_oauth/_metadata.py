@@ -29,8 +29,8 @@ MAX_DOCUMENT_BYTES: Final = 64 * 1024
 MAX_SERVERS: Final = 8
 """How many of the authorization servers that a server names are tried."""
 
-MAX_TEXT: Final = 2_048
-"""The longest URL in a document, in characters."""
+MAX_TEXT: Final = 8_192
+"""The longest URL, in characters."""
 
 LEGACY_VERSION: Final = ("MCP-Protocol-Version", "2025-03-26")
 """The field with which the metadata of that revision are asked for."""
