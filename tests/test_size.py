@@ -26,8 +26,8 @@ TRACED: Final = Path(__file__).parent / "support" / "traced.py"
 
 # 128 files and 27,990 lines before WebSocket, sockets, groups of clients and the command line; 160 and 32,600 before
 # authorization.
-FILES: Final = 174
-CODE_LINES: Final = 35_400
+FILES: Final = 175
+CODE_LINES: Final = 35_600
 LINES_OF_A_FILE: Final = 500
 FILES_OF_A_STDIO_CALL: Final = 22
 FILES_OF_A_POST: Final = {"legacy": 33, "modern": 25}

@@ -33,6 +33,7 @@ from trio_mcp import (
     KeyringTokenStore,
     MemoryEventStore,
     MemoryTokenStore,
+    OAuth,
     Outgoing,
     Pages,
     Progress,
@@ -619,6 +620,13 @@ for _store in ("MemoryTokenStore", "FileTokenStore", "KeyringTokenStore"):
 async def _static_token() -> AsyncGenerator[Act]:
     await trio.lowlevel.checkpoint()
     yield lambda: StaticToken("x").headers_for(AuthRequest("GET", "http://localhost", b""))
+
+
+@case("OAuth.log_out")
+@asynccontextmanager
+async def _nobody_is_logged_in() -> AsyncGenerator[Act]:
+    await trio.lowlevel.checkpoint()
+    yield lambda: OAuth().log_out("http://localhost/mcp")
 
 
 @case("open_in_browser")

@@ -54,7 +54,10 @@ class ProtectedScript:
         answers: What is answered at a path instead, once each: status and document.
     """
 
-    def __init__(self, speaks: str = "2026-07-28") -> None:
+    def __init__(self, speaks: str = "2026-07-28", origin: str = ORIGIN) -> None:
+        self.origin = origin
+        self.url = f"{origin}/mcp"
+
         async def answer(call: HttpCall) -> None:
             await self.mcp.reply(call, content=[{"type": "text", "text": "done"}])
 
@@ -74,12 +77,13 @@ class ProtectedScript:
         self.has_challenge_metadata = True
         self.before: dict[str, Callable[[], Awaitable[object]]] = {}
         self.answers: dict[str, list[tuple[int, Any]]] = {}
-        self.resource: dict[str, Any] = {"resource": URL, "authorization_servers": [ORIGIN]}
+        self.resource: dict[str, Any] = {"resource": self.url, "authorization_servers": [origin]}
         self.server: dict[str, Any] = {
-            "issuer": ORIGIN,
-            "authorization_endpoint": f"{ORIGIN}/authorize",
-            "token_endpoint": f"{ORIGIN}/token",
-            "registration_endpoint": f"{ORIGIN}/register",
+            "issuer": origin,
+            "authorization_endpoint": f"{origin}/authorize",
+            "token_endpoint": f"{origin}/token",
+            "registration_endpoint": f"{origin}/register",
+            "revocation_endpoint": f"{origin}/revoke",
             "code_challenge_methods_supported": ["S256"],
             "token_endpoint_auth_methods_supported": ["none"],
             "authorization_response_iss_parameter_supported": True,
@@ -110,7 +114,7 @@ class ProtectedScript:
         query = {name: values[0] for name, values in parse_qs(urlsplit(url).query).items()}
         assert query["response_type"] == "code"
         assert query["code_challenge_method"] == "S256"
-        assert query["resource"] == self.resource.get("resource", URL)
+        assert query["resource"] == self.resource.get("resource", self.url)
         code = self._new("code")
         self._codes[code] = query
         answer = {"code": code, "state": query["state"], "iss": self.server["issuer"]}
@@ -128,6 +132,11 @@ class ProtectedScript:
         headers = {name.decode().lower(): value.decode() for name, value in scope["headers"]}
         if path == "/mcp":
             await self._serve_mcp(scope, receive, send, headers)
+            return
+        if path == "/authorize":
+            there = self.visit(f"{self.origin}/authorize?{scope['query_string'].decode()}")
+            await send({"type": "http.response.start", "status": 302, "headers": [(b"location", there.encode())]})
+            await send({"type": "http.response.body", "body": b""})
             return
         body = b""
         while True:
@@ -153,6 +162,9 @@ class ProtectedScript:
             return 201, {"client_id": self._new("client"), "redirect_uris": form["redirect_uris"]}
         if path == "/token":
             return self._issue(form)
+        if path == "/revoke":
+            self.refresh_tokens.pop(form["token"], None)
+            return 200, {}
         return 404, {"detail": "not here"}
 
     def _issue(self, form: Mapping[str, str]) -> tuple[int, Any]:
@@ -195,7 +207,9 @@ class ProtectedScript:
         self.seen.append(token)
         method = headers.get("mcp-method", "")
         scopes = self.tokens.get(token or "")
-        challenge = f'resource_metadata="{ORIGIN}{METADATA}"' if self.has_challenge_metadata else 'realm="mcp"'
+        challenge = (
+            f'resource_metadata="{self.origin}{METADATA}"' if self.has_challenge_metadata else 'realm="mcp"'
+        )
         if scopes is None:
             if self.basic_scope is not None:
                 challenge += f', scope="{self.basic_scope}"'

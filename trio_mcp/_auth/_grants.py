@@ -23,6 +23,8 @@ import attrs
 import trio
 
 from .._errors import AuthorizationFailed, ClientUnknown
+from .._http._auth import ProtectedServer
+from .._http._target import HttpSettings, parse_target
 from .._limits import KIB, valid_positive
 from .._logs import Log
 from .._oauth._clients import (
@@ -49,6 +51,7 @@ from .._oauth._tokens import (
 )
 from .._printable import printable
 from .._trio import open_hidden_nursery
+from ._fetching import open_fetcher
 from ._listener import LoginListener, OpenPage, open_in_browser, open_listener
 from ._session import TokenFlow, TokenGrant, Wish
 from ._stores import MemoryTokenStore, TokenStore
@@ -196,6 +199,50 @@ class OAuth(TokenGrant):
     def _identity(self) -> str:
         """Whose tokens these are."""
         return f"person {self.client_id or self.client_metadata_url or ''}"
+
+    async def log_out(self, url: str) -> bool:
+        """Forget the token for a server, and revoke it where its authorization server lets that be done.
+
+        Cancelled, it is forgotten, or nothing has happened. Connections that are open go on with it.
+
+        Args:
+            url: The URL of the server.
+
+        Returns:
+            Whether there was one.
+
+        Raises:
+            AuthorizationFailed: The store cannot be used.
+            ValueError: The URL cannot be used.
+
+        Spec: RFC 7009.
+        """
+        target = parse_target(url)
+        server = ProtectedServer(target.shown, target, HttpSettings())
+        async with open_fetcher(server, self.insecure_hosts) as fetcher:
+            flow = TokenFlow(self, server, fetcher)
+            async with self.store.exclusive(flow.token_key):
+                stored = await flow.stored(flow.token_key)
+                if stored is None:
+                    return False
+                await flow.forget(flow.token_key)
+            try:
+                await self._revoke(flow, TokenSet.from_json(stored))
+            except (AuthorizationFailed, KeyError, TypeError, ValueError) as error:
+                _log.info("the token for %s was forgotten, and not revoked: %s", server.url, error)
+        return True
+
+    async def _revoke(self, flow: TokenFlow, token: TokenSet) -> None:
+        server = await flow.find_server(token.issuer)
+        client = await self._known_client(flow, server)
+        if server.revocation_endpoint is None or client is None:
+            return
+        grant = {"token": token.refresh_token or token.access_token}
+        if token.refresh_token is not None:
+            grant["token_type_hint"] = "refresh_token"
+        posted = await flow.post_form(server.revocation_endpoint, server.issuer, client, grant)
+        if posted.status >= 400:
+            raise AuthorizationFailed(f"{server.name} answered with HTTP status {posted.status}")
 
     async def _obtain(self, flow: TokenFlow, wish: Wish, previous: TokenSet | None) -> TokenSet:
         """Refresh the token if that is possible, else let the person log in."""

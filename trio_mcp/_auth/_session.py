@@ -18,7 +18,7 @@ import math
 import time
 from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
-from typing import Any, Final, Literal, NoReturn, final
+from typing import Any, Final, Literal, NoReturn, TypeVar, final
 
 import attrs
 import trio
@@ -30,13 +30,22 @@ from .._logs import Log
 from .._oauth._challenges import DPOP, our_challenge
 from .._oauth._clients import OAuthClient
 from .._oauth._dpop import DpopKey
-from .._oauth._metadata import Discovered, Fetch, Fetched, discover, find_server
+from .._oauth._metadata import (
+    AuthorizationServerMetadata,
+    Discovered,
+    Fetch,
+    Fetched,
+    discover,
+    find_server,
+)
 from .._oauth._tokens import Asked, TokenRequest, TokenSet, read_token, token_request
 from .._trio import LightParkingLot, open_hidden_nursery
 from ._fetching import Fetcher, Posted, open_fetcher
 from ._stores import TokenStore
 
 _log: Final = Log("trio_mcp.auth")
+
+_T = TypeVar("_T")
 
 EARLY_SECONDS: Final = 30.0
 """How long before its end a token is replaced; at most a tenth of its life."""
@@ -193,7 +202,7 @@ class TokenFlow:
         self.key = await self.key_for(found.server.issuer) if wanted else None
         return found
 
-    async def find_server(self, issuer: str) -> Any:
+    async def find_server(self, issuer: str) -> AuthorizationServerMetadata:
         """Return the metadata of another authorization server.
 
         Raises:
@@ -201,13 +210,14 @@ class TokenFlow:
         """
         return await self._walk(find_server(issuer))
 
-    async def _walk(self, walk: Generator[Fetch, Fetched, Any]) -> Any:
+    async def _walk(self, walk: Generator[Fetch, Fetched, _T]) -> _T:
         try:
             fetch = next(walk)
             while True:
                 fetch = walk.send(await self._fetcher.get(fetch))
-        except StopIteration as found:
-            return found.value
+        except StopIteration as stop:
+            found: _T = stop.value
+            return found
 
     # Storing.
 
