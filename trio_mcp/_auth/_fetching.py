@@ -213,8 +213,8 @@ async def resolved(target: HttpTarget) -> list[str]:
     """Return the addresses of a host; none if it has none."""
     try:
         found = await trio.socket.getaddrinfo(target.host, target.port, type=trio.socket.SOCK_STREAM)
-    except OSError as error:
-        del error
+    except OSError:
+        await trio.lowlevel.checkpoint()
         return []
     return [str(each[4][0]) for each in found]
 

@@ -267,6 +267,7 @@ class OAuth(TokenGrant):
             or previous.issuer != server.issuer
             or previous.resource != discovered.resource
         ):
+            await trio.lowlevel.checkpoint()
             return None
         client = await self._known_client(flow, server)
         if client is None or client.client_id != previous.client_id:
@@ -302,10 +303,12 @@ class OAuth(TokenGrant):
         if self.client_id is not None:
             if self.issuer is None:
                 await _bound(flow, self.client_id, server.issuer)
+            await trio.lowlevel.checkpoint()
             return _client_of(
                 self.client_id, self.client_secret, self.key, self.token_endpoint_auth_method, server
             )
         if self.client_metadata_url is not None and server.client_id_metadata_document_supported:
+            await trio.lowlevel.checkpoint()
             return OAuthClient(client_id=self.client_metadata_url)
         stored = await flow.stored(f"client {server.issuer}")
         if stored is None:
@@ -325,54 +328,33 @@ class OAuth(TokenGrant):
         if server.registration_endpoint is None:
             tried = () if self.client_metadata_url is None else ("client_metadata_url",)
             raise unknown_client(server, tried)
-        try:
-            client = await self._register(flow, server, redirect_uri, scope)
-        except ClientUnknown as error:
-            # Some take native applications for web ones, or the other way round.
-            if error.error not in ("invalid_redirect_uri", "invalid_client_metadata"):
-                raise
-            other = await self._register_as_other(flow, server, redirect_uri, scope)
-            if other is None:
-                raise
-            client = other
+        client = await self._register(flow, server, redirect_uri, scope)
         await flow.keep(f"client {server.issuer}", client.to_json())
         return client
 
     async def _register(
-        self,
-        flow: TokenFlow,
-        server: AuthorizationServerMetadata,
-        redirect_uri: str,
-        scope: str | None,
-        *,
-        is_native: bool | None = None,
-    ) -> OAuthClient:
-        assert server.registration_endpoint is not None
-        body = registration_body(
-            server,
-            name=self.client_name,
-            redirect_uri=redirect_uri,
-            scope=scope,
-            is_native=is_native,
-            bound=flow.key is not None,
-        )
-        headers = (("Content-Type", "application/json"), ("Accept", "application/json"))
-        posted = await flow.post(
-            TokenRequest(url=server.registration_endpoint, headers=headers, body=json.dumps(body).encode())
-        )
-        return read_registration(posted.status, posted.document, server, redirect_uri)
-
-    async def _register_as_other(
         self, flow: TokenFlow, server: AuthorizationServerMetadata, redirect_uri: str, scope: str | None
-    ) -> OAuthClient | None:
-        was_native: bool = (
-            registration_body(server, name="", redirect_uri=redirect_uri, scope=None)["application_type"]
-            == "native"
+    ) -> OAuthClient:
+        """Register, and once more as the other type of application if the redirect URI is refused."""
+        assert server.registration_endpoint is not None
+        headers = (("Content-Type", "application/json"), ("Accept", "application/json"))
+        body = registration_body(
+            server, name=self.client_name, redirect_uri=redirect_uri, scope=scope, bound=flow.key is not None
         )
-        try:
-            return await self._register(flow, server, redirect_uri, scope, is_native=not was_native)
-        except ClientUnknown:
-            return None
+        refusal: ClientUnknown | None = None
+        for _ in range(2):
+            posted = await flow.post(
+                TokenRequest(url=server.registration_endpoint, headers=headers, body=json.dumps(body).encode())
+            )
+            try:
+                return read_registration(posted.status, posted.document, server, redirect_uri)
+            except ClientUnknown as error:
+                refusal = refusal or error
+                if error.error not in ("invalid_redirect_uri", "invalid_client_metadata"):
+                    break
+            body["application_type"] = "web" if body["application_type"] == "native" else "native"
+        assert refusal is not None
+        raise refusal
 
     # Logging in.
 
@@ -399,14 +381,16 @@ class OAuth(TokenGrant):
             attempt = begin_login(discovered, client.client_id, redirect_uri, scopes)
             await flow.check(attempt.url)
             answer = await self._answer(flow, attempt, open_page, listener)
+            refusal: AuthorizationFailed | None = None
+            code = ""
             try:
                 code = attempt.take(answer)
-            except AuthorizationFailed:
-                if listener is not None:
-                    await listener.finish(accepted=False)
-                raise
+            except AuthorizationFailed as error:
+                refusal = error
             if listener is not None:
-                await listener.finish(accepted=True)
+                await listener.finish(accepted=refusal is None)
+            if refusal is not None:
+                raise refusal
         grant = {
             "grant_type": "authorization_code",
             "code": code,
@@ -416,9 +400,10 @@ class OAuth(TokenGrant):
         try:
             return await flow.request_token(discovered, client, grant, scopes=scopes)
         except AuthorizationFailed as error:
-            if error.error in REGISTER_AGAIN and self.client_id is None:
-                await flow.forget(f"client {server.issuer}")  # the next login registers anew
-            raise
+            refusal = error
+        if refusal.error in REGISTER_AGAIN and self.client_id is None:
+            await flow.forget(f"client {server.issuer}")  # the next login registers anew
+        raise refusal
 
     async def _listen(
         self, stack: AsyncExitStack, flow: TokenFlow, server: AuthorizationServerMetadata
@@ -550,6 +535,7 @@ async def read_source(source: TokenSource) -> str:
         except (OSError, UnicodeError) as error:
             raise AuthorizationFailed(f"the token in {os.fspath(source)} cannot be read: {error}") from error
         return text.strip()
+    await trio.lowlevel.checkpoint()
     returned = source()
     return await returned if inspect.isawaitable(returned) else returned
 

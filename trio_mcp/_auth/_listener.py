@@ -113,6 +113,7 @@ class LoginListener:
         while (event := connection.next_event()) is h11.NEED_DATA:
             connection.receive_data(bytes(await stream.receive_some(HEAD_BYTES)))
         if not isinstance(event, h11.Request):
+            await trio.lowlevel.checkpoint()
             return
         host = next((value.decode("latin-1") for name, value in event.headers if name == b"host"), "")
         status, page = await self._respond(event.method, event.target.decode("ascii", "replace"), host)

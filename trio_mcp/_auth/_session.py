@@ -192,6 +192,7 @@ class TokenFlow:
         Raises:
             AuthorizationFailed: Nothing was found that may be used.
         """
+        await trio.lowlevel.checkpoint()
         if not (wish.is_early and self.discovered is not None):
             self.discovered = await self._walk(discover(self.server.url, wish.hint, self._grant.issuer))
         found = self.discovered
@@ -217,7 +218,8 @@ class TokenFlow:
                 fetch = walk.send(await self._fetcher.get(fetch))
         except StopIteration as stop:
             found: _T = stop.value
-            return found
+        await trio.lowlevel.checkpoint()
+        return found
 
     # Storing.
 
@@ -501,7 +503,7 @@ class TokenSession(Auth):
                 return
         await trio.lowlevel.checkpoint()
 
-    async def _do(self, errand: _Errand) -> None:
+    async def _do(self, errand: _Errand) -> None:  # noqa: ASYNC910 - having a token is waiting
         try:
             with errand.scope:
                 try:
@@ -551,8 +553,12 @@ class TokenSession(Auth):
         if token is not None and (token.token_type != "DPoP" or self._grant.dpop is not False):
             await self._use(token, "stored")
 
-    async def _use(self, token: TokenSet, origin: Literal["stored", "refreshed", "issued"]) -> None:
-        key = await self._flow.key_for(token.issuer) if token.token_type == "DPoP" else None
+    async def _use(  # noqa: ASYNC910 - no checkpoint may come between having a token and using it
+        self, token: TokenSet, origin: Literal["stored", "refreshed", "issued"]
+    ) -> None:
+        key: DpopKey | None = None
+        if token.token_type == "DPoP":
+            key = await self._flow.key_for(token.issuer)
         self._token, self._proof_key, self._origin = token, key, origin
         self._is_proven = False
         self._renew_at = self._ends_at = math.inf

@@ -230,23 +230,21 @@ async def open_websocket(
             server = ProtectedServer(target.shown, target, parameters.http)
             auth = await stack.enter_async_context(parameters.auth.open(server))
         asked = AuthRequest("GET", target.shown, b"", clocks=clocks)
-        channel: Channel | None = None
-        sent: Mapping[str, str] = {}
-        while channel is None:
+        while True:
             sent = {} if auth is None else await headers_of(auth, asked)
             answer = HandshakeAnswer(
                 parameters.description, parameters.http.max_head_bytes, authorized=bool(sent)
             )
             try:
                 channel = await stack.enter_async_context(_open_once(parameters, limits, sent, answer))
-            except RequestError:
-                asked.sends += 1
-                if (
-                    auth is None
-                    or answer.refused is None
-                    or not await is_sent_again(auth, asked, answer.refused, sent)
-                ):
-                    raise
+                break
+            except RequestError as error:
+                refusal = error
+            asked.sends += 1
+            if auth is None or answer.refused is None:
+                raise refusal
+            if not await is_sent_again(auth, asked, answer.refused, sent):
+                raise refusal
         if auth is not None:
             auth.on_response(asked, answer_of(101, Headers().get_all, sent))
         yield channel
