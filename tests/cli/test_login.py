@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import socket
 import stat
 import sys
@@ -14,7 +15,6 @@ import pytest
 import trio
 from commands import Run
 from hypercorn.config import Config
-from hypercorn.trio import serve
 from oauth_script import ProtectedScript
 
 BROWSER = """
@@ -39,8 +39,8 @@ def script() -> Generator[ProtectedScript]:
             done.append(trio.Event())
             tokens.append(trio.lowlevel.current_trio_token())
             ready.set()
-            app: Any = script
-            await serve(app, config, shutdown_trigger=done[0].wait)
+            hypercorn: Any = importlib.import_module("hypercorn.trio")  # whose types are not all known
+            await hypercorn.serve(script, config, shutdown_trigger=done[0].wait)
 
         thread = threading.Thread(target=trio.run, args=(main,))
         thread.start()

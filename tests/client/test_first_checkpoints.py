@@ -603,7 +603,7 @@ def store_case(store: str, name: str, *arguments: str) -> None:
                 "FileTokenStore": lambda: FileTokenStore(os.path.join(directory, "tokens.json")),
                 "KeyringTokenStore": KeyringTokenStore,
             }
-            with mock.patch.dict(sys.modules, keyring=mock.Mock(get_password=lambda *_: None)):
+            with mock.patch.dict(sys.modules, keyring=mock.Mock(get_password=mock.Mock(return_value=None))):
                 kept = made[store]()
             await trio.lowlevel.checkpoint()
             yield lambda: getattr(kept, name)(*arguments)

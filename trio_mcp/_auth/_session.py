@@ -212,14 +212,15 @@ class TokenFlow:
         return await self._walk(find_server(issuer))
 
     async def _walk(self, walk: Generator[Fetch, Fetched, _T]) -> _T:
-        try:
-            fetch = next(walk)
-            while True:
-                fetch = walk.send(await self._fetcher.get(fetch))
-        except StopIteration as stop:
-            found: _T = stop.value
-        await trio.lowlevel.checkpoint()
-        return found
+        fetched: Fetched | None = None
+        while True:
+            try:
+                fetch = next(walk) if fetched is None else walk.send(fetched)
+            except StopIteration as stop:
+                await trio.lowlevel.checkpoint()
+                found: _T = stop.value
+                return found
+            fetched = await self._fetcher.get(fetch)
 
     # Storing.
 

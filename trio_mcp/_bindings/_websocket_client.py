@@ -230,21 +230,24 @@ async def open_websocket(
             server = ProtectedServer(target.shown, target, parameters.http)
             auth = await stack.enter_async_context(parameters.auth.open(server))
         asked = AuthRequest("GET", target.shown, b"", clocks=clocks)
-        while True:
+        channel: Channel | None = None
+        sent: Mapping[str, str] = {}
+        while channel is None:
             sent = {} if auth is None else await headers_of(auth, asked)
             answer = HandshakeAnswer(
                 parameters.description, parameters.http.max_head_bytes, authorized=bool(sent)
             )
+            refusal: RequestError | None = None
             try:
                 channel = await stack.enter_async_context(_open_once(parameters, limits, sent, answer))
-                break
             except RequestError as error:
                 refusal = error
-            asked.sends += 1
-            if auth is None or answer.refused is None:
-                raise refusal
-            if not await is_sent_again(auth, asked, answer.refused, sent):
-                raise refusal
+            if refusal is not None:
+                asked.sends += 1
+                if auth is None or answer.refused is None:
+                    raise refusal
+                if not await is_sent_again(auth, asked, answer.refused, sent):
+                    raise refusal
         if auth is not None:
             auth.on_response(asked, answer_of(101, Headers().get_all, sent))
         yield channel
