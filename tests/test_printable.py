@@ -19,6 +19,9 @@ from inside_wire import InvalidData, located, show
 
 import trio_mcp
 from trio_mcp import (
+    AuthorizationFailed,
+    AuthorizationRefused,
+    ClientUnknown,
     ConfigError,
     ConnectionLost,
     HttpRefused,
@@ -105,6 +108,9 @@ ERRORS: Final[list[Exception]] = [
     RequestError(-32000, NASTY, {NASTY: [NASTY]}),
     HttpStatusError(500, NASTY, body=NASTY),
     SessionLost(404, NASTY, body=NASTY),
+    AuthorizationRefused(401, NASTY, body=NASTY, scope=NASTY, error=NASTY),
+    AuthorizationFailed(NASTY, error=NASTY),
+    ClientUnknown(NASTY, issuer=NASTY),
     ToolError(NASTY),
     ResourceNotFound(NASTY, uri=NASTY),
     ConnectionLost(NASTY, stderr=[NASTY, "x" * 100_000]),

@@ -28,12 +28,15 @@ BOUNDS: Final = {
     "_bindings/_stdio_server.py open_stdio_channel CancelScope": "closing descriptors waits for nothing",
     "_bindings/_http_client.py open_streamable_http CancelScope": "goodbye_timeout, inside",
     "_bindings/_websocket.py open_websocket_channel CancelScope": "goodbye_timeout, inside",
-    "_bindings/_websocket_client.py open_websocket CancelScope": "closing by force waits for nothing",
+    "_bindings/_websocket_client.py _open_once CancelScope": "closing by force waits for nothing",
+    "_auth/_stores.py FileTokenStore._change CancelScope": "reading and writing one small file",
     "_client/_open.py _open_in_process CancelScope": "closing memory waits for nothing",
     "_endpoint/_session.py LegacySession.serve_session CancelScope": "goodbye_timeout, inside, for the store",
     "_http/_client.py open_http_client CancelScope": "closing forcefully waits for nothing",
     "_proxy/_session.py ProxySession.connected CancelScope": "closing a client: goodbye_timeout, terminate_timeout",
     "_peer/_peer.py open_peer CancelScope": "goodbye_timeout, inside, by `Peer.aclose`",
+    # So that no refresh token gets lost that is good for once.
+    "_auth/_session.py TokenFlow.unbroken CancelScope": "UNBROKEN_SECONDS, and LEAVING_SECONDS once it is left",
     # Until the cleanup of a handler is done that has been cancelled: that is its author's.
     "_server/_parking.py HandlerRun.serve CancelScope": "the handler's own cleanup",
     "_server/_parking.py HandlerRun._suspend CancelScope": "the handler's own cleanup",
@@ -47,6 +50,7 @@ BOUNDS: Final = {
     "_trio.py shield_started attribute": "its callers', which are here",
     "_peer/_peer.py BackgroundTasks.start CancelScope": "until Peer.aclose, which cancels it after goodbye_timeout",
     # Threads that cancellation waits for.
+    "_auth/_stores.py FileTokenStore._in_thread run_sync": "one small file",
     "_endpoint/_sqlite_events.py open_sqlite_event_store run_sync": "five seconds for a lock, by SQLite itself",
 }
 

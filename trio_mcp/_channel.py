@@ -128,6 +128,18 @@ class OriginGone:
 Received: TypeAlias = Incoming | TooLarge | OriginGone
 
 
+class AnswerClock(Protocol):
+    """The deadline of a request that stands still while a person is asked something. Stops are counted."""
+
+    def stop(self) -> None:
+        """Stop the time."""
+        ...
+
+    def start(self) -> None:
+        """Let the time go on."""
+        ...
+
+
 @final
 @attrs.define(eq=False)
 class Outgoing:
@@ -138,12 +150,15 @@ class Outgoing:
         request_ids: The ids of the requests in it, if any.
         answers: The ids of the requests it answers, if any.
         origin: The origin of the request it belongs to, if it belongs to one.
+        clocks: The deadlines of the requests in it, which a transport stops while it has to ask a person before
+            it can send them.
     """
 
     data: bytes
     request_ids: tuple[RequestId, ...] = ()
     answers: tuple[RequestId, ...] = ()
     origin: Origin | None = None
+    clocks: tuple[AnswerClock, ...] = ()
 
 
 class Channel(abc.ABC):

@@ -6,11 +6,15 @@
     │   └── RemoteProtocolError    the peer broke the specification
     ├── RequestError               the answer to a request was an error: code, message, data
     │   └── HttpStatusError        it was an HTTP error: status, body, retry_after
-    │       └── SessionLost        the server no longer knows the session
+    │       ├── SessionLost        the server no longer knows the session
+    │       └── AuthorizationRefused
+    │                              the server wants another authorization, or none is enough: 401, 403
     ├── ToolError                  a tool failed in a way its caller should read
     ├── ResourceNotFound           a resource that was asked for does not exist
     ├── Lagged                     a listener was too slow for its subscription
     ├── ConnectionLost             the connection is gone, and why
+    ├── AuthorizationFailed        no token could be had, and why
+    │   └── ClientUnknown          the authorization server does not know this client
     ├── ServerUnavailable          a server of a group is not ready, and why
     └── ConfigError                a configuration of servers is wrong, and where
 
@@ -160,6 +164,48 @@ class SessionLost(HttpStatusError):
     """
 
 
+@final
+class AuthorizationRefused(HttpStatusError):
+    """The server did not handle a request: it wants to see an authorization (401), or a greater one (403).
+
+    Attributes:
+        scheme: The scheme of its challenge, in lower case: ``"bearer"``, ``"dpop"``; `None` if it sent none.
+        scope: The scopes that it asks for, separated by blanks, as sent; `None` if it names none.
+        resource_metadata: Where it says who issues tokens for it, as sent; `None` if it does not say so there.
+        error: The code of its challenge, as sent: ``"invalid_token"``, ``"insufficient_scope"``; or `None`.
+        reason: What was refused, what the challenge says, and what to write, in one sentence.
+
+    Spec: 2026-07-28, basic/authorization, "Error Handling"; RFC 6750, section 3.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        *,
+        body: str = "",
+        retry_after: float | None = None,
+        scheme: str | None = None,
+        scope: str | None = None,
+        resource_metadata: str | None = None,
+        error: str | None = None,
+    ) -> None:
+        super().__init__(status, message, body=body, retry_after=retry_after)
+        self.scheme = scheme
+        self.scope = scope
+        self.resource_metadata = resource_metadata
+        self.error = error
+        self.reason = message
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.status, self.message), dict(self.__dict__)
+
+    def __str__(self) -> str:
+        sent = self.body if self.message == self.reason else self.message
+        reason = printable(self.reason)
+        return f"{reason}: {printable(sent, MAX_SHOWN_BODY)}" if sent else reason
+
+
 class ToolError(McpError):
     """Raise it in a tool to report a failure to the model, in words it can act on.
 
@@ -242,6 +288,32 @@ class ConnectionLost(McpError):
         again = ConnectionLost(self.reason, exit_status=self.exit_status, stderr=self.stderr)
         again.__cause__ = self.__cause__
         return again
+
+
+class AuthorizationFailed(McpError):
+    """No token could be had for a server, so nothing was sent to it, or it had refused what was sent.
+
+    Attributes:
+        error: The code of an authorization server's refusal, as sent, such as ``"access_denied"`` or
+            ``"invalid_grant"``; `None` if none of them refused.
+        issuer: The authorization server, as far as it was known by then.
+    """
+
+    def __init__(self, reason: str, *, error: str | None = None, issuer: str | None = None) -> None:
+        super().__init__(reason)
+        self.error = error
+        self.issuer = issuer
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return partial(type(self), error=self.error, issuer=self.issuer), self.args
+
+
+@final
+class ClientUnknown(AuthorizationFailed):
+    """The authorization server does not know this client, which somebody must register there by hand.
+
+    Spec: 2026-07-28, basic/authorization/client-registration.
+    """
 
 
 @final

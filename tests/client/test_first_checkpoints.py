@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import inspect
 import os
+import sys
 import tempfile
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Final, Literal, TypeAlias
+from unittest import mock
 
 import attrs
 import pytest
@@ -20,26 +22,34 @@ from wires import ScriptedChannel, answer
 
 import trio_mcp
 from trio_mcp import (
+    AuthRequest,
     Channel,
     Client,
     ClientGroup,
     Context,
     EventStore,
+    FileTokenStore,
     HttpCall,
+    KeyringTokenStore,
     MemoryEventStore,
+    MemoryTokenStore,
+    OAuth,
     Outgoing,
     Pages,
     Progress,
     ProgressReporter,
     Server,
     Shutdown,
+    StaticToken,
     StoredEvent,
     StreamChannel,
+    TokenStore,
     memory_channel_pair,
     open_asgi_client,
     open_client,
     open_clients,
     open_endpoint,
+    open_in_browser,
     open_sqlite_event_store,
     run_client,
     serve_http,
@@ -581,6 +591,50 @@ async def _leaving() -> AsyncGenerator[Act]:
     opening = open_client(small_server())
     await opening.__aenter__()
     yield lambda: opening.__aexit__(None, None, None)
+
+
+def store_case(store: str, name: str, *arguments: str) -> None:
+    @case(f"{store}.{name}")
+    @asynccontextmanager
+    async def _setting() -> AsyncGenerator[Act]:
+        with tempfile.TemporaryDirectory() as directory, mock.patch.dict(os.environ, XDG_STATE_HOME=directory):
+            made: dict[str, Callable[[], TokenStore]] = {
+                "MemoryTokenStore": MemoryTokenStore,
+                "FileTokenStore": lambda: FileTokenStore(os.path.join(directory, "tokens.json")),
+                "KeyringTokenStore": KeyringTokenStore,
+            }
+            with mock.patch.dict(sys.modules, keyring=mock.Mock(get_password=mock.Mock(return_value=None))):
+                kept = made[store]()
+            await trio.lowlevel.checkpoint()
+            yield lambda: getattr(kept, name)(*arguments)
+
+
+for _store in ("MemoryTokenStore", "FileTokenStore", "KeyringTokenStore"):
+    store_case(_store, "get", "key")
+    store_case(_store, "set", "key", "value")
+    store_case(_store, "delete", "key")
+
+
+@case("StaticToken.headers_for")
+@asynccontextmanager
+async def _static_token() -> AsyncGenerator[Act]:
+    await trio.lowlevel.checkpoint()
+    yield lambda: StaticToken("x").headers_for(AuthRequest("GET", "http://localhost", b""))
+
+
+@case("OAuth.log_out")
+@asynccontextmanager
+async def _nobody_is_logged_in() -> AsyncGenerator[Act]:
+    await trio.lowlevel.checkpoint()
+    yield lambda: OAuth().log_out("http://localhost/mcp")
+
+
+@case("open_in_browser")
+@asynccontextmanager
+async def _browser() -> AsyncGenerator[Act]:
+    await trio.lowlevel.checkpoint()
+    with mock.patch("webbrowser.open"):
+        yield lambda: open_in_browser("https://example.com")
 
 
 @pytest.mark.parametrize("tried", CASES, ids=lambda tried: tried.function)

@@ -6,16 +6,29 @@ What the client does in each is the suite's to say; it is written as any user of
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, TypeAlias, final
+from urllib.parse import urlsplit
 
 import attrs
 import trio
 
-from trio_mcp import Client, ClientOptions, Revision, open_client
+from trio_mcp import (
+    Auth,
+    Client,
+    ClientCredentials,
+    ClientOptions,
+    EnterpriseManaged,
+    OAuth,
+    PrivateKeyJwt,
+    Revision,
+    WorkloadIdentity,
+    open_client,
+)
 
 Context: TypeAlias = Mapping[str, Any]
 """What the suite tells beside the URL."""
@@ -32,11 +45,13 @@ class Scenario:
         play: What it does once it is connected.
         options: What it is told.
         pins_revision: Whether it speaks only the revision of the run, or any of its era.
+        auth: Who it is, of what the suite tells it.
     """
 
     play: Play
     options: ClientOptions = attrs.field(factory=ClientOptions)
     pins_revision: bool = True
+    auth: Callable[[Context], Auth] | None = None
 
 
 async def list_tools(client: Client, _context: Context) -> None:
@@ -104,6 +119,72 @@ async def give_a_schema_back(client: Client, _context: Context) -> None:
     await client.call_tool("json_schema_echo", {"schema": schemas["json_schema_2020_12_tool"]})
 
 
+async def use_a_protected_server(client: Client, _context: Context) -> None:
+    """List the tools, and call the one there is, which may need a greater authorization."""
+    await client.list_tools()
+    await client.call_tool("test-tool", {})
+
+
+def _visit(url: str) -> str | None:
+    """Open a page as a browser would, and return where it sends the browser."""
+    parts = urlsplit(url)
+    assert parts.hostname is not None
+    connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=10)
+    try:
+        connection.request("GET", f"{parts.path}?{parts.query}")
+        return connection.getresponse().getheader("Location")
+    finally:
+        connection.close()
+
+
+async def log_in(url: str) -> str | None:
+    """Stand in for a person who logs in at once."""
+    return await trio.to_thread.run_sync(_visit, url)
+
+
+def a_person(context: Context) -> Auth:
+    """Return the authorization of a person, by a client that may be registered."""
+    return OAuth(
+        open_page=log_in,
+        redirect_uri="http://localhost:3000/callback",
+        listen=False,
+        client_metadata_url="https://conformance-test.local/client-metadata.json",
+        client_id=context.get("client_id"),
+        client_secret=context.get("client_secret"),
+        issuer=context.get("issuer"),
+    )
+
+
+def a_program_with_a_key(context: Context) -> Auth:
+    """Return the authorization of a program that signs."""
+    key = PrivateKeyJwt(key=context["private_key_pem"], algorithm=context["signing_algorithm"])
+    return ClientCredentials(client_id=context["client_id"], key=key)
+
+
+def a_program_with_a_secret(context: Context) -> Auth:
+    """Return the authorization of a program that has a secret."""
+    return ClientCredentials(client_id=context["client_id"], client_secret=context["client_secret"])
+
+
+def an_employee(context: Context) -> Auth:
+    """Return the authorization of a person by their organisation."""
+    return EnterpriseManaged(
+        id_token=lambda: context["idp_id_token"],
+        idp_client_id=context["idp_client_id"],
+        idp_issuer=context["idp_issuer"],
+        idp_token_endpoint=context["idp_token_endpoint"],
+        client_id=context["client_id"],
+        client_secret=context["client_secret"],
+    )
+
+
+def a_workload(context: Context) -> Auth:
+    """Return the authorization of a program by its platform."""
+    return WorkloadIdentity(token=lambda: context["valid_jwt"])
+
+
+PROTECTED: Final = Scenario(use_a_protected_server, auth=a_person)
+
 DECLARES_EVERYTHING: Final = ClientOptions(
     on_sample=lambda _: "Paris", on_elicit=lambda _: "decline", roots=("file:///work",)
 )
@@ -126,7 +207,12 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
     ),
     "json-schema-ref-no-deref": Scenario(list_tools),
     "json-schema-2020-12-preservation": Scenario(give_a_schema_back),
+    "auth/client-credentials-jwt": Scenario(use_a_protected_server, auth=a_program_with_a_key),
+    "auth/client-credentials-basic": Scenario(use_a_protected_server, auth=a_program_with_a_secret),
+    "auth/enterprise-managed-authorization": Scenario(use_a_protected_server, auth=an_employee),
+    "auth/wif-jwt-bearer": Scenario(use_a_protected_server, auth=a_workload),
 }
+"""What a client does in each scenario; in those of ``auth/`` that are not here, it lets a person log in."""
 
 
 async def main(url: str) -> None:
@@ -136,16 +222,19 @@ async def main(url: str) -> None:
         SystemExit: There is none of this name.
     """
     name = os.environ["MCP_CONFORMANCE_SCENARIO"]
-    scenario = SCENARIOS.get(name)
+    scenario = SCENARIOS.get(name, PROTECTED if name.startswith("auth/") else None)
     if scenario is None:
         raise SystemExit(f"there is no scenario {name!r} here")
+    context: Context = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT", "{}"))
     revision = Revision(os.environ["MCP_CONFORMANCE_PROTOCOL_VERSION"])
     options = scenario.options.copy()
     options["era"] = "modern" if revision.is_modern else "legacy"
     if scenario.pins_revision:
         options["revision"] = revision
+    if scenario.auth is not None:
+        options["auth"] = scenario.auth(context)
     async with open_client(url, **options) as client:
-        await scenario.play(client, json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT", "{}")))
+        await scenario.play(client, context)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from suite import ServerProblemError, list_runs, open_server, play_client, play_
 
 BASELINE: Final = Path(__file__).with_name("baseline.toml")
 
-NOT_YET: Final = ("client/*/auth/*",)
+NOT_YET: Final[Sequence[str]] = ()
 """What we cannot pass yet, and so is not run: patterns of runs."""
 
 OUTPUT_LINES: Final = 30

@@ -17,6 +17,7 @@ Server scenarios (test against a server):
   - server-stateless [2026-07-28]
   - ping [2025-06-18,2025-11-25]
   - tasks-lifecycle [extension]
+  - auth/dpop [extension]
 """
 
 
@@ -144,10 +145,12 @@ def test_a_scenario_that_leaves_nothing_behind_does_not_pass(tmp_path: Path, sta
 # What the suite lists.
 
 
-def test_each_scenario_is_run_in_each_of_its_revisions_without_extensions() -> None:
+def test_each_scenario_is_run_in_each_of_its_revisions_and_only_extensions_that_are_built() -> None:
     assert read_list("server", LISTED) == [
         Run("server", "2025-06-18", "ping"),
+        Run("server", "2025-11-25", "auth/dpop"),
         Run("server", "2025-11-25", "ping"),
+        Run("server", "2026-07-28", "auth/dpop"),
         Run("server", "2026-07-28", "server-stateless"),
     ]
 

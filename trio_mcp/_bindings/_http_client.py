@@ -21,11 +21,12 @@ from typing import Any, Final, final
 
 import trio
 
-from .._channel import Channel, Outgoing, Received
+from .._channel import AnswerClock, Channel, Outgoing, Received
 from .._codec._jsonrpc import Notification, RequestId
 from .._core._http1 import METHOD, PROTOCOL_VERSION, HeaderField, MarkedTools, request_headers, version_of
 from .._errors import METHOD_NOT_FOUND, MODERN_ERRORS, McpError, RemoteProtocolError, RequestError
 from .._http._asgi import AsgiClient, open_asgi_client
+from .._http._auth import AuthorizedTransport, ProtectedServer
 from .._http._client import open_http_client
 from .._http._messages import HttpTransport
 from .._limits import Limits
@@ -48,13 +49,19 @@ class StreamableHttpChannel(Channel):
     A failed request fails alone: its answer is an error, and `Incoming.failure` is the cause.
     """
 
-    def __init__(self, parameters: HttpServerParameters, limits: Limits, transport: HttpTransport) -> None:
+    def __init__(
+        self,
+        parameters: HttpServerParameters,
+        limits: Limits,
+        transport: HttpTransport,
+        clocks: Sequence[AnswerClock] = (),
+    ) -> None:
         target = parameters.target
         self._description = f"the server at {target.address}{target.path.partition('?')[0]}"
         self._parameters = parameters
         self._limits = limits
         self._inbox = HttpInbox(self._description, limits)
-        self._endpoint = RemoteEndpoint(target, parameters, self._inbox, limits, transport)
+        self._endpoint = RemoteEndpoint(target, parameters, self._inbox, limits, transport, clocks)
         self._tools = MarkedTools(limits.max_remembered_bytes // 8)
         self._modern_version: str | None = None
         self._session: HttpSession | None = None
@@ -384,7 +391,11 @@ async def _open_transport(parameters: HttpServerParameters) -> AsyncGenerator[Ht
 
 @asynccontextmanager
 async def open_streamable_http(
-    parameters: HttpServerParameters, limits: Limits, *, transport: HttpTransport | None = None
+    parameters: HttpServerParameters,
+    limits: Limits,
+    *,
+    transport: HttpTransport | None = None,
+    clocks: Sequence[AnswerClock] = (),
 ) -> AsyncGenerator[StreamableHttpChannel]:
     """Open a channel to a server at a URL, for as long as the block runs.
 
@@ -396,15 +407,23 @@ async def open_streamable_http(
         parameters: Where the server is, and what is sent with every request.
         limits: `Limits.max_message_bytes` bounds a message in either direction.
         transport: Carries the requests instead of HTTP over the network.
+        clocks: What stands still while a person must be asked before the server can be reached.
 
     Raises:
         McpError: ``transport="sse"`` was asked for and the server does not speak HTTP+SSE.
     """
     async with AsyncExitStack() as stack:
+        is_network = transport is None and parameters.app is None
         if transport is None:
             transport = await stack.enter_async_context(_open_transport(parameters))
+        if parameters.auth is not None:
+            target = parameters.target
+            given = None if is_network else transport
+            server = ProtectedServer(target.shown, target, parameters.http, given)
+            auth = await stack.enter_async_context(parameters.auth.open(server))
+            transport = AuthorizedTransport(transport, auth, target.address)
         nursery = await stack.enter_async_context(open_hidden_nursery())
-        channel = StreamableHttpChannel(parameters, limits, transport)
+        channel = StreamableHttpChannel(parameters, limits, transport, clocks)
         await nursery.start(channel._run)  # noqa: SLF001 - its owner
         try:
             if parameters.transport == "sse":

@@ -10,7 +10,6 @@ What a session is, and in which order things are sent, is decided in `_http_sess
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, Literal, Self, TypeAlias, cast, final
@@ -18,7 +17,7 @@ from typing import Any, Final, Literal, Self, TypeAlias, cast, final
 import attrs
 import trio
 
-from .._channel import Incoming, OriginGone, Outgoing, Received, TooLarge
+from .._channel import AnswerClock, Incoming, OriginGone, Outgoing, Received, TooLarge
 from .._codec import _json
 from .._codec._json import explain_cost, is_array, is_costlier, is_object, kind_of
 from .._codec._jsonrpc import (
@@ -45,17 +44,17 @@ from .._core._http1 import (
     HeaderField,
     version_of,
 )
-from .._core._http_rules import EVENT_STREAM, JSON, error_in, media_type_of, parse_retry_after
+from .._core._http_rules import EVENT_STREAM, JSON, media_type_of
 from .._core._reconnect import MAX_RETRY, RestartPolicy
 from .._errors import (
     TRANSPORT_FAILED,
     ConnectionLost,
-    HttpStatusError,
     McpError,
     RemoteProtocolError,
     RequestError,
 )
 from .._http._asgi import AsgiApplication, AsgiClient
+from .._http._auth import Auth, check_auth, error_for
 from .._http._client import send_following
 from .._http._messages import HttpRequest, HttpResponse, HttpTransport
 from .._http._target import HttpSettings, HttpTarget, parse_target, shown_url
@@ -152,6 +151,8 @@ class HttpServerParameters:
             mapping, or a plain or async function that returns one and is called for each HTTP request, so that a
             token can be renewed. An exception in it is the cause of the `ConnectionLost` of that request, and
             costs nothing else.
+        auth: Who this client is to the server: `OAuth`, `StaticToken`, or an `Auth` of your own. What it adds to
+            requests replaces `headers` of the same names.
         http: How connections are made and what they may cost: TLS, proxies, pools.
         app: An ASGI application in this process that gets the requests instead of the network. It is started and
             stopped with the client; to share one among several clients, pass what `open_asgi_client` has opened.
@@ -170,6 +171,7 @@ class HttpServerParameters:
 
     url: str = attrs.field(validator=_check_url, repr=lambda url: repr(shown_url(url)))
     headers: HeaderSource = attrs.field(factory=dict[str, str], kw_only=True, repr=False, validator=check_headers)
+    auth: Auth | None = attrs.field(default=None, kw_only=True, validator=check_auth)
     http: HttpSettings = attrs.field(factory=HttpSettings, kw_only=True)
     app: AsgiApplication | AsgiClient | None = attrs.field(default=None, kw_only=True, validator=_check_app)
     transport: Literal["auto", "streamable-http", "sse"] = attrs.field(
@@ -623,8 +625,6 @@ class HttpInbox:
 
 ERROR_BYTES: Final = 64 * 1024
 """How much of the body of an HTTP error is read: an error of the protocol fits."""
-EXCERPT: Final = 1000
-"""How many characters of it are kept if it holds no error of the protocol."""
 LINGER_SECONDS: Final = 1.0
 """How long a stream may take to end after its answer, so that its connection can be used again."""
 
@@ -643,21 +643,10 @@ def is_event_stream(response: HttpResponse) -> bool:
 async def error_of(response: HttpResponse) -> RequestError:
     """Read an HTTP error: the error of the protocol in its body, else one made of the status and the body."""
     body = await response.read_excerpt(ERROR_BYTES)
-    retry_after = parse_retry_after(response.headers.get("retry-after"), time.time())
-    sent = error_in(body)
-    if sent is not None:
-        sent.status, sent.retry_after = response.status, retry_after
-        return sent
-    reason = f" {response.reason}" if response.reason else ""
-    message = f"{response.request.target.address} answered with HTTP status {response.status}{reason}"
-    if (location := response.headers.get("location")) is not None and 300 <= response.status < 400:
-        message += f", a redirect to {shown_url(location)!r} that is not followed"
-    return HttpStatusError(
-        response.status,
-        message,
-        body=body.decode("utf-8", "replace").strip()[:EXCERPT],
-        retry_after=retry_after,
-    )
+    request = response.request
+    authorized = any(name.lower() == b"authorization" for name, _ in request.headers)
+    where = request.target.address
+    return error_for(response.status, response.reason, response.headers, body, where, authorized=authorized)
 
 
 @final
@@ -671,6 +660,7 @@ class RemoteEndpoint:
         inbox: Takes the messages that come back.
         limits: `Limits.max_message_bytes` bounds each of them.
         transport: Carries the requests.
+        clocks: What stands still while a person must be asked for a request that belongs to no call.
     """
 
     target: HttpTarget
@@ -678,6 +668,7 @@ class RemoteEndpoint:
     inbox: HttpInbox
     limits: Limits
     transport: HttpTransport
+    clocks: Sequence[AnswerClock] = ()
 
     @property
     def _description(self) -> str:
@@ -691,15 +682,28 @@ class RemoteEndpoint:
         self, outbound: OutboundMessage, headers: Sequence[HeaderField], *, urgent: bool = False
     ) -> HttpResponse:
         """Send a message; see `HttpTransport.send`."""
-        data, on_sent = outbound.message.data, outbound.mark_sent
-        return await self._send("POST", (*_POST_HEADERS, *headers), data, on_sent, urgent=urgent)
+        message = outbound.message
+        return await self._send(
+            "POST",
+            (*_POST_HEADERS, *headers),
+            message.data,
+            outbound.mark_sent,
+            urgent=urgent,
+            clocks=message.clocks or self.clocks,
+        )
 
-    async def get(self, headers: Sequence[HeaderField] = (), *, last_event_id: str = "") -> HttpResponse:
+    async def get(
+        self,
+        headers: Sequence[HeaderField] = (),
+        *,
+        last_event_id: str = "",
+        clocks: Sequence[AnswerClock] = (),
+    ) -> HttpResponse:
         """Open a stream of events. It stays open for long, so it does not wait for a connection of the pool."""
         fields = [*_GET_HEADERS, *headers]
         if last_event_id:
             fields.append((LAST_EVENT_ID.encode(), last_event_id.encode("utf-8")))
-        return await self._send("GET", fields, urgent=True)
+        return await self._send("GET", fields, urgent=True, clocks=(*self.clocks, *clocks))
 
     async def delete(self, headers: Sequence[HeaderField]) -> HttpResponse:
         """End the session that the headers name."""
@@ -713,10 +717,16 @@ class RemoteEndpoint:
         on_sent: Callable[[], object] | None = None,
         *,
         urgent: bool,
+        clocks: Sequence[AnswerClock] = (),
     ) -> HttpResponse:
         own = await headers_from(self.parameters.headers)
         request = HttpRequest(
-            method=method, target=self.target, headers=(*own, *headers), body=body, on_sent=on_sent
+            method=method,
+            target=self.target,
+            headers=(*own, *headers),
+            body=body,
+            on_sent=on_sent,
+            clocks=clocks,
         )
         redirects = self.parameters.http.max_redirects
         return await send_following(self.transport, request, urgent=urgent, max_redirects=redirects)

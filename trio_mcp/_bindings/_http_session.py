@@ -10,6 +10,7 @@ basic/transports, "HTTP with SSE".
 
 from __future__ import annotations
 
+import math
 import random
 from typing import Any, Final, final
 
@@ -219,6 +220,22 @@ class HttpSession:
 
 
 @final
+class _OpeningClock:
+    """The time for opening a stream, which stands still while a person logs in."""
+
+    def __init__(self) -> None:
+        self.scope = trio.CancelScope()
+        self._left = 0.0
+
+    def stop(self) -> None:
+        self._left = self.scope.deadline - trio.current_time()
+        self.scope.deadline = math.inf
+
+    def start(self) -> None:
+        self.scope.deadline = trio.current_time() + self._left
+
+
+@final
 class HttpSseStream:
     """The stream of a server of HTTP+SSE, and the endpoint that it has named.
 
@@ -233,6 +250,7 @@ class HttpSseStream:
         self._opened = trio.Event()
         self._posting: dict[RequestId, trio.Event] = {}  # the requests that the server has not accepted yet
         self._scope = trio.CancelScope()
+        self._clock = _OpeningClock()
 
     async def wait_open(self) -> None:
         """Wait until the server has named its endpoint.
@@ -243,7 +261,7 @@ class HttpSseStream:
             ConnectionLost: The server closed the connection.
         """
         timeout = self._stream.parameters.stream_timeout
-        with trio.move_on_after(timeout):
+        with trio.move_on_after(timeout) as self._clock.scope:
             await self._opened.wait()
         if self._failure is None and self._endpoint is None:
             self._scope.cancel(reason="the server has not named its endpoint in time")
@@ -257,7 +275,7 @@ class HttpSseStream:
         """Read the stream until it ends. The connection ends with it."""
         with self._scope:
             try:
-                async with await self._stream.get() as response:
+                async with await self._stream.get(clocks=(self._clock,)) as response:
                     if not is_event_stream(response):
                         self._failure = await _not_events(response)
                     else:

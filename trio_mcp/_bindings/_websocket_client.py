@@ -6,20 +6,29 @@ The library that speaks the protocol is imported when a WebSocket is opened.
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any, Final, cast, final
 
 import attrs
 import trio
 
-from .._channel import Channel
-from .._core._http1 import fastest_fields
-from .._core._http_rules import error_in, parse_retry_after
+from .._channel import AnswerClock, Channel
+from .._core._http1 import Headers, fastest_fields
 from .._core._reconnect import RestartPolicy
-from .._errors import ConnectionLost, HttpStatusError, RemoteProtocolError, RequestError
-from .._http._messages import ResponseReader
+from .._errors import ConnectionLost, RemoteProtocolError, RequestError
+from .._http._auth import (
+    Auth,
+    AuthRequest,
+    ProtectedServer,
+    answer_of,
+    check_auth,
+    error_for,
+    fields_of,
+    headers_of,
+    is_sent_again,
+)
+from .._http._messages import ResponseHead, ResponseReader
 from .._http._target import HttpSettings, HttpTarget, parse_target, shown_url
 from .._limits import Limits, valid_positive
 from .._trio import Read, reader_of
@@ -31,9 +40,6 @@ _END_OF_HEAD: Final = b"\r\n\r\n"
 
 BODY_BYTES: Final = 4_096
 """How much of the body of a refusal is read."""
-
-BODY_CHARACTERS: Final = 1_000
-"""How much of it the error has, if it is not an error of the protocol."""
 
 
 def is_websocket_url(url: str) -> bool:
@@ -66,6 +72,8 @@ class WebSocketServerParameters:
             Unix socket for the host. Its query is not shown by ``repr``, in messages and in logs.
         headers: Fields sent with the handshake beside those of the protocol, such as ``Authorization``: a
             mapping, or a plain or async function that returns one and is called for each handshake.
+        auth: Who this client is to the server: `OAuth`, `StaticToken`, or an `Auth` of your own. What it adds to
+            the handshake replaces `headers` of the same names.
         http: How the connection is made: TLS, proxies, `HttpSettings.connect_timeout` and the largest head of an
             answer. The rest has no meaning here, and redirects are not followed.
         ping_interval: How often the server is asked for a sign of life; ``math.inf`` for never.
@@ -76,6 +84,7 @@ class WebSocketServerParameters:
 
     url: str = attrs.field(validator=_check_url, repr=lambda url: repr(shown_url(url)))
     headers: HeaderSource = attrs.field(factory=dict[str, str], kw_only=True, repr=False, validator=check_headers)
+    auth: Auth | None = attrs.field(default=None, kw_only=True, validator=check_auth)
     http: HttpSettings = attrs.field(factory=HttpSettings, kw_only=True)
     ping_interval: float = attrs.field(default=15.0, kw_only=True, validator=valid_positive)
     ping_timeout: float = attrs.field(default=30.0, kw_only=True, validator=valid_positive)
@@ -145,11 +154,17 @@ class HandshakeAnswer:
     Args:
         description: The server, for errors.
         max_head_bytes: The largest head.
+        authorized: Whether the handshake was authorized, for errors.
+
+    Attributes:
+        refused: The head of the refusal, if it was refused.
     """
 
-    def __init__(self, description: str, max_head_bytes: int) -> None:
+    def __init__(self, description: str, max_head_bytes: int, *, authorized: bool = False) -> None:
         self._description = description
         self._max_head_bytes = max_head_bytes
+        self._authorized = authorized
+        self.refused: ResponseHead | None = None
         self._head = bytearray()
         self._refusal: ResponseReader | None = None
         self._body = b""
@@ -184,37 +199,78 @@ class HandshakeAnswer:
         return None
 
     def _refused(self, reader: ResponseReader) -> RequestError:
-        head = reader.head
+        self.refused = head = reader.head
         assert head is not None
-        retry_after = parse_retry_after(head.headers.get("retry-after"), time.time())
-        sent = error_in(self._body)
-        if sent is not None:
-            sent.status, sent.retry_after = head.status, retry_after
-            return sent
-        reason = f" {head.reason}" if head.reason else ""
-        return HttpStatusError(
+        return error_for(
             head.status,
-            f"{self._description} refused the WebSocket with HTTP status {head.status}{reason}",
-            body=self._body[:BODY_BYTES].decode("utf-8", "replace").strip()[:BODY_CHARACTERS],
-            retry_after=retry_after,
+            head.reason,
+            head.headers,
+            self._body[:BODY_BYTES],
+            self._description,
+            authorized=self._authorized,
+            what="refused the WebSocket",
         )
 
 
 @asynccontextmanager
-async def open_websocket(parameters: WebSocketServerParameters, limits: Limits) -> AsyncGenerator[Channel]:
+async def open_websocket(
+    parameters: WebSocketServerParameters, limits: Limits, *, clocks: Sequence[AnswerClock] = ()
+) -> AsyncGenerator[Channel]:
     """Connect to a server, and close the WebSocket in the end, within `Limits.goodbye_timeout`.
+
+    Args:
+        parameters: Where the server is.
+        limits: What the connection may cost.
+        clocks: What stands still while a person must be asked before the server can be reached.
 
     Raises:
         ConnectionLost: The server could not be reached, or left.
         RemoteProtocolError: Its answer to the handshake is not valid.
         RequestError: It refused the handshake; `HttpStatusError` if it did so by a status of HTTP alone.
+        AuthorizationFailed: `WebSocketServerParameters.auth` had nothing to show.
     """
+    target = parameters.target
+    async with AsyncExitStack() as stack:
+        auth: Auth | None = None
+        if parameters.auth is not None:
+            server = ProtectedServer(target.shown, target, parameters.http)
+            auth = await stack.enter_async_context(parameters.auth.open(server))
+        asked = AuthRequest("GET", target.shown, b"", clocks=clocks)
+        channel: Channel | None = None
+        sent: Mapping[str, str] = {}
+        while channel is None:
+            sent = {} if auth is None else await headers_of(auth, asked)
+            answer = HandshakeAnswer(
+                parameters.description, parameters.http.max_head_bytes, authorized=bool(sent)
+            )
+            refusal: RequestError | None = None
+            try:
+                channel = await stack.enter_async_context(_open_once(parameters, limits, sent, answer))
+            except RequestError as error:
+                refusal = error
+            if refusal is not None:
+                asked.sends += 1
+                if auth is None or answer.refused is None:
+                    raise refusal
+                if not await is_sent_again(auth, asked, answer.refused, sent):
+                    raise refusal
+        if auth is not None:
+            auth.on_response(asked, answer_of(101, Headers().get_all, sent))
+        yield channel
+
+
+@asynccontextmanager
+async def _open_once(
+    parameters: WebSocketServerParameters, limits: Limits, more: Mapping[str, str], answer: HandshakeAnswer
+) -> AsyncGenerator[Channel]:
     # Not above: clients of other servers start sooner without it.
     from .._http._connection import open_stream
     from . import _websocket
 
     target, http = parameters.target, parameters.http
-    headers = list(await headers_from(parameters.headers))
+    names = {name.lower().encode() for name in more}
+    headers = [field for field in await headers_from(parameters.headers) if field[0].lower() not in names]
+    headers += fields_of(more)
     stream = await open_stream(target, http, http.ssl_context, fastest_fields(), tunnels=True)
     wire = StreamWire(stream)
     try:
@@ -225,7 +281,6 @@ async def open_websocket(parameters: WebSocketServerParameters, limits: Limits) 
             ping_interval=parameters.ping_interval,
             ping_timeout=parameters.ping_timeout,
         )
-        answer = HandshakeAnswer(parameters.description, http.max_head_bytes)
 
         async def connect(nursery: trio.Nursery, guarded: _websocket.GuardedStream) -> Any:
             return await _websocket.propose(nursery, guarded, target.authority, target.path, headers, answer)

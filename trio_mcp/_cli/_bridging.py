@@ -19,6 +19,7 @@ from .._server._serve import run_until_signal
 from .._server._server import serve_stdio
 from ._console import Console
 from ._frames import open_frame_log
+from ._login import with_login
 from ._parser import Exit, Failure, Options
 from ._targets import ServedFile, target_of
 
@@ -56,6 +57,8 @@ def bridge(options: Options) -> int:
 async def _serve(options: Options, serve: Serve, *, shutdown: Shutdown) -> None:
     console = Console()
     target, label = await target_of(options, stderr=console.note)
+    if options.auth:
+        target = with_login(target, label, options)
     with open_frame_log(console, is_wire=options.wire, record=options.record) as on_frame:
         try:
             proxy = Proxy(_restarted(target), on_frame=on_frame)
@@ -124,8 +127,7 @@ def _on_tcp(host: str, port: int) -> Serve:
 
 def _on_http(parts: SplitResult, host: str, port: int, allowed: Sequence[str]) -> Serve:
     from .._core._http_rules import LOCAL_HOSTS, HttpServerSettings
-    from .._hosts._serve_http import serve_http
-    from .._hosts._serve_http import serve_websocket
+    from .._hosts._serve_http import serve_http, serve_websocket
 
     options: dict[str, Any] = {"sse": parts.scheme == "sse"}
     if parts.path not in {"", "/"}:

@@ -14,10 +14,10 @@ import trio
 from .._absent import ABSENT
 from .._client._client import Client
 from .._client._open import ClientOptions, Era, Target, open_client
-from .._errors import ConnectionLost, ProtocolError, RequestError
+from .._errors import AuthorizationFailed, AuthorizationRefused, ConnectionLost, ProtocolError, RequestError
 from .._trio import open_hidden_nursery
 from ..types import LoggingMessageNotificationParams
-from . import _calls, _offers
+from . import _calls, _login, _offers
 from ._console import Console
 from ._frames import open_frame_log
 from ._layout import json_text, shown_line
@@ -38,6 +38,7 @@ WORKS: Final[Mapping[str, Work]] = MappingProxyType(
         "prompt": _calls.prompt,
         "ping": _calls.ping,
         "listen": _calls.listen,
+        "login": _login.log_in,
     }
 )
 
@@ -66,6 +67,8 @@ async def _converse(name: str, options: Options) -> int:
     console = Console()
     interruption = _Interruption()
     target, label = await target_of(options, stderr=console.note)
+    if options.auth or name == "login":
+        target = _login.with_login(target, label, options)
     with open_frame_log(console, is_wire=options.wire, record=options.record) as on_frame:
         client_options: ClientOptions = {
             "era": cast("Era", options.era),
@@ -119,7 +122,7 @@ async def _connected(
                     status = await work(client)
                 if working in interruption.scopes:
                     interruption.scopes.remove(working)
-        except (ConnectionLost, ProtocolError, RequestError) as error:
+        except (AuthorizationFailed, ConnectionLost, ProtocolError, RequestError) as error:
             raise _failure(error, label, is_connected=is_connected) from error
         except ValueError as error:
             if is_connected:
@@ -137,6 +140,10 @@ def _failure(error: Exception, label: str, *, is_connected: bool) -> Failure:
         case ConnectionLost(reason=reason):  # the last of its standard error was printed as it came
             what = "the connection was lost" if is_connected else f"cannot connect to {label}"
             return Failure(Exit.UNREACHABLE, f"{what}: {reason}")
+        case AuthorizationFailed():
+            return Failure(Exit.FAILED, f"not logged in at {label}: {error}")
+        case AuthorizationRefused():
+            return Failure(Exit.UNREACHABLE, f"{label} wants a login (--auth): {error}")
         case RequestError() if not is_connected:
             return Failure(Exit.UNREACHABLE, f"cannot connect to {label}: {error}")
         case RequestError():

@@ -79,6 +79,10 @@ def _command(name: str, options: Options) -> Callable[[Options], int]:
         from . import _installing
 
         return _installing.install if name == "install" else _installing.config
+    if name == "logout":
+        from ._login import log_out
+
+        return log_out
     from ._conversation import converse
 
     return lambda options: converse(name, options)

@@ -68,6 +68,9 @@ class Options(argparse.Namespace):
     kind: str | None = None
     # For a client.
     config: str | None = None
+    auth: bool = False
+    client_id: str | None = None
+    issuer: str | None = None
     timeout: float = math.inf
     header: Sequence[str] | None = None
     era: str = "auto"
@@ -188,6 +191,10 @@ def _add_listen(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--count", type=_count, metavar="N", help="end after so many changes")
 
 
+def _add_login(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--scope", metavar="SCOPES", help="what to ask for; default: what the server asks for")
+
+
 def _add_nothing(parser: argparse.ArgumentParser) -> None:
     del parser
 
@@ -238,6 +245,8 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
         "ping": Command("see whether a server answers", _add_nothing),
         "discover": Command("say what a server is and can do", _add_nothing),
         "bridge": Command("let clients come in at FROM, and reach the server TO", _add_bridge),
+        "login": Command("log in at a server, for commands with --auth", _add_login),
+        "logout": Command("forget a login, and revoke it", _add_nothing),
         "install": Command("add a server to a host's configuration", _add_install, has_target=False),
         "config": Command("list the servers that are configured, and where", _add_nothing, has_target=False),
     }
@@ -307,10 +316,10 @@ def parser_for(name: str, *, is_target_given: bool = False) -> argparse.Argument
     if command.has_target and not is_target_given:
         parser.add_argument("target", metavar=what, help="the server; see below")
     command.add(parser)
-    if name not in {"call", "run", "bridge", "install", "ping"}:
+    if name not in {"call", "run", "bridge", "install", "ping", "login", "logout"}:
         parser.add_argument("--json", action="store_true", help="print JSON")
     if command.has_target:
-        if name not in {"bridge", "ping"}:
+        if name not in {"bridge", "ping", "login", "logout"}:
             parser.add_argument("--raw", action="store_true", help="print the whole result as one line of JSON")
         _add_client_options(parser, is_kept_open=name == "bridge")
     if name == "config":
@@ -333,6 +342,13 @@ def _add_client_options(parser: argparse.ArgumentParser, *, is_kept_open: bool) 
         metavar="'NAME: VALUE'",
         help="a header field of HTTP, or of a WebSocket's handshake; may be repeated",
     )
+    group.add_argument(
+        "--auth",
+        action="store_true",
+        help="log in, in the browser, if the server wants that; see login, logout",
+    )
+    group.add_argument("--client-id", metavar="ID", help="the client id for that, from a registration by hand")
+    group.add_argument("--issuer", metavar="URL", help="the authorization server that it is for")
     group.add_argument("--config", metavar="PATH", help="the mcp.json that has the name")
 
 

@@ -26,6 +26,7 @@ from .._errors import (
     METHOD_NOT_FOUND,
     MODERN_ERRORS,
     UNSUPPORTED_PROTOCOL_VERSION,
+    AuthorizationFailed,
     ConnectionLost,
     LocalProtocolError,
     McpError,
@@ -34,6 +35,7 @@ from .._errors import (
     SessionLost,
 )
 from .._limits import Limits
+from .._peer._call import move_on_after_answer_time
 from .._peer._peer import Peer
 from .._revisions import (
     BATCH_REVISION,
@@ -325,8 +327,9 @@ async def negotiate(
         return await _fall_back(discovery, identity, legacy)
     found: Connection | None = None
     async with open_hidden_nursery() as nursery:
-        nursery.start_soon(discovery.ask, _AGAIN)
-        with trio.move_on_after(limits.discover_timeout if legacy else math.inf):
+        timeout = limits.discover_timeout if legacy else math.inf
+        with move_on_after_answer_time(timeout, is_told=False):
+            nursery.start_soon(discovery.ask, _AGAIN)  # inside, because a login stands between it and the server
             await discovery.over.wait()
         discovery.check()
         revision = discovery.revision
@@ -435,11 +438,14 @@ class _Discovery:
             return False
 
     def check(self) -> None:
-        """Check that the connection has not ended.
+        """Check that the connection has not ended, and that this client may use it.
 
         Raises:
             ConnectionLost: It has.
+            AuthorizationFailed: It may not; nobody is asked to log in once more for the next request.
         """
+        if isinstance(self._outcome, AuthorizationFailed):
+            raise self._outcome
         if isinstance(self._outcome, ConnectionLost) and self.peer.end is not None:
             raise self._outcome
 

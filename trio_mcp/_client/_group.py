@@ -30,6 +30,7 @@ from .._core._changes import Resynced
 from .._core._group_names import GroupNames
 from .._core._reconnect import RestartPolicy, as_policy
 from .._errors import METHOD_NOT_FOUND, ConnectionLost, LocalProtocolError, McpError, RequestError
+from .._http._auth import Auth
 from .._limits import Limits, check_seconds, check_whole, refuse_unknown
 from .._logs import Log
 from .._peer._middleware import Middleware
@@ -62,7 +63,7 @@ from ._gathered import GroupEvents, Listed, Listing
 from ._listen import what_to_listen_to
 from ._low_level import WorkOptions
 from ._members import Member, ServerState, StateChanges, States
-from ._open import ClientOptions, Target, make_client
+from ._open import ClientOptions, Target, can_have_auth, make_client
 from ._questions import ElicitAnswer, ElicitMode, RootLike, SampleAnswer
 from ._reconnecting import ReconnectingConnection
 
@@ -87,6 +88,8 @@ class GroupOptions(TypedDict, total=False):
         environment: The variables that a configuration may refer to. Default: those of this program.
         server_options: More options of single servers, by name. They take precedence, and their handlers are
             called as `open_client` calls them. Default: none.
+        auth: Who this client is to the servers at URLs: one for all, or a function that returns one for the name
+            of a server, and `None` for none. Other servers get none.
         info, capabilities, revision, request_timeout, limits, sampling_tools, sampling_context, elicit_modes,
             max_input_rounds, extensions, middleware: As in `ClientOptions`, for each server.
         on_sample, on_elicit, on_elicitation_complete, on_log, on_notification, on_tools_list_changed,
@@ -101,6 +104,7 @@ class GroupOptions(TypedDict, total=False):
     server_timeout: float
     environment: Mapping[str, str]
     server_options: Mapping[str, ClientOptions]
+    auth: Auth | Callable[[str], Auth | None] | None
     info: Implementation
     capabilities: ClientCapabilities
     revision: Revision | str | None
@@ -126,7 +130,7 @@ class GroupOptions(TypedDict, total=False):
     roots: GroupRoots | None
 
 
-_OWN: Final = frozenset({"prefix", "retry", "server_timeout", "environment", "server_options"})
+_OWN: Final = frozenset({"prefix", "retry", "server_timeout", "environment", "server_options", "auth"})
 """The options of the group itself; the others are its clients'."""
 
 
@@ -191,6 +195,9 @@ async def open_clients(config: ClientsConfig, **options: Unpack[GroupOptions]) -
             states.set(ServerState(name, "disabled"))
             continue
         client_options = _options_of(name, options)
+        auth = options.get("auth")
+        if auth is not None and "auth" not in client_options and can_have_auth(entry.target):
+            client_options["auth"] = auth if isinstance(auth, Auth) else auth(name)
         make = partial(_make, entry.target, client_options)
         make(lambda _: None)  # what is wrong with the options is raised here, before anything is started
         members[name] = Member(name, make, retry, client_options.get("limits", limits), states)

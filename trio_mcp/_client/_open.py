@@ -26,7 +26,9 @@ from .._bindings._stdio_client import StdioServerParameters, open_stdio_server
 from .._bindings._websocket_client import WebSocketServerParameters, is_websocket_url, open_websocket
 from .._channel import Channel
 from .._errors import ConnectionLost
+from .._http._auth import Auth
 from .._limits import Limits, check_seconds, refuse_unknown
+from .._peer._call import current_clock
 from .._peer._middleware import Middleware
 from .._peer._send_queue import OnFrame
 from .._revisions import Revision
@@ -102,7 +104,7 @@ def connector_for(target: Target) -> Connector:
     if isinstance(target, HttpServerParameters):
         return Connector(open=partial(_open_http, target), restart=target.restart)
     if isinstance(target, WebSocketServerParameters):
-        return Connector(open=partial(open_websocket, target), restart=target.restart, survives_probe=True)
+        return Connector(open=partial(_open_websocket, target), restart=target.restart, survives_probe=True)
     if isinstance(target, (TcpServerParameters, UnixServerParameters)):
         return Connector(open=partial(open_socket, target), restart=target.restart, survives_probe=True)
     if isinstance(target, StdioServerParameters):
@@ -115,6 +117,32 @@ def connector_for(target: Target) -> Connector:
         "a client is opened on a URL, parameters of a server (Http…, WebSocket…, Stdio…, Tcp… or "
         f"UnixServerParameters), a Server or a Channel, not on {type(target).__name__}"
     )
+
+
+def can_have_auth(target: Target) -> bool:
+    """Whether a server is at a URL where a client can show who it is."""
+    if isinstance(target, str):
+        target = parameters_of(target)
+    return isinstance(target, (HttpServerParameters, WebSocketServerParameters))
+
+
+def with_auth(target: Target, auth: Auth | None) -> Target:
+    """Return a target whose server is shown who the client is.
+
+    Raises:
+        TypeError: `auth` is no `Auth`.
+        ValueError: The server is not at a URL, or not over HTTP.
+    """
+    if auth is None:
+        return target
+    if isinstance(target, str):
+        target = parameters_of(target)
+    if not isinstance(target, (HttpServerParameters, WebSocketServerParameters)):
+        raise ValueError(
+            f"auth is for servers over HTTP and WebSockets, not for {type(target).__name__}: a process gets its "
+            "credentials in its environment"
+        )
+    return attrs.evolve(target, auth=auth)
 
 
 def connector_for_http_sse(target: Target) -> Connector:
@@ -134,7 +162,15 @@ def _open_http(parameters: HttpServerParameters, limits: Limits) -> AbstractAsyn
     # Not above: clients of other servers, and servers, start sooner without HTTP.
     from .._bindings._http_client import open_streamable_http
 
-    return open_streamable_http(parameters, limits)
+    clock = current_clock()  # that of connecting
+    return open_streamable_http(parameters, limits, clocks=() if clock is None else (clock,))
+
+
+def _open_websocket(
+    parameters: WebSocketServerParameters, limits: Limits
+) -> AbstractAsyncContextManager[Channel]:
+    clock = current_clock()
+    return open_websocket(parameters, limits, clocks=() if clock is None else (clock,))
 
 
 @asynccontextmanager
@@ -213,6 +249,9 @@ class ClientOptions(TypedDict, total=False):
             HTTP first, and by HTTP+SSE if the server does not know that. The other values are tried alone, and
             fail if they are wrong. Or what `Client.discover` has returned before, which spares
             ``server/discover``; if it is out of date, that is sent after all.
+        auth: Who this client is to a server at a URL, over HTTP or a WebSocket: `OAuth` to let a person log in,
+            `ClientCredentials`, `WorkloadIdentity` or `EnterpriseManaged` for programs, `StaticToken`, or an
+            `Auth` of your own. Instead of that of the server's parameters. Default: none.
         request_timeout: Seconds after which any request fails with `trio.TooSlowError`. Default: `math.inf`;
             `trio.fail_after` around a call, or around many, does the same and more. The time in which handlers of
             this client answer a server's questions does not count: in 2026-07-28 those of this request, in older
@@ -256,6 +295,7 @@ class ClientOptions(TypedDict, total=False):
     capabilities: ClientCapabilities
     revision: Revision | str | None
     era: Era | DiscoverResult
+    auth: Auth | None
     request_timeout: float
     limits: Limits
     on_sample: OnSample | None
@@ -304,7 +344,9 @@ async def open_client(target: Target, **options: Unpack[ClientOptions]) -> Async
     Raises:
         ConnectionLost: The server could not be reached, was silent for `Limits.connect_timeout`, or went away.
         ProtocolError: The two sides speak no common revision, or the handshake was malformed.
-        RequestError: The server refused the handshake; `HttpStatusError` if it did so by a status of HTTP.
+        RequestError: The server refused the handshake; `HttpStatusError` if it did so by a status of HTTP, and
+            `AuthorizationRefused` if it wants to see an authorization.
+        AuthorizationFailed: ``auth`` had none to show.
         TypeError: An option is unknown.
         ValueError: The URL is malformed, or the options contradict each other.
 
@@ -390,6 +432,7 @@ def make_client(
         TypeError, ValueError: As `open_client`.
     """
     refuse_unknown(options, ClientOptions)
+    target = with_auth(target, options.get("auth"))
     request_timeout = options.get("request_timeout", math.inf)
     check_seconds("request_timeout", request_timeout, may_be_zero=False)
     max_input_rounds = options.get("max_input_rounds", 10)

@@ -24,6 +24,7 @@ from .._core._reconnect import Backoff, RestartPolicy
 from .._errors import ConnectionLost, McpError, RequestError, SessionLost
 from .._limits import Limits
 from .._logs import Log
+from .._peer._call import answer_time, move_on_after_answer_time
 from .._peer._middleware import Middleware
 from .._peer._peer import Peer, open_peer
 from .._peer._send_queue import OnFrame
@@ -363,7 +364,7 @@ class ReconnectingConnection:
         self._agreed_at = None
         limits = self.limits
         end = ConnectionLost("this client was closed")
-        with self._cancelled_by_closing(deadline) as opening:
+        with self._cancelled_by_closing(deadline) as opening, answer_time(opening, is_told=True) as clock:
             messages = self._messages()
             async with (
                 self._connector.open(limits) as channel,
@@ -381,6 +382,7 @@ class ReconnectingConnection:
                 messages.opened(channel)
                 connection = await self._agree(peer, messages, probe=self._probe, known=self._known)
                 self._is_agreeing = False
+                clock.end()
                 opening.deadline = math.inf
                 self.is_reconnected = self._agreed is not None
                 self._use(connection)
@@ -467,7 +469,7 @@ class ReconnectingConnection:
                 return None
             self._wanted = trio.Event()
             failure: McpError = ConnectionLost(f"no agreement within {timeout:g} s (connect_timeout)")
-            with trio.move_on_after(timeout):  # noqa: ASYNC912 - agreeing waits for the server
+            with move_on_after_answer_time(timeout, is_told=True):
                 try:
                     probe = stale.revision.is_modern or not stale.is_certain
                     connection = await self._agree(peer, messages, probe=probe)

@@ -15,7 +15,7 @@ import trio
 
 from .._core._http1 import fastest_fields
 from .._errors import RemoteProtocolError
-from ._connection import HttpConnection, connect, system_ssl_context
+from ._connection import Admit, HttpConnection, connect, system_ssl_context
 from ._messages import HttpRequest, HttpResponse, HttpTransport
 from ._target import HttpSettings, HttpTarget
 
@@ -163,8 +163,9 @@ DISCARDED_BYTES: Final = 16 * 1024
 class HttpClient:
     """Sends requests over connections that it opens, keeps and closes. Made by `open_http_client`."""
 
-    def __init__(self, settings: HttpSettings) -> None:
+    def __init__(self, settings: HttpSettings, admit: Admit | None = None) -> None:
         self._settings = settings
+        self._admit = admit
         self._pools: dict[str, ConnectionPool] = {}
         self._ssl_context = settings.ssl_context
         self._read_fields = fastest_fields()
@@ -196,7 +197,7 @@ class HttpClient:
         async def open_connection() -> HttpConnection:
             if self._ssl_context is None and target.is_secure:
                 self._ssl_context = system_ssl_context()
-            return await connect(target, self._settings, self._ssl_context, self._read_fields)
+            return await connect(target, self._settings, self._ssl_context, self._read_fields, admit=self._admit)
 
         pool = ConnectionPool(open_connection, self._settings, lambda: self._pools.pop(address))
         self._pools[address] = pool
@@ -210,13 +211,20 @@ class HttpClient:
 
 
 @asynccontextmanager
-async def open_http_client(settings: HttpSettings | None = None) -> AsyncGenerator[HttpClient]:
+async def open_http_client(
+    settings: HttpSettings | None = None, *, admit: Admit | None = None
+) -> AsyncGenerator[HttpClient]:
     """Open an HTTP client for as long as the block runs.
 
     Requests must have ended before it does: run them in a nursery inside the block. Leaving closes the idle
     connections, also when cancelled, and does not wait for the peers.
+
+    Args:
+        settings: How connections are made.
+        admit: Called with each address before a connection is made to it; what it raises comes out of the
+            request. A proxy's address is not asked about.
     """
-    client = HttpClient(settings or HttpSettings())
+    client = HttpClient(settings or HttpSettings(), admit)
     try:
         yield client
     finally:

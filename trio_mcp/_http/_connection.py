@@ -9,8 +9,9 @@ from __future__ import annotations
 import ipaddress
 import ssl
 import urllib.request
-from collections.abc import Sequence
-from typing import Final, final
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Final, TypeAlias, final
 
 import trio
 
@@ -148,8 +149,18 @@ def system_ssl_context() -> ssl.SSLContext:
     return context
 
 
+Admit: TypeAlias = Callable[[HttpTarget, str], object]
+"""Called with a server and one of its addresses before a connection to it is made; raises if there must be
+none."""
+
+
 async def connect(
-    target: HttpTarget, settings: HttpSettings, ssl_context: ssl.SSLContext | None, read_fields: ReadFields
+    target: HttpTarget,
+    settings: HttpSettings,
+    ssl_context: ssl.SSLContext | None,
+    read_fields: ReadFields,
+    *,
+    admit: Admit | None = None,
 ) -> HttpConnection:
     """Open a connection to a server, through a proxy if the settings or the environment name one.
 
@@ -160,7 +171,7 @@ async def connect(
             be trusted, or the proxy refuses.
     """
     proxy = chosen_proxy(target, settings)
-    stream = await open_stream(target, settings, ssl_context, read_fields)
+    stream = await open_stream(target, settings, ssl_context, read_fields, admit=admit)
     return HttpConnection(
         stream,
         target.address,
@@ -177,6 +188,7 @@ async def open_stream(
     read_fields: ReadFields,
     *,
     tunnels: bool = False,
+    admit: Admit | None = None,
 ) -> trio.abc.Stream:
     """Open the stream of a connection; see `connect`.
 
@@ -186,13 +198,14 @@ async def open_stream(
         ssl_context: The trusted certificates; `None` for those of the system.
         read_fields: Reads the fields of heads.
         tunnels: Whether a proxy forwards the bytes of the connection, even without TLS, and not single requests.
+        admit: Checks each address before a connection is made to it.
 
     Raises:
         ConnectionLost: As for `connect`.
     """
     proxy = chosen_proxy(target, settings)
     with trio.move_on_after(settings.connect_timeout):
-        return await _connect(target, proxy, settings, ssl_context, read_fields, tunnels=tunnels)
+        return await _connect(target, proxy, settings, ssl_context, read_fields, tunnels=tunnels, admit=admit)
     through = "" if proxy is None else f" through the proxy {proxy.target.address}"
     raise ConnectionLost(
         f"could not connect to {target.address}{through} within {settings.connect_timeout:g} s (connect_timeout)"
@@ -247,8 +260,9 @@ async def _connect(
     read_fields: ReadFields,
     *,
     tunnels: bool,
+    admit: Admit | None,
 ) -> trio.abc.Stream:
-    stream = await _open_stream(target if proxy is None else proxy.target)
+    stream = await (_open_stream(target, admit) if proxy is None else _open_stream(proxy.target))
     try:
         if proxy is not None and proxy.target.is_secure:
             stream = await _start_tls(stream, proxy.target, system_ssl_context())
@@ -263,11 +277,21 @@ async def _connect(
     return stream
 
 
-async def _open_stream(target: HttpTarget) -> trio.abc.Stream:
+async def _open_stream(target: HttpTarget, admit: Admit | None = None) -> trio.abc.Stream:
     try:
         if target.socket_path is not None:
             return await trio.open_unix_socket(target.socket_path)
-        return await trio.open_tcp_stream(target.host, target.port)
+        if admit is None:
+            return await trio.open_tcp_stream(target.host, target.port)
+        # Resolved once: what is connected to is what was checked, whatever the name stands for a moment later.
+        found = await trio.socket.getaddrinfo(target.host, target.port, type=trio.socket.SOCK_STREAM)
+        addresses = list(dict.fromkeys(str(each[4][0]) for each in found))
+        for address in addresses:
+            admit(target, address)
+        for address in addresses[:-1]:
+            with suppress(OSError):
+                return await trio.open_tcp_stream(address, target.port)
+        return await trio.open_tcp_stream(addresses[-1], target.port)
     except OSError as error:
         raise ConnectionLost(f"could not connect to {target.address}: {reason_of(error)}") from error
 

@@ -15,6 +15,7 @@ from typing import Final, Literal, Protocol, final
 
 import attrs
 
+from .._channel import AnswerClock
 from .._core._http1 import ChunkedReader, HeaderField, Headers, ReadFields, check_lines, closes, framing_of
 from .._errors import ConnectionLost, LocalProtocolError, RemoteProtocolError
 from .._version import __version__
@@ -50,6 +51,7 @@ class HttpRequest:
         headers: Its fields, but for `Host`, `Content-Length` and those of the connection.
         body: Its body.
         on_sent: Called before its last bytes are sent, since from then on the server may have all of it.
+        clocks: What stands still while a person must be asked before it can be sent.
     """
 
     method: str
@@ -57,6 +59,7 @@ class HttpRequest:
     headers: Sequence[HeaderField] = attrs.field(default=(), repr=False)  # they hold credentials
     body: bytes = attrs.field(default=b"", repr=False)
     on_sent: Callable[[], object] | None = attrs.field(default=None, eq=False, repr=False)
+    clocks: Sequence[AnswerClock] = attrs.field(default=(), eq=False, repr=False)
 
 
 def encode_request(request: HttpRequest, through_proxy: Sequence[HeaderField] | None = None) -> bytes:

@@ -74,6 +74,11 @@ class HttpTarget:
         """The whole URL, for a proxy. Not for messages: a query may be a secret."""
         return self.address + self.path
 
+    @property
+    def shown(self) -> str:
+        """The URL without its query, which may be a secret."""
+        return self.address + self.path.partition("?")[0]
+
     def join(self, reference: str) -> HttpTarget:
         """Resolve a reference in a response from here (RFC 3986, section 5).
 

@@ -70,7 +70,7 @@ class Clock(abc.ABC):
         now = trio.current_time()
         for clock in self._chain():
             clock._stops += 1  # noqa: SLF001 - the same class
-            if clock._stops == 1:  # noqa: SLF001 - the same class
+            if clock._stops == 1 and not clock._is_over:  # noqa: SLF001 - the same class
                 clock._stop(now)  # noqa: SLF001 - the same class
 
     def start(self) -> None:
@@ -78,8 +78,12 @@ class Clock(abc.ABC):
         now = trio.current_time()
         for clock in self._chain():
             clock._stops -= 1  # noqa: SLF001 - the same class
-            if not clock._stops:  # noqa: SLF001 - the same class
+            if not clock._stops and not clock._is_over:  # noqa: SLF001 - the same class
                 clock._start(now)  # noqa: SLF001 - the same class
+
+    def end(self) -> None:
+        """Its scope is somebody else's from now on: nothing moves the deadline any more."""
+        self._is_over = True
 
     def _chain(self) -> Iterator[Clock]:
         clock: Clock | None = self
@@ -192,14 +196,25 @@ def move_on_after_answer_time(seconds: float, *, is_told: bool) -> Generator[tri
         seconds: How many.
         is_told: Whether servers get the deadline; see `TimeoutScope.is_sent`.
     """
-    with trio.move_on_after(seconds) as scope:
-        clock = TimeoutScope(scope, _current.get(), is_sent=is_told)
-        token = _current.set(clock)
-        try:
-            yield scope
-        finally:
-            clock._is_over = True  # noqa: SLF001 - this module's own
-            _current.reset(token)
+    with trio.move_on_after(seconds) as scope, answer_time(scope, is_told=is_told):
+        yield scope
+
+
+@contextmanager
+def answer_time(scope: trio.CancelScope, *, is_told: bool) -> Generator[Clock]:
+    """Let the deadline of a scope, which was entered, stand still while this side's user is asked something.
+
+    Args:
+        scope: The scope.
+        is_told: As for `move_on_after_answer_time`.
+    """
+    clock = TimeoutScope(scope, _current.get(), is_sent=is_told)
+    token = _current.set(clock)
+    try:
+        yield clock
+    finally:
+        clock.end()
+        _current.reset(token)
 
 
 @contextmanager

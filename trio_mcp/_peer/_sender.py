@@ -137,7 +137,9 @@ class Sender:
         if on_id is not None:
             on_id(call.id)
         origin = None if exchange is None else exchange.origin
-        call.message = message = QueuedMessage(Outgoing(data, (call.id,), (), origin), (call,), exchange)
+        clocks = () if call.clock is None else (call.clock,)
+        outgoing = Outgoing(data, (call.id,), (), origin, clocks)
+        call.message = message = QueuedMessage(outgoing, (call,), exchange)
         self.writer.put(message)
         await self._wait_settled(message.calls)
         return call.outcome()
@@ -176,7 +178,9 @@ class Sender:
             for call in calls:
                 self._close(call)
             raise
-        message = QueuedMessage(Outgoing(batch, tuple(call.id for call in calls)), tuple(calls))
+        clocks = tuple(call.clock for call in calls if call.clock is not None)
+        outgoing = Outgoing(batch, tuple(call.id for call in calls), clocks=clocks)
+        message = QueuedMessage(outgoing, tuple(calls))
         for call in calls:
             call.message = message
         self.writer.put(message)

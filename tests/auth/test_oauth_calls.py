@@ -1,0 +1,825 @@
+"""`OAuth` as calls see it: who is asked, what is sent, and what is left when somebody is cancelled."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+from authorization_pages import shows
+from http_sessions import URL
+from inside_oauth import read_proof
+from oauth_script import METADATA, ORIGIN, SERVER_METADATA, Person, ProtectedScript
+
+from trio_mcp import (
+    Auth,
+    AuthorizationFailed,
+    AuthorizationRefused,
+    AuthRequest,
+    AuthResponse,
+    ClientCredentials,
+    ClientUnknown,
+    EnterpriseManaged,
+    FileTokenStore,
+    Limits,
+    MemoryTokenStore,
+    OAuth,
+    StaticToken,
+    TokenStore,
+    WorkloadIdentity,
+    open_client,
+    open_clients,
+)
+
+CALLBACK = "http://localhost:3000/callback"
+
+
+def oauth(script: ProtectedScript, **options: Any) -> OAuth:
+    """Return the authorization of somebody who logs in at once."""
+    given: dict[str, Any] = {"open_page": script.visit, "redirect_uri": CALLBACK, "listen": False, **options}
+    return OAuth(**given)
+
+
+@pytest.mark.parametrize("speaks", ["2025-03-26", "2025-11-25", "2026-07-28"])
+@shows(
+    "Authorization Flow Steps",
+    "Authorization Flow",
+    "Example: authorization code grant",
+    "Overview",
+    "Token Requirements",
+    "Access Token Usage",
+    "Dynamic Client Registration",
+    "Client Registration",
+)
+async def test_a_person_logs_in_once(speaks: str, autojump_clock: trio.testing.MockClock) -> None:
+    script = ProtectedScript(speaks)
+    async with open_client(script.parameters(), auth=oauth(script)) as client:
+        await client.call_tool("one")
+        await client.call_tool("two")
+    assert len(script.pages) == 1
+    assert script.grants() == ["authorization_code"]
+    assert [each.path for each in script.asked] == [METADATA, SERVER_METADATA, "/register", "/token"]
+    assert script.seen[0] is None
+    assert set(script.seen[1:]) == {"access-1"}, "every request carries it, that which ends the session, too"
+    (registered,) = script.at("/register")
+    assert registered.form["application_type"] == "native"
+    assert registered.form["grant_types"] == ["authorization_code", "refresh_token"]
+    assert registered.form["redirect_uris"] == [CALLBACK]
+
+
+async def test_a_thousand_calls_with_an_ended_token_refresh_it_once(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """A refresh token is good for once: a second refresh with it ends the login."""
+    script = ProtectedScript()
+    async with open_client(script.parameters(), auth=oauth(script)) as client:
+        await client.call_tool("one")
+        script.tokens.clear()
+        async with trio.open_nursery() as nursery:
+            for _ in range(1000):
+                nursery.start_soon(client.call_tool, "many")
+    assert script.grants() == ["authorization_code", "refresh_token"]
+    assert len(script.pages) == 1
+    assert len(script.mcp.asked("tools/call")) == 1001
+
+
+@shows("Refresh Tokens", "Token Theft")
+async def test_a_token_is_refreshed_before_it_ends(autojump_clock: trio.testing.MockClock) -> None:
+    script = ProtectedScript()
+    async with open_client(script.parameters(), auth=oauth(script)) as client:
+        await client.call_tool("one")
+        await trio.sleep(3600 - 31)
+        await client.call_tool("still good")
+        assert script.grants() == ["authorization_code"]
+        await trio.sleep(2)
+        await client.call_tool("nearly over")
+    assert script.grants() == ["authorization_code", "refresh_token"]
+    assert script.seen.count(None) == 1, "nothing was refused"
+
+
+@shows("Refresh Tokens")
+async def test_a_refresh_token_that_is_not_replaced_goes_on_being_good(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    script = ProtectedScript()
+    script.rotates = False
+    async with open_client(script.parameters(), auth=oauth(script)) as client:
+        for _ in range(3):
+            await client.call_tool("one")
+            script.tokens.clear()
+        await client.call_tool("one")
+    assert script.grants() == ["authorization_code", "refresh_token", "refresh_token", "refresh_token"]
+
+
+async def test_when_refreshing_is_refused_the_person_logs_in_again(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    script = ProtectedScript()
+    async with open_client(script.parameters(), auth=oauth(script)) as client:
+        await client.call_tool("one")
+        script.tokens.clear()
+        script.refresh_tokens.clear()
+        await client.call_tool("two")
+    assert script.grants() == ["authorization_code", "refresh_token", "authorization_code"]
+    assert len(script.at("/register")) == 1
+
+
+async def test_a_failure_of_the_authorization_server_does_not_cost_the_refresh_token(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    script = ProtectedScript()
+    async with open_client(script.parameters(), auth=oauth(script)) as client:
+        await client.call_tool("one")
+        script.tokens.clear()
+        script.answers["/token"] = [(503, {"detail": "later"})]
+        with pytest.raises(AuthorizationFailed, match="503"):
+            await client.call_tool("two")
+        await client.call_tool("three")
+    assert len(script.pages) == 1
+    assert script.grants() == ["authorization_code", "refresh_token", "refresh_token"]
+
+
+@shows("Step-Up Authorization Flow", "Scope Challenge Handling", "Runtime Insufficient Scope Errors")
+async def test_a_greater_authorization_is_asked_for_with_the_union_of_scopes(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    script = ProtectedScript()
+    script.needs["tools/call"] = "write"
+    async with open_client(script.parameters(), auth=oauth(script)) as client:
+        await client.list_tools()
+        await client.call_tool("one")
+    asked = [page.partition("scope=")[2].partition("&")[0] for page in script.pages]
+    assert asked == ["mcp", "mcp+write"]
+
+
+@shows("Step-Up Authorization Flow")
+async def test_scopes_that_are_refused_although_granted_are_no_reason_to_log_in_again(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    script = ProtectedScript()
+    script.needs["tools/call"] = "write"
+    async with open_client(script.parameters(), auth=oauth(script)) as client:
+        await client.list_tools()
+        await client.call_tool("one")
+        script.tokens = dict.fromkeys(script.tokens, frozenset({"mcp"}))
+        with pytest.raises(AuthorizationRefused, match="'write'") as refused:
+            await client.call_tool("two")
+    assert (refused.value.status, refused.value.error, refused.value.scope) == (
+        403,
+        "insufficient_scope",
+        "write",
+    )
+    assert len(script.pages) == 2
+
+
+@shows("Error Handling")
+async def test_a_server_that_refuses_every_token_is_not_asked_for_ever(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    script = ProtectedScript()
+    issue = script._issue
+
+    def forget(form: Any) -> Any:
+        answer = issue(form)
+        script.tokens.clear()
+        return answer
+
+    script._issue = forget  # type: ignore[method-assign]
+    with pytest.raises(AuthorizationRefused) as refused:
+        async with open_client(script.parameters(), auth=oauth(script), era="modern"):
+            pass
+    assert refused.value.status == 401
+    assert len(script.pages) == 1
+    assert set(script.seen[1:]) == {"access-1"}
+    assert len(script.seen) <= 3, "once for each time that the client asks which era it is"
+
+
+# Who waits, and for how long.
+
+
+async def test_a_login_is_charged_neither_to_connecting_nor_to_calls(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    script = ProtectedScript()
+    person = Person(script)
+    auth = oauth(script, open_page=person.open_page)
+    limits = Limits(connect_timeout=10.0, discover_timeout=3.0)
+    async with trio.open_nursery() as nursery:
+
+        async def wait_for_the_person() -> None:
+            await trio.sleep(100)
+            person.log_in()
+
+        nursery.start_soon(wait_for_the_person)
+        async with open_client(script.parameters(), auth=auth, limits=limits, request_timeout=5.0) as client:
+            script.tokens.clear()
+            script.refresh_tokens.clear()
+            person._ready = trio.Event()
+            nursery.start_soon(wait_for_the_person)
+            began = trio.current_time()
+            await client.call_tool("one")
+            assert trio.current_time() - began >= 100
+    assert person.asked == 2
+
+
+async def test_a_deadline_of_the_caller_covers_a_login(autojump_clock: trio.testing.MockClock) -> None:
+    script = ProtectedScript()
+    person = Person(script)
+    auth = oauth(script, open_page=person.open_page)
+    with pytest.raises(trio.TooSlowError), trio.fail_after(7):
+        async with open_client(script.parameters(), auth=auth):
+            pass
+    assert trio.current_time() == pytest.approx(7, abs=2.5)
+    assert person.gave_up == 1
+
+
+async def test_a_person_who_does_nothing_is_waited_for_so_long(autojump_clock: trio.testing.MockClock) -> None:
+    script = ProtectedScript()
+    person = Person(script)
+    auth = oauth(script, open_page=person.open_page, login_timeout=60.0)
+    with pytest.raises(AuthorizationFailed, match="login_timeout"):
+        async with open_client(script.parameters(), auth=auth):
+            pass
+    assert trio.current_time() == pytest.approx(60, abs=1)
+    assert person.asked == 1, "nobody is asked twice, though the client would try another era"
+
+
+async def logged_out(script: ProtectedScript, person: Person) -> None:
+    """The next call needs somebody to log in."""
+    script.tokens.clear()
+    script.refresh_tokens.clear()
+    person._ready = trio.Event()
+    person.asked = 0
+
+
+async def test_who_is_cancelled_in_a_login_waits_no_more_and_the_others_get_theirs(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    script = ProtectedScript()
+    person = Person(script)
+    person.log_in()
+    auth = oauth(script, open_page=person.open_page)
+    async with open_client(script.parameters(), auth=auth) as client:
+        await logged_out(script, person)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(client.call_tool, "patient")
+            with trio.move_on_after(5) as hasty:
+                await client.call_tool("hasty")
+            assert hasty.cancelled_caught
+            assert person.gave_up == 0
+            person.log_in()
+    assert person.asked == 1
+    assert len(script.mcp.asked("tools/call")) == 1
+
+
+async def test_a_login_that_nobody_waits_for_is_given_up_and_the_next_call_begins_another(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    script = ProtectedScript()
+    person = Person(script)
+    person.log_in()
+    auth = oauth(script, open_page=person.open_page)
+    async with open_client(script.parameters(), auth=auth) as client:
+        await logged_out(script, person)
+        with trio.move_on_after(5):
+            await client.call_tool("hasty")
+        await trio.testing.wait_all_tasks_blocked()
+        assert person.gave_up == 1
+        person.log_in()
+        await client.call_tool("again")
+    assert person.asked == 2
+
+
+async def test_a_refresh_goes_on_although_its_caller_is_cancelled(autojump_clock: trio.testing.MockClock) -> None:
+    """Its answer brings the only refresh token that is still good."""
+    script = ProtectedScript()
+    async with open_client(script.parameters(), auth=oauth(script)) as client:
+        await client.call_tool("one")
+        script.tokens.clear()
+        script.before["/token"] = partial(trio.sleep, 3)
+        with trio.move_on_after(1):
+            await client.call_tool("hasty")
+        await client.call_tool("again")
+    assert script.grants() == ["authorization_code", "refresh_token"]
+    assert len(script.pages) == 1
+
+
+async def test_leaving_in_the_middle_of_a_login_leaves_nothing(autojump_clock: trio.testing.MockClock) -> None:
+    script = ProtectedScript()
+    person = Person(script)
+    person.log_in()
+    auth = oauth(script, open_page=person.open_page)
+    async with trio.open_nursery() as nursery, open_client(script.parameters(), auth=auth) as client:
+        await logged_out(script, person)
+
+        async def call() -> None:
+            with pytest.raises(trio.ClosedResourceError):
+                await client.call_tool("one")
+
+        nursery.start_soon(call)
+        await trio.testing.wait_all_tasks_blocked()
+        assert person.asked == 1
+    assert person.gave_up == 1
+
+
+class CancelAt(trio.abc.Instrument):
+    """Cancels a scope after the n-th step that any task takes."""
+
+    def __init__(self, n: int, scope: trio.CancelScope) -> None:
+        self._left = n
+        self._scope = scope
+
+    def after_task_step(self, task: trio.lowlevel.Task) -> None:
+        self._left -= 1
+        if self._left == 0:
+            self._scope.cancel(reason="in the middle of things")
+
+
+@pytest.mark.parametrize("refreshes", [False, True])
+async def test_cancelled_at_every_checkpoint_the_next_call_works(
+    refreshes: bool, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Whatever the login or the refresh has come to: no poisoned lock, no half login."""
+    script = ProtectedScript()
+    n = 0
+    async with open_client(script.parameters(), auth=oauth(script)) as client:
+        while True:
+            n += 1
+            script.tokens.clear()
+            if not refreshes:
+                script.refresh_tokens.clear()
+            with trio.CancelScope() as scope:
+                instrument = CancelAt(n, scope)
+                trio.lowlevel.add_instrument(instrument)
+                try:
+                    await client.call_tool("one")
+                finally:
+                    trio.lowlevel.remove_instrument(instrument)
+            await client.call_tool("the next")
+            if not scope.cancelled_caught:
+                break
+    assert n > 20
+    if refreshes:
+        assert len(script.pages) == 1, "a refresh token was lost"
+
+
+# Stores.
+
+
+async def test_two_connections_share_a_login_and_a_refresh(autojump_clock: trio.testing.MockClock) -> None:
+    script = ProtectedScript()
+    auth = oauth(script)
+    async with (
+        open_client(script.parameters(), auth=auth) as one,
+        open_client(script.parameters(), auth=auth) as two,
+    ):
+        assert len(script.pages) == 1
+        script.tokens.clear()
+        async with trio.open_nursery() as nursery:
+            for client in (one, two):
+                nursery.start_soon(client.call_tool, "both")
+    assert len(script.pages) == 1
+    assert script.grants() == ["authorization_code", "refresh_token"]
+
+
+@shows("Token Theft")
+async def test_a_file_keeps_tokens_for_the_next_process(tmp_path: Path) -> None:
+    script = ProtectedScript()
+    path = tmp_path / "state" / "tokens.json"
+    for _ in range(2):
+        async with open_client(script.parameters(), auth=oauth(script, store=FileTokenStore(path))) as client:
+            await client.call_tool("one")
+    assert len(script.pages) == 1
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert "access-1" not in repr(FileTokenStore(path))
+
+
+async def test_a_stored_token_that_has_ended_is_refreshed(autojump_clock: trio.testing.MockClock) -> None:
+    """Its issuer may not say how long it lasts; nobody is asked to log in as long as there is a refresh token."""
+    script = ProtectedScript()
+    script.lifetime = None
+    store = MemoryTokenStore()
+    for _ in range(3):
+        async with open_client(script.parameters(), auth=oauth(script, store=store)) as client:
+            await client.call_tool("one")
+        script.tokens.clear()
+    assert script.grants() == ["authorization_code", "refresh_token", "refresh_token"]
+    assert len(script.pages) == 1
+
+
+async def test_a_refreshed_token_that_is_refused_means_another_login(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    script = ProtectedScript()
+    async with open_client(script.parameters(), auth=oauth(script)) as client:
+        await client.call_tool("one")
+        script.tokens.clear()
+        issue = script._issue
+
+        def refresh_in_vain(form: Any) -> Any:
+            answer = issue(form)
+            if form["grant_type"] == "refresh_token":
+                script.tokens.clear()
+            return answer
+
+        script._issue = refresh_in_vain  # type: ignore[method-assign]
+        await client.call_tool("two")
+    assert script.grants() == ["authorization_code", "refresh_token", "authorization_code"]
+
+
+@pytest.mark.parametrize("url", ["http://login.example/authorize", "javascript:alert(1)"])
+async def test_a_page_that_must_not_be_opened_is_not(url: str) -> None:
+    script = ProtectedScript()
+    script.server["authorization_endpoint"] = url
+    await fails(script, "cannot be used|https")
+    assert not script.pages
+
+
+@shows("Authorization Server Binding", "Authorization Server Location")
+async def test_another_authorization_server_means_another_registration(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """What one has issued is never shown to another."""
+    script = ProtectedScript()
+    async with open_client(script.parameters(), auth=oauth(script)) as client:
+        await client.call_tool("one")
+        script.tokens.clear()
+        moved = f"{ORIGIN}/other"
+        script.resource["authorization_servers"] = [moved]
+        script.server["issuer"] = moved
+        script.answers["/.well-known/oauth-authorization-server/other"] = [(200, script.server)]
+        await client.call_tool("two")
+    assert script.grants() == ["authorization_code", "authorization_code"]
+    assert len(script.at("/register")) == 2
+    assert "client_id=client-2" in script.pages[1]
+
+
+@shows("Authorization Server Binding", "Pre-registration", "Preregistration")
+async def test_credentials_are_bound_to_the_first_authorization_server(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    script = ProtectedScript()
+    script.server["token_endpoint_auth_methods_supported"] = ["client_secret_basic"]
+    store = MemoryTokenStore()
+    auth = ClientCredentials(client_id="me", client_secret="s3cret", store=store)
+    async with open_client(script.parameters(), auth=auth) as client:
+        await client.call_tool("one")
+    assert script.grants() == ["client_credentials"]
+    script.tokens.clear()
+    moved = f"{ORIGIN}/other"
+    script.resource["authorization_servers"] = [moved]
+    script.server["issuer"] = moved
+    script.answers["/.well-known/oauth-authorization-server/other"] = [(200, script.server)]
+    with pytest.raises(AuthorizationFailed, match="not shown to another") as failed:
+        async with open_client(script.parameters(), auth=auth):
+            pass
+    assert failed.value.issuer == moved
+    assert script.grants() == ["client_credentials"]
+
+
+@shows("Advertising CIMD Support", "Client ID Metadata Documents Flow", "Discovery")
+async def test_a_url_is_the_id_of_a_client_where_that_is_taken(autojump_clock: trio.testing.MockClock) -> None:
+    script = ProtectedScript()
+    script.server["client_id_metadata_document_supported"] = True
+    url = "https://client.example/metadata.json"
+    async with open_client(script.parameters(), auth=oauth(script, client_metadata_url=url)) as client:
+        await client.call_tool("one")
+    assert not script.at("/register")
+    assert {each.form["client_id"] for each in script.at("/token")} == {url}
+
+
+# Programs.
+
+
+async def test_the_token_of_a_platform_is_read_each_time(tmp_path: Path) -> None:
+    """Platforms replace the file before the token in it ends."""
+    script = ProtectedScript()
+    file = tmp_path / "token"
+    file.write_text("first\n")
+    async with open_client(script.parameters(), auth=WorkloadIdentity(token=file)) as client:
+        await client.call_tool("one")
+        file.write_text("second\n")
+        script.tokens.clear()
+        await client.call_tool("two")
+    asked = script.at("/token")
+    assert [each.form["assertion"] for each in asked] == ["first", "second"]
+    assert {each.form["grant_type"] for each in asked} == {"urn:ietf:params:oauth:grant-type:jwt-bearer"}
+    assert all("client_id" not in each.form for each in asked)
+
+
+@pytest.mark.parametrize("error", ["invalid_grant", "invalid_scope", "unauthorized_client"])
+async def test_a_refused_workload_is_not_tried_again(error: str) -> None:
+    script = ProtectedScript()
+    script.answers["/token"] = [(400, {"error": error})]
+
+    async def token() -> str:
+        await trio.lowlevel.checkpoint()
+        return "t"
+
+    with pytest.raises(AuthorizationFailed, match=error) as failed:
+        async with open_client(script.parameters(), auth=WorkloadIdentity(token=token)):
+            pass
+    assert failed.value.error == error
+    assert len(script.at("/token")) == 1
+
+
+async def test_a_file_without_a_token_is_named(tmp_path: Path) -> None:
+    with pytest.raises(AuthorizationFailed, match="no-such-file"):
+        async with open_client(
+            ProtectedScript().parameters(), auth=WorkloadIdentity(token=tmp_path / "no-such-file")
+        ):
+            pass
+
+
+async def test_an_employee_brings_the_assertion_of_their_organisation(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    script = ProtectedScript()
+    script.server["token_endpoint_auth_methods_supported"] = ["client_secret_post"]
+    jag = "urn:ietf:params:oauth:token-type:id-jag"
+    script.answers["/idp"] = [(200, {"access_token": "jag", "issued_token_type": jag, "token_type": "N_A"})]
+    auth = EnterpriseManaged(
+        id_token=lambda: "id",
+        idp_token_endpoint=f"{ORIGIN}/idp",
+        idp_client_id="me-there",
+        client_id="me-here",
+        client_secret="s3cret",
+    )
+    async with open_client(script.parameters(), auth=auth) as client:
+        await client.call_tool("one")
+    (exchange,), (grant,) = script.at("/idp"), script.at("/token")
+    assert exchange.form["audience"] == ORIGIN
+    assert exchange.form["resource"] == URL
+    assert (exchange.form["subject_token"], exchange.form["client_id"]) == ("id", "me-there")
+    assert (grant.form["assertion"], grant.form["client_id"]) == ("jag", "me-here")
+    assert "s3cret" not in repr(auth)
+    script.server["authorization_grant_profiles_supported"] = ["other"]
+    script.tokens.clear()
+    with pytest.raises(AuthorizationFailed, match="identity providers"):
+        async with open_client(script.parameters(), auth=auth):
+            pass
+
+
+async def test_a_token_that_must_be_bound_to_a_key_and_is_not_is_refused() -> None:
+    script = ProtectedScript()
+    with pytest.raises(AuthorizationFailed, match="dpop=True"):
+        async with open_client(script.parameters(), auth=oauth(script, dpop=True)):
+            pass
+    (asked,) = script.at("/token")
+    assert read_proof(asked.headers["dpop"]).claims["htu"] == f"{ORIGIN}/token"
+    assert set(script.seen) == {None}
+
+
+# Without authorization, and with one's own.
+
+
+@pytest.mark.parametrize("speaks", ["2025-11-25", "2026-07-28"])
+@shows("Error Handling")
+async def test_without_auth_the_error_says_what_the_server_wants_and_what_to_write(speaks: str) -> None:
+    script = ProtectedScript(speaks)
+    with pytest.raises(AuthorizationRefused, match="auth=OAuth") as refused:
+        async with open_client(script.parameters()):
+            pass
+    error = refused.value
+    assert (error.status, error.scheme, error.scope) == (401, "bearer", "mcp")
+    assert error.resource_metadata == f"{ORIGIN}{METADATA}"
+
+
+@shows("Token Requirements")
+async def test_a_static_token_is_sent_and_not_shown(caplog: pytest.LogCaptureFixture) -> None:
+    script = ProtectedScript()
+    script.tokens["sesame"] = frozenset({"mcp"})
+    auth = StaticToken("sesame")
+    with caplog.at_level(logging.DEBUG):
+        async with open_client(script.parameters(), auth=auth) as client:
+            await client.call_tool("one")
+            del script.tokens["sesame"]
+            with pytest.raises(AuthorizationRefused, match="is not accepted") as refused:
+                await client.call_tool("two")
+    assert set(script.seen) == {"sesame"}
+    for shown in (
+        repr(auth),
+        repr(script.parameters(auth=auth)),
+        str(refused.value),
+        repr(refused.value),
+        caplog.text,
+    ):
+        assert "sesame" not in shown
+
+
+@pytest.mark.parametrize("token", ["", "two words", "line\nbreak", "ümlaut"])
+def test_a_token_that_cannot_be_sent_is_refused_and_not_shown(token: str) -> None:
+    with pytest.raises(ValueError, match="characters") as refused:
+        StaticToken(token)
+    assert not token or token not in str(refused.value)
+
+
+class Badge(Auth):
+    """Shows a badge, and gets another one when it is refused."""
+
+    def __init__(self) -> None:
+        self.badge = "old"
+        self.asked: list[AuthRequest] = []
+
+    async def headers_for(self, request: AuthRequest) -> dict[str, str]:
+        await trio.lowlevel.checkpoint()
+        self.asked.append(request)
+        return {"Authorization": f"Bearer {self.badge}"}
+
+    async def on_refused(self, request: AuthRequest, response: AuthResponse) -> bool:
+        await trio.lowlevel.checkpoint()
+        assert response.challenges[0].get("error") == "invalid_token"
+        self.badge = "new"
+        return True
+
+
+async def test_an_auth_of_ones_own_is_asked_before_a_request_and_after_a_refusal() -> None:
+    script = ProtectedScript()
+    script.tokens["new"] = frozenset({"mcp"})
+    badge = Badge()
+    async with open_client(script.parameters(), auth=badge) as client:
+        await client.call_tool("one")
+    assert script.seen == ["old", "new", "new"]
+    assert {(each.method, each.url) for each in badge.asked} == {("POST", URL)}
+
+
+async def test_an_auth_of_ones_own_that_never_gives_up_is_not_asked_for_ever() -> None:
+    script = ProtectedScript()
+    badge = Badge()
+    with pytest.raises(AuthorizationRefused):
+        async with open_client(script.parameters(), auth=badge, era="modern"):
+            pass
+    assert len(script.seen) == 10, "twice, for the client asks twice which era it is"
+
+
+async def test_an_auth_of_ones_own_that_fails_costs_the_request() -> None:
+    class Broken(Auth):
+        async def headers_for(self, request: AuthRequest) -> dict[str, str]:
+            raise RuntimeError("secret")
+
+    script = ProtectedScript()
+    with pytest.raises(Exception, match="could not be authorized: RuntimeError") as failed:
+        async with open_client(script.parameters(), auth=Broken(), era="modern"):
+            pass
+    assert "secret" not in str(failed.value)
+    assert script.seen == []
+
+
+async def test_auth_is_for_servers_at_urls() -> None:
+    with pytest.raises(ValueError, match="environment"):
+        async with open_client("tcp://localhost:1", auth=StaticToken("x")):
+            pass
+
+
+async def test_a_group_authorizes_each_server_at_a_url(autojump_clock: trio.testing.MockClock) -> None:
+    script = ProtectedScript()
+    asked: list[str] = []
+
+    def auth(name: str) -> Auth | None:
+        asked.append(name)
+        return oauth(script)
+
+    async with open_clients({"one": script.parameters(), "two": script.parameters()}, auth=auth) as group:
+        await group.wait_ready()
+        await group["one"].call_tool("x")
+    assert asked == ["one", "two"]
+    assert len(script.pages) == 2
+
+
+# What is refused.
+
+
+async def fails(script: ProtectedScript, match: str, **options: Any) -> AuthorizationFailed:
+    with pytest.raises(AuthorizationFailed, match=match) as failed:
+        async with open_client(script.parameters(), auth=oauth(script, **options)):
+            pass
+    assert set(script.seen) == {None}
+    assert not script.at("/token")
+    return failed.value
+
+
+@shows("Access Token Privilege Restriction")
+async def test_metadata_of_another_server_are_refused() -> None:
+    script = ProtectedScript()
+    script.resource["resource"] = "https://evil.example/mcp"
+    await fails(script, "somebody else")
+    assert not script.at(SERVER_METADATA)
+
+
+@shows("Authorization Server Metadata Discovery")
+async def test_metadata_with_another_issuer_are_refused() -> None:
+    script = ProtectedScript()
+    script.server["issuer"] = f"{ORIGIN}/"
+    await fails(script, "not used")
+    assert not script.pages
+
+
+@pytest.mark.parametrize("methods", [None, [], ["plain"]])
+@shows("Authorization Code Protection")
+async def test_without_pkce_nobody_is_sent_to_log_in(methods: Any) -> None:
+    script = ProtectedScript()
+    script.server["code_challenge_methods_supported"] = methods
+    await fails(script, "S256")
+    assert not script.pages
+
+
+@shows("Mix-Up Attacks", "Authorization Response Validation")
+async def test_an_answer_of_another_authorization_server_is_refused() -> None:
+    script = ProtectedScript()
+
+    def mix_up(url: str) -> str:
+        return script.visit(url).replace("localhost%3A8000", "evil.example")
+
+    await fails(script, "evil", open_page=mix_up)
+
+
+@shows("Open Redirection")
+async def test_an_answer_to_another_login_is_refused() -> None:
+    script = ProtectedScript()
+
+    def replay(url: str) -> str:
+        return script.visit(url).replace("state=", "state=x")
+
+    await fails(script, "state", open_page=replay)
+
+
+@shows("Communication Security")
+async def test_plain_http_elsewhere_is_refused() -> None:
+    script = ProtectedScript()
+    script.server["token_endpoint"] = "http://tokens.example/token"
+    with pytest.raises(AuthorizationFailed, match="insecure_hosts"):
+        async with open_client(script.parameters(), auth=oauth(script)):
+            pass
+
+
+@shows("Client Registration Approaches", "Client Registration")
+async def test_an_authorization_server_that_registers_nobody_is_named() -> None:
+    script = ProtectedScript()
+    del script.server["registration_endpoint"]
+    error = await fails(script, "client_id")
+    assert isinstance(error, ClientUnknown)
+    assert error.issuer == ORIGIN
+
+
+async def test_nobody_is_asked_where_nobody_is() -> None:
+    script = ProtectedScript()
+    await fails(script, "open_page=None", open_page=None)
+
+
+@shows("Token Theft")
+async def test_no_secret_is_shown_by_anything(
+    caplog: pytest.LogCaptureFixture, autojump_clock: trio.testing.MockClock
+) -> None:
+    script = ProtectedScript()
+    script.server["token_endpoint_auth_methods_supported"] = ["client_secret_post"]
+    frames: list[bytes] = []
+    auth = oauth(script, client_id="me", client_secret="s3cret", issuer=ORIGIN)
+    with caplog.at_level(logging.DEBUG):
+        async with open_client(
+            script.parameters(), auth=auth, on_frame=lambda _, frame: frames.append(frame)
+        ) as client:
+            await client.call_tool("one")
+            script.tokens.clear()
+            script.refresh_tokens.clear()
+            await client.call_tool("two")
+    shown = "".join([repr(auth), repr(auth.store), repr(script.parameters(auth=auth)), caplog.text, repr(frames)])
+    for secret in ("s3cret", "access-1", "access-2", "refresh-1", "code-1"):
+        assert secret not in shown, secret
+    assert {each.form.get("client_secret") for each in script.at("/token")} == {"s3cret"}
+
+
+class Watched(TokenStore):
+    """Notes what is kept."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kept: dict[str, str] = {}
+
+    async def get(self, key: str) -> str | None:
+        await trio.lowlevel.checkpoint()
+        return self.kept.get(key)
+
+    async def set(self, key: str, value: str) -> None:
+        await trio.lowlevel.checkpoint()
+        self.kept[key] = value
+
+    async def delete(self, key: str) -> None:
+        await trio.lowlevel.checkpoint()
+        del self.kept[key]
+
+
+async def test_stored_times_are_times_of_day(autojump_clock: trio.testing.MockClock) -> None:
+    """Another process has another clock: what is stored must mean the same to it."""
+    script = ProtectedScript()
+    store = Watched()
+    async with open_client(script.parameters(), auth=oauth(script, store=store)) as client:
+        await client.call_tool("one")
+    (stored,) = [json.loads(value) for key, value in store.kept.items() if key.startswith("token")]
+    assert stored["expires_at"] == pytest.approx(time.time() + 3600, abs=60)
+    assert stored["issuer"] == ORIGIN

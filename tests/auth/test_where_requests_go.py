@@ -1,0 +1,177 @@
+"""Where no request of a client may go, whatever servers name; and WebSockets, which are authorized once."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+import pytest
+import trio
+from authorization_pages import shows
+from inside_http import open_http_client, parse_target
+from inside_oauth import Fetch, Fetcher
+
+from trio_mcp import (
+    Auth,
+    AuthorizationFailed,
+    AuthorizationRefused,
+    AuthRequest,
+    AuthResponse,
+    HttpCall,
+    HttpRefused,
+    HttpSettings,
+    ProtectedServer,
+    Server,
+    StaticToken,
+    open_client,
+    serve_websocket,
+)
+
+
+class Names(trio.abc.HostnameResolver):
+    """Knows some names."""
+
+    def __init__(self, names: dict[str, str]) -> None:
+        self.names = names
+
+    async def getaddrinfo(
+        self, host: bytes | None, port: Any, family: int = 0, type: int = 0, proto: int = 0, flags: int = 0
+    ) -> Any:
+        await trio.lowlevel.checkpoint()
+        name = host.decode() if isinstance(host, bytes) else str(host)
+        address = self.names.get(name)
+        if address is None:
+            raise OSError("no such name")
+        kind = trio.socket.AF_INET6 if ":" in address else trio.socket.AF_INET
+        return [(kind, trio.socket.SOCK_STREAM, 6, "", (address, port))]
+
+    async def getnameinfo(self, sockaddr: Any, flags: int) -> tuple[str, str]:
+        raise NotImplementedError
+
+
+NAMES = {
+    "mcp.example": "93.184.216.34",
+    "auth.example": "93.184.216.35",
+    "rebound.example": "10.1.2.3",
+    "metadata.example": "169.254.169.254",
+    "intranet.local": "192.168.1.5",
+}
+
+
+@asynccontextmanager
+async def fetcher_for(url: str, *insecure: str) -> AsyncGenerator[Fetcher]:
+    trio.socket.set_custom_hostname_resolver(Names(NAMES))
+    await trio.lowlevel.checkpoint()
+    yield Fetcher(ProtectedServer(url, parse_target(url), HttpSettings()), insecure)
+
+
+@pytest.mark.parametrize(
+    ("server", "url", "problem"),
+    [
+        ("https://mcp.example/mcp", "http://auth.example/x", "not https"),
+        ("https://mcp.example/mcp", "http://127.0.0.1:9000/x", "not https"),
+        ("https://mcp.example/mcp", "https://127.0.0.1:9000/x", "on this machine"),
+        ("https://mcp.example/mcp", "https://localhost/x", "on this machine"),
+        ("https://mcp.example/mcp", "https://[::1]/x", "on this machine"),
+        ("https://mcp.example/mcp", "https://[::ffff:10.0.0.1]/x", "private"),
+        ("https://mcp.example/mcp", "https://10.0.0.1/x", "private"),
+        ("https://mcp.example/mcp", "https://169.254.169.254/latest/meta-data", "private"),
+        ("https://mcp.example/mcp", "https://rebound.example/x", "private"),
+        ("https://mcp.example/mcp", "https://metadata.example/x", "private"),
+        ("https://mcp.example/mcp", "https://user:secret@auth.example/x", "password"),
+        ("https://mcp.example/mcp", "ftp://auth.example/x", "http or https"),
+        ("https://mcp.example/mcp", "file:///etc/passwd", "http or https"),
+        ("https://mcp.example/mcp", "https://auth.example/a b", "characters"),
+        ("https://mcp.example/mcp", "https://auth.example/" + "x" * 10_000, "too long"),
+        ("https://mcp.example/mcp", "https://017700000001/x", "on this machine"),
+        ("https://intranet.local/mcp", "http://intranet.local/x", "not https"),
+        ("http://127.0.0.1:8000/mcp", "http://auth.example/x", "not https"),
+    ],
+)
+@shows("Communication Security")
+async def test_what_is_not_called(server: str, url: str, problem: str) -> None:
+    with pytest.raises(AuthorizationFailed, match=problem) as failed:
+        async with (
+            fetcher_for(server) as fetcher,
+            open_http_client(HttpSettings(use_environment_proxies=False), admit=fetcher.admit) as client,
+        ):
+            fetcher.client = client
+            await fetcher.get(Fetch(url))
+    assert "secret" not in str(failed.value)
+
+
+@pytest.mark.parametrize(
+    ("server", "url"),
+    [
+        ("https://mcp.example/mcp", "https://auth.example/x"),
+        ("https://mcp.example/mcp", "https://mcp.example/x"),
+        ("http://127.0.0.1:8000/mcp", "http://127.0.0.1:9000/x"),
+        ("http://localhost:8000/mcp", "http://localhost:9000/x"),
+        ("https://intranet.local/mcp", "https://10.0.0.1/x"),
+        ("https://intranet.local/mcp", "https://auth.example/x"),
+    ],
+)
+async def test_what_may_be_called(server: str, url: str) -> None:
+    async with fetcher_for(server) as fetcher:
+        target = await fetcher.check(url)
+        fetcher.admit(target, NAMES.get(target.host, target.host))
+
+
+async def test_hosts_without_tls_can_be_named() -> None:
+    async with fetcher_for("http://mcp:8000/mcp", "keycloak") as fetcher:
+        assert (await fetcher.check("http://keycloak:8080/realms/x")).host == "keycloak"
+
+
+# WebSockets.
+
+
+class Badge(Auth):
+    """Shows a badge, and gets another one when it is refused."""
+
+    def __init__(self) -> None:
+        self.shown: list[str] = []
+
+    async def headers_for(self, request: AuthRequest) -> dict[str, str]:
+        await trio.lowlevel.checkpoint()
+        self.shown.append("new" if self.shown else "old")
+        return {"Authorization": f"Bearer {self.shown[-1]}"}
+
+    async def on_refused(self, request: AuthRequest, response: AuthResponse) -> bool:
+        await trio.lowlevel.checkpoint()
+        assert response.status == 401
+        assert response.challenges[0].get("scope") == "mcp"
+        return True
+
+
+async def authenticate(call: HttpCall) -> str:
+    await trio.lowlevel.checkpoint()
+    if call.headers.get("authorization") != "Bearer new":
+        raise HttpRefused(401, "no", [("WWW-Authenticate", 'Bearer scope="mcp"')])
+    return "somebody"
+
+
+async def test_a_websocket_is_authorized_in_its_handshake() -> None:
+    server = Server("protected")
+
+    @server.tool
+    def hello() -> str:
+        return "hello"
+
+    badge = Badge()
+    with trio.fail_after(20):
+        async with trio.open_nursery() as nursery:
+            serve = partial(serve_websocket, server, port=0, authenticate=authenticate)
+            (url,) = await nursery.start(serve)
+            async with open_client(url, auth=badge) as client:
+                await client.call_tool("hello")
+            with pytest.raises(AuthorizationRefused, match="auth=OAuth") as refused:
+                async with open_client(url):
+                    pass
+            assert (refused.value.status, refused.value.scope) == (401, "mcp")
+            with pytest.raises(AuthorizationRefused, match="is not accepted"):
+                async with open_client(url, auth=StaticToken("other")):
+                    pass
+            nursery.cancel_scope.cancel()
+    assert badge.shown == ["old", "new"]

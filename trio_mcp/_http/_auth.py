@@ -1,0 +1,404 @@
+"""Who a client is to a server at a URL: what is sent with each request, and what follows from a refusal.
+
+`Auth` is the seam, for users too; `AuthorizedTransport` asks it, around any transport. What is made of OAuth lies
+above (`_auth`). No header that an `Auth` returns goes to another address than the server's own.
+"""
+
+from __future__ import annotations
+
+import abc
+import re
+import time
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias, TypeVar, final
+
+import attrs
+import trio
+
+from .._channel import AnswerClock
+from .._core._http1 import HeaderField, Headers
+from .._core._http_rules import error_in, parse_retry_after
+from .._errors import AuthorizationRefused, ConnectionLost, HttpStatusError, McpError, RequestError
+from .._oauth._challenges import Challenge, our_challenge, parse_challenges
+from .._printable import printable
+from ._messages import HttpRequest, HttpResponse, HttpTransport, ResponseHead
+from ._target import HttpSettings, HttpTarget, shown_url
+
+_T = TypeVar("_T")
+
+FieldValues: TypeAlias = Callable[[str], Sequence[str]]
+"""Returns the values of all header fields of a name."""
+
+MAX_SENDS: Final = 5
+"""How often one request is sent at most: a server that refuses every token is not asked for ever."""
+
+REFUSAL_BYTES: Final = 64 * 1024
+"""How much of the body of a refusal is read."""
+
+EXCERPT: Final = 1000
+"""How many characters of the body of an error are kept if it holds no error of the protocol."""
+
+REFUSALS: Final = frozenset({401, 403})
+
+_TOKEN: Final = re.compile(r"[\x21-\x7e]+")
+
+
+@final
+@attrs.define(eq=False)
+class AuthRequest:
+    """A request to a server, for an `Auth` to authorize.
+
+    Attributes:
+        method: The method of HTTP.
+        url: The URL, without its query.
+        body: The body, as it is sent.
+        sends: How often it was sent before.
+    """
+
+    method: str
+    url: str
+    body: bytes = attrs.field(repr=False)
+    sends: int = 0
+    _clocks: Sequence[AnswerClock] = attrs.field(default=(), repr=False, alias="clocks")
+
+    @contextmanager
+    def person_asked(self) -> Generator[None]:
+        """Do not count the time in this block as the server's: a person is asked something in it.
+
+        A client's ``request_timeout`` stands still, and `fail_after_silence`, and the time for connecting.
+        Trio's own deadlines do not.
+        """
+        clocks = tuple(self._clocks)
+        for clock in clocks:
+            clock.stop()
+        try:
+            yield
+        finally:
+            for clock in clocks:
+                clock.start()
+
+
+@final
+@attrs.frozen(kw_only=True)
+class AuthResponse:
+    """A response of the server, without its body.
+
+    Attributes:
+        status: The HTTP status.
+        challenges: What the server wants to see (``WWW-Authenticate``).
+        sent: The fields that the `Auth` had added to the request.
+        headers: The other fields that matter for authorization, such as ``dpop-nonce``; names in lower case.
+    """
+
+    status: int
+    challenges: tuple[Challenge, ...] = ()
+    sent: Mapping[str, str] = attrs.field(factory=dict[str, str], repr=False)
+    headers: Mapping[str, str] = attrs.field(factory=dict[str, str], repr=False)
+
+
+@final
+@attrs.frozen
+class ProtectedServer:
+    """The server that an `Auth` is opened for.
+
+    Attributes:
+        url: Its URL, without query.
+    """
+
+    url: str
+    _target: HttpTarget = attrs.field(repr=False)
+    _settings: HttpSettings = attrs.field(repr=False)
+    _transport: HttpTransport | None = attrs.field(default=None, repr=False)
+
+
+class Auth(abc.ABC):
+    """Authorizes the requests of a client to one server at a URL. Subclass it for ways of your own.
+
+    ``open_client(url, auth=...)`` asks `headers_for` before each HTTP request, streams and the handshake of a
+    WebSocket included, and `on_refused` when the server answers with 401 or 403. Several tasks call both at
+    once. A task that calls can be cancelled at any checkpoint: what others wait for must not belong to it, so
+    what takes long belongs in a task of its own, in a nursery that `open` holds.
+
+    The fields go to the server's own address and nowhere else, and are not shown in errors, logs and records.
+    """
+
+    @abc.abstractmethod
+    async def headers_for(self, request: AuthRequest) -> Mapping[str, str]:
+        """Return the header fields that authorize a request. Each time it is sent again, this is asked again.
+
+        Raises:
+            McpError: The request cannot be authorized; it fails with this. Any other exception is the cause of a
+                `ConnectionLost`.
+        """
+
+    async def on_refused(self, request: AuthRequest, response: AuthResponse) -> bool:
+        """Return whether to send a request again that the server has refused: 401 or 403. The default is no.
+
+        The server has not handled it. After `MAX_SENDS` attempts this is not asked any more.
+
+        Raises:
+            McpError: As `headers_for`.
+        """
+        del request, response
+        await trio.lowlevel.checkpoint()
+        return False
+
+    def on_response(self, request: AuthRequest, response: AuthResponse) -> None:  # noqa: B027 - most need none
+        """Take note of a response, whatever its status. It never waits."""
+
+    def open(self, server: ProtectedServer) -> AbstractAsyncContextManager[Auth]:
+        """Return a context manager around the connection to a server, with what authorizes its requests.
+
+        The default returns this object. The block is entered when the client connects, and left after its last
+        request.
+        """
+        del server
+        return nullcontext(self)
+
+
+def check_auth(_instance: object, _attribute: object, value: Any) -> None:
+    """Check what is given for who a client is: a validator of attrs."""
+    if value is not None and not isinstance(value, Auth):
+        raise TypeError(f"auth must be an Auth, such as OAuth() or StaticToken(...), not {type(value).__name__}")
+
+
+@final
+class StaticToken(Auth):
+    """Sends one token with every request: ``open_client(url, auth=StaticToken(token))``.
+
+    Args:
+        token: The token.
+        scheme: What is written before it.
+
+    Raises:
+        ValueError: The token cannot be sent. The message does not show it.
+    """
+
+    def __init__(self, token: str, *, scheme: str = "Bearer") -> None:
+        if not _TOKEN.fullmatch(token) or not _TOKEN.fullmatch(scheme):
+            raise ValueError("token has characters that cannot be sent in a header field, or is empty")
+        self._fields = MappingProxyType({"Authorization": f"{scheme} {token}"})
+
+    def __repr__(self) -> str:
+        return "StaticToken(...)"
+
+    async def headers_for(self, request: AuthRequest) -> Mapping[str, str]:
+        """Return the token."""
+        del request
+        await trio.lowlevel.checkpoint()
+        return self._fields
+
+
+# Sending.
+
+
+@final
+class _Kept:
+    """A body that was read already."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+
+    async def receive_some(self) -> bytes:
+        await trio.lowlevel.checkpoint()
+        body, self._body = self._body, b""
+        return body
+
+    async def aclose(self) -> None:
+        await trio.lowlevel.checkpoint()
+
+
+@final
+class AuthorizedTransport:
+    """Sends requests as `Auth` has them, and again when it says so.
+
+    Args:
+        transport: Carries the requests.
+        auth: What authorizes them.
+        address: The server's address (`HttpTarget.address`): requests to any other go out as they are.
+    """
+
+    def __init__(self, transport: HttpTransport, auth: Auth, address: str) -> None:
+        self._transport = transport
+        self._auth = auth
+        self._address = address
+
+    async def send(self, request: HttpRequest, *, urgent: bool = False) -> HttpResponse:
+        """Send a request; see `HttpTransport.send`.
+
+        Raises:
+            McpError: It could not be authorized. Others as there.
+        """
+        target = request.target
+        if target.address != self._address:
+            return await self._transport.send(request, urgent=urgent)
+        asked = AuthRequest(request.method, target.shown, request.body, clocks=request.clocks)
+        while True:
+            sent = await headers_of(self._auth, asked)
+            response = await self._transport.send(with_headers(request, sent), urgent=urgent)
+            asked.sends += 1
+            answer = answer_of(response.status, response.headers.get_all, sent)
+            self._auth.on_response(asked, answer)
+            if response.status not in REFUSALS:
+                return response
+            # Its connection is given back: what follows may take minutes.
+            async with response:
+                body = await response.read_excerpt(REFUSAL_BYTES)
+            if asked.sends >= MAX_SENDS or not await _ask(self._auth.on_refused(asked, answer)):
+                return attrs.evolve(response, source=_Kept(body))
+
+
+def answer_of(status: int, values: FieldValues, sent: Mapping[str, str]) -> AuthResponse:
+    """Return what an `Auth` sees of a response.
+
+    Args:
+        status: The HTTP status.
+        values: Returns the values of a header field.
+        sent: What the `Auth` had added to the request.
+    """
+    nonces = values("dpop-nonce")
+    challenges = parse_challenges(values("www-authenticate")) if status in REFUSALS else ()
+    headers = {"dpop-nonce": nonces[0]} if len(nonces) == 1 else {}
+    return AuthResponse(status=status, challenges=challenges, sent=sent, headers=headers)
+
+
+async def headers_of(auth: Auth, request: AuthRequest) -> Mapping[str, str]:
+    """Return the fields for a request.
+
+    Raises:
+        McpError: It cannot be authorized. `ConnectionLost` if the user's code failed, or returned what cannot be
+            sent.
+    """
+    return await _ask(auth.headers_for(request))
+
+
+async def _ask(answer: Awaitable[_T]) -> _T:
+    try:
+        return await answer
+    except McpError:
+        raise
+    except Exception as error:
+        # The boundary of users' code: it costs the request that it was called for, whose caller gets the error.
+        raise ConnectionLost(f"a request could not be authorized: {type(error).__name__}") from error
+
+
+async def is_sent_again(auth: Auth, request: AuthRequest, head: ResponseHead, sent: Mapping[str, str]) -> bool:
+    """Return whether to send a handshake again that the server has refused.
+
+    Raises:
+        McpError: As `headers_of`.
+    """
+    answer = answer_of(head.status, head.headers.get_all, sent)
+    auth.on_response(request, answer)
+    if head.status not in REFUSALS or request.sends >= MAX_SENDS:
+        await trio.lowlevel.checkpoint()
+        return False
+    return await _ask(auth.on_refused(request, answer))
+
+
+def fields_of(fields: Mapping[str, str]) -> list[HeaderField]:
+    """Return header fields as they are sent.
+
+    Raises:
+        ConnectionLost: They cannot be sent. The message does not show their values.
+    """
+    try:
+        return [(name.encode("ascii"), value.encode("latin-1")) for name, value in fields.items()]
+    except (AttributeError, UnicodeError):
+        raise ConnectionLost(
+            "a request could not be authorized: its fields have characters that cannot be sent"
+        ) from None
+
+
+def with_headers(request: HttpRequest, fields: Mapping[str, str]) -> HttpRequest:
+    """Return a request with further fields, which replace others of their names.
+
+    Raises:
+        ConnectionLost: They cannot be sent. The message does not show their values.
+    """
+    if not fields:
+        return request
+    added = fields_of(fields)
+    names = {name.lower() for name, _ in added}
+    others = [field for field in request.headers if field[0].lower() not in names]
+    return attrs.evolve(request, headers=(*others, *added))
+
+
+# Errors.
+
+
+def error_for(
+    status: int,
+    reason: str,
+    headers: Headers,
+    body: bytes,
+    where: str,
+    *,
+    authorized: bool,
+    what: str = "answered",
+) -> RequestError:
+    """Return the error for an HTTP error: that of the protocol in its body, else one made of status and body.
+
+    Args:
+        status: The HTTP status.
+        reason: The words after it.
+        headers: The fields of the response.
+        body: Its body, or the beginning of it.
+        where: The server, for the message.
+        authorized: Whether the request was authorized.
+        what: What the server did, for the message.
+    """
+    sent = error_in(body)
+    retry_after = parse_retry_after(headers.get("retry-after"), time.time())
+    text = body.decode("utf-8", "replace").strip()[:EXCERPT]
+    challenges = parse_challenges(headers.get_all("www-authenticate")) if status in REFUSALS else ()
+    if status == 401 or challenges:
+        refusal = _refusal(status, challenges, where, text, retry_after, authorized=authorized)
+        if sent is not None:
+            refusal.code, refusal.message, refusal.data = sent.code, sent.message, sent.data
+        return refusal
+    if sent is not None:
+        sent.status, sent.retry_after = status, retry_after
+        return sent
+    message = f"{where} {what} with HTTP status {status}{f' {reason}' if reason else ''}"
+    if (location := headers.get("location")) is not None and 300 <= status < 400:
+        message += f", a redirect to {shown_url(location)!r} that is not followed"
+    return HttpStatusError(status, message, body=text, retry_after=retry_after)
+
+
+def _refusal(
+    status: int,
+    challenges: Sequence[Challenge],
+    where: str,
+    body: str,
+    retry_after: float | None,
+    *,
+    authorized: bool,
+) -> AuthorizationRefused:
+    ours = our_challenge(challenges)
+    challenge = ours or (challenges[0] if challenges else Challenge(""))
+    scope, error = challenge.get("scope"), challenge.get("error")
+    details = [printable(each, 300) for each in (error, challenge.get("error_description")) if each]
+    message = f"{where} refused the request with HTTP status {status}"
+    if details:
+        message += f" ({': '.join(details)})"
+    if scope:
+        message += f"; it asks for the scope {printable(scope, 300)!r}"
+    if authorized:
+        message += "; the token that was sent is not accepted" if status == 401 else ""
+    elif ours is not None or not challenges:
+        message += "; give auth=OAuth() to log in, or auth=StaticToken(...) if you have a token"
+    else:
+        message += f"; it asks for the scheme {printable(challenge.scheme, 40)}: subclass Auth for that"
+    return AuthorizationRefused(
+        status,
+        message,
+        body=body,
+        retry_after=retry_after,
+        scheme=challenge.scheme or None,
+        scope=scope,
+        resource_metadata=challenge.get("resource_metadata"),
+        error=error,
+    )

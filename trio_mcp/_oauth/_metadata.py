@@ -1,0 +1,482 @@
+"""What protected servers and authorization servers say of themselves: where it is found, what of it is accepted.
+
+`discover` walks through the documents, in the order that the specification prescribes: it yields what to fetch,
+is sent what came, and returns what was found. Issuers and resources are compared, and sent, as the strings they
+are.
+
+Spec: 2026-07-28, basic/authorization/authorization-server-discovery; 2025-11-25 and 2025-06-18,
+basic/authorization, "Authorization Server Discovery"; 2025-03-26, basic/authorization, "Server Metadata
+Discovery" and "Fallbacks for Servers without Metadata Discovery"; RFC 9728, sections 3 and 7.3; RFC 8414,
+sections 3 and 5.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Generator, Mapping, Sequence
+from typing import Any, Final, cast, final
+from urllib.parse import SplitResult, urlsplit
+
+import attrs
+
+from .._codec._json import is_array, is_object
+from .._errors import AuthorizationFailed
+from .._printable import printable
+
+MAX_DOCUMENT_BYTES: Final = 64 * 1024
+"""The largest document that is read."""
+
+MAX_SERVERS: Final = 8
+"""How many of the authorization servers that a server names are tried."""
+
+MAX_TEXT: Final = 8_192
+"""The longest URL, in characters."""
+
+LEGACY_VERSION: Final = ("MCP-Protocol-Version", "2025-03-26")
+"""The field with which the metadata of that revision are asked for."""
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host of a URL, without brackets, is this machine."""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def is_address(host: str) -> bool:
+    """Whether a host of a URL, without brackets, is an IP address and not a name."""
+    try:
+        ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    return True
+
+
+def is_public_address(address: str) -> bool:
+    """Whether an IP address is one of the internet, and not of a machine, a link or a private network."""
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return False
+    if isinstance(found, ipaddress.IPv6Address):
+        inner = found.ipv4_mapped or found.sixtofour
+        if inner is not None:
+            found = inner
+        elif found in _NAT64:
+            found = ipaddress.IPv4Address(int(found) & 0xFFFF_FFFF)
+    return found.is_global and not found.is_multicast and not found.is_reserved
+
+
+_NAT64: Final = ipaddress.ip_network("64:ff9b::/96")
+
+
+def split_url(url: str) -> SplitResult:
+    """Split a URL of a document.
+
+    Raises:
+        ValueError: It is none that can be used.
+    """
+    if len(url) > MAX_TEXT or not url.isascii() or not url.isprintable() or set(url) & set(' "<>\\^`{|}'):
+        raise ValueError("it has characters that no URL may have, or is too long")
+    parts = urlsplit(url)
+    if parts.scheme.lower() not in ("http", "https") or not parts.hostname:
+        raise ValueError("it is not a URL with http or https and a host")
+    if "@" in parts.netloc:
+        raise ValueError("it has a user name or a password")
+    if parts.port == 0:
+        raise ValueError("its port is 0")
+    return parts
+
+
+def origin_of(parts: SplitResult) -> tuple[str, str, int]:
+    """Return scheme, host and port of a URL, for comparing."""
+    scheme = parts.scheme.lower()
+    return scheme, (parts.hostname or "").lower(), parts.port or (443 if scheme == "https" else 80)
+
+
+def bare_origin(parts: SplitResult) -> str:
+    """Return scheme, host and port of a URL, as it is written in URLs."""
+    return f"{parts.scheme.lower()}://{parts.netloc.lower()}"
+
+
+def canonical_resource(server_url: str) -> str:
+    """Return the URI of a server that says nothing of itself (basic/authorization, "Canonical Server URI")."""
+    parts = urlsplit(server_url)
+    path = "" if parts.path == "/" else parts.path
+    return f"{bare_origin(parts)}{path}"
+
+
+def is_resource_of(resource: str, server_url: str) -> bool:
+    """Whether a resource identifier is that of a server: of the same origin, and its path or one above it.
+
+    Upper case in scheme and host is tolerated, and the query does not count.
+    """
+    try:
+        ours, theirs = split_url(server_url), split_url(resource)
+    except ValueError:
+        return False
+    if theirs.fragment or origin_of(ours) != origin_of(theirs):
+        return False
+    path, prefix = ours.path or "/", theirs.path or "/"
+    return (
+        path == prefix
+        or path.startswith(prefix if prefix.endswith("/") else f"{prefix}/")
+        or f"{path}/" == prefix
+    )
+
+
+# Reading documents.
+
+
+@final
+@attrs.frozen
+class _Document:
+    """An object of JSON from a server, and its name for errors."""
+
+    name: str
+    members: Mapping[str, Any]
+
+    def text(self, member: str) -> str | None:
+        value = self.members.get(member)
+        if value is None:
+            return None
+        if not isinstance(value, str) or len(value) > MAX_TEXT:
+            raise AuthorizationFailed(f"{self.name}: {member} is not a string")
+        return value
+
+    def url(self, member: str) -> str | None:
+        value = self.text(member)
+        if value is not None:
+            try:
+                split_url(value)
+            except ValueError as error:
+                raise AuthorizationFailed(f"{self.name}: {member} cannot be used: {error}") from None
+        return value
+
+    def texts(self, member: str) -> tuple[str, ...] | None:
+        value = self.members.get(member)
+        if value is None:
+            return None
+        if not is_array(value) or not all(isinstance(each, str) for each in value):
+            raise AuthorizationFailed(f"{self.name}: {member} is not a list of strings")
+        return tuple(cast("list[str]", value))
+
+    def flag(self, member: str) -> bool:
+        return self.members.get(member) is True
+
+
+@final
+@attrs.frozen(kw_only=True)
+class ProtectedResource:
+    """What a server says of its protection (RFC 9728, section 2).
+
+    Attributes:
+        resource: Its identifier, byte for byte what is sent as ``resource``.
+        authorization_servers: The issuers whose tokens it takes.
+        scopes_supported: The scopes for basic use; `None` if it names none.
+        needs_dpop: Whether its tokens must be bound to a key.
+    """
+
+    resource: str
+    authorization_servers: tuple[str, ...]
+    scopes_supported: tuple[str, ...] | None = None
+    needs_dpop: bool = False
+
+
+def read_protected_resource(members: Mapping[str, Any], url: str, server_url: str) -> ProtectedResource:
+    """Read a document of a protected server.
+
+    Args:
+        members: The document.
+        url: Where it was found.
+        server_url: The server.
+
+    Raises:
+        AuthorizationFailed: It is that of another server, or not valid.
+    """
+    document = _Document(f"the protected resource metadata at {printable(url)}", members)
+    resource = document.text("resource")
+    if resource is None:
+        raise AuthorizationFailed(f"{document.name} have no resource")
+    if not is_resource_of(resource, server_url):
+        raise AuthorizationFailed(
+            f"{document.name} are those of {printable(resource)}, not of {printable(server_url)}: "
+            "a token for it would be one for somebody else"
+        )
+    return ProtectedResource(
+        resource=resource,
+        authorization_servers=(document.texts("authorization_servers") or ())[:MAX_SERVERS],
+        scopes_supported=document.texts("scopes_supported"),
+        needs_dpop=document.flag("dpop_bound_access_tokens_required"),
+    )
+
+
+@final
+@attrs.frozen(kw_only=True)
+class AuthorizationServerMetadata:
+    """What an authorization server says of itself (RFC 8414, section 2); `None` where it says nothing.
+
+    Attributes:
+        issuer: Its name, which answers and credentials are bound to.
+        is_assumed: Whether it says nothing, and its endpoints are those that 2025-03-26 assumes.
+        name: Its document, for errors.
+    """
+
+    issuer: str
+    token_endpoint: str
+    authorization_endpoint: str | None = None
+    registration_endpoint: str | None = None
+    revocation_endpoint: str | None = None
+    scopes_supported: tuple[str, ...] | None = None
+    grant_types_supported: tuple[str, ...] | None = None
+    token_endpoint_auth_methods_supported: tuple[str, ...] | None = None
+    token_endpoint_auth_signing_alg_values_supported: tuple[str, ...] | None = None
+    code_challenge_methods_supported: tuple[str, ...] | None = None
+    authorization_grant_profiles_supported: tuple[str, ...] | None = None
+    dpop_signing_alg_values_supported: tuple[str, ...] | None = None
+    client_id_metadata_document_supported: bool = False
+    authorization_response_iss_parameter_supported: bool = False
+    is_assumed: bool = False
+    may_lack_pkce: bool = False
+    name: str = "the authorization server"
+
+
+def read_authorization_server(
+    members: Mapping[str, Any], url: str, issuers: Sequence[str]
+) -> AuthorizationServerMetadata:
+    """Read a document of an authorization server.
+
+    Args:
+        members: The document.
+        url: Where it was found.
+        issuers: The issuer that it must name, and what else is accepted for it.
+
+    Raises:
+        AuthorizationFailed: It names another issuer (RFC 8414, section 3.3), or is not valid.
+    """
+    document = _Document(f"the authorization server metadata at {printable(url)}", members)
+    issuer = document.text("issuer")
+    if issuer is None or issuer not in issuers:
+        raise AuthorizationFailed(
+            f"{document.name} name the issuer {printable(str(issuer))}, not {printable(issuers[0])}: they are "
+            "not used"
+        )
+    token_endpoint = document.url("token_endpoint")
+    if token_endpoint is None:
+        raise AuthorizationFailed(f"{document.name} have no token_endpoint")
+    return AuthorizationServerMetadata(
+        issuer=issuer,
+        token_endpoint=token_endpoint,
+        authorization_endpoint=document.url("authorization_endpoint"),
+        registration_endpoint=document.url("registration_endpoint"),
+        revocation_endpoint=document.url("revocation_endpoint"),
+        scopes_supported=document.texts("scopes_supported"),
+        grant_types_supported=document.texts("grant_types_supported"),
+        token_endpoint_auth_methods_supported=document.texts("token_endpoint_auth_methods_supported"),
+        token_endpoint_auth_signing_alg_values_supported=document.texts(
+            "token_endpoint_auth_signing_alg_values_supported"
+        ),
+        code_challenge_methods_supported=document.texts("code_challenge_methods_supported"),
+        authorization_grant_profiles_supported=document.texts("authorization_grant_profiles_supported"),
+        dpop_signing_alg_values_supported=document.texts("dpop_signing_alg_values_supported"),
+        client_id_metadata_document_supported=document.flag("client_id_metadata_document_supported"),
+        authorization_response_iss_parameter_supported=document.flag(
+            "authorization_response_iss_parameter_supported"
+        ),
+        name=f"the authorization server {printable(issuer)}",
+    )
+
+
+# Where documents are.
+
+
+def resource_metadata_urls(server_url: str) -> list[str]:
+    """Return where the metadata of a server are, if it does not say so: with its path, then at the root."""
+    parts = urlsplit(server_url)
+    root = f"{bare_origin(parts)}/.well-known/oauth-protected-resource"
+    path = parts.path.rstrip("/")
+    return [f"{root}{path}", root] if path else [root]
+
+
+def server_metadata_urls(issuer: str) -> list[str]:
+    """Return where the metadata of an authorization server may be, in the order in which that is tried."""
+    parts = split_url(issuer)
+    origin, path = bare_origin(parts), parts.path.rstrip("/")
+    if not path:
+        return [f"{origin}/.well-known/oauth-authorization-server", f"{origin}/.well-known/openid-configuration"]
+    return [
+        f"{origin}/.well-known/oauth-authorization-server{path}",
+        f"{origin}/.well-known/openid-configuration{path}",
+        f"{origin}{path}/.well-known/openid-configuration",
+    ]
+
+
+# Finding out.
+
+
+@final
+@attrs.frozen
+class Fetch:
+    """A document that is wanted.
+
+    Attributes:
+        url: Where.
+        headers: Further fields of the request.
+    """
+
+    url: str
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+@final
+@attrs.frozen
+class Fetched:
+    """What came.
+
+    Attributes:
+        status: The HTTP status.
+        document: The document, decoded; anything else than an object is none.
+    """
+
+    status: int
+    document: object = None
+
+    @property
+    def members(self) -> Mapping[str, Any] | None:
+        """The document, if there is one."""
+        return self.document if 200 <= self.status < 300 and is_object(self.document) else None
+
+
+@final
+@attrs.frozen(kw_only=True)
+class Discovered:
+    """What was found out about the protection of a server.
+
+    Attributes:
+        resource: What is sent as ``resource``.
+        server: The authorization server.
+        scopes_supported: The scopes that the protected server names.
+        needs_dpop: Whether it takes no tokens but those bound to a key.
+    """
+
+    resource: str
+    server: AuthorizationServerMetadata
+    scopes_supported: tuple[str, ...] | None = None
+    needs_dpop: bool = False
+
+
+Discovery = Generator[Fetch, Fetched, Discovered]
+
+
+def discover(server_url: str, hint: str | None = None, issuer: str | None = None) -> Discovery:
+    """Find out who issues tokens for a server.
+
+    Args:
+        server_url: The server.
+        hint: Where its challenge says that its metadata are (``resource_metadata``).
+        issuer: The authorization server to use; `None` for the first that the server names and that answers.
+
+    Raises:
+        AuthorizationFailed: Nothing was found that may be used.
+    """
+    resource = yield from _find_resource(server_url, hint)
+    if resource is None:
+        return (yield from _discover_legacy(server_url, issuer))
+    named = resource.authorization_servers
+    if not named:
+        raise AuthorizationFailed(
+            f"{printable(server_url)} names no authorization server (authorization_servers)"
+        )
+    if issuer is not None:
+        if issuer not in named:
+            raise AuthorizationFailed(
+                f"{printable(server_url)} takes tokens of {', '.join(map(printable, named))}, and not of "
+                f"{issuer}, "
+                "which this client is set up for"
+            )
+        named = (issuer,)
+    failure: AuthorizationFailed | None = None
+    for each in named:
+        try:
+            server = yield from find_server(each)
+        except AuthorizationFailed as error:
+            failure = failure or error
+        else:
+            return Discovered(
+                resource=resource.resource,
+                server=server,
+                scopes_supported=resource.scopes_supported,
+                needs_dpop=resource.needs_dpop,
+            )
+    assert failure is not None
+    raise failure
+
+
+def _find_resource(server_url: str, hint: str | None) -> Generator[Fetch, Fetched, ProtectedResource | None]:
+    urls = resource_metadata_urls(server_url)
+    if hint is not None:
+        try:
+            split_url(hint)
+        except ValueError as error:
+            raise AuthorizationFailed(f"the resource_metadata of the challenge cannot be used: {error}") from None
+        urls = [hint, *(url for url in urls if url != hint)]
+    for url in urls:
+        fetched = yield Fetch(url)
+        if fetched.members is not None:
+            return read_protected_resource(fetched.members, url, server_url)
+        _check_continues(fetched, url)
+    return None
+
+
+def _check_continues(fetched: Fetched, url: str) -> None:
+    """A place without a document is passed over; a server that fails is no such place."""
+    if fetched.status >= 500:
+        raise AuthorizationFailed(f"{printable(url)} answered with HTTP status {fetched.status}")
+
+
+def find_server(issuer: str) -> Generator[Fetch, Fetched, AuthorizationServerMetadata]:
+    """Find the metadata of an authorization server.
+
+    Raises:
+        AuthorizationFailed: There are none that may be used.
+    """
+    try:
+        urls = server_metadata_urls(issuer)
+    except ValueError as error:
+        raise AuthorizationFailed(f"the issuer {printable(issuer)} cannot be used: {error}") from None
+    for url in urls:
+        fetched = yield Fetch(url)
+        if fetched.members is not None:
+            return read_authorization_server(fetched.members, url, [issuer])
+        _check_continues(fetched, url)
+    raise AuthorizationFailed(
+        f"the authorization server {printable(issuer)} has no metadata at {', '.join(urls)}"
+    )
+
+
+def _discover_legacy(server_url: str, issuer: str | None) -> Discovery:
+    """As 2025-03-26 has it: the server is its own authorization server, at the root of its origin."""
+    origin = bare_origin(urlsplit(server_url))
+    if issuer not in (None, origin, f"{origin}/"):
+        server = yield from find_server(issuer)
+        return Discovered(resource=canonical_resource(server_url), server=server)
+    url = f"{origin}/.well-known/oauth-authorization-server"
+    fetched = yield Fetch(url, (LEGACY_VERSION,))
+    if fetched.members is not None:
+        server = read_authorization_server(fetched.members, url, [origin, f"{origin}/"])
+        server = attrs.evolve(server, may_lack_pkce=server.code_challenge_methods_supported is None)
+    else:
+        _check_continues(fetched, url)
+        server = AuthorizationServerMetadata(
+            issuer=origin,
+            authorization_endpoint=f"{origin}/authorize",
+            token_endpoint=f"{origin}/token",
+            registration_endpoint=f"{origin}/register",
+            is_assumed=True,
+            may_lack_pkce=True,
+            name=f"the authorization server {origin}",
+        )
+    return Discovered(resource=canonical_resource(server_url), server=server)
