@@ -7,6 +7,13 @@ Nothing but lines of the form ``from ._module import Name as Name``, by which ty
 from . import types as types
 from ._absent import ABSENT as ABSENT
 from ._absent import Absent as Absent
+from ._auth._resource_server import ResourceServer as ResourceServer
+from ._auth._resource_server import Verifier as Verifier
+from ._auth._verifiers import CertificateVerifier as CertificateVerifier
+from ._auth._verifiers import IntrospectionVerifier as IntrospectionVerifier
+from ._auth._verifiers import JwtVerifier as JwtVerifier
+from ._auth._verifiers import TokenVerifier as TokenVerifier
+from ._auth._verifiers import Verify as Verify
 from ._bindings._http_messages import HeaderSource as HeaderSource
 from ._bindings._http_messages import HttpServerParameters as HttpServerParameters
 from ._bindings._memory import MemoryChannel as MemoryChannel
@@ -89,6 +96,8 @@ from ._endpoint._endpoint import open_endpoint as open_endpoint
 from ._endpoint._event_store import EventStore as EventStore
 from ._endpoint._event_store import MemoryEventStore as MemoryEventStore
 from ._endpoint._event_store import StoredEvent as StoredEvent
+from ._endpoint._routes import Route as Route
+from ._endpoint._routes import Routes as Routes
 from ._endpoint._sqlite_events import SqliteEventStore as SqliteEventStore
 from ._endpoint._sqlite_events import open_sqlite_event_store as open_sqlite_event_store
 from ._errors import ConfigError as ConfigError
@@ -115,6 +124,8 @@ from ._http._asgi import AsgiClient as AsgiClient
 from ._http._asgi import open_asgi_client as open_asgi_client
 from ._http._target import HttpSettings as HttpSettings
 from ._limits import Limits as Limits
+from ._oauth._certificates import ClientCertificate as ClientCertificate
+from ._oauth._principal import Principal as Principal
 from ._peer._call import SilenceScope as SilenceScope
 from ._peer._call import fail_after_silence as fail_after_silence
 from ._peer._exchange import OnProgress as OnProgress
@@ -143,6 +154,7 @@ from ._server._listing import CacheHint as CacheHint
 from ._server._media import Audio as Audio
 from ._server._media import File as File
 from ._server._media import Image as Image
+from ._server._permits import Scopes as Scopes
 from ._server._prompts import assistant_message as assistant_message
 from ._server._prompts import user_message as user_message
 from ._server._sampling import Preferences as Preferences

@@ -157,7 +157,7 @@ class _Session:
             loans.serve(data, self._max_decoded_bytes)
         except HttpRefused as refused:
             self._lose(refused.error.message, TOO_BIG if refused.status == 413 else TRY_AGAIN_LATER)
-        return HttpOrigin(self._principal, self._key, loans.served)
+        return HttpOrigin(self._principal, self._key, served=loans.served)
 
     def keep(self, more: int) -> None:
         """Borrow for what has arrived and is not served yet, or give back."""

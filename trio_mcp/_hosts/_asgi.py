@@ -6,6 +6,7 @@ ASGI reports a disconnect once; a task that is cancelled while it receives may l
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -14,12 +15,14 @@ from typing import Any, Final, TypeAlias, final
 import attrs
 import trio
 
+from .._auth._resource_server import ResourceServer
 from .._core._http1 import HeaderField, Headers
 from .._core._http_rules import HttpServerSettings
 from .._endpoint._call import Authenticate, HttpCall
 from .._endpoint._endpoint import Endpoint, open_endpoint
 from .._endpoint._event_store import EventStore
 from .._logs import Log
+from .._oauth._certificates import ClientCertificate
 from .._server._server import Server
 from .._trio import open_hidden_nursery
 from ._requests import CLOSE, RequestBody
@@ -45,6 +48,7 @@ class AsgiCall(HttpCall):
 
     Attributes:
         body: Its body, as far as it has come.
+        find_certificate: Returns the certificate of the client.
         on_cut: Closes the connection of the answer at once, as far as the server lets that be done; `None` if it
             does not.
     """
@@ -71,6 +75,7 @@ class AsgiCall(HttpCall):
         )
         self._send = send
         self.on_cut: Callable[[], object] | None = None
+        self.find_certificate: Callable[[], ClientCertificate | None] = partial(_certificate_in, scope)
         self._is_open = False
         self._rest = b""  # of an answer whose client is gone
         self._is_one_one = scope.get("http_version") in ("1.0", "1.1")
@@ -97,6 +102,10 @@ class AsgiCall(HttpCall):
         if self._ask_for_body is not None and not (self.body.is_complete or self.body.has_begun):
             await self._ask_for_body()
         return await self.body.read(self.loans)
+
+    @property
+    def certificate(self) -> ClientCertificate | None:
+        return self.find_certificate()
 
     @property
     def closing(self) -> tuple[HeaderField, ...]:
@@ -142,6 +151,15 @@ class AsgiCall(HttpCall):
             self.gone()  # how ASGI lets hosts report a disconnect
 
 
+def _certificate_in(scope: AsgiScope) -> ClientCertificate | None:
+    """Return the certificate of the client, where the host has verified it (ASGI's extension for TLS)."""
+    tls = (scope.get("extensions") or {}).get("tls") or {}
+    chain = tls.get("client_cert_chain") or ()
+    if not chain or tls.get("client_cert_error"):
+        return None
+    return ClientCertificate(ssl.PEM_cert_to_DER_cert(next(iter(chain))))
+
+
 def _declared(length: str | None) -> int | None:
     return int(length[:20]) if length is not None and length.isascii() and length.isdigit() else None
 
@@ -174,12 +192,15 @@ class McpASGI:
         authenticate: Authenticates each request: returns its principal, or raises `HttpRefused`. If it returns
             `None`, the request is refused (401), unless `HttpServerSettings.allow_anonymous` is set. It may take
             `HttpServerSettings.authenticate_timeout`. `None` for no authentication: all clients are anonymous.
+        auth: Protects the server by OAuth, instead. Where the application is mounted under a path, clients look
+            for its metadata at the root of the host as well: mount `well_known` there.
         event_store: Keeps events for clients of the legacy era that lost a connection; in memory by default.
     """
 
     _server: Server[Any]
     _settings: HttpServerSettings | None = None
     _authenticate: Authenticate | None = attrs.field(default=None, alias="authenticate", kw_only=True)
+    _auth: ResourceServer | None = attrs.field(default=None, alias="auth", kw_only=True)
     _event_store: EventStore | None = attrs.field(default=None, alias="event_store", kw_only=True)
     _endpoint: Endpoint | None = attrs.field(default=None, init=False)
 
@@ -196,7 +217,11 @@ class McpASGI:
         if self._endpoint is not None:
             raise RuntimeError("McpASGI runs already")
         async with open_endpoint(
-            self._server, self._settings, authenticate=self._authenticate, event_store=self._event_store
+            self._server,
+            self._settings,
+            authenticate=self._authenticate,
+            auth=self._auth,
+            event_store=self._event_store,
         ) as endpoint:
             self._endpoint = endpoint
             try:
@@ -204,6 +229,17 @@ class McpASGI:
                 await endpoint.drain()
             finally:
                 self._endpoint = None
+
+    async def well_known(self, scope: AsgiScope, receive: AsgiReceive, send: AsgiSend) -> None:
+        """Answer a request for the metadata of the server: ``Mount("/.well-known", app=mcp.well_known)``.
+
+        For frameworks that mount the application under a path. By itself it serves the metadata, too.
+        """
+        call_scope = {**scope, "root_path": ""}
+        if scope["type"] == "http" and not scope["path"].startswith("/.well-known/"):
+            # Some frameworks have removed what it is mounted under, and some have not.
+            call_scope["path"] = f"/.well-known/{scope['path'].removeprefix('/.well-known').lstrip('/')}"
+        await self(call_scope, receive, send)
 
     async def __call__(self, scope: AsgiScope, receive: AsgiReceive, send: AsgiSend) -> None:
         """Answer one request, or run with the server that hosts this."""

@@ -9,6 +9,7 @@ from typing import Any
 import attrs
 import trio
 
+from .._auth._resource_server import ResourceServer
 from .._core._http_rules import HttpServerSettings
 from .._endpoint._call import Authenticate
 from .._server._lifetimes import Shutdown
@@ -27,6 +28,7 @@ async def serve_websocket(  # noqa: ASYNC128 - `serve_endpoint` calls started()
     unix_path: str | os.PathLike[str] | None = None,
     unix_mode: int = 0o600,
     authenticate: Authenticate | None = None,
+    auth: ResourceServer | None = None,
     shutdown: Shutdown | None = None,
     task_status: trio.TaskStatus[tuple[str, ...]] = trio.TASK_STATUS_IGNORED,
 ) -> None:
@@ -52,6 +54,7 @@ async def serve_websocket(  # noqa: ASYNC128 - `serve_endpoint` calls started()
         unix_mode: Who may connect to that, as for `chmod`.
         authenticate: Authenticates each handshake; see `serve_http`. Context variables that it sets are those of
             the handlers.
+        auth: Protects the server by OAuth: handshakes need access tokens. Instead of `authenticate`.
         shutdown: When to end.
         task_status: Gets the URLs of the endpoint once clients can connect.
 
@@ -73,7 +76,9 @@ async def serve_websocket(  # noqa: ASYNC128 - `serve_endpoint` calls started()
         unix_path=unix_path,
         unix_mode=unix_mode,
         authenticate=authenticate,
+        auth=auth,
         event_store=None,
+        routes=None,
         shutdown=shutdown,
         only_websockets=True,
         task_status=task_status,

@@ -15,6 +15,7 @@ import trio
 from .._core._frames import wants_websocket
 from .._core._http1 import HeaderField
 from .._endpoint._call import HttpCall
+from .._oauth._certificates import ClientCertificate
 from ._requests import CLOSE, READ_BYTES, ConnectionIO, RequestHead, encode_head
 
 
@@ -75,6 +76,10 @@ class UpgradeCall(HttpCall):
     async def read_body(self) -> bytes:
         await trio.lowlevel.checkpoint()
         return b""
+
+    @property
+    def certificate(self) -> ClientCertificate | None:
+        return self._io.certificate
 
     @property
     def closing(self) -> tuple[HeaderField, ...]:

@@ -41,6 +41,7 @@ from ._threads import Threads
 from ._tools import ToolRegistry
 
 if TYPE_CHECKING:  # a program that serves stdio does not load it
+    from .._auth._resource_server import ResourceServer
     from .._core._http_rules import HttpHost, HttpServerSettings
 
 
@@ -290,6 +291,7 @@ class Server(Application, Generic[StateT]):
         path: str | os.PathLike[str] | None = None,
         http: HttpHost = "hypercorn",
         settings: HttpServerSettings | None = None,
+        auth: ResourceServer | None = None,
     ) -> None:
         """Run this server as a whole program, until its client goes or a signal ends it.
 
@@ -310,12 +312,15 @@ class Server(Application, Generic[StateT]):
             path: Where the Unix socket is to be.
             http: The implementation of HTTP: ``"hypercorn"``, or the faster ``"lean"``; see `serve_http`.
             settings: How HTTP and WebSockets are served, and which clients are let in.
+            auth: Protects HTTP and WebSockets by OAuth; see `ResourceServer`.
 
         Raises:
             SystemExit: With status 130 after SIGINT, as shells expect it.
             ValueError: There is no such transport, or it has no such option.
             OSError: The address cannot be listened on.
         """
+        if auth is not None and transport not in ("streamable-http", "sse", "websocket"):
+            raise ValueError(f"auth is for HTTP and WebSockets, not for {transport!r}")
         if transport == "stdio":
             run_until_signal(partial(serve_stdio, self))
         elif transport in ("streamable-http", "sse"):
@@ -323,9 +328,9 @@ class Server(Application, Generic[StateT]):
                 from .._core._http_rules import HttpServerSettings
 
                 settings = attrs.evolve(settings or HttpServerSettings(), sse=True)
-            run_hosted("serve_http", self, host, port, http=http, settings=settings)
+            run_hosted("serve_http", self, host, port, http=http, settings=settings, auth=auth)
         elif transport == "websocket":
-            run_hosted("serve_websocket", self, host, port, settings=settings)
+            run_hosted("serve_websocket", self, host, port, settings=settings, auth=auth)
         elif transport == "tcp":
             run_hosted("serve_tcp", self, host, port)
         elif transport == "unix" and path is not None:
