@@ -7,10 +7,10 @@ Imports point down only. The floors, lowest first:
     types                    what is on the wire, one class per concept
     _codec                   bytes, JSON-RPC messages, wire types
     _core                    the rules of the protocol, without I/O
-    _oauth                   the rules of authorization, without I/O
+    _oauth                   the rules of OAuth, for both sides, without I/O
     _channel                 what a transport must give
     _http                    HTTP/1.1 as a client speaks it
-    _auth                    authorization where it asks others
+    _auth                    how a client is authorized
     _bindings                the transports
     _peer                    one end of one connection
     _schema                  from Python signatures to JSON Schema and back

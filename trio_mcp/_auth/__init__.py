@@ -1,1 +1,1 @@
-"""Authorization where it asks others: what vouches for tokens, and how a server is protected by it."""
+"""How a client is authorized: OAuth with the rules of `_oauth`, over `_http`. Knows nothing of MCP's messages."""

@@ -551,7 +551,7 @@ class AuthorizationServer:
             client = client_of_metadata(await self._document(client_id), client_id, secret=False)
             keep(self._issued.clients, client_id, client)
         if client is None:
-            raise OAuthRefused("invalid_client", "the client is not known", 401)
+            raise OAuthRefused("invalid_client", "the client is not known")
         return client
 
     async def _document(self, url: str) -> Mapping[str, Any]:
@@ -569,9 +569,9 @@ class AuthorizationServer:
                                 else None
                             )
             except (McpError, OSError, ValueError, trio.TooSlowError) as error:
-                raise OAuthRefused("invalid_client", "the client's metadata cannot be fetched", 401) from error
+                raise OAuthRefused("invalid_client", "the client's metadata cannot be fetched") from error
         if not is_object(document) or document.get("client_id") != url or "client_secret" in document:
-            raise OAuthRefused("invalid_client", "the client's metadata is not of this URL", 401)
+            raise OAuthRefused("invalid_client", "the client's metadata is not of this URL")
         return cast("Mapping[str, Any]", document)
 
     def _register(self, body: bytes) -> _Answer:
@@ -601,7 +601,7 @@ class AuthorizationServer:
             request.parameters, request.headers.get("authorization"), self._url(request.path)
         )
         if client is None:
-            raise OAuthRefused("invalid_client", "the client is not named", 401)
+            raise OAuthRefused("invalid_client", "the client is not named")
         return client
 
     # Tokens.
@@ -664,9 +664,7 @@ class AuthorizationServer:
             raise OAuthRefused("invalid_grant", "the refresh token is not valid")
         token = form.get("refresh_token", "")
         rotates = "same-refresh-token" not in self.misbehaviours
-        login = self._issued.use_refresh_token(token, _named(client), rotates=rotates)
-        if login.key != key:
-            raise OAuthRefused("invalid_dpop_proof", "the refresh token is bound to another key")
+        login = self._issued.use_refresh_token(token, _named(client), key, rotates=rotates)
         if form.get("resource", login.resource) != login.resource:
             raise OAuthRefused("invalid_target", "resource is not that of the login")
         fewer = frozenset(form.get("scope", "").split()) or login.scopes
@@ -786,7 +784,7 @@ class AuthorizationServer:
 
 def _named(client: AuthorizationClient | None) -> AuthorizationClient:
     if client is None:
-        raise OAuthRefused("invalid_client", "the client is not named", 401)
+        raise OAuthRefused("invalid_client", "the client is not named")
     return client
 
 

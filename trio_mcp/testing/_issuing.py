@@ -71,17 +71,17 @@ class OAuthRefused(Exception):
     Args:
         error: The code, such as ``invalid_grant``.
         description: Why, for people.
-        status: The HTTP status.
+        status: The HTTP status; by default that of the code (RFC 6749, section 5.2).
         headers: Further header fields.
     """
 
     def __init__(
-        self, error: str, description: str, status: int = 400, headers: Mapping[str, str] | None = None
+        self, error: str, description: str, status: int | None = None, headers: Mapping[str, str] | None = None
     ) -> None:
         super().__init__(error, description)
         self.error = error
         self.description = description
-        self.status = status
+        self.status: int = (401 if error == "invalid_client" else 400) if status is None else status
         self.headers: dict[str, str] = dict(headers or {})
 
 
@@ -299,17 +299,21 @@ class Issuer:
         keep(self._refresh, token, _RefreshToken(login))
         return token
 
-    def use_refresh_token(self, token: str, client: AuthorizationClient, *, rotates: bool) -> Login:
+    def use_refresh_token(
+        self, token: str, client: AuthorizationClient, key: str | None, *, rotates: bool
+    ) -> Login:
         """Return what a refresh token belongs to. One that was used before ends all that came of its login.
 
         Raises:
-            OAuthRefused: It is not valid, or not this client's.
+            OAuthRefused: It is not valid, not this client's, or bound to another key.
 
         Spec: RFC 9700, section 4.14.
         """
         kept = self._refresh.get(token)
         if kept is None or kept.login.is_over or kept.login.client_id != client.client_id:
             raise OAuthRefused("invalid_grant", "the refresh token is not valid")
+        if kept.login.key != key:
+            raise OAuthRefused("invalid_dpop_proof", "the refresh token is bound to another key")
         if kept.is_used:
             kept.login.is_over = True
             raise OAuthRefused(
@@ -404,14 +408,14 @@ class Issuer:
         """Return the client that has signed an assertion (RFC 7523, section 3)."""
         client = self.clients.get(str(unverified(assertion)[1].get("sub")))
         if client is None or client.jwks is None or client.method != "private_key_jwt":
-            raise OAuthRefused("invalid_client", "the client of the assertion has no keys", 401)
+            raise OAuthRefused("invalid_client", "the client of the assertion has no keys")
         try:
             claims = verified(assertion, client.jwks)
         except OAuthRefused as error:
-            raise OAuthRefused("invalid_client", error.description, 401) from None
+            raise OAuthRefused("invalid_client", error.description) from None
         self.check_times(claims, "invalid_client")
         if claims.get("iss") != client.client_id or not set(audiences(claims)) & {self.url, endpoint}:
-            raise OAuthRefused("invalid_client", "iss or aud of the assertion is wrong", 401)
+            raise OAuthRefused("invalid_client", "iss or aud of the assertion is wrong")
         self.use_once(f"client {client.client_id}", claims, "invalid_client")
         return client
 
