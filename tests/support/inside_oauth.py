@@ -22,7 +22,7 @@ from trio_mcp._oauth._protected_resource import ProofRefused as ProofRefused
 from trio_mcp._oauth._protected_resource import ProofRules as ProofRules
 from trio_mcp._oauth._protected_resource import TooManyProofs as TooManyProofs
 from trio_mcp._oauth._protected_resource import UsedProofs as UsedProofs
-from trio_mcp._oauth._protected_resource import challenges as challenges
+from trio_mcp._oauth._protected_resource import challenge as challenge
 from trio_mcp._oauth._protected_resource import metadata_url as metadata_url
 
 __all__ = ["guard_module", "protected_resource_module", "verifiers_module"]

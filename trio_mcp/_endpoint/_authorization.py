@@ -24,7 +24,7 @@ import attrs
 import trio
 
 from .._auth._resource_server import ResourceServer
-from .._auth._verifiers import CertificateVerifier, JwtVerifier, Verify
+from .._auth._verifiers import CertificateVerifier, IntrospectionVerifier, JwtVerifier, Verify
 from .._codec import _json
 from .._codec._json import cost_of, is_array, is_object
 from .._core._http_rules import HttpRefused, busy
@@ -35,7 +35,7 @@ from .._oauth._protected_resource import (
     ProofRefused,
     ProofRules,
     TooManyProofs,
-    challenges,
+    challenge,
     check_digest,
     metadata_path,
     metadata_url,
@@ -85,13 +85,11 @@ class Guard:
         settings: Who is let in.
         verify: The verifiers' functions, in order.
         missing: Says which scopes a message needs.
-        now: Returns the time, in seconds since 1970.
     """
 
     settings: ResourceServer
     _verify: Sequence[Verify]
     _missing: Missing
-    _now: Callable[[], float] = time.time
     _rules: TokenRules = attrs.field(init=False)
     _proofs: ProofRules = attrs.field(init=False)
     _url: str = attrs.field(init=False)
@@ -101,7 +99,10 @@ class Guard:
 
     def __attrs_post_init__(self) -> None:
         settings = self.settings
-        issuers = {each.issuer for each in settings.verifier if isinstance(each, JwtVerifier)}
+        own = [
+            each.issuer for each in settings.verifier if isinstance(each, (JwtVerifier, IntrospectionVerifier))
+        ]
+        issuers = [issuer for issuer in own if issuer is not None]
         self._rules = TokenRules(
             audiences={settings.resource, *settings.audiences},
             issuers=frozenset({*settings.authorization_servers, *issuers}),
@@ -136,7 +137,7 @@ class Guard:
         known = kept.get(digest)
         if known is None or not known.suffices:
             return None
-        now = self._now()
+        now = time.time()
         if now >= known.until or trio.current_time() >= known.asked_again:
             return None
         kept.move_to_end(digest)
@@ -155,13 +156,13 @@ class Guard:
         scheme, _, token = field.partition(" ")
         scheme, token = scheme.lower(), token.strip()
         if scheme not in {"bearer", "dpop"} or not token:
-            raise self._refusal(401)
-        accepted = await self._accepted(token)
-        now = self._now()
+            raise self._refusal(call, 401)
+        accepted = await self._accepted(call, token)
+        now = time.time()
         self._check_binding(call, scheme, token, accepted, now)
         call.valid_until = trio.current_time() + accepted.until - now
         if not self.settings.scopes <= accepted.principal.scopes:
-            raise self._insufficient(self.settings.scopes)
+            raise self._insufficient(call, self.settings.scopes)
         return accepted.principal
 
     def _by_certificate(self, call: HttpCall) -> Principal:
@@ -170,36 +171,36 @@ class Guard:
         if self._certificates is not None and certificate is not None:
             principal = self._certificates.identify(certificate)
         if principal is None:
-            raise self._refusal(401)
+            raise self._refusal(call, 401)
         if not self.settings.scopes <= principal.scopes:
             raise HttpRefused(403, "this client may not use the server")
         return principal
 
-    async def _accepted(self, token: str) -> AcceptedToken:
+    async def _accepted(self, call: HttpCall, token: str) -> AcceptedToken:
         """Return what a token gives, as it was found out before or is now.
 
         Raises:
             HttpRefused: It gives nothing.
         """
         if len(token) > MAX_TOKEN:
-            raise self._invalid("the token is too long")
+            raise self._invalid(call, "the token is too long")
         digest = hashlib.sha256(token.encode("latin-1")).digest()
         known = self._kept.get(digest)
         if known is not None and trio.current_time() < known.asked_again:
             self._kept.move_to_end(digest)
             if known.accepted is None:
-                raise self._invalid("the token is not valid")
-            if self._now() >= known.until:
-                raise self._invalid("the token has expired")
+                raise self._invalid(call, "the token is not valid")
+            if time.time() >= known.until:
+                raise self._invalid(call, "the token has expired")
             return known.accepted
         try:
             claims = await self._claims(token)
             if claims is None:
                 self._keep(digest, None, {}, _REFUSED_SECONDS)
-                raise self._invalid("the token is not valid")
-            accepted = self._rules.accept(claims, self._now(), token if self.settings.hands_on_tokens else None)
+                raise self._invalid(call, "the token is not valid")
+            accepted = self._rules.accept(claims, time.time(), token if self.settings.hands_on_tokens else None)
         except TokenRefused as refused:
-            raise self._invalid(refused.reason) from None
+            raise self._invalid(call, refused.reason) from None
         if self.settings.keep_for:
             self._keep(digest, accepted, claims, self.settings.keep_for)
         return accepted
@@ -245,13 +246,13 @@ class Guard:
         if accepted.certificate is not None:
             certificate = call.certificate
             if certificate is None or certificate.thumbprint != accepted.certificate:
-                raise self._invalid("the token is bound to another certificate")
+                raise self._invalid(call, "the token is bound to another certificate")
         if accepted.key is None:
             if scheme == "dpop" or self.settings.dpop == "required":
-                raise self._invalid("the token is not bound to a key")
+                raise self._invalid(call, "the token is not bound to a key")
             return
         if scheme != "dpop" or self.settings.dpop is None:
-            raise self._invalid("the token is bound to a key, and needs a proof")
+            raise self._invalid(call, "the token is bound to a key, and needs a proof")
         proofs = call.headers.get_all("dpop")
         path = f"{call.root}{call.path}"
         try:
@@ -259,7 +260,7 @@ class Guard:
                 proofs, method=call.method, path=path, token=token, key=accepted.key, now=now
             )
         except ProofRefused as refused:
-            raise self._refusal(401, refused.error, refused.reason, proof_error=True) from None
+            raise self._refusal(call, 401, refused.error, refused.reason) from None
         except TooManyProofs:
             raise busy(429, "too many proofs are remembered", 60) from None
         call.proof = said
@@ -279,45 +280,39 @@ class Guard:
             try:
                 check_digest(call.proof, body)
             except ProofRefused as refused:
-                raise self._refusal(401, refused.error, refused.reason, proof_error=True) from None
+                raise self._refusal(call, 401, refused.error, refused.reason) from None
         principal = as_principal(call.principal)
         for message in cast("list[Any]", value) if is_array(value) else (value,):
             if is_object(message) and isinstance(message.get("method"), str):
                 params = message.get("params")
                 missing = self._missing(message["method"], params if is_object(params) else {}, principal)
                 if missing is not None:
-                    raise self._insufficient(missing)
+                    raise self._insufficient(call, missing)
 
-    def _insufficient(self, scopes: Iterable[str]) -> HttpRefused:
+    def _insufficient(self, call: HttpCall, scopes: Iterable[str]) -> HttpRefused:
         needed = self.settings.scopes | frozenset(scopes)
-        return self._refusal(
-            403, "insufficient_scope", f"this needs the scopes {', '.join(sorted(needed))}", needed
-        )
+        reason = f"this needs the scopes {', '.join(sorted(needed))}"
+        return self._refusal(call, 403, "insufficient_scope", reason, needed)
 
-    def _invalid(self, reason: str) -> HttpRefused:
-        return self._refusal(401, "invalid_token", reason)
+    def _invalid(self, call: HttpCall, reason: str) -> HttpRefused:
+        return self._refusal(call, 401, "invalid_token", reason)
 
     def _refusal(
         self,
+        call: HttpCall,
         status: int,
         error: str | None = None,
         reason: str | None = None,
         scopes: frozenset[str] | None = None,
-        *,
-        proof_error: bool = False,
     ) -> HttpRefused:
-        """Return a refusal with its challenges. Its text is constant: nothing of the token."""
+        """Return a refusal with its challenge. Its text is constant: nothing of the token."""
         settings = self.settings
-        written = challenges(
-            self._url,
-            settings.scopes if scopes is None else scopes,
-            settings.dpop,
-            error=error,
-            description=reason,
-            proof_error=proof_error,
-        )
-        headers = [("www-authenticate", challenge) for challenge in written]
-        if proof_error and (nonce := self._proofs.nonce(self._now())) is not None:
+        proves = (call.headers.get("authorization") or "")[:5].lower() == "dpop "
+        scheme = "DPoP" if settings.dpop == "required" or (proves and settings.dpop is not None) else "Bearer"
+        needed = settings.scopes if scopes is None else scopes
+        headers = [("www-authenticate", challenge(scheme, self._url, needed, error, reason))]
+        nonce = self._proofs.nonce(time.time()) if scheme == "DPoP" else None
+        if nonce is not None:
             headers.append(("dpop-nonce", nonce))
         return HttpRefused(status, reason or "the request is not authorized", headers)
 

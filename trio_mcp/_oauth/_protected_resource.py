@@ -91,34 +91,22 @@ def resource_metadata(
     return document
 
 
-def challenges(
-    url: str,
-    scopes: Iterable[str],
-    dpop: str | None,
-    *,
-    error: str | None = None,
-    description: str | None = None,
-    proof_error: bool = False,
-) -> list[str]:
-    """Return the challenges of a refusal, one for each scheme that is accepted.
+def challenge(
+    scheme: str, url: str, scopes: Iterable[str], error: str | None = None, description: str | None = None
+) -> str:
+    """Return the challenge of a refusal.
 
     Args:
+        scheme: ``Bearer`` or ``DPoP``.
         url: The URL of the metadata.
         scopes: What the request needs.
-        dpop: Whether proofs are ``"accepted"`` or ``"required"``; `None` for neither.
-        error: What is wrong with the token; `None` if there was none (RFC 6750, section 3.1).
+        error: What is wrong; `None` if there was no token (RFC 6750, section 3.1).
         description: The same, for people.
-        proof_error: Whether the proof was wrong, and not the token.
     """
-    said = {"error": error, "error_description": description}
-    common = {"resource_metadata": url, "scope": " ".join(sorted(scopes)) or None}
-    written: list[str] = []
-    if dpop != "required":
-        written.append(format_challenge("Bearer", common if proof_error else {**said, **common}))
-    if dpop is not None:
-        own = format_challenge("DPoP", {**said, **common, "algs": " ".join(ALGORITHMS)})
-        written.insert(0 if proof_error else len(written), own)
-    return written
+    said = {"error": error, "error_description": description, "resource_metadata": url}
+    said["scope"] = " ".join(sorted(scopes)) or None
+    said["algs"] = " ".join(ALGORITHMS) if scheme == "DPoP" else None
+    return format_challenge(scheme, said)
 
 
 # Proofs.

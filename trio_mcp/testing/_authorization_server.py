@@ -23,6 +23,7 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 import attrs
 import trio
 
+from .._auth._resource_server import ResourceServer
 from .._codec import _json
 from .._codec._json import is_object
 from .._core._http_rules import HttpServerSettings
@@ -310,6 +311,24 @@ class AuthorizationServer:
             "exp": now + 3_600,
         }
         return self._issued.sign(claims, "JWT")
+
+    def protect(self, resource: str, **options: Any) -> ResourceServer:
+        """Return what protects a server by this one: ``serve_http(server, auth=authorization.protect(url))``.
+
+        Tokens are looked up in this process, and a revoked one is refused at once.
+
+        Args:
+            resource: The URL of the server.
+            **options: As for `ResourceServer`.
+        """
+
+        async def verify(token: str) -> Mapping[str, Any] | None:
+            await trio.lowlevel.checkpoint()
+            known = self._issued.introspect(token)
+            return known if known["active"] else None
+
+        given: dict[str, Any] = {"verifier": verify, "keep_for": 0.0, **options}
+        return ResourceServer(resource, authorization_servers=[self.issuer], **given)
 
     def jwks(self) -> dict[str, Any]:
         """Return its public keys, as plain JSON."""
