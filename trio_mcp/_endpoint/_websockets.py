@@ -61,6 +61,7 @@ class WebSocketSessions:
             HttpRefused: The handshake is not valid (400, 426), or there is no room for another session (429,
                 503).
         """
+        del slot  # it is left by `on_standing`
         if call.wire is None:
             problem = "a WebSocket is served here; send Upgrade and Connection, as RFC 6455 says"
             raise HttpRefused(426, problem, [("upgrade", "websocket"), ("connection", "upgrade")])
@@ -73,7 +74,7 @@ class WebSocketSessions:
             session.loans = SessionLoans(places, session.pool, call.key, session.let_go)
         except Overdrawn as error:
             raise too_many(error) from None
-        slot.leave()
+        call.on_standing()  # it counts as a session from here on
         self._count += 1
         try:
             await self._serve(call, key, session)
