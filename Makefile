@@ -71,6 +71,7 @@ interop: .venv/dev  ## install the other implementations that tests talk to
 conformance: interop  ## run the official conformance suite
 	$(BIN)/python tests/conformance/run.py
 	$(BIN)/python tests/conformance/run.py --http lean 'server/*'
+	$(BIN)/python tests/conformance/authorization.py
 
 # The proxy that docs/deployment.md is tested with: Debian's, where this runs as root. Elsewhere those tests are skipped.
 nginx:
