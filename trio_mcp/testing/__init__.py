@@ -3,8 +3,8 @@
 Nothing here imports pytest.
 """
 
+from ._answers import ReceivedRequest as ReceivedRequest
 from ._authorization_server import AuthorizationServer as AuthorizationServer
-from ._authorization_server import ReceivedRequest as ReceivedRequest
 from ._channel_tests import ChannelTests as ChannelTests
 from ._issuing import AuthorizationClient as AuthorizationClient
 from ._issuing import Misbehaviour as Misbehaviour

@@ -10,7 +10,6 @@ and of identity assertion authorization grants; 2026-07-28, basic/authorization.
 from __future__ import annotations
 
 import html
-import secrets
 import ssl
 import time
 from collections import Counter, deque
@@ -35,24 +34,19 @@ from .._http._target import parse_target
 from .._limits import KIB
 from .._server._server import Server
 from .._trio import open_hidden_nursery
+from ._answers import NOT_STORED, Answer, ReceivedRequest, json_answer, page_of, random_text
+from ._grants import TokenEndpoint
 from ._issuing import (
     AUTHENTICATION_METHODS,
     GRANT_TYPES,
-    ID_JAG,
-    ID_TOKEN,
-    JWT_BEARER,
-    TOKEN_EXCHANGE,
     AuthorizationClient,
     Code,
     Issuer,
     Login,
     Misbehaviour,
     OAuthRefused,
-    audiences,
     client_of_metadata,
     keep,
-    unverified,
-    verified,
 )
 
 _Scope: TypeAlias = MutableMapping[str, Any]
@@ -68,61 +62,10 @@ MAX_DOCUMENT: Final = 5 * KIB
 DOCUMENT_SECONDS: Final = 5.0
 """How long one may take to fetch."""
 
-ASSERTION_SECONDS: Final = 300
-"""How long an identity assertion is good that it issues."""
-
-_NOT_STORED: Final = {"cache-control": "no-store", "pragma": "no-cache"}
-
-
-@final
-@attrs.frozen
-class ReceivedRequest:
-    """A request that an `AuthorizationServer` has received.
-
-    Attributes:
-        method: The method of HTTP.
-        path: The path.
-        parameters: Those of its query and its form.
-        headers: Its header fields, their names in lower case.
-    """
-
-    method: str
-    path: str
-    parameters: Mapping[str, str]
-    headers: Mapping[str, str] = attrs.field(repr=False)
-
-
-@final
-@attrs.frozen
-class _Answer:
-    status: int = 200
-    body: bytes = b""
-    headers: Mapping[str, str] = attrs.field(factory=dict[str, str])
-
-
-def _json_answer(value: object, status: int = 200, headers: Mapping[str, str] | None = None) -> _Answer:
-    return _Answer(status, _json.encode(value), {"content-type": "application/json", **(headers or {})})
-
-
-def _page(title: str, content: str, status: int = 200) -> _Answer:
-    """Return a page that no other page can show in a frame."""
-    shown = html.escape(title)
-    text = f"<!doctype html><meta charset=utf-8><title>{shown}</title><h1>{shown}</h1>{content}"
-    return _Answer(
-        status,
-        text.encode(),
-        {
-            "content-type": "text/html; charset=utf-8",
-            "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
-            "referrer-policy": "no-referrer",
-            **_NOT_STORED,
-        },
-    )
-
 
 @final
 @attrs.define(eq=False, kw_only=True, repr=False)
-class AuthorizationServer:
+class AuthorizationServer(TokenEndpoint):
     """An authorization server to log in to, for tests and for trying things out. Not for production.
 
         async with AuthorizationServer().serving() as issuer:
@@ -382,14 +325,14 @@ class AuthorizationServer:
         )
         await send({"type": "http.response.body", "body": answer.body if request.method != "HEAD" else b""})
 
-    async def _answer(self, request: ReceivedRequest, body: bytes) -> _Answer:
+    async def _answer(self, request: ReceivedRequest, body: bytes) -> Answer:
         root = urlsplit(self.issuer).path.rstrip("/")
         try:
             if request.path in self._metadata_paths(root):
                 return await self._metadata()
             match request.method, request.path.removeprefix(root):
                 case "GET", "/jwks":
-                    return _json_answer(self.jwks(), headers={"cache-control": "max-age=300"})
+                    return json_answer(self.jwks(), headers={"cache-control": "max-age=300"})
                 case "GET", "/authorize":
                     return await self._authorize(request.parameters)
                 case "POST", "/consent":
@@ -401,18 +344,15 @@ class AuthorizationServer:
                 case "POST", "/revoke":
                     self._authenticated(request)
                     self._issued.revoke(request.parameters.get("token", ""))
-                    return _Answer()
+                    return Answer()
                 case "POST", "/introspect":
                     self._authenticated(request)
-                    return _json_answer(self._issued.introspect(request.parameters.get("token", "")))
+                    return json_answer(self._issued.introspect(request.parameters.get("token", "")))
                 case _:
-                    return _page("Not found", "", 404)
+                    return page_of("Not found", "", 404)
         except OAuthRefused as refused:
             said = {"error": refused.error, "error_description": refused.description}
-            return _json_answer(said, refused.status, {**_NOT_STORED, **refused.headers})
-
-    def _url(self, path: str) -> str:
-        return self.issuer.rstrip("/") + path
+            return json_answer(said, refused.status, {**NOT_STORED, **refused.headers})
 
     @staticmethod
     def _metadata_paths(root: str) -> frozenset[str]:
@@ -421,20 +361,20 @@ class AuthorizationServer:
             {f"/.well-known/{name}{root}" for name in names} | {f"{root}/.well-known/openid-configuration"}
         )
 
-    async def _metadata(self) -> _Answer:
+    async def _metadata(self) -> Answer:
         wrong = self.misbehaviours
         if "hanging-metadata" in wrong:
             await trio.sleep_forever()
         if "failing-metadata" in wrong:
-            return _json_answer({"error": "server_error"}, 500)
+            return json_answer({"error": "server_error"}, 500)
         if "redirecting-metadata" in wrong:
-            return _Answer(302, headers={"location": "http://other.example/metadata"})
+            return Answer(302, headers={"location": "http://other.example/metadata"})
         if "metadata-that-is-no-json" in wrong:
-            return _page("Welcome", "")
+            return page_of("Welcome", "")
         metadata = self.metadata()
         if "huge-metadata" in wrong:
             metadata["padding"] = "x" * 2_000_000
-        return _json_answer(metadata, headers={"access-control-allow-origin": "*"})
+        return json_answer(metadata, headers={"access-control-allow-origin": "*"})
 
     def metadata(self) -> dict[str, Any]:
         """Return its metadata document (RFC 8414, section 2), with what is wrong in it."""
@@ -481,15 +421,15 @@ class AuthorizationServer:
 
     # Authorization.
 
-    async def _authorize(self, form: Mapping[str, str]) -> _Answer:
+    async def _authorize(self, form: Mapping[str, str]) -> Answer:
         try:
             client = await self._known_client(form.get("client_id", ""))
         except OAuthRefused as refused:
-            return _page("Unknown client", f"<p>{html.escape(refused.description)}</p>", 400)
+            return page_of("Unknown client", f"<p>{html.escape(refused.description)}</p>", 400)
         uri = form.get("redirect_uri", "")
         if not client.allows_redirect(uri):
             # Never redirected: the address may be an attacker's.
-            return _page("Wrong redirect_uri", f"<p>{html.escape(uri)} is not one of the client's.</p>", 400)
+            return page_of("Wrong redirect_uri", f"<p>{html.escape(uri)} is not one of the client's.</p>", 400)
         state = form.get("state", "")
         if form.get("response_type") != "code":
             return self._sent_back(uri, state, error="unsupported_response_type")
@@ -512,21 +452,18 @@ class AuthorizationServer:
         )
         if self.consent == "given":
             return self._agreed(code, state)
-        id = _random()
+        id = random_text()
         keep(self._asked, id, (code, state))
         return self._consent_page(client, code, id)
 
-    def _granted(self, asked: Iterable[str]) -> frozenset[str]:
-        return frozenset(asked) if self.scopes is None else frozenset(asked) & frozenset(self.scopes)
-
-    def _consent_page(self, client: AuthorizationClient, code: Code, id: str) -> _Answer:
+    def _consent_page(self, client: AuthorizationClient, code: Code, id: str) -> Answer:
         host = urlsplit(code.redirect_uri).netloc
         wanted = "".join(f"<li>{html.escape(scope)}</li>" for scope in sorted(code.scopes))
         buttons = "".join(
             f"<button name=decision value={value}>{label}</button>"
             for value, label in (("allow", "Allow"), ("deny", "Deny"))
         )
-        page = _page(
+        page = page_of(
             "Do you agree?",
             f"<p><b>{html.escape(client.name)}</b>, at {html.escape(host)}, wants to act for "
             f"<b>{html.escape(code.subject)}</b> at {html.escape(code.resource or 'any server')}.</p>"
@@ -538,29 +475,29 @@ class AuthorizationServer:
             page, headers={**page.headers, "set-cookie": f"consent={id}; HttpOnly; SameSite=Strict; Path=/"}
         )
 
-    def _consented(self, request: ReceivedRequest) -> _Answer:
+    def _consented(self, request: ReceivedRequest) -> Answer:
         id = request.parameters.get("request", "")
         asked = self._asked.pop(id, None)
         if asked is None or f"consent={id}" not in request.headers.get("cookie", "").split("; "):
-            return _page("That was not asked", "", 400)
+            return page_of("That was not asked", "", 400)
         code, state = asked
         if request.parameters.get("decision") != "allow":
             return self._sent_back(code.redirect_uri, state, error="access_denied")
         return self._agreed(code, state)
 
-    def _agreed(self, code: Code, state: str) -> _Answer:
-        value = _random()
+    def _agreed(self, code: Code, state: str) -> Answer:
+        value = random_text()
         keep(self._issued.codes, value, code)
         return self._sent_back(code.redirect_uri, state, code=value)
 
-    def _sent_back(self, uri: str, state: str, **parameters: str) -> _Answer:
+    def _sent_back(self, uri: str, state: str, **parameters: str) -> Answer:
         wrong = self.misbehaviours
         if state and "no-state-in-answer" not in wrong:
             parameters["state"] = "another" if "another-state-in-answer" in wrong else state
         if "no-issuer-in-answer" not in wrong:
             parameters["iss"] = "https://other.example" if "another-issuer-in-answer" in wrong else self.issuer
         joint = "&" if urlsplit(uri).query else "?"
-        return _Answer(302, headers={"location": f"{uri}{joint}{urlencode(parameters)}", **_NOT_STORED})
+        return Answer(302, headers={"location": f"{uri}{joint}{urlencode(parameters)}", **NOT_STORED})
 
     # Clients.
 
@@ -593,7 +530,7 @@ class AuthorizationServer:
             raise OAuthRefused("invalid_client", "the client's metadata is not of this URL")
         return cast("Mapping[str, Any]", document)
 
-    def _register(self, body: bytes) -> _Answer:
+    def _register(self, body: bytes) -> Answer:
         """Register a client (RFC 7591)."""
         if not self.registration or "refused-registrations" in self.misbehaviours:
             raise OAuthRefused("invalid_client_metadata", "clients are not registered here", 403)
@@ -603,7 +540,7 @@ class AuthorizationServer:
             metadata = None
         if not is_object(metadata):
             raise OAuthRefused("invalid_client_metadata", "the body is no JSON object")
-        client = client_of_metadata(cast("Mapping[str, Any]", metadata), f"client-{_random(9)}", secret=True)
+        client = client_of_metadata(cast("Mapping[str, Any]", metadata), f"client-{random_text(9)}", secret=True)
         keep(self._issued.clients, client.client_id, client)
         answer: dict[str, Any] = {
             **metadata,
@@ -613,7 +550,7 @@ class AuthorizationServer:
         }
         if client.secret is not None:
             answer |= {"client_secret": client.secret, "client_secret_expires_at": 0}
-        return _json_answer(answer, 201, _NOT_STORED)
+        return json_answer(answer, 201, NOT_STORED)
 
     def _authenticated(self, request: ReceivedRequest) -> AuthorizationClient:
         client = self._issued.authenticate(
@@ -622,190 +559,3 @@ class AuthorizationServer:
         if client is None:
             raise OAuthRefused("invalid_client", "the client is not named")
         return client
-
-    # Tokens.
-
-    async def _token(self, request: ReceivedRequest) -> _Answer:
-        form, wrong = request.parameters, self.misbehaviours
-        kind = form.get("grant_type", "")
-        self.grants[kind] += 1
-        if "hanging-token-endpoint" in wrong:
-            await trio.sleep_forever()
-        if "failing-token-endpoint" in wrong:
-            return _json_answer({"error": "server_error"}, 500)
-        if "redirecting-token-endpoint" in wrong:
-            return _Answer(307, headers={"location": "http://other.example/token"})
-        client = self._issued.authenticate(form, request.headers.get("authorization"), self._url("/token"))
-        if client is not None and kind not in client.grant_types:
-            raise OAuthRefused("unauthorized_client", f"the client may not use {kind:.80}")
-        key = self._key_of(request)
-        grants: dict[str, Callable[[AuthorizationClient | None, Mapping[str, str], str | None], _Answer]] = {
-            "authorization_code": self._by_code,
-            "refresh_token": self._by_refresh_token,
-            "client_credentials": self._by_credentials,
-            JWT_BEARER: self._by_assertion,
-            TOKEN_EXCHANGE: self._by_exchange,
-        }
-        grant = grants.get(kind)
-        if grant is None:
-            raise OAuthRefused("unsupported_grant_type", f"{kind:.80} is not supported")
-        return grant(client, form, key)
-
-    def _key_of(self, request: ReceivedRequest) -> str | None:
-        """Return the thumbprint of the key that the token is to be bound to."""
-        if self.dpop is None:
-            return None
-        proof = request.headers.get("dpop")
-        key = self._issued.check_proof(proof, "POST", self._url("/token"), wants_nonce=self.dpop_nonces)
-        if key is None and self.dpop == "required":
-            raise OAuthRefused("invalid_dpop_proof", "a proof is required")
-        return key
-
-    def _by_code(self, client: AuthorizationClient | None, form: Mapping[str, str], key: str | None) -> _Answer:
-        given = self._issued.use_code(form.get("code", ""), _named(client), form)
-        if given.key is not None and given.key != key:
-            raise OAuthRefused(
-                "invalid_dpop_proof", "the proof is by another key than the authorization request named"
-            )
-        login = Login(
-            client_id=given.client_id,
-            subject=given.subject,
-            scopes=given.scopes,
-            resource=given.resource,
-            key=key,
-        )
-        return self._tokens(login, refreshed=_named(client))
-
-    def _by_refresh_token(
-        self, client: AuthorizationClient | None, form: Mapping[str, str], key: str | None
-    ) -> _Answer:
-        if "refused-refreshes" in self.misbehaviours:
-            raise OAuthRefused("invalid_grant", "the refresh token is not valid")
-        token = form.get("refresh_token", "")
-        rotates = "same-refresh-token" not in self.misbehaviours
-        login = self._issued.use_refresh_token(token, _named(client), key, rotates=rotates)
-        if form.get("resource", login.resource) != login.resource:
-            raise OAuthRefused("invalid_target", "resource is not that of the login")
-        fewer = frozenset(form.get("scope", "").split()) or login.scopes
-        if not fewer <= login.scopes:
-            raise OAuthRefused("invalid_scope", "the login has not so many scopes")
-        return self._tokens(login, scopes=fewer, refreshed=_named(client), same=None if rotates else token)
-
-    def _by_credentials(
-        self, client: AuthorizationClient | None, form: Mapping[str, str], key: str | None
-    ) -> _Answer:
-        named = _named(client)
-        if named.method == "none":
-            raise OAuthRefused("unauthorized_client", "a client without credentials has no tokens of its own")
-        return self._tokens(self._login(named.client_id, named.client_id, form, key))
-
-    def _login(self, client_id: str, subject: str, form: Mapping[str, str], key: str | None) -> Login:
-        scopes = self._granted(form.get("scope", "").split())
-        return Login(client_id=client_id, subject=subject, scopes=scopes, resource=form.get("resource"), key=key)
-
-    def _by_assertion(
-        self, client: AuthorizationClient | None, form: Mapping[str, str], key: str | None
-    ) -> _Answer:
-        """Give a token for the assertion of a trusted issuer: an identity provider, a workload's platform."""
-        assertion = form.get("assertion", "")
-        header, said = unverified(assertion)
-        issuer = str(said.get("iss"))
-        jwks = self.trusted_issuers.get(issuer)
-        if jwks is None:
-            raise OAuthRefused("invalid_grant", "the issuer of the assertion is not trusted")
-        claims = verified(assertion, jwks)
-        self._issued.check_times(claims, "invalid_grant")
-        if not set(audiences(claims)) & {self.issuer, self._url("/token")}:
-            raise OAuthRefused("invalid_grant", "the assertion is for another server")
-        subject = str(claims.get("sub", ""))
-        if header.get("typ") != "oauth-id-jag+jwt":
-            return self._tokens(self._login("" if client is None else client.client_id, subject, form, key))
-        named = _named(client)
-        if claims.get("client_id") != named.client_id:
-            raise OAuthRefused("invalid_grant", "the assertion is for another client")
-        self._issued.use_once(f"assertion {issuer}", claims, "invalid_grant")
-        offered = str(claims.get("scope", "")).split()
-        asked = form.get("scope", "").split() or offered
-        login = self._login(named.client_id, subject, form, key)
-        login.scopes = self._granted(set(asked) & set(offered))
-        login.resource = str(claims["resource"]) if "resource" in claims else login.resource
-        return self._tokens(login)
-
-    def _by_exchange(
-        self, client: AuthorizationClient | None, form: Mapping[str, str], key: str | None
-    ) -> _Answer:
-        """Give an identity assertion for an id token of ours (RFC 8693)."""
-        del key
-        named = _named(client)
-        if form.get("requested_token_type") != ID_JAG or form.get("subject_token_type") != ID_TOKEN:
-            raise OAuthRefused("invalid_request", "only an id token is exchanged, for an identity assertion")
-        claims = verified(form.get("subject_token", ""), self.jwks())
-        self._issued.check_times(claims, "invalid_grant")
-        if named.client_id not in audiences(claims):
-            raise OAuthRefused("invalid_grant", "the id token is another client's")
-        if not form.get("audience"):
-            raise OAuthRefused("invalid_request", "audience is missing")
-        now = int(self.now())
-        said: dict[str, Any] = {
-            "iss": self.issuer,
-            "sub": claims.get("sub"),
-            "aud": form["audience"],
-            "client_id": form.get("client_id", named.client_id),
-            "iat": now,
-            "exp": now + ASSERTION_SECONDS,
-            "jti": _random(),
-        }
-        for name in ("resource", "scope"):
-            if name in form:
-                said[name] = form[name]
-        answer = {
-            "access_token": self._issued.sign(said, "oauth-id-jag+jwt"),
-            "issued_token_type": ID_JAG,
-            "token_type": "N_A",
-            "expires_in": ASSERTION_SECONDS,
-        }
-        return _json_answer(answer, headers=_NOT_STORED)
-
-    def _tokens(
-        self,
-        login: Login,
-        *,
-        scopes: frozenset[str] | None = None,
-        refreshed: AuthorizationClient | None = None,
-        same: str | None = None,
-    ) -> _Answer:
-        wrong = self.misbehaviours
-        claims: dict[str, Any] = {}
-        if scopes is not None and scopes != login.scopes:
-            claims["scope"] = " ".join(sorted(scopes))
-        if "tokens-for-another-resource" in wrong:
-            claims["aud"] = "https://other.example/mcp"
-        lifetime = -60.0 if "expired-tokens" in wrong else self.lifetime
-        answer: dict[str, Any] = {
-            "access_token": self._issued.access_token(login, lifetime, claims),
-            "token_type": "mac" if "odd-token-type" in wrong else "Bearer" if login.key is None else "DPoP",
-            "expires_in": int(self.lifetime),
-            "scope": " ".join(sorted(login.scopes if scopes is None else scopes)),
-        }
-        if "no-access-token" in wrong:
-            del answer["access_token"]
-        # Where refreshing has a scope, it is something that is asked for.
-        may_refresh = "offline_access" in login.scopes or "offline_access" not in (self.scopes or ())
-        if refreshed is not None and "refresh_token" in refreshed.grant_types and may_refresh:
-            answer["refresh_token"] = same or self._issued.refresh_token(login)
-        if "no-refresh-token" in wrong:
-            answer.pop("refresh_token", None)
-        headers = dict(_NOT_STORED)
-        if self.dpop_nonces and login.key is not None:
-            headers["dpop-nonce"] = self._issued.nonce()
-        return _json_answer(answer, headers=headers)
-
-
-def _named(client: AuthorizationClient | None) -> AuthorizationClient:
-    if client is None:
-        raise OAuthRefused("invalid_client", "the client is not named")
-    return client
-
-
-def _random(size: int = 18) -> str:
-    return secrets.token_urlsafe(size)
