@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 import trio
 import trio.testing
+from authorization_pages import shows
 from http_raw import Events, Raw, call_tool, modern, open_raw
 from inside_oauth import guard_module
 from raw import initialize
@@ -80,8 +81,10 @@ def challenge_of(headers: dict[str, str]) -> dict[str, str]:
     return {"scheme": scheme, **dict(re.findall(r'(\w+)="([^"]*)"', rest))}
 
 
-@pytest.mark.spec("basic/authorization", "Authorization Server Location")
-@pytest.mark.spec("basic/authorization", "Protected Resource Metadata Discovery Requirements")
+@shows("Authorization Server Location", "authorization-server-discovery")
+@shows("Protected Resource Metadata Discovery Requirements", "authorization-server-discovery")
+@shows("Authorization Server Discovery")
+@shows("Error Handling")
 async def test_without_a_token_clients_are_shown_the_way() -> None:
     """RFC 9728, section 5.1, before anything of the body is read; and every page may read the metadata."""
     async with open_raw(make_server(), auth=protection(scopes={"mcp"}, name="Orders")) as raw:
@@ -113,7 +116,8 @@ async def test_without_a_token_clients_are_shown_the_way() -> None:
         assert (await raw.send(None, method="GET", path="/.well-known/other")).status == 404
 
 
-@pytest.mark.spec("basic/authorization", "Token Requirements")
+@shows("Token Requirements")
+@shows("Access Token Usage")
 async def test_a_token_says_who_it_is() -> None:
     """Its issuer and its subject are the principal; handlers get no credentials."""
     async with open_raw(make_server(), auth=protection()) as raw:
@@ -146,7 +150,9 @@ def changed() -> str:
     return f"{scheme_header}.{base64.urlsafe_b64encode(plain).rstrip(b'=').decode()}.{signature}"
 
 
-@pytest.mark.spec("basic/authorization", "Token Handling")
+@shows("Token Handling")
+@shows("Error Handling")
+@shows("Token Audience Binding and Validation", "security-considerations")
 @pytest.mark.parametrize(
     ("field", "reason"),
     [
@@ -191,6 +197,7 @@ async def test_other_ways_to_log_in_are_none(field: str) -> None:
         assert (refused.status, "error" in challenge_of(refused.headers)) == (401, False)
 
 
+@shows("Token Requirements")
 async def test_a_token_in_a_url_is_not_looked_at() -> None:
     """It would be in logs and histories."""
     token = bearer()["Authorization"].removeprefix("Bearer ")
@@ -199,6 +206,7 @@ async def test_a_token_in_a_url_is_not_looked_at() -> None:
         assert refused.status == 401
 
 
+@shows("Canonical Server URI")
 @pytest.mark.parametrize("audience", [RESOURCE, "HTTPS://MCP.test:443/mcp", ["https://x.test", RESOURCE]])
 async def test_a_token_may_be_for_several(audience: Any) -> None:
     """RFC 7519, section 4.1.3; names of hosts have no case."""
@@ -209,7 +217,8 @@ async def test_a_token_may_be_for_several(audience: Any) -> None:
 # Scopes.
 
 
-@pytest.mark.spec("basic/authorization", "Scope Challenge Handling")
+@shows("Scope Challenge Handling")
+@shows("Error Handling")
 async def test_what_every_request_needs() -> None:
     """403, and not 401: another login of the same kind would not help."""
     async with open_raw(make_server(), auth=protection(scopes={"mcp"})) as raw:
@@ -256,7 +265,8 @@ REQUESTS = [
 ]
 
 
-@pytest.mark.spec("basic/authorization", "Scope Challenge Handling")
+@shows("Scope Challenge Handling")
+@shows("Runtime Insufficient Scope Errors")
 @pytest.mark.parametrize(("request_", "scope"), REQUESTS, ids=lambda each: each if isinstance(each, str) else "")
 async def test_who_lacks_a_scope_is_asked_to_come_back_with_it(request_: dict[str, Any], scope: str) -> None:
     """Before anything is done; with all that the request needs (RFC 6750, section 3.1)."""
@@ -347,7 +357,7 @@ async def test_another_token_of_the_same_person_finds_its_session() -> None:
         assert (await raw.send(ping, session)).status == 401
 
 
-@pytest.mark.spec("basic/authorization", "Token Requirements")
+@shows("Token Theft", "security-considerations")
 @pytest.mark.parametrize("era", ["modern", "legacy"])
 async def test_a_stream_ends_when_its_token_expires(era: str, autojump_clock: trio.testing.MockClock) -> None:
     """A long one must not outlive the right to read it; requests that are under way are finished."""
@@ -458,6 +468,7 @@ async def test_a_verifier_of_ones_own_that_fails_lets_nobody_in(caplog: pytest.L
     assert any(record.levelno >= logging.ERROR for record in caplog.records)
 
 
+@shows("Access Token Privilege Restriction", "security-considerations")
 async def test_a_handler_gets_the_token_if_that_is_wanted() -> None:
     """For exchanging it; never by default, and never in what is printed."""
     server: Server[Any] = Server("x")
@@ -479,6 +490,8 @@ async def test_a_handler_gets_the_token_if_that_is_wanted() -> None:
     assert token not in repr(handed) + str(handed)
 
 
+@shows("Communication Security", "security-considerations")
+@shows("Canonical Server URI")
 @pytest.mark.parametrize("url", ["http://mcp.test/mcp", "https://mcp.test/#x", "mcp.test", "https://", 7])
 def test_a_resource_is_a_url(url: Any) -> None:
     """RFC 8707, section 2: absolute, and without a fragment; plain http is for this machine."""

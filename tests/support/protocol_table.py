@@ -3,7 +3,8 @@
 A test says so with ``@pytest.mark.spec("server/tools", "Calling Tools")``, once for each section it shows. The
 revisions are those it is parametrized with (as ``revision``), or those the mark names: ``revisions="2025-11-25"``.
 Sections without a test have a reason in ``tests/protocol/reasons.json``. The sections themselves are the headings of
-the specification's transport, server, client, utilities and patterns pages, in ``tests/protocol/sections.json``.
+the specification's transport, authorization, server, client, utilities and patterns pages, in
+``tests/protocol/sections.json``.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28
 HEAD = """\
 # The protocol, section by section
 
-Which test shows which section of the specification, in which revision: the transport, server, client, utilities and
-patterns pages of all five. Made from the marks of the tests by `make protocol`; a test keeps it current. A number is how
+Which test shows which section of the specification, in which revision: the transport, authorization, server, client,
+utilities and patterns pages of all five. Made from the marks of the tests by `make protocol`; a test keeps it current. A number is how
 many tests show the section in that revision (most of them over memory, stdio and HTTP), `-` means that the revision has
 no such section, and a letter gives the reason why a section has no test.
 """
