@@ -1,6 +1,6 @@
 """A server that is protected by OAuth, and a login by hand, step by step as clients do it.
 
-The authorization server is the one for tests. Real ones are used the same way: the server needs a URL, nothing else.
+The authorization server is the one for tests. Real ones are used the same way: a server needs their URL, no more.
 Needs ``pip install trio-mcp[auth]``.
 
 Run ``python examples/protected.py``. You see::
