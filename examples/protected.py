@@ -53,7 +53,7 @@ async def order(title: str) -> str:
 class _Stay(urllib.request.HTTPRedirectHandler):
     """Does not follow a redirect: a browser would, and the client would wait for it at `CALLBACK`."""
 
-    def redirect_request(self, *_: Any) -> None:
+    def redirect_request(self, req: Any, fp: Any, code: Any, msg: Any, headers: Any, newurl: Any) -> None:
         """Follow nothing."""
 
 
@@ -86,7 +86,7 @@ def log_in(url: str, scope: str) -> str:
         "code_challenge_method": "S256",
         "resource": resource["resource"],
     }
-    sent_back = fetch(f"{metadata['authorization_endpoint']}?{urlencode(asked)}")[1]["location"]
+    sent_back: str = fetch(f"{metadata['authorization_endpoint']}?{urlencode(asked)}")[1]["location"]
     answer = parse_qs(urlsplit(sent_back).query)
     assert (answer["state"], answer["iss"]) == ([state], [issuer])
     form = {
@@ -117,7 +117,8 @@ async def main() -> None:
 
         status, headers, _ = await fetched(fetch, url, {})
         scheme, _, said = headers["www-authenticate"].partition(" ")
-        place = urlsplit(said.partition('resource_metadata="')[2].partition('"')[0]).path
+        where: str = said.partition('resource_metadata="')[2].partition('"')[0]
+        place = urlsplit(where).path
         print(f"{status}: {scheme} challenge, metadata at {place}")
 
         token = await fetched(log_in, url, "orders:read")

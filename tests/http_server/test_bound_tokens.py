@@ -1,5 +1,5 @@
 """Tokens that are bound to a key (RFC 9449) or to a certificate (RFC 8705), and clients known by a certificate."""
-# pyright: reportArgumentType=false
+# pyright: reportArgumentType=false, reportUnknownMemberType=false
 # trustme takes the contexts of a library that is not here as well.
 
 from __future__ import annotations

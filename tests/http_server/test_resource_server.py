@@ -38,7 +38,8 @@ def protection(**options: Any) -> ResourceServer:
 
 
 def bearer(*scopes: str, **claims: Any) -> dict[str, str]:
-    token = AUTHORIZATION.issue(scopes=scopes, **{"resource": RESOURCE, **claims})
+    given: dict[str, Any] = {"resource": RESOURCE, **claims}
+    token = AUTHORIZATION.issue(scopes=scopes, **given)
     return {"Authorization": f"Bearer {token}"}
 
 
@@ -300,7 +301,7 @@ async def test_a_scope_includes_others() -> None:
 async def test_scopes_count_in_sessions_and_in_batches_too() -> None:
     """The legacy era."""
     few, more = bearer("mcp"), bearer("mcp", "orders:write")
-    call = {"jsonrpc": "2.0", "id": 5, "method": "tools/call"}
+    call: dict[str, Any] = {"jsonrpc": "2.0", "id": 5, "method": "tools/call"}
     call["params"] = {"name": "order", "arguments": {"title": "Dune"}}
     async with open_raw(make_server(), auth=protection()) as raw:
         for body in (call, [call]):

@@ -11,7 +11,6 @@ from typing import Any
 import attrs
 import pytest
 import trio
-import trio.testing
 from http_raw import Raw, call_tool, open_raw
 from inside_http import open_http_client, parse_target
 from starlette.applications import Starlette
@@ -177,7 +176,7 @@ async def test_a_path_is_served_once() -> None:
 
 
 @HOSTS
-async def test_load_balancers_find_out_whether_it_is_ready(http: str) -> None:
+async def test_load_balancers_find_out_whether_it_is_ready(http: Any) -> None:
     """By whatever name they ask; `draining` on connections that are still open."""
     server, release = make_server(), trio.Event()
 

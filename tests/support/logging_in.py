@@ -77,7 +77,7 @@ class Person:
             "scope": "a b",
             **other,
         }
-        return await self.get("/authorize", **{name: value for name, value in query.items() if value})
+        return await self.get("/authorize", None, **{name: value for name, value in query.items() if value})
 
     async def redeem(self, code: str, headers: Mapping[str, str] | None = None, **other: str) -> Said:
         form = {

@@ -73,7 +73,7 @@ async def test_a_login_gives_tokens_for_the_resource() -> None:
 async def test_a_code_is_good_for_who_has_asked_for_it(wrong: dict[str, str], error: str) -> None:
     """RFC 7636, section 4.6; RFC 6749, section 4.1.3; RFC 8707, section 2.2."""
     async with open_person() as person:
-        said = await person.redeem((await person.authorize()).sent_back["code"], **wrong)
+        said = await person.redeem((await person.authorize()).sent_back["code"], None, **wrong)
         assert said.json["error"] == error
         assert "access_token" not in said.json
 
@@ -136,7 +136,7 @@ async def test_refresh_tokens_are_good_once() -> None:
 
         async def refresh(token: str, **other: str) -> dict[str, Any]:
             form = {"grant_type": "refresh_token", "refresh_token": token, "client_id": "app", **other}
-            return (await person.post("/token", **form)).json
+            return (await person.post("/token", None, **form)).json
 
         first = await person.log_in()
         second = await refresh(first["refresh_token"], resource=RESOURCE)
@@ -316,7 +316,7 @@ async def test_it_misbehaves_on_demand(wrong: Misbehaviour) -> None:
             first = await person.redeem(code)
             token = first.json.get("refresh_token", "") if first.status == 200 else ""
             form = {"grant_type": "refresh_token", "refresh_token": token, "client_id": "app"}
-            second = await person.post("/token", **form)
+            second = await person.post("/token", None, **form)
             steps: list[object] = [first.status, second.status]
             for answer in (first, second):
                 tokens: dict[str, Any] = answer.json if answer.status in (200, 400) else {}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from typing import Any, Literal, TypeAlias, final
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias, cast, final
 
 import attrs
 
@@ -27,10 +27,10 @@ def _scopes(scopes: Iterable[str]) -> frozenset[str]:
     return frozenset(scopes)
 
 
-def _verifiers(given: Any) -> tuple[Verifier, ...]:
+def _verifiers(given: Verifier | Sequence[Verifier] | None) -> tuple[Verifier, ...]:
     if given is None:
         return ()
-    return tuple(given) if isinstance(given, (list, tuple)) else (given,)
+    return tuple(cast("Sequence[Verifier]", given)) if isinstance(given, Sequence) else (given,)
 
 
 @final

@@ -282,7 +282,7 @@ class Guard:
             except ProofRefused as refused:
                 raise self._refusal(call, 401, refused.error, refused.reason) from None
         principal = as_principal(call.principal)
-        for message in cast("list[Any]", value) if is_array(value) else (value,):
+        for message in value if is_array(value) else (value,):
             if is_object(message) and isinstance(message.get("method"), str):
                 params = message.get("params")
                 missing = self._missing(message["method"], params if is_object(params) else {}, principal)

@@ -7,7 +7,7 @@ ASGI reports a disconnect once; a task that is cancelled while it receives may l
 from __future__ import annotations
 
 import ssl
-from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any, Final, TypeAlias, final
@@ -153,8 +153,9 @@ class AsgiCall(HttpCall):
 
 def _certificate_in(scope: AsgiScope) -> ClientCertificate | None:
     """Return the certificate of the client, where the host has verified it (ASGI's extension for TLS)."""
-    tls = (scope.get("extensions") or {}).get("tls") or {}
-    chain = tls.get("client_cert_chain") or ()
+    extensions: Mapping[str, Any] = scope.get("extensions") or {}
+    tls: Mapping[str, Any] = extensions.get("tls") or {}
+    chain: Iterable[str] = tls.get("client_cert_chain") or ()
     if not chain or tls.get("client_cert_error"):
         return None
     return ClientCertificate(ssl.PEM_cert_to_DER_cert(next(iter(chain))))

@@ -13,7 +13,7 @@ import socket
 import ssl
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Any, Final, cast
 from urllib.parse import quote
 
 import trio
@@ -170,7 +170,7 @@ async def serve_endpoint(
                 event_store=event_store,
                 shutdown=shutdown,
                 only_websockets=only_websockets,
-                routes=routes if isinstance(routes, Mapping) else None,
+                routes=_by_path(routes),
                 rest=rest,
             ) as endpoint,
             open_listeners(host, port, unix_path, unix_mode) as listeners,
@@ -198,6 +198,10 @@ async def serve_endpoint(
                     nursery.cancel_scope.cancel(reason="serving ended")
     except EndedBeforeStart:
         _log.info("serving was ended before it began")
+
+
+def _by_path(routes: Routes | AsgiApplication | None) -> Routes | None:
+    return cast("Routes", routes) if isinstance(routes, Mapping) else None
 
 
 @asynccontextmanager

@@ -1,7 +1,7 @@
 """`WWW-Authenticate`: what a server wants to see before it answers, read and written.
 
-Reading takes what can be read and drops the rest: a challenge is a hint, and a client without one has other ways to
-find out. It takes linear time, whatever comes.
+Reading takes what can be read and drops the rest: a challenge is a hint, and a client without one has other ways
+to find out. It takes linear time, whatever comes.
 
 Spec: RFC 9110, section 11; RFC 6750, section 3; RFC 9728, section 5.1; RFC 9449, section 7.1.
 """
@@ -100,8 +100,8 @@ def _parse(field: str) -> list[Challenge]:
 def our_challenge(challenges: Iterable[Challenge]) -> Challenge | None:
     """Return what the challenges for access tokens say, as one; `None` if there is none.
 
-    Servers that take tokens of two kinds send a challenge for each. The first one with an error or a parameter counts,
-    and what it lacks is taken from the others.
+    Servers that take tokens of two kinds send a challenge for each. The first one with an error or a parameter
+    counts, and what it lacks is taken from the others.
     """
     ours = [challenge for challenge in challenges if challenge.scheme in (BEARER, DPOP)]
     if not ours:

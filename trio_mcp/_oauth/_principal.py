@@ -65,9 +65,7 @@ class Principal(str):
         token: str | None = None,
     ) -> Self:
         """Make a principal; see the class."""
-        given: object = subject
-        if not isinstance(given, str):
-            raise TypeError(f"the subject of a principal must be a str, not {type(given).__name__}")
+        _check_text(subject)
         if not subject:
             raise ValueError("the subject of a principal must not be empty")
         if isinstance(scopes, str):
@@ -110,6 +108,11 @@ class Principal(str):
 
     def __reduce__(self) -> tuple[type[str], tuple[str]]:
         return str, (str.__str__(self),)  # what leaves the process is a name
+
+
+def _check_text(subject: object) -> None:
+    if not isinstance(subject, str):
+        raise TypeError(f"the subject of a principal must be a str, not {type(subject).__name__}")
 
 
 def as_principal(name: str | None) -> Principal | None:

@@ -1024,7 +1024,7 @@ class Application(ToolRegistration, PromptRegistration, ResourceRegistration):
         """Return the scopes that a request needs, if its principal lacks some; `None` if more would not help."""
         lacking = [permit.lacking(principal) for permit in self.permits(method, params)]
         needed = [scopes for scopes in lacking if scopes is not None]
-        return frozenset().union(*needed) if needed else None
+        return frozenset[str]().union(*needed) if needed else None
 
     def marks_of(self, method: str, params: Mapping[str, Any]) -> tuple[HeaderMark, ...]:
         """Return which arguments of a request header fields carry, over HTTP."""

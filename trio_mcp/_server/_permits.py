@@ -68,10 +68,13 @@ def read_scopes(scopes: Scopes | None) -> Permit | None:
         return None
     if callable(scopes):
         return Permit(frozenset(), scopes)
-    given: object = scopes
+    _check_names(scopes)
+    return Permit(frozenset(scopes)) if scopes else None
+
+
+def _check_names(given: object) -> None:
     if isinstance(given, str) or not isinstance(given, Collection):
         raise TypeError(f"scopes must be several strings or a function, not {given!r}")
-    names = cast("Collection[object]", given)
-    if not all(isinstance(name, str) and name and " " not in name for name in names):
-        raise TypeError(f"scopes must be strings without spaces, not {names!r}")
-    return Permit(frozenset(scopes)) if names else None
+    for name in cast("Collection[object]", given):
+        if not isinstance(name, str) or not name or " " in name:
+            raise TypeError(f"scopes must be strings without spaces, not {name!r}")

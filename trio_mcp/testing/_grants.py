@@ -164,13 +164,13 @@ class TokenEndpoint:
         who = named(client)
         if form.get("requested_token_type") != ID_JAG or form.get("subject_token_type") != ID_TOKEN:
             raise OAuthRefused("invalid_request", "only an id token is exchanged, for an identity assertion")
-        claims = verified(form.get("subject_token", ""), self.jwks())
+        claims = verified(form.get("subject_token", ""), self._issued.jwks())
         self._issued.check_times(claims, "invalid_grant")
         if who.client_id not in audiences(claims):
             raise OAuthRefused("invalid_grant", "the id token is another client's")
         if not form.get("audience"):
             raise OAuthRefused("invalid_request", "audience is missing")
-        now = int(self.now())
+        now = int(self._issued.now())
         said: dict[str, Any] = {
             "iss": self.issuer,
             "sub": claims.get("sub"),

@@ -17,6 +17,7 @@ from urllib.parse import unquote_plus, urlsplit
 
 import attrs
 
+from .._oauth._access_tokens import texts
 from .._oauth._dpop import InvalidProof, read_proof, token_hash
 
 JWT_BEARER: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
@@ -486,8 +487,7 @@ def challenge_of(verifier: str) -> str:
 
 def audiences(claims: Mapping[str, Any]) -> Collection[str]:
     """Return whom a token is for."""
-    audience: Any = claims.get("aud")
-    return [audience] if isinstance(audience, str) else audience if isinstance(audience, list) else []
+    return texts(claims.get("aud"))
 
 
 def unverified(token: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
