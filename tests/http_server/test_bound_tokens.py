@@ -16,7 +16,14 @@ import pytest
 import trio
 import trustme
 from http_raw import call_tool, open_raw
-from inside_oauth import DpopKey, ProofRefused, ProofRules, TooManyProofs, UsedProofs, protected_resource_module
+from inside_protection import (
+    DpopKey,
+    ProofRefused,
+    ProofRules,
+    TooManyProofs,
+    UsedProofs,
+    protected_resource_module,
+)
 
 from trio_mcp import (
     CertificateVerifier,

@@ -10,7 +10,7 @@ import pytest
 import trio
 import trio.testing
 from http_raw import Raw, call_tool, open_raw
-from inside_oauth import verifiers_module
+from inside_protection import verifiers_module
 
 from trio_mcp import (
     Context,

@@ -1,33 +1,30 @@
-"""Marks of the sections about authorization, which have other pages in the newest revision."""
+"""Marks for tests of authorization, whose pages have moved: one page until 2025-11-25, several since."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
-from typing import Final, Literal, TypeVar
+from pathlib import Path
+from typing import Final, TypeVar
 
 import pytest
 
-__all__ = ["shows"]
+_PAGES: Final = json.loads((Path(__file__).parents[1] / "protocol" / "sections.json").read_text())
+_AUTHORIZATION: Final = "basic/authorization"
+REVISIONS: Final = ("2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
 
-_EARLIER: Final = ("2025-03-26", "2025-06-18", "2025-11-25")
 _Test = TypeVar("_Test", bound=Callable[..., object])
-_Page = Literal["index", "authorization-server-discovery", "security-considerations"]
 
 
-def shows(section: str, page: _Page | None = "index", *, earlier: bool = True) -> Callable[[_Test], _Test]:
-    """Mark a test that shows a section.
-
-    Args:
-        section: Its title.
-        page: Its page in 2026-07-28; `None` if it is not there.
-        earlier: Whether an earlier revision has it.
-    """
+def shows(*sections: str) -> Callable[[_Test], _Test]:
+    """Mark a test with sections of authorization, on every page that has them, in every revision that has it."""
 
     def mark(test: _Test) -> _Test:
-        if page is not None:
-            test = pytest.mark.spec(f"basic/authorization/{page}", section, revisions="2026-07-28")(test)
-        if earlier:
-            test = pytest.mark.spec("basic/authorization", section, revisions=_EARLIER)(test)
+        for section in sections:
+            pages = [page for page in _PAGES if page.startswith(_AUTHORIZATION) and section in _PAGES[page]]
+            assert pages, f"no page has a section {section!r}"
+            for page in pages:
+                test = pytest.mark.spec(page, section, revisions=REVISIONS)(test)
         return test
 
     return mark

@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import pytest
 import trio
-from inside_oauth import DpopKey
+from inside_protection import DpopKey
 from logging_in import BACK, ISSUER, RESOURCE, basic, claims_of, open_person, open_person_at
 
 from trio_mcp.testing import AuthorizationServer, Misbehaviour

@@ -30,7 +30,7 @@ def _scopes(scopes: Iterable[str]) -> frozenset[str]:
 def _verifiers(given: Verifier | Sequence[Verifier] | None) -> tuple[Verifier, ...]:
     if given is None:
         return ()
-    return tuple(cast("Sequence[Verifier]", given)) if isinstance(given, Sequence) else (given,)
+    return tuple(cast("Any", given)) if isinstance(given, Sequence) else (given,)
 
 
 @final

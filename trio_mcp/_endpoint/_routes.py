@@ -39,6 +39,10 @@ def plain_path(path: str) -> str:
     return path.rstrip("/") or "/"
 
 
+def _plain_paths(routes: Routes) -> Routes:
+    return {plain_path(path): route for path, route in routes.items()}
+
+
 @final
 @attrs.frozen
 class OtherRoutes:
@@ -50,9 +54,7 @@ class OtherRoutes:
         open_to_all: Those that are answered whatever `Host` and `Origin` say, because they give nothing away.
     """
 
-    _routes: Routes = attrs.field(
-        converter=lambda routes: {plain_path(path): route for path, route in routes.items()}
-    )
+    _routes: Routes = attrs.field(converter=_plain_paths)
     _rest: Route | None = None
     _open_to_all: Routes = attrs.field(factory=dict[str, Route])
 

@@ -201,7 +201,7 @@ async def serve_endpoint(
 
 
 def _by_path(routes: Routes | AsgiApplication | None) -> Routes | None:
-    return cast("Routes", routes) if isinstance(routes, Mapping) else None
+    return cast("Any", routes) if isinstance(routes, Mapping) else None
 
 
 @asynccontextmanager

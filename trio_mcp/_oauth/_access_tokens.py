@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import attrs
 
 from .._codec import _json
-from .._codec._json import is_object
+from .._codec._json import is_array, is_object
 from .._limits import KIB
 from ._dpop import needs_auth_extra
 from ._principal import Principal
@@ -72,12 +72,12 @@ class VerificationKeys:
             from joserfc.jwk import JWKRegistry
         except ImportError as error:
             raise needs_auth_extra(error) from error
-        listed: Any = jwks.get("keys") if is_object(jwks) else None
-        if not isinstance(listed, list):
+        listed = jwks.get("keys") if is_object(jwks) else None
+        if not is_array(listed):
             raise ValueError("the keys of an issuer must be an object with a list, keys")
         self._by_id: dict[str, Any] = {}
         self._all: list[Any] = []
-        for jwk in cast("list[Any]", listed)[:MAX_KEYS]:
+        for jwk in listed[:MAX_KEYS]:
             if not is_object(jwk) or jwk.get("kty") == "oct" or jwk.get("use", "sig") != "sig":
                 continue
             try:
@@ -208,6 +208,10 @@ def canonical_resource(uri: str) -> str:
     return f"{parts.scheme.lower()}://{host}{path}" + (f"?{parts.query}" if parts.query else "")
 
 
+def _canonical(uris: Iterable[str]) -> frozenset[str]:
+    return frozenset(map(canonical_resource, uris))
+
+
 def texts(value: object) -> list[str]:
     """Return the strings of a claim that is one string or a list of some."""
     if isinstance(value, str):
@@ -256,7 +260,7 @@ class TokenRules:
         leeway: By how many seconds clocks may differ.
     """
 
-    audiences: frozenset[str] = attrs.field(converter=lambda uris: frozenset(map(canonical_resource, uris)))
+    audiences: frozenset[str] = attrs.field(converter=_canonical)
     issuers: frozenset[str]
     implies: Mapping[str, Collection[str]]
     leeway: float

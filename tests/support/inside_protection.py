@@ -1,4 +1,4 @@
-"""The door of the tests to authorization: what they use of it and users do not.
+"""The door of the tests to servers that are protected: what they use of it and users do not.
 
 Tests import private names from here alone, so that moving one changes one file.
 """
