@@ -145,6 +145,20 @@ def signed_by_the_public_key() -> str:
     return f"Bearer {header}.{claims}.{base64.urlsafe_b64encode(tag).rstrip(b'=').decode()}"
 
 
+def signed_with(more: dict[str, Any]) -> str:
+    """Return a token with more in its header; signed by hand, since the library refuses to."""
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.hazmat.primitives.asymmetric import ec, utils
+
+    header, claims, _ = bearer()["Authorization"].removeprefix("Bearer ").split(".")
+    plain = {**json.loads(base64.urlsafe_b64decode(header + "=" * (-len(header) % 4))), **more}
+    header = base64.urlsafe_b64encode(json.dumps(plain).encode()).rstrip(b"=").decode()
+    key: Any = AUTHORIZATION._issued._key.private_key
+    pair = utils.decode_dss_signature(key.sign(f"{header}.{claims}".encode(), ec.ECDSA(hashes.SHA256())))
+    signature = b"".join(number.to_bytes(32, "big") for number in pair)
+    return f"{header}.{claims}.{base64.urlsafe_b64encode(signature).rstrip(b'=').decode()}"
+
+
 def changed() -> str:
     scheme_header, claims, signature = bearer()["Authorization"].split(".")
     plain = base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)).replace(b'"ann"', b'"bob"')
@@ -205,6 +219,31 @@ async def test_a_token_in_a_url_is_not_looked_at() -> None:
     async with open_raw(make_server(), auth=protection()) as raw:
         refused = await raw.send(call_tool("whoami"), path=f"/mcp?access_token={token}")
         assert refused.status == 401
+
+
+async def test_headers_of_tokens_may_hold_more() -> None:
+    """What is not known and not critical is ignored, such as a chain of certificates; what is critical is not."""
+    for more, status in (({"x5c": ["A" * 4_000], "private": 1}, 200), ({"crit": ["exp"], "exp": 1}, 401)):
+        own = {"Authorization": f"Bearer {signed_with(more)}"}
+        async with open_raw(make_server(), auth=protection()) as raw:
+            assert (await raw.send(call_tool("whoami"), own)).status == status
+
+
+async def test_made_up_tokens_displace_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are remembered apart, for a short time, and as many as there is room for."""
+    asked: list[str] = []
+
+    async def verify(token: str) -> dict[str, Any] | None:
+        await trio.lowlevel.checkpoint()
+        asked.append(token)
+        return {"sub": token, "aud": RESOURCE} if token == "ann" else None
+
+    monkeypatch.setattr(guard_module, "_MAX_REFUSED", 3)
+    auth = protection(verifier=verify, max_kept_bytes=4_000)
+    async with open_raw(make_server(), auth=auth) as raw:
+        for token in ("ann", *map(str, range(5)), "4", "0", "ann"):
+            await raw.send(call_tool("whoami"), {"Authorization": f"Bearer {token}"})
+    assert asked == ["ann", "0", "1", "2", "3", "4", "0"]
 
 
 @shows("Canonical Server URI")

@@ -53,6 +53,9 @@ _KEPT_BYTES: Final = 1_000
 _REFUSED_SECONDS: Final = 10.0
 """How long a token that was not genuine is refused without asking again."""
 
+_MAX_REFUSED: Final = 10_000
+"""How many of those are remembered, each in about 150 bytes."""
+
 
 @final
 @attrs.define(eq=False)
@@ -60,16 +63,14 @@ class _Kept:
     """What is remembered about a token.
 
     Attributes:
-        accepted: What it gives; `None` if it was not genuine.
-        principal: Whose it is.
+        accepted: What it gives.
         suffices: Whether it lets a request in by itself: it has the scopes, and is bound to nothing.
         until: When it expires, in seconds since 1970.
         asked_again: When its verifier is asked again, on Trio's clock.
         weight: What it takes in memory, in bytes.
     """
 
-    accepted: AcceptedToken | None
-    principal: Principal | None
+    accepted: AcceptedToken
     suffices: bool
     until: float
     asked_again: float
@@ -95,6 +96,7 @@ class Guard:
     _url: str = attrs.field(init=False)
     _kept: OrderedDict[bytes, _Kept] = attrs.field(factory=OrderedDict[bytes, _Kept], init=False)
     _kept_bytes: int = attrs.field(default=0, init=False)
+    _refused: OrderedDict[bytes, float] = attrs.field(factory=OrderedDict[bytes, float], init=False)
     _certificates: CertificateVerifier | None = attrs.field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -142,7 +144,7 @@ class Guard:
             return None
         kept.move_to_end(digest)
         call.valid_until = trio.current_time() + known.until - now
-        return known.principal
+        return known.accepted.principal
 
     async def authenticate(self, call: HttpCall) -> Principal:
         """Return the principal of a request.
@@ -185,18 +187,18 @@ class Guard:
         if len(token) > MAX_TOKEN:
             raise self._invalid(call, "the token is too long")
         digest = hashlib.sha256(token.encode("latin-1")).digest()
+        if self._refused.get(digest, -math.inf) > trio.current_time():
+            raise self._invalid(call, "the token is not valid")
         known = self._kept.get(digest)
         if known is not None and trio.current_time() < known.asked_again:
             self._kept.move_to_end(digest)
-            if known.accepted is None:
-                raise self._invalid(call, "the token is not valid")
             if time.time() >= known.until:
                 raise self._invalid(call, "the token has expired")
             return known.accepted
         try:
             claims = await self._claims(token)
             if claims is None:
-                self._keep(digest, None, {}, _REFUSED_SECONDS)
+                self._refuse_for_a_while(digest)
                 raise self._invalid(call, "the token is not valid")
             accepted = self._rules.accept(claims, time.time(), token if self.settings.hands_on_tokens else None)
         except TokenRefused as refused:
@@ -212,23 +214,24 @@ class Guard:
                 return claims
         return None  # noqa: ASYNC910 - not public
 
-    def _keep(
-        self, digest: bytes, accepted: AcceptedToken | None, claims: Mapping[str, Any], seconds: float
-    ) -> None:
+    def _keep(self, digest: bytes, accepted: AcceptedToken, claims: Mapping[str, Any], seconds: float) -> None:
         """Remember a token by its hash; forget those that were not seen for longest if there is no room."""
-        weight = _KEPT_BYTES + (cost_of(dict(claims)) if claims else 0)
-        principal, until, suffices = None, math.inf, False
-        if accepted is not None:
-            principal, until = accepted.principal, accepted.until
-            is_bound = accepted.key is not None or accepted.certificate is not None
-            suffices = (
-                not is_bound and self.settings.dpop != "required" and self.settings.scopes <= principal.scopes
-            )
+        settings = self.settings
+        is_bound = accepted.key is not None or accepted.certificate is not None or settings.dpop == "required"
+        suffices = not is_bound and settings.scopes <= accepted.principal.scopes
+        weight = _KEPT_BYTES + cost_of(dict(claims))
         self._forget(digest)
-        self._kept[digest] = _Kept(accepted, principal, suffices, until, trio.current_time() + seconds, weight)
+        self._kept[digest] = _Kept(accepted, suffices, accepted.until, trio.current_time() + seconds, weight)
         self._kept_bytes += weight
-        while self._kept_bytes > self.settings.max_kept_bytes:
+        while self._kept_bytes > settings.max_kept_bytes:
             self._forget(next(iter(self._kept)))
+
+    def _refuse_for_a_while(self, digest: bytes) -> None:
+        """Remember a token that was not genuine, apart from the others: made-up ones displace none of them."""
+        self._refused[digest] = trio.current_time() + _REFUSED_SECONDS
+        self._refused.move_to_end(digest)
+        while len(self._refused) > _MAX_REFUSED:
+            self._refused.popitem(last=False)
 
     def _forget(self, digest: bytes) -> None:
         known = self._kept.pop(digest, None)

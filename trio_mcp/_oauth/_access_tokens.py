@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, cast, final
 from urllib.parse import urlsplit
 
@@ -119,6 +120,16 @@ class UnverifiedToken:
         return issuer if isinstance(issuer, str) else None
 
 
+@cache
+def _registry(algorithms: tuple[str, ...]) -> JWSRegistry:
+    """Return what joserfc is to accept: members that it does not know, and headers with certificates in them."""
+    from joserfc.jws import JWSRegistry
+
+    registry = JWSRegistry(algorithms=algorithms, strict_check_header=False)
+    registry.max_header_length = registry.max_payload_length = MAX_TOKEN
+    return registry
+
+
 def read_token(token: str) -> UnverifiedToken | None:
     """Read a JWT. Returns `None` if it is none.
 
@@ -133,7 +144,7 @@ def read_token(token: str) -> UnverifiedToken | None:
     except ImportError as error:
         raise needs_auth_extra(error) from error
     try:
-        parts = extract_compact(token.encode("ascii"))
+        parts = extract_compact(token.encode("ascii"), registry=_registry(ALGORITHMS))
         claims = _json.decode(parts.payload)
     except (JoseError, ValueError, TypeError, RecursionError):
         return None
@@ -161,7 +172,6 @@ class JwtRules:
                 f"algorithms must be some of {known}, not {', '.join(map(repr, wrong)) or 'none at all'}"
             )
         self.algorithms: Final = tuple(algorithms)
-        self._registry: JWSRegistry | None = None
 
     def verify(self, token: UnverifiedToken, key: Any) -> None:
         """Verify the signature of a token.
@@ -170,11 +180,8 @@ class JwtRules:
             TokenRefused: It is not the key's, or not as it must be.
         """
         from joserfc.errors import JoseError
-        from joserfc.jws import JWSRegistry, validate_compact
+        from joserfc.jws import validate_compact
 
-        if self._registry is None:
-            # Members of the header that are not known are ignored; those that must be understood are refused.
-            self._registry = JWSRegistry(algorithms=list(self.algorithms), strict_check_header=False)
         parts = token._parts  # noqa: SLF001 - of this module
         header: Mapping[str, Any] = parts.protected
         typ = header.get("typ")
@@ -185,7 +192,7 @@ class JwtRules:
         if "crit" in header:
             raise TokenRefused("the token has a critical header member that is not known here")
         try:
-            genuine = validate_compact(parts, key, list(self.algorithms), self._registry)
+            genuine = validate_compact(parts, key, self.algorithms, _registry(self.algorithms))
         except (JoseError, ValueError, TypeError):
             genuine = False
         if not genuine:
