@@ -351,6 +351,30 @@ async def test_scopes_count_in_sessions_and_in_batches_too() -> None:
             assert (await raw.send(body, {**more, **session})).status == 200
 
 
+async def test_http_and_sse_is_protected_too() -> None:
+    """The deprecated transport: its stream, and each message that is posted beside it."""
+    few, more = bearer("mcp"), bearer("mcp", "orders:write")
+    call: dict[str, Any] = {"jsonrpc": "2.0", "id": 5, "method": "tools/call"}
+    call["params"] = {"name": "order", "arguments": {"title": "Dune"}}
+    settings = HttpServerSettings(sse=True)
+    async with open_raw(make_server(), settings, auth=protection(scopes={"mcp"})) as raw:
+        refused = await raw.send(None, {"Accept": "text/event-stream"}, method="GET", path="/sse")
+        assert refused.status == 401
+        opening = raw.open(None, {**few, "Accept": "text/event-stream"}, method="GET", path="/sse")
+        async with opening as response:
+            events = Events(response)
+            first = await events.next()
+            assert first is not None
+            path = first.data.decode()
+            assert (await raw.send(initialize("2024-11-05"), path=path)).status == 401
+            assert (await raw.send(initialize("2024-11-05"), few, path=path)).status == 202
+            await events.message()
+            assert (await raw.send(call, few, path=path)).status == 403
+            assert (await raw.send(call, bearer("mcp", "orders:write", subject="bob"), path=path)).status == 404
+            assert (await raw.send(call, more, path=path)).status == 202
+            assert (await events.message())["result"]["content"] == [{"type": "text", "text": "Dune"}]
+
+
 async def test_over_stdio_and_in_memory_nothing_is_asked(under: str) -> None:
     """Who has started the server may use all of it (basic/authorization: stdio has no authorization)."""
     from trio_mcp import open_client

@@ -67,6 +67,8 @@ _log: Final = Log("trio_mcp.http")
 MAX_BATCH: Final = 1_000
 """Messages in one batch."""
 
+_LISTEN: Final = "subscriptions/listen"
+
 _PARTING: Final = frozenset({403, 421, 429, 503})
 """The statuses after which the connection ends."""
 
@@ -263,7 +265,8 @@ class Endpoint:
                     call.principal = known or await self._identify(call, self._authenticate)
                     key = call.key
                     slot.belong_to(key)
-                    if call.valid_until < math.inf:
+                    # By its fields, which are checked against its body: a scope for each request would cost more.
+                    if call.method == "GET" or call.headers.get(METHOD) == _LISTEN:
                         answer = partial(_until_expiry, answer)
                 call.loans = RequestLoans(self._account.bytes, key)
                 if key != self._turnstile.last_seen:
